@@ -1,0 +1,35 @@
+# make demo | make test: each does all its own set-up on a machine with Python >= 3.10 and nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: demo test test-all check install clean
+
+demo: install
+	$(BIN)/mpc-spearman local configs/mpc.yaml --out runs/demo
+
+test: check
+	$(BIN)/python -m pytest -m 'not long'
+
+test-all: check
+	$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+install: $(INSTALLED)
+
+# CrypTen comes last and alone: its metadata asks pip for a package that no longer exists (see setup.cfg).
+$(INSTALLED): setup.cfg pyproject.toml Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps crypten==0.4.1
+	@touch $(INSTALLED)
+
+clean:
+	rm -rf .venv runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,185 @@
+"""Every error of the package, its exit code, and what a peer may hear of it.
+
+::
+
+    MpcSpearmanError                 1   anything that has no code of its own
+    ├── PlanError                    2   the plan is wrong: a key, a value, or two that do not go together
+    ├── SetupError                   3   something this machine needs is not installed
+    ├── TableError                   4   a party's table cannot be used
+    ├── DisclosureError              5   a column or a shape would give single rows away
+    ├── PolicyError                  6   the plan goes beyond what a data owner's policy allows
+    ├── BoundError                   7   the numbers do not fit the encoding
+    ├── HandshakeError               8   the parties do not run the same thing
+    │   ├── PlanMismatch             9   their plans differ, key by key
+    │   └── AlignmentError          10   their rows differ in number, ids or order
+    ├── NetworkError                11   a link failed
+    │   ├── PeerDied                12   a peer's process or connection is gone
+    │   ├── PeerTimeout             13   a peer was silent beyond ``network.timeout``
+    │   └── PeerFailed              14   a peer stopped with an error of its own
+    ├── ProtocolViolation           15   a peer sent what the protocol does not allow here
+    ├── OutputError                 16   the run directory cannot be written or read
+    ├── RoleCrashed                 17   a role's process ended without a word
+    └── NotRevealed                  -   Python only: this run did not reveal what was asked of its result
+
+Ctrl-C ends with 130, as shells expect.
+
+An error's text stays with its own party. What a peer is told is the class and its fixed ``public``
+sentence, so no column name, file name or value of one party can reach another through an error.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class MpcSpearmanError(Exception):
+    """Base of every error this package raises on purpose.
+
+    Attributes
+    ----------
+    exit_code : int
+        What a command that ends with this error returns.
+    public : str
+        The only sentence about it that peers are sent.
+    """
+
+    exit_code: ClassVar[int] = 1
+    public: ClassVar[str] = "it stopped with an unexpected error"
+
+
+class PlanError(MpcSpearmanError):
+    """A plan that cannot be run: unknown key, bad value, or a contradiction."""
+
+    exit_code = 2
+    public = "its plan is not valid"
+
+
+class SetupError(MpcSpearmanError):
+    """Something the run needs is missing from this machine."""
+
+    exit_code = 3
+    public = "its installation is incomplete"
+
+
+class TableError(MpcSpearmanError):
+    """A table that cannot be read or holds something that cannot be ranked."""
+
+    exit_code = 4
+    public = "its table was refused"
+
+
+class DisclosureError(MpcSpearmanError):
+    """A column, or the run's shape, whose result would give single rows away."""
+
+    exit_code = 5
+    public = "a disclosure rule stopped it"
+
+
+class PolicyError(MpcSpearmanError):
+    """The plan asks for more than this data owner's policy allows."""
+
+    exit_code = 6
+    public = "its owner's policy does not allow this plan"
+
+
+class BoundError(MpcSpearmanError):
+    """A value could leave the range in which the arithmetic is exact."""
+
+    exit_code = 7
+    public = "the numbers do not fit the encoding"
+
+
+class HandshakeError(MpcSpearmanError):
+    """The parties do not agree on what they are about to run."""
+
+    exit_code = 8
+    public = "the handshake failed"
+
+
+class PlanMismatch(HandshakeError):
+    """The shared parts of two parties' plans differ."""
+
+    exit_code = 9
+    public = "the parties' plans differ"
+
+
+class AlignmentError(HandshakeError):
+    """Source and target do not hold the same rows in the same order."""
+
+    exit_code = 10
+    public = "the parties' rows are not aligned"
+
+
+class NetworkError(MpcSpearmanError):
+    """A link to a peer failed.
+
+    Attributes
+    ----------
+    about : tuple of str, or None
+        Class of the first error, the party it happened to, and the phase: what others are told, so that
+        every survivor names the party that failed and not the one it heard it from.
+    """
+
+    exit_code = 11
+    public = "a link failed"
+
+    def __init__(self, message: str, about: tuple[str, str, str] | None = None) -> None:
+        super().__init__(message)
+        self.about = about
+
+
+class PeerDied(NetworkError):
+    """A peer's process or connection is gone."""
+
+    exit_code = 12
+    public = "it lost a peer"
+
+
+class PeerTimeout(NetworkError):
+    """Nothing, not even a keep-alive, came from a peer for ``network.timeout`` seconds."""
+
+    exit_code = 13
+    public = "a peer was silent for too long"
+
+
+class PeerFailed(NetworkError):
+    """A peer stopped with an error of its own and said so."""
+
+    exit_code = 14
+    public = "another party stopped"
+
+
+class ProtocolViolation(MpcSpearmanError):
+    """A peer sent something malformed, out of order, or not in the view table."""
+
+    exit_code = 15
+    public = "a peer broke the protocol"
+
+
+class OutputError(MpcSpearmanError):
+    """A run directory cannot be written, or one that is read is not whole."""
+
+    exit_code = 16
+    public = "its results could not be written"
+
+
+class RoleCrashed(MpcSpearmanError):
+    """A role's process ended without reporting a result or an error."""
+
+    exit_code = 17
+    public = "it crashed"
+
+
+class NotRevealed(MpcSpearmanError, AttributeError):
+    """The run's ``reveal`` level or ``results`` did not give this part of the result.
+
+    Also an ``AttributeError``, so that ``hasattr`` and ``getattr`` with a default work on results.
+    """
+
+
+def _tree(root: type[MpcSpearmanError]) -> list[type[MpcSpearmanError]]:
+    return [root, *(leaf for child in root.__subclasses__() for leaf in _tree(child))]
+
+
+#: Every class of the tree by name: how a launcher rebuilds the error a role's process reported.
+ERRORS: dict[str, type[MpcSpearmanError]] = {cls.__name__: cls for cls in _tree(MpcSpearmanError)}
