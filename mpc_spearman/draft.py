@@ -1,0 +1,229 @@
+"""A plan before it is checked: YAML text and overrides, and where each value came from.
+
+Nothing here knows which keys a plan may have; `mpc_spearman.config` checks that. A draft only
+remembers which values an override set, so that a problem names the place where it can be mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mpc_spearman.errors import PlanError
+from mpc_spearman.plan_text import Location, dotted, nearest, shown
+
+
+def _repeated_keys(node: yaml.Node, location: Location, seen: set[int]) -> Iterator[tuple[Location, str]]:
+    """Find keys given twice in one mapping: YAML keeps the last of them without a word."""
+    if id(node) in seen:  # an alias: reported where its anchor stands (and it may contain itself)
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        lines: dict[tuple[str, str], int] = {}
+        for key, value in node.value:
+            inside = location
+            if isinstance(key, yaml.ScalarNode):
+                inside, line = (*location, key.value), key.start_mark.line + 1
+                if (key.tag, key.value) in lines:
+                    first = lines[key.tag, key.value]
+                    yield inside, f"the key is given twice, on lines {first} and {line}; keep one of them"
+                lines.setdefault((key.tag, key.value), line)
+            yield from _repeated_keys(value, inside, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for position, item in enumerate(node.value):
+            yield from _repeated_keys(item, (*location, position), seen)
+
+
+def _plain(value: object) -> Any:
+    """Copy into dicts and lists, so that an override never reaches a second place through an alias."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that says where a value is not what it looks like, such as 2024-02-31."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, OverflowError) as error:
+            problem = f"{error}; put text in quotes"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+
+
+def _parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
+    """Read YAML text; return its value, and the keys it repeats.
+
+    Raises
+    ------
+    ValueError
+        The text is not YAML, with the line and what is wrong there.
+    """
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None, []
+        # In this order: constructing resolves merge keys (<<) by repeating what they bring.
+        repeated = list(_repeated_keys(node, (), set()))
+        return _plain(loader.construct_document(node)), repeated
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        hint = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
+        raise ValueError(f"{where}not valid YAML: {error.problem or error.context}{hint}") from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ValueError(f"line {line}: not valid YAML: a character that text cannot hold") from None
+    except RecursionError:
+        raise ValueError("not a plan: it is nested without end") from None
+
+
+@dataclass
+class Draft:
+    """The unchecked content of a plan.
+
+    Attributes
+    ----------
+    where : str
+        The file's name, or ``plan`` for a mapping: how problems start.
+    folder : Path
+        What relative table paths of the plan itself are relative to.
+    data : dict
+        The content: dicts, lists and scalars, shared with nobody.
+    problems : list of str
+        One line each, in the order found.
+    origins : dict
+        For each value an override set, that override.
+    """
+
+    where: str
+    folder: Path
+    data: dict[Any, Any]
+    problems: list[str] = field(default_factory=list)
+    origins: dict[Location, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, source: str | Path | Mapping[str, Any]) -> Draft:
+        """Take a mapping as it is, or read a YAML file.
+
+        Raises
+        ------
+        PlanError
+            The file cannot be read, or does not hold keys and values.
+        """
+        if isinstance(source, Mapping):
+            try:
+                return cls("plan", Path.cwd(), _plain(source))
+            except RecursionError:
+                raise PlanError("plan: not a plan: it is nested without end") from None
+        path = Path(source)
+        try:
+            content, repeated = _parse(path.read_bytes().decode("utf-8-sig"))
+        except FileNotFoundError:
+            folder = path.parent
+            there = tuple(
+                sorted(file.name for pattern in ("*.yaml", "*.yml") for file in folder.glob(pattern))
+            )
+            known = f"; plans in {folder}: {', '.join(there)}" if there else ""
+            raise PlanError(f"{path}: no such file{nearest(path.name, there) or known}") from None
+        except OSError as error:
+            raise PlanError(f"{path}: cannot be read: {error.strerror or error}") from None
+        except UnicodeDecodeError as error:
+            raise PlanError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+        except ValueError as error:
+            raise PlanError(f"{path}: {error}") from None
+        if content is None:
+            raise PlanError(f"{path}: the file is empty; a plan needs at least the key parties")
+        if not isinstance(content, dict):
+            raise PlanError(f"{path}: a plan is made of 'key: value' lines, not {shown(content)}")
+        draft = cls(str(path), path.absolute().parent, content)
+        for location, text in repeated:
+            draft.report(location, text)
+        return draft
+
+    def report(self, location: Location, text: str) -> None:
+        """Note a problem with the value at `location`."""
+        inside = [known for known in self.origins if location[: len(known)] == known]
+        where = f"override {shown(self.origins[max(inside, key=len)])}" if inside else self.where
+        key = f"{dotted(location)}: " if location else ""
+        self.problems.append(f"{where}: {key}{text}")
+
+    def override(self, text: str) -> None:
+        """Apply one ``a.b.c=value``, the value in YAML; list items by position or by ``name``."""
+        key, equals, written = text.partition("=")
+        path = [part.strip() for part in key.split(".")]
+        start = f"override {shown(text)}"
+        if not equals or not all(path):
+            self.problems.append(f"{start}: not of the form key=value, as in network.timeout=30")
+            return
+        try:
+            value, repeated = _parse(written)
+        except ValueError as error:
+            self.problems.append(f"{start}: the value is not {str(error).partition('not ')[2]}")
+            return
+        node: Any = self.data
+        location: Location = ()
+        for depth, part in enumerate(path):
+            step: str | int = part
+            if isinstance(node, list):
+                names = tuple(str(item.get("name")) if isinstance(item, dict) else "" for item in node)
+                position = (
+                    int(part) if part.isdecimal() else names.index(part) if part in names else len(node)
+                )
+                if position >= len(node):
+                    has = ", ".join(filter(None, names)) or f"{len(node)} items, counted from 0"
+                    hint = nearest(part, names) or f"; it has {has}"
+                    self.problems.append(f"{start}: {dotted(location)} has no item {shown(part)}{hint}")
+                    return
+                step = position
+            elif not isinstance(node, dict):
+                found = f"{dotted(location)} is {shown(node)}, and has no keys below it"
+                self.problems.append(f"{start}: {found}")
+                return
+            location = (*location, step)
+            if depth == len(path) - 1:
+                node[step] = value
+            else:
+                if isinstance(node, dict) and node.get(step) is None:
+                    node[step] = {}
+                    self.origins.setdefault(location, text)
+                node = node[step]
+        # What an earlier override set below this key is gone, and so is its name.
+        self.origins = {k: v for k, v in self.origins.items() if k[: len(location)] != location}
+        self.origins[location] = text
+        for inside, problem in repeated:
+            self.report((*location, *inside), problem)
+
+    def data_parties(self) -> list[dict[Any, Any]]:
+        """Return the target's and the sources' mappings, as far as the draft has them."""
+        parties = self.data.get("parties")
+        if not isinstance(parties, dict):
+            return []
+        sources = parties.get("sources")
+        found = [parties.get("target"), *(sources if isinstance(sources, list) else [])]
+        return [party for party in found if isinstance(party, dict)]
+
+    def set_table(self, party: str, table: Path | None) -> None:
+        """Give the data party of that name another table (or none)."""
+        names = tuple(str(entry.get("name")) for entry in self.data_parties())
+        if party not in names:
+            hint = nearest(party, names) or f"; data parties: {', '.join(names) or 'none'}"
+            self.problems.append(f"table for {shown(party)}: the plan has no data party of that name{hint}")
+            return
+        self.data_parties()[names.index(party)]["table"] = table
+
+    def place_tables(self, folder: Path) -> None:
+        """Make table paths absolute, reading relative ones from `folder`."""
+        for party in self.data_parties():
+            table = party.get("table")
+            # An empty path would name the folder itself, and NUL is no part of any: left for the check.
+            if isinstance(table, (str, Path)) and str(table).strip() and "\0" not in str(table):
+                party["table"] = (folder / table).resolve()

@@ -1,0 +1,247 @@
+"""The words about plans: how a key, a value, a problem and a difference are written."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, NoReturn, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from mpc_spearman.errors import ProtocolViolation
+
+#: Where a value sits in a plan: keys, and positions in lists, from the outside in.
+Location = tuple[str | int, ...]
+
+_LONGEST_SHOWN = 60
+_MOST_DIFFERENCES = 50
+
+
+def shown(value: object) -> str:
+    """Write a value as a plan would, on one short line, for an error text."""
+    if value is None or isinstance(value, bool):
+        text = "null" if value is None else str(value).lower()
+    elif isinstance(value, float) and not math.isfinite(value):
+        text = ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    elif isinstance(value, int) and value.bit_length() > 1000:  # Python itself refuses to write some
+        text = "a number too long to show"
+    elif isinstance(value, (Path, date)):
+        text = repr(str(value))
+    else:
+        try:
+            text = repr(value)  # not str: repr escapes whatever a terminal should not be sent
+        except (ValueError, RecursionError):  # such numbers again inside a list, lists without end
+            text = f"a {type(value).__name__} too long to show"
+    return _cut(text)
+
+
+def dotted(location: Location) -> str:
+    """Write a location as overrides do: ``parties.sources.0.id``."""
+    return ".".join(p if isinstance(p, str) and p.isprintable() and p else shown(p) for p in location)
+
+
+def nearest(word: object, names: tuple[str, ...]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the valid name closest to `word`, or nothing."""
+    by_lower = {name.lower(): name for name in names}
+    close = get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+def explain(
+    problem: ErrorDetails, plan: type[BaseModel], not_yet: Mapping[str, tuple[str, ...]]
+) -> tuple[Location, str]:
+    """Turn what pydantic found into where it is, what is there, what is allowed, and what to do.
+
+    Parameters
+    ----------
+    problem : ErrorDetails
+        One entry of ``ValidationError.errors()``.
+    plan : type
+        The model of the whole plan; its field descriptions complete "<value> is not ...".
+    not_yet : mapping
+        For a top-level key, the values that are not to be offered.
+    """
+    location, kind, value = problem["loc"], problem["type"], problem["input"]
+    if kind == "extra_forbidden":
+        return location, _unknown_key(location, plan)
+    if kind == "invalid_key":
+        return location, f"{shown(location[-1])} is not a key; keys are text"
+    if kind == "missing":
+        return location, "is missing; every plan needs it"
+
+    field, model = _resolve(location, plan)
+    allowed = tuple(
+        choice
+        for choice in (_choices(field.annotation) if field else ())
+        if choice not in not_yet.get(dotted(location), ())
+    )
+    offer = f"; allowed: {', '.join(allowed)}" if allowed else ""
+    if kind == "value_error":
+        scalar = isinstance(value, (str, int, float, Path))
+        return location, f"{f'{shown(value)} ' if scalar else ''}{problem['ctx']['error']}{offer}"
+    if value is None:
+        return location, f"null is not a value here; {_leave_out(field)}"
+    if kind == "literal_error":
+        return location, f"{shown(value)} is not allowed{offer}{nearest(value, allowed)}"
+    if kind == "model_type" and model is not None:
+        return (
+            location,
+            f"{shown(value)} is not a group of keys; write {', '.join(model.model_fields)} below it",
+        )
+    if kind == "string_type":
+        return location, f"{shown(value)} is not text but {_yaml_kind(value)}; put it in quotes"
+    what = (field.description if field else None) or problem["msg"]
+    if kind == "tuple_type":
+        hint = (
+            f"; write [{_cut(value)}]"
+            if isinstance(value, str) and value.isprintable()
+            else "; start each item with '- '"
+        )
+        return location, f"{shown(value)} is not {what}{hint}"
+    return location, f"{shown(value)} is not {what}{_unquote(value, kind)}"
+
+
+def _leave_out(field: FieldInfo | None) -> str:
+    if field is None or field.is_required():
+        return "this key is needed"
+    return "leave the key out to use its default"
+
+
+def _yaml_kind(value: object) -> str:
+    """Name what YAML made of a word without quotes."""
+    if isinstance(value, bool):
+        return "true or false (as YAML reads yes, no, on and off too)"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a group of keys"
+    return f"a {type(value).__name__}"
+
+
+def _unquote(value: object, kind: str) -> str:
+    """Say how to write a number that YAML took for text: "60", but also 1e3."""
+    if not isinstance(value, str) or kind not in ("int_type", "float_type"):
+        return ""
+    try:
+        number = float(value)
+    except ValueError:
+        return ""
+    if not math.isfinite(number):
+        return ""
+    plain = str(int(number)) if number == int(number) and abs(number) < 2**53 else repr(number)
+    return f"; YAML reads it as text, write {plain}"
+
+
+def _unknown_key(location: Location, plan: type[BaseModel]) -> str:
+    _, model = _resolve(location[:-1], plan)
+    names = tuple(model.model_fields) if model else ()
+    word = location[-1]
+    hint = nearest(word, names)
+    if not hint:
+        elsewhere = [dotted(place) for place in _all_keys(plan, ()) if place[-1] == word]
+        hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else ""
+    return f"there is no such key; keys here: {', '.join(names)}{hint}"
+
+
+def _resolve(location: Location, plan: type[BaseModel]) -> tuple[FieldInfo | None, type[BaseModel] | None]:
+    """Follow a location through the models to its field, and the model below that, if any."""
+    field: FieldInfo | None = None
+    model: type[BaseModel] | None = plan
+    for part in location:
+        if isinstance(part, str):
+            field = model.model_fields.get(part) if model else None
+            model = _model_in(field.annotation) if field else None
+    return field, model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if get_origin(annotation) is None and isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return next(filter(None, map(_choices, get_args(annotation))), ())
+
+
+def _all_keys(model: type[BaseModel], above: Location) -> Iterator[Location]:
+    for name, field in model.model_fields.items():
+        yield (*above, name)
+        below = _model_in(field.annotation)
+        if below is not None:
+            several = (0,) if get_origin(field.annotation) is tuple else ()
+            yield from _all_keys(below, (*above, name, *several))
+
+
+def canonical(content: object) -> str:
+    """Return the one JSON text for `content`: ASCII, keys sorted, no spaces, no NaN."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def differences(mine: str, theirs: str) -> list[str]:
+    """Name the keys in which two plans' shared parts differ.
+
+    Parameters
+    ----------
+    mine, theirs : str
+        The canonical JSON of this party and of a peer.
+
+    Returns
+    -------
+    list of str
+        Such as ``network.timeout: 60.0 here, 30.0 there``, sorted by key; empty exactly when the
+        texts are equal. What came from the peer is escaped and cut short, so it can be printed.
+
+    Raises
+    ------
+    ProtocolViolation
+        A text is not canonical JSON of a plan.
+    """
+    here, there = _leaves(mine), _leaves(theirs)
+    # Compared as JSON, not as Python values, for which 60 == 60.0 and True == 1.
+    found = sorted(
+        f"{_key(place)}: {_cut(here.get(place, 'absent'))} here, {_cut(there.get(place, 'absent'))} there"
+        for place in here.keys() | there.keys()
+        if here.get(place) != there.get(place)
+    )
+    more = len(found) - _MOST_DIFFERENCES
+    return found if more <= 0 else [*found[:_MOST_DIFFERENCES], f"and {more} more keys"]
+
+
+def _leaves(text: str) -> dict[Location, str]:
+    """Take canonical JSON apart into scalars (and empty lists and objects), each written as JSON."""
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(constant)
+
+    def walk(content: object, place: Location) -> Iterator[tuple[Location, str]]:
+        if isinstance(content, (dict, list)) and content:
+            for part, item in content.items() if isinstance(content, dict) else enumerate(content):
+                yield from walk(item, (*place, part))
+        elif place:
+            yield place, canonical(content)
+
+    try:
+        content = json.loads(text, parse_constant=refuse)
+        # One text per content also rules out repeated keys, which JSON would keep the last of.
+        if not isinstance(content, dict) or canonical(content) != text:
+            raise ValueError
+        return dict(walk(content, ()))
+    except (ValueError, RecursionError):
+        raise ProtocolViolation("what a peer sent as its plan is not a plan's canonical JSON") from None
+
+
+def _key(place: Location) -> str:
+    return _cut(".".join(json.dumps(part)[1:-1] if isinstance(part, str) else str(part) for part in place))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
