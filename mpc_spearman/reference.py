@@ -1,0 +1,152 @@
+"""The answer on pooled data, for tests and notebooks: what a run must reproduce without pooling.
+
+A separate path on purpose: ranks by ``scipy.stats.rankdata``, eq. 2 as the paper writes it, square roots
+of integers to 128 bits, p-values by SciPy's t distribution. It shares no code with the run's own arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+if TYPE_CHECKING:
+    from mpc_spearman.config import Estimator, Order, Strength
+
+_BITS = 128  # |rho| is 0 or above 2^-63, so 65 bits or more of it are exact before the final rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What :func:`reference` found, in the form of a run's result.
+
+    Attributes
+    ----------
+    coefficients, pvalues : DataFrame
+        Rows (party, feature), columns the target's features; NaN where undefined.
+    strengths : Series of float64
+        By target feature, in table order.
+    counts : Series of int64
+        Over how many coefficients each strength is.
+    ranking : DataFrame
+        Columns position (from 1), feature, strength.
+    """
+
+    coefficients: pd.DataFrame
+    pvalues: pd.DataFrame
+    strengths: pd.Series[float]
+    counts: pd.Series[int]
+    ranking: pd.DataFrame
+
+
+def reference(
+    source: Mapping[str, pd.DataFrame],
+    target: pd.DataFrame,
+    *,
+    estimator: Estimator = "tie_corrected",
+    strength: Strength = "mean",
+    order: Order = "descending",
+) -> Reference:
+    """Rank correlations and ranking computed openly on all parties' tables together.
+
+    Parameters
+    ----------
+    source : mapping of party name to DataFrame
+        Feature columns only (no id), rows aligned with the target's.
+    target : DataFrame
+        Feature columns only.
+    estimator, strength, order : str
+        As in the plan.
+
+    Returns
+    -------
+    Reference
+    """
+    n = len(target)
+    x = np.stack([_doubled(table[name]) for table in source.values() for name in table.columns])
+    y = np.stack([_doubled(target[name]) for name in target.columns])
+    products, x_squares, y_squares = _products(x, y), _squares(x), _squares(y)
+    rho = np.array(
+        [
+            [_rho(s, a, b, n, estimator) for s, b in zip(row, y_squares, strict=True)]
+            for row, a in zip(products, x_squares, strict=True)
+        ]
+    )
+
+    untied = n * (n * n - 1) // 3
+    testable = np.array([[_testable(a, b, untied, estimator) for b in y_squares] for a in x_squares])
+    with np.errstate(divide="ignore"):
+        t = np.abs(rho) * np.sqrt((n - 2) / ((1 + rho) * (1 - rho)))
+    p = np.where(testable, 2 * stats.t.sf(t, n - 2), np.nan)
+
+    rows = pd.MultiIndex.from_tuples(
+        [(party, name) for party, table in source.items() for name in table.columns],
+        names=["party", "feature"],
+    )
+    matrix = pd.DataFrame(rho, index=rows, columns=list(target.columns))
+    measured = matrix.abs() if strength == "mean_abs" else matrix
+    mu = measured.mean().rename("strength")  # pandas skips NaN
+    ranking = mu.sort_values(ascending=order == "ascending", kind="stable", na_position="last")
+    return Reference(
+        coefficients=matrix,
+        pvalues=pd.DataFrame(p, index=rows, columns=list(target.columns)),
+        strengths=mu,
+        counts=matrix.notna().sum().rename("count"),
+        ranking=pd.DataFrame(
+            {
+                "position": range(1, len(mu) + 1),
+                "feature": list(ranking.index),
+                "strength": ranking.to_numpy(),
+            }
+        ),
+    )
+
+
+def _doubled(column: pd.Series[Any]) -> NDArray[np.int64]:
+    """Centred doubled average ranks, which are integers."""
+    ranks = stats.rankdata(column.to_numpy())
+    doubled: NDArray[np.int64] = (2 * ranks).astype(np.int64) - (len(column) + 1)
+    return doubled
+
+
+def _products(x: NDArray[np.int64], y: NDArray[np.int64]) -> list[list[int]]:
+    """Every inner product of a row of x with a row of y, exactly.
+
+    A float64 product is exact while no partial sum can pass 2^53. Block by block of 2^53 // (n - 1)^2 rows
+    (all rows at once up to n of about 208,000) that holds in any order of summation; the blocks' sums are
+    added as Python integers.
+    """
+    n = x.shape[1]
+    block = max(1, 2**53 // max(1, n - 1) ** 2)
+    sums = np.zeros((len(x), len(y)), dtype=object)
+    for start in range(0, n, block):
+        part = slice(start, start + block)
+        exact = x[:, part].astype(np.float64) @ y[:, part].astype(np.float64).T
+        sums = sums + exact.astype(np.int64).astype(object)
+    return [[int(value) for value in row] for row in sums.tolist()]
+
+
+def _squares(x: NDArray[np.int64]) -> list[int]:
+    return [_products(row[None], row[None])[0][0] for row in x]
+
+
+def _rho(s: int, a: int, b: int, n: int, estimator: Estimator) -> float:
+    """One coefficient from sum xy, sum x^2 and sum y^2."""
+    if estimator == "paper":
+        d_squared = Fraction(a + b - 2 * s, 4)  # sum (r - r')^2, as x - y = 2 (r - r')
+        return float(1 - 6 * d_squared / (n * (n * n - 1)))
+    if a * b == 0:
+        return math.nan
+    root = math.isqrt((s * s << (2 * _BITS)) // (a * b))
+    return math.copysign(root / (1 << _BITS), s)
+
+
+def _testable(a: int, b: int, untied: int, estimator: Estimator) -> bool:
+    return a == b == untied if estimator == "paper" else a * b > 0

@@ -1,0 +1,403 @@
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+
+from mpc_spearman import cautions, estimators
+from mpc_spearman import ranks as ranks_module
+from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.estimators import (
+    coefficients,
+    products_from_differences,
+    pvalues,
+    strengths,
+    strengths_from_sums,
+    without_pvalue,
+)
+from mpc_spearman.ranks import MAX_ROWS, Ranks, rank_columns, scale, strength_vector, total
+
+ESTIMATORS = ("tie_corrected", "paper")
+
+
+def never(n: int) -> np.ndarray:
+    raise AssertionError("randomness was drawn")
+
+
+def ranked(table: np.ndarray) -> Ranks:
+    return rank_columns(list(table))
+
+
+def matrix(a: Ranks, b: Ranks, estimator: str) -> np.ndarray:
+    return coefficients(a.matrix @ b.matrix.T, a.tie_terms, b.tie_terms, a.n, estimator)  # type: ignore[arg-type]
+
+
+def squared(rho: float, s: int, norms: int) -> Fraction:
+    """Relative error of rho^2 against S^2/norms."""
+    return abs(Fraction(rho) ** 2 * norms / (s * s) - 1)
+
+
+tables = st.integers(3, 25).flatmap(
+    lambda n: st.tuples(
+        hnp.arrays(np.int64, st.tuples(st.integers(1, 4), st.just(n)), elements=st.integers(0, 6)),
+        hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.just(n)), elements=st.integers(0, 1000)),
+    )
+)
+
+
+@given(tables)
+def test_tie_corrected_is_right_to_two_units_and_one_only_on_integers(pair):
+    a, b = (ranked(table) for table in pair)
+    s = a.matrix @ b.matrix.T
+    rho = matrix(a, b, "tie_corrected")
+    full = total(a.n)
+    for p in range(a.m):
+        for q in range(b.m):
+            norms = (full - a.tie_terms[p]) * (full - b.tie_terms[q])
+            product = int(s[p, q])
+            if norms == 0:
+                assert math.isnan(rho[p, q])
+            elif product == 0:
+                assert rho[p, q] == 0
+            else:
+                assert squared(rho[p, q], product, norms) <= 2 * Fraction(2, 2**52)
+                assert (abs(rho[p, q]) == 1) == (product**2 == norms)
+                assert math.copysign(1, rho[p, q]) == math.copysign(1, product)
+
+
+@given(tables)
+def test_paper_is_eq_2_correctly_rounded(pair):
+    a, b = (ranked(table) for table in pair)
+    rho = matrix(a, b, "paper")
+    n = a.n
+    for p, x in enumerate(pair[0]):
+        for q, y in enumerate(pair[1]):
+            d = [Fraction(r) - Fraction(s) for r, s in zip(stats.rankdata(x), stats.rankdata(y), strict=True)]
+            assert rho[p, q] == float(1 - 6 * sum(v * v for v in d) / (n * (n * n - 1)))
+
+
+@given(tables)
+def test_estimators_agree_exactly_where_nothing_ties(pair):
+    a, b = (ranked(table) for table in pair)
+    corrected, paper = matrix(a, b, "tie_corrected"), matrix(a, b, "paper")
+    untied = ~without_pvalue(a.tie_terms, b.tie_terms, a.n, "paper")
+    np.testing.assert_allclose(corrected[untied], paper[untied], rtol=4e-16, atol=0)
+
+
+@given(tables)
+def test_products_from_differences_gives_the_products(pair):
+    a, b = (ranked(table) for table in pair)
+    squares = ((a.matrix[:, None, :] - b.matrix[None]) ** 2).sum(axis=-1)
+    found = products_from_differences(squares, a.tie_terms, b.tie_terms, a.n)
+    assert found.tolist() == (a.matrix @ b.matrix.T).tolist()
+    assert found.dtype == object
+
+
+@pytest.mark.filterwarnings("ignore::scipy.stats.ConstantInputWarning")
+@given(tables)
+def test_coefficients_and_pvalues_are_scipys(pair):
+    a, b = (ranked(table) for table in pair)
+    rho = matrix(a, b, "tie_corrected")
+    missing = without_pvalue(a.tie_terms, b.tie_terms, a.n, "tie_corrected")
+    p = pvalues(rho, a.n, missing)
+    for i, x in enumerate(pair[0]):
+        for j, y in enumerate(pair[1]):
+            expected = stats.spearmanr(x, y)
+            np.testing.assert_allclose(rho[i, j], expected.statistic, rtol=1e-14, atol=2e-16)
+            # dp/drho is unbounded at |rho| = 1, where SciPy's own coefficient is not exact
+            if math.isnan(expected.statistic) or abs(expected.statistic) < 0.999:
+                np.testing.assert_allclose(p[i, j], expected.pvalue, rtol=1e-12, atol=1e-14)
+            elif abs(rho[i, j]) == 1:
+                assert p[i, j] == 0
+
+
+@pytest.mark.parametrize("n", [3, 5, 30, 2000])
+def test_pvalues_are_scipys_to_the_last_bit_given_its_coefficients(n):
+    data = np.random.default_rng(n).normal(size=(n, 7)) + np.arange(n)[:, None] / n
+    expected = stats.spearmanr(data)
+    found = pvalues(expected.statistic, n, np.zeros((7, 7), dtype=bool))
+    np.testing.assert_array_equal(found, expected.pvalue)
+
+
+def test_pandas_agrees():
+    table = pd.DataFrame(np.random.default_rng(5).integers(0, 9, (400, 6)))
+    ranks = rank_columns([table[name].to_numpy() for name in table])
+    expected = table.corr(method="spearman").to_numpy()
+    np.testing.assert_allclose(matrix(ranks, ranks, "tie_corrected"), expected, rtol=1e-14, atol=2e-16)
+
+
+def test_three_rows_two_values_and_reversed():
+    up, down, two, flat = [1, 2, 3], [3, 2, 1], [0, 0, 1], [4, 4, 4]
+    ranks = ranked(np.array([up, down, two, flat]))
+    rho = matrix(ranks, ranks, "tie_corrected")
+    assert rho[:2, :2].tolist() == [[1, -1], [-1, 1]]
+    assert rho[2, 2] == 1
+    assert rho[0, 2] == pytest.approx(math.sqrt(3) / 2, rel=3e-16)
+    assert np.isnan(rho[3]).all()
+    assert np.isnan(rho[:, 3]).all()
+    paper = matrix(ranks, ranks, "paper")
+    assert paper[3, 0] == 0.5  # eq. 2's answer for a constant column
+    assert paper[3, 3] == 1.0
+    missing = without_pvalue(ranks.tie_terms, ranks.tie_terms, 3, "paper")
+    assert missing.tolist() == [[False, False, True, True]] * 2 + [[True] * 4] * 2
+    assert without_pvalue(ranks.tie_terms, ranks.tie_terms, 3, "tie_corrected")[:3, :3].sum() == 0
+    p = pvalues(rho, 3, np.isnan(rho))
+    assert p[0, :2].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, object])
+def test_integers_at_the_edge_of_64_bits(dtype):
+    n = MAX_ROWS
+    full = total(n)
+    s = np.array([[full, full - 2], [-full, 0]], dtype=dtype)
+    corrected = coefficients(s, (0, 0), (0, 0), n, "tie_corrected")
+    assert corrected.tolist() == [[1.0, math.nextafter(1, 0)], [-1.0, 0.0]]  # not rounded up to one
+    half = full // 4 * 2
+    assert coefficients(np.array([[0]], dtype=dtype), (half,), (half,), n, "paper")[0, 0] == half / full
+    # numpy integers must not wrap inside
+    wrapping = (np.int64(half),)
+    assert coefficients(np.array([[2]]), wrapping, wrapping, n, "paper")[0, 0] == pytest.approx(0.5)
+
+
+def test_sums_of_squares_beyond_64_bits():
+    n = MAX_ROWS
+    full = total(n)
+    squares = np.array([[4 * full, 2 * full, 0]], dtype=object)
+    s = products_from_differences(squares, (0,), (0, 0, 0), n)
+    assert s.tolist() == [[-full, 0, full]]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_impossible_integers_are_refused(estimator):
+    with pytest.raises(ProtocolViolation, match="larger"):
+        coefficients(np.array([[9]]), (0,), (0,), 3, estimator)  # N = 8
+    with pytest.raises(ProtocolViolation, match="larger"):
+        coefficients(np.array([[1]]), (8,), (0,), 3, estimator)  # a constant column's product is 0
+    for term in (-2, 10, 1):
+        with pytest.raises(ProtocolViolation, match="tie term"):
+            coefficients(np.array([[0]]), (term,), (0,), 3, estimator)
+    with pytest.raises(ProtocolViolation, match=r"\(1, 2\).* 1 source and 1 target"):
+        coefficients(np.array([[0, 0]]), (0,), (0,), 3, estimator)
+    with pytest.raises(ProtocolViolation, match="squared"):
+        products_from_differences(np.array([[3]]), (0,), (0,), 3)
+
+
+def test_two_hundred_columns_each_way_are_quick():
+    generator = np.random.default_rng(8)
+    a, b = (ranked(generator.integers(0, 40, (200, 300))) for _ in range(2))
+    products = a.matrix @ b.matrix.T
+    start = time.process_time()
+    for estimator in ESTIMATORS:
+        rho = coefficients(products, a.tie_terms, b.tie_terms, 300, estimator)
+        pvalues(rho, 300, without_pvalue(a.tie_terms, b.tie_terms, 300, estimator))
+        strengths(rho, "mean")
+    products_from_differences(2 * products, a.tie_terms, b.tie_terms, 300)
+    assert time.process_time() - start < 1.0
+
+
+# --- strengths
+
+
+def test_means_over_defined_coefficients():
+    nan = math.nan
+    rho = np.array([[0.5, nan, nan, -0.25], [-0.1, nan, 0.3, -0.5]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mu, count = strengths(rho, "mean")
+        size, _ = strengths(rho, "mean_abs")
+    np.testing.assert_array_equal(mu, [0.2, nan, 0.3, -0.375])
+    np.testing.assert_array_equal(size, [0.3, nan, 0.3, 0.375])
+    assert count.tolist() == [2, 0, 1, 2]
+    assert count.dtype == np.int64
+
+
+def exact_mean(a: Ranks, y: np.ndarray, bits: int = 160) -> float:
+    """mu of one target column from integer square roots."""
+    y_list = y.tolist()
+    norm_y = sum(v * v for v in y_list)
+    terms = [
+        (sum(v * w for v, w in zip(x, y_list, strict=True)), sum(v * v for v in x) * norm_y)
+        for x in a.matrix.tolist()
+    ]
+    roots = [(1 if s > 0 else -1) * math.isqrt((s * s << (2 * bits)) // norms) for s, norms in terms if norms]
+    return float(Fraction(sum(roots), len(roots) << bits))
+
+
+def from_sums(a: Ranks, b: Ranks, estimator: str, random=never) -> tuple[np.ndarray, np.ndarray]:
+    v = strength_vector(a, estimator, defined=a.defined, random=random).tolist()
+    sums = [sum(x * y for x, y in zip(v, row, strict=True)) for row in b.matrix.tolist()]
+    if estimator == "paper":
+        sums = [s + sum(a.tie_terms) // 2 + a.m * t // 2 for s, t in zip(sums, b.tie_terms, strict=True)]
+    assert all(abs(s) < 2**63 for s in sums)
+    return strengths_from_sums(
+        sums,
+        n=a.n,
+        columns=a.m,
+        defined=a.defined,
+        target_ties=None if estimator == "paper" else b.tie_terms,
+        target_constant=b.constant,
+        estimator=estimator,
+    )
+
+
+@given(tables)
+def test_strengths_from_sums_are_the_means(pair):
+    a, b = (ranked(table) for table in pair)
+    for estimator in ESTIMATORS:
+        mu, count = from_sums(a, b, estimator)
+        expected, expected_count = strengths(matrix(a, b, estimator), "mean")
+        np.testing.assert_allclose(mu, expected, rtol=0, atol=1e-14)
+        assert count.tolist() == expected_count.tolist()
+
+
+def adversarial(a: Ranks, random) -> np.ndarray:
+    """The target column along which this source's rounding errors add up most."""
+    v = strength_vector(a, "tie_corrected", defined=a.defined, random=random)
+    factor = scale(a.n, a.defined)
+    exact = sum(
+        (np.longdouble(1) * x) / np.sqrt(np.longdouble(total(a.n) - t))
+        for x, t in zip(a.matrix, a.tie_terms, strict=True)
+        if t < total(a.n)
+    )
+    return np.asarray(v - exact * factor, dtype=np.float64)
+
+
+@pytest.mark.parametrize("randomised", [False, True])
+@pytest.mark.parametrize("kind", ["random", "adversarial", "extreme"])
+def test_strengths_within_1e_9_at_2000_rows(kind, randomised, monkeypatch):
+    generator = np.random.default_rng(11)
+    n = 2000
+
+    def random(size: int) -> np.ndarray:
+        return np.random.default_rng(12).random(size)
+
+    if randomised:
+        monkeypatch.setattr(ranks_module, "MAX_ERROR", 0.0)
+    source = [generator.normal(size=n), generator.integers(0, 4, n), np.arange(n) < 3, np.arange(n)]
+    a = rank_columns(source if kind != "extreme" else [np.arange(n)] * 200)
+    target = {
+        "random": [generator.normal(size=n), generator.integers(0, 2, n)],
+        "adversarial": [adversarial(a, random)],
+        "extreme": [np.arange(n), -np.arange(n), np.arange(n) == 0],
+    }[kind]
+    b = rank_columns(target)
+    mu, count = from_sums(a, b, "tie_corrected", random)
+    for found, y in zip(mu, b.matrix, strict=True):
+        assert abs(found - exact_mean(a, y)) < 1e-12
+    assert count.tolist() == [a.m] * b.m
+
+
+@pytest.mark.parametrize("n", [170_000, 300_000])
+def test_strengths_within_1e_9_on_both_sides_of_the_switch(n):
+    generator = np.random.default_rng(13)
+    a = rank_columns([generator.normal(size=n), generator.integers(0, 9, n), np.zeros(n)])
+    worst = adversarial(a, np.ones)  # against nearest rounding, or beyond the switch against always down
+    b = rank_columns([generator.normal(size=n), worst, np.arange(n) < 3])
+    exact = [exact_mean(a, y) for y in b.matrix]
+    mu, count = from_sums(a, b, "tie_corrected", np.random.default_rng(14).random)
+    assert np.abs(mu - exact).max() < 1e-9
+    assert count.tolist() == [2, 2, 2]
+    if n == 300_000:  # without randomness the error would be too large here
+        down, _ = from_sums(a, b, "tie_corrected", np.ones)
+        assert np.abs(down - exact).max() > 1e-9
+
+
+def test_strengths_where_nothing_is_defined():
+    flat, column = np.array([[1, 1, 1, 1]]), np.array([[1, 2, 3, 4]])
+    mu, count = from_sums(ranked(flat), ranked(column), "tie_corrected")
+    assert math.isnan(mu[0])
+    assert count.tolist() == [0]
+    mu, count = from_sums(ranked(column), ranked(flat), "tie_corrected")
+    assert math.isnan(mu[0])
+    assert count.tolist() == [0]
+    mu, count = from_sums(ranked(column), ranked(flat), "paper")
+    assert (mu[0], count[0]) == (0.5, 1)
+
+
+def test_strengths_never_leave_minus_one_to_one():
+    a = ranked(np.array([np.arange(7)] * 3))
+    b = ranked(np.array([np.arange(7), -np.arange(7)]))
+    mu, _ = from_sums(a, b, "tie_corrected")
+    assert np.abs(mu).max() <= 1
+    np.testing.assert_allclose(mu, [1, -1], rtol=1e-14)
+
+
+def test_impossible_sums_are_refused():
+    common = {"n": 50, "columns": 2, "defined": 2, "target_constant": (False,)}
+    with pytest.raises(ProtocolViolation, match="outside"):
+        strengths_from_sums([3 * total(50)], **common, target_ties=None, estimator="paper")
+    with pytest.raises(ProtocolViolation, match="outside"):
+        strengths_from_sums(
+            [2**63 - 1], **common, target_ties=(total(50) // 4 * 2,), estimator="tie_corrected"
+        )
+    with pytest.raises(ProtocolViolation, match="constant"):
+        strengths_from_sums([0], **common, target_ties=(total(50),), estimator="tie_corrected")
+    with pytest.raises(ProtocolViolation, match="2 sums came for 1"):
+        strengths_from_sums([0, 0], **common, target_ties=None, estimator="paper")
+    with pytest.raises(ValueError, match="tie terms"):
+        strengths_from_sums([0], **common, target_ties=None, estimator="tie_corrected")
+
+
+# --- order
+
+
+def test_undefined_last_and_equals_in_table_order():
+    mu = np.array([0.1, math.nan, 0.5, 0.1, -0.2, math.nan, -0.0, 0.0])
+    assert estimators.order(mu, "descending") == [2, 0, 3, 6, 7, 4, 1, 5]
+    assert estimators.order(mu, "ascending") == [4, 6, 7, 0, 3, 2, 1, 5]
+
+
+@settings(max_examples=50)
+@given(st.lists(st.one_of(st.just(math.nan), st.floats(-1, 1)), max_size=12))
+def test_order_is_a_permutation_and_sorted(values):
+    for direction, sign in (("descending", -1), ("ascending", 1)):
+        indices = estimators.order(np.array(values, dtype=float), direction)  # type: ignore[arg-type]
+        assert sorted(indices) == list(range(len(values)))
+        kept = [sign * values[i] for i in indices if not math.isnan(values[i])]
+        assert kept == sorted(kept)
+        assert all(math.isnan(values[i]) for i in indices[len(kept) :])
+
+
+# --- cautions
+
+
+def test_cautions_about_ties():
+    a = rank_columns([np.array([1, 1, 2, 2, 3, 3]), np.arange(6)])
+    (sentence,) = cautions.ties("clinic", ["hlthp", "mdvis"], a.tie_terms, 6)
+    assert sentence.startswith("clinic.hlthp has ties")
+    assert "tie term 6 is 0.0857 of" in sentence
+    assert "adds 0.0429 to" in sentence  # 6/70 and half of it
+
+
+def test_cautions_about_constants():
+    (sentence,) = cautions.constants("A", ["u", "v"], [False, True], "tie_corrected")
+    assert "A.v is constant" in sentence
+    assert "NaN" in sentence
+    assert "eq. 2" in cautions.constants("A", ["v"], [True], "paper")[0]
+
+
+def test_cautions_about_cancelling_signs():
+    mu = np.array([0.01, 0.2, -0.01, math.nan, 0.001])
+    size = np.array([0.30, 0.3, 0.40, math.nan, 0.04])
+    found = cautions.cancellations(list("abcde"), mu, size)
+    assert [sentence[0] for sentence in found] == ["a", "c"]
+    assert "strength -0.010, mean |rho| 0.400" in found[1]
+
+
+def test_cautions_about_missing_pvalues_and_k():
+    assert cautions.pvalues_missing(np.zeros((2, 2), dtype=bool), "paper") == []
+    missing = np.array([[True, False], [True, True]])
+    assert cautions.pvalues_missing(missing, "paper")[0].startswith("3 of 4 p-values are missing: with ties")
+    assert "constant" in cautions.pvalues_missing(missing, "tie_corrected")[0]
+    assert cautions.k_note(3, 3) == []
+    assert "over 2 of 3 source columns" in cautions.k_note(2, 3)[0]
+    assert "no strength is defined" in cautions.k_note(0, 3)[0]
