@@ -1,0 +1,438 @@
+"""One party's copy of a run's result: what it holds, and how it is kept on disk.
+
+A run directory holds ``result.json``, ``cost.csv``, ``report.html`` and, as far as the run revealed them to
+this party, ``matrix.csv``, ``pvalues.csv``, ``ranking.csv`` and ``estimators.csv``. Floats are written with
+`repr`, which reads back to the same float64; an undefined value is an empty cell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from mpc_spearman import cost as costs
+from mpc_spearman import rundir
+from mpc_spearman.errors import NotRevealed, OutputError
+from mpc_spearman.version import __version__
+
+Role = Literal["coordinator", "target", "source"]
+Part = Literal["coefficients", "pvalues", "strengths", "counts", "ranking", "estimators"]
+
+#: How far each level of ``reveal``, and each grant of ``results``, reaches.
+_REACH = {"nothing": 0, "ranking": 1, "strengths": 2, "coefficients": 3, "differences": 4}
+_NEEDS: dict[Part, str] = {
+    "coefficients": "coefficients",
+    "pvalues": "coefficients",
+    "strengths": "strengths",
+    "counts": "strengths",
+    "ranking": "ranking",
+    "estimators": "coefficients",
+}
+_FILES: dict[Part, str] = {
+    "coefficients": "matrix.csv",
+    "pvalues": "pvalues.csv",
+    "ranking": "ranking.csv",
+    "estimators": "estimators.csv",
+}
+_RANKING = ["position", "feature", "strength"]
+_ESTIMATORS = ["tie_corrected", "paper"]
+_FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
+
+#: Columns of `Result.cost` with their types; what they count is said at `mpc_spearman.cost.PhaseCost`.
+COST_COLUMNS: dict[str, type] = {
+    name: str if name in ("party", "phase") else float if name.endswith("seconds") else int
+    for name in costs.COLUMNS
+}
+
+_T = TypeVar("_T")
+
+
+class Result:
+    """What one party knows when a run has ended.
+
+    Everything is copied in and copied out, so a result does not change once it exists.
+
+    Parameters
+    ----------
+    plan : mapping
+        The plan's shared part, as ``Plan.shared()`` gives it.
+    party : str
+        Whose copy this is.
+    role : {"coordinator", "target", "source"}
+        That party's role.
+    n : int
+        Aligned rows.
+    cost : DataFrame
+        Columns `COST_COLUMNS`, one row per party and phase.
+    warnings : sequence of str
+        Sentences a reader of the result must know.
+    coefficients, pvalues : DataFrame, optional
+        float64, shape (m_A, m_B): rows a MultiIndex (party, feature) over the sources' features, columns the
+        target's features. NaN where undefined.
+    strengths : Series, optional
+        float64, length m_B, indexed by the target's features in its table's order. Needs `ranking`.
+    counts : Series, optional
+        int64, same index: over how many coefficients each strength is the mean.
+    ranking : DataFrame, optional
+        Columns ``position`` (from 1), ``feature`` and, unless only the order is known, ``strength``.
+    estimators : DataFrame, optional
+        float64, same index as `strengths`, columns ``tie_corrected`` and ``paper``: the strengths under both.
+
+    Raises
+    ------
+    ValueError
+        If the parts contradict each other.
+
+    Notes
+    -----
+    A part that was not given raises `NotRevealed` when asked for, with the setting that withheld it.
+    """
+
+    def __init__(
+        self,
+        *,
+        plan: Mapping[str, Any],
+        party: str,
+        role: Role,
+        n: int,
+        cost: pd.DataFrame,
+        warnings: Sequence[str] = (),
+        coefficients: pd.DataFrame | None = None,
+        pvalues: pd.DataFrame | None = None,
+        strengths: pd.Series[float] | None = None,
+        counts: pd.Series[int] | None = None,
+        ranking: pd.DataFrame | None = None,
+        estimators: pd.DataFrame | None = None,
+    ) -> None:
+        self._plan: dict[str, Any] = json.loads(json.dumps(plan, allow_nan=False))
+        self._party, self._role, self._n = party, role, int(n)
+        self._warnings = tuple(warnings)
+        self._cost = _plain_cost(cost)
+        self._coefficients = None if coefficients is None else _plain_matrix(coefficients)
+        self._pvalues = None if pvalues is None else _plain_matrix(pvalues)
+        self._strengths = None if strengths is None else _plain_series(strengths, np.float64, "strength")
+        self._counts = None if counts is None else _plain_series(counts, np.int64, "count")
+        self._ranking = None if ranking is None else _plain_ranking(ranking)
+        self._estimators = None if estimators is None else _plain_estimators(estimators)
+        self._check()
+
+    def _check(self) -> None:
+        matrix, strengths, ranking = self._coefficients, self._strengths, self._ranking
+        if self._pvalues is not None and (
+            matrix is None
+            or not self._pvalues.index.equals(matrix.index)
+            or not self._pvalues.columns.equals(matrix.columns)
+        ):
+            raise ValueError("the p-values are not those of the coefficients: other rows or columns")
+        if matrix is not None and (strengths is None or list(matrix.columns) != list(strengths.index)):
+            raise ValueError("coefficients need strengths for the same target features")
+        if self._counts is not None and (strengths is None or not self._counts.index.equals(strengths.index)):
+            raise ValueError("the counts are not those of the strengths: other features")
+        both = self._estimators
+        if both is not None and (strengths is None or not both.index.equals(strengths.index)):
+            raise ValueError("the strengths under both estimators are not those of the same features")
+        if strengths is None:
+            if ranking is not None and "strength" in ranking:
+                raise ValueError("the ranking has strengths, the result has none")
+        elif ranking is None or "strength" not in ranking:
+            raise ValueError("strengths need a ranking with strengths")
+        elif sorted(ranking["feature"]) != sorted(strengths.index) or not np.array_equal(
+            strengths.loc[list(ranking["feature"])].to_numpy(), ranking["strength"].to_numpy(), equal_nan=True
+        ):
+            raise ValueError("the ranking and the strengths differ")
+
+    def __repr__(self) -> str:
+        held = ", ".join(part for part in _NEEDS if self.withheld(part) is None) or "nothing"
+        return (
+            f"<Result of {self._role} {self._party!r}: n={self._n}, protocol={self._plan.get('protocol')}, "
+            f"reveal={self._plan.get('reveal')}, estimator={self._plan.get('estimator')}; holds {held}>"
+        )
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The shared part of the plan that was run."""
+        copy: dict[str, Any] = json.loads(json.dumps(self._plan))
+        return copy
+
+    @property
+    def party(self) -> str:
+        """Whose copy this is."""
+        return self._party
+
+    @property
+    def role(self) -> Role:
+        """That party's role."""
+        return self._role
+
+    @property
+    def n(self) -> int:
+        """Aligned rows."""
+        return self._n
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before using the numbers."""
+        return self._warnings
+
+    @property
+    def cost(self) -> pd.DataFrame:
+        """Cost per party and phase; columns `COST_COLUMNS`. Data parties see their own only."""
+        return self._cost.copy()
+
+    @property
+    def coefficients(self) -> pd.DataFrame:
+        """The matrix M, float64, shape (m_A, m_B); NaN where a coefficient is undefined."""
+        return self._revealed("coefficients", self._coefficients).copy()
+
+    @property
+    def pvalues(self) -> pd.DataFrame:
+        """Two-sided p-values of M, same shape; NaN where undefined."""
+        return self._revealed("pvalues", self._pvalues).copy()
+
+    @property
+    def strengths(self) -> pd.Series[float]:
+        """Strength mu by target feature, in the target's table order; NaN where nothing is defined."""
+        return self._revealed("strengths", self._strengths).copy()
+
+    @property
+    def counts(self) -> pd.Series[int]:
+        """Over how many coefficients each strength is the mean."""
+        return self._revealed("counts", self._counts).copy()
+
+    @property
+    def ranking(self) -> pd.DataFrame:
+        """The list L: columns position, feature and, where known, strength. Undefined strengths come last."""
+        return self._revealed("ranking", self._ranking).copy()
+
+    @property
+    def estimators(self) -> pd.DataFrame:
+        """Strengths under both estimators, by target feature; the coordinator's alone, who knows all ties."""
+        return self._revealed("estimators", self._estimators).copy()
+
+    def _revealed(self, part: Part, value: _T | None) -> _T:
+        if value is None:
+            raise NotRevealed(self.withheld(part))
+        return value
+
+    def withheld(self, part: Part) -> str | None:
+        """Say why a part is missing.
+
+        Parameters
+        ----------
+        part : {"coefficients", "pvalues", "strengths", "counts", "ranking", "estimators"}
+            The attribute asked for.
+
+        Returns
+        -------
+        str or None
+            A sentence naming the level or grant that withheld it; None if this result has it.
+        """
+        if getattr(self, f"_{part}") is not None:
+            return None
+        name = {"pvalues": "p-values", "estimators": "strengths under both estimators"}.get(part, part)
+        verb = "is" if part == "ranking" else "are"
+        need, level = _REACH[_NEEDS[part]], str(self._plan.get("reveal"))
+        if _REACH.get(level, 4) < need:
+            return f"The {name} {verb} not in this result: the run revealed no more than {level!r} (reveal)."
+        if self._role != "coordinator":
+            key = "target" if self._role == "target" else "sources"
+            grant = str((self._plan.get("results") or {}).get(key))
+            if _REACH.get(grant, 4) < need:
+                return (
+                    f"The {name} {verb} not in this result: "
+                    f"the coordinator passes {grant!r} on to the {key} (results.{key})."
+                )
+        return f"The {name} {verb} not in this copy of the result."
+
+    def save(self, directory: str | Path) -> Path:
+        """Write the run directory, whole or not at all.
+
+        Parameters
+        ----------
+        directory : str or Path
+            Created with its parents. An earlier run directory there is replaced.
+
+        Returns
+        -------
+        Path
+            The directory written.
+
+        Raises
+        ------
+        OutputError
+            If it exists and is neither empty nor a run directory, or cannot be written.
+        """
+        from mpc_spearman import report  # only a saved result needs its page, and the template engine with it
+
+        rundir.check_replaceable(directory)
+        return rundir.replace(directory, {**self._files(), "report.html": report.render(self)})
+
+    def _files(self) -> dict[str, str]:
+        about = {
+            "schema_version": rundir.SCHEMA_VERSION,
+            "package_version": __version__,
+            "party": self._party,
+            "role": self._role,
+            "n": self._n,
+            **{key: self._plan.get(key) for key in _FROM_PLAN},
+            "warnings": list(self._warnings),
+            "holds": [part for part in _NEEDS if self.withheld(part) is None],
+            "features": None if self._strengths is None else list(self._strengths.index),
+            "counts": None if self._counts is None else self._counts.tolist(),
+            "plan": self._plan,
+        }
+        files = {
+            "result.json": json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+            "cost.csv": rundir.csv_text(list(COST_COLUMNS), self._cost.itertuples(index=False)),
+        }
+        for name, frame in (("matrix.csv", self._coefficients), ("pvalues.csv", self._pvalues)):
+            if frame is not None:
+                rows = ([*key, *row] for key, row in zip(frame.index, frame.to_numpy().tolist(), strict=True))
+                files[name] = rundir.csv_text(["party", "feature", *frame.columns], rows)
+        if self._ranking is not None:
+            lines = self._ranking.reindex(columns=_RANKING).itertuples(index=False)
+            files["ranking.csv"] = rundir.csv_text(_RANKING, lines)
+        if self._estimators is not None:
+            lines = self._estimators.itertuples()
+            files["estimators.csv"] = rundir.csv_text(["feature", *_ESTIMATORS], lines)
+        return files
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Result:
+        """Read a run directory that `save` wrote.
+
+        Parameters
+        ----------
+        directory : str or Path
+            The run directory.
+
+        Returns
+        -------
+        Result
+            Equal, float for float, to the one saved.
+
+        Raises
+        ------
+        OutputError
+            If a file is missing, unexpected or damaged; it names the file.
+        """
+        folder = Path(directory)
+        about = rundir.read_about(folder)
+        try:
+            holds = set(about["holds"])
+            for part, name in _FILES.items():
+                if (folder / name).exists() != (part in holds):
+                    problem = "is missing" if part in holds else "does not belong to this result"
+                    raise OutputError(f"{folder / name} {problem}")
+            if any(about[key] != about["plan"].get(key) for key in _FROM_PLAN):
+                raise OutputError(f"{folder / 'result.json'} is damaged: it contradicts the plan in it")
+            strengths = counts = ranking = None
+            if "ranking" in holds:
+                ranking = _read_ranking(folder / "ranking.csv", "strengths" in holds)
+            if ranking is not None and "strengths" in holds:
+                by_feature = dict(zip(ranking["feature"], ranking["strength"], strict=True))
+                strengths = pd.Series([by_feature[name] for name in about["features"]], about["features"])
+            if "counts" in holds:
+                counts = pd.Series(about["counts"], about["features"])
+            return cls(
+                plan=about["plan"],
+                party=about["party"],
+                role=about["role"],
+                n=about["n"],
+                warnings=about["warnings"],
+                cost=_read_cost(folder / "cost.csv"),
+                coefficients=_read_matrix(folder / "matrix.csv") if "coefficients" in holds else None,
+                pvalues=_read_matrix(folder / "pvalues.csv") if "pvalues" in holds else None,
+                strengths=strengths,
+                counts=counts,
+                ranking=ranking,
+                estimators=_read_estimators(folder / "estimators.csv") if "estimators" in holds else None,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise OutputError(f"the run directory {folder} is damaged: {error!r}") from error
+
+
+# --- one form for every frame, whoever made it, so that a loaded result equals a saved one --------
+
+
+def _plain_matrix(frame: pd.DataFrame) -> pd.DataFrame:
+    if frame.index.nlevels != 2 or not frame.columns.is_unique:
+        raise ValueError("a matrix has rows (party, feature) and distinct columns")
+    index = pd.MultiIndex.from_tuples([(str(p), str(f)) for p, f in frame.index], names=["party", "feature"])
+    return pd.DataFrame(
+        frame.to_numpy(dtype=np.float64, copy=True),
+        index=index,
+        columns=[str(name) for name in frame.columns],
+    )
+
+
+def _plain_series(series: pd.Series[Any], dtype: type, name: str) -> pd.Series[Any]:
+    if not series.index.is_unique:
+        raise ValueError(f"the {name} index repeats a feature")
+    return pd.Series(
+        series.to_numpy(dtype=dtype, copy=True), index=[str(key) for key in series.index], name=name
+    )
+
+
+def _plain_ranking(frame: pd.DataFrame) -> pd.DataFrame:
+    features = [str(name) for name in frame["feature"]]
+    if list(frame["position"]) != list(range(1, len(features) + 1)) or len(set(features)) != len(features):
+        raise ValueError("a ranking has positions 1, 2, … and each feature once")
+    columns: dict[str, Any] = {"position": np.arange(1, len(features) + 1), "feature": features}
+    if "strength" in frame:
+        columns["strength"] = frame["strength"].to_numpy(dtype=np.float64, copy=True)
+    return pd.DataFrame(columns)
+
+
+def _plain_estimators(frame: pd.DataFrame) -> pd.DataFrame:
+    if list(frame.columns) != _ESTIMATORS or not frame.index.is_unique:
+        raise ValueError(f"the estimators are {', '.join(_ESTIMATORS)}, for each feature once")
+    index = [str(name) for name in frame.index]
+    return pd.DataFrame(frame.to_numpy(dtype=np.float64, copy=True), index=index, columns=_ESTIMATORS)
+
+
+def _plain_cost(frame: pd.DataFrame) -> pd.DataFrame:
+    if list(frame.columns) != list(COST_COLUMNS):
+        raise ValueError(f"cost columns are {', '.join(COST_COLUMNS)}")
+    plain = pd.DataFrame({name: [kind(cell) for cell in frame[name]] for name, kind in COST_COLUMNS.items()})
+    if plain[["seconds", "wait_seconds"]].isna().to_numpy().any():
+        raise ValueError("a cost has no seconds")
+    return plain
+
+
+# --- tables read back -----------------------------------------------------------------------------
+
+
+def _read_matrix(path: Path) -> pd.DataFrame:
+    header, rows = rundir.read_csv(path, ["party", "feature"])
+    cells = [[rundir.to_float(path, text) for text in row[2:]] for row in rows]
+    index = pd.MultiIndex.from_tuples([(row[0], row[1]) for row in rows])
+    return pd.DataFrame(np.array(cells).reshape(len(rows), -1), index=index, columns=header[2:])
+
+
+def _read_ranking(path: Path, strengths: bool) -> pd.DataFrame:
+    _, rows = rundir.read_csv(path, _RANKING)
+    positions = [rundir.to_int(path, row[0]) for row in rows]
+    frame = pd.DataFrame({"position": positions, "feature": [row[1] for row in rows]})
+    if strengths:
+        frame["strength"] = [rundir.to_float(path, row[2]) for row in rows]
+    return frame
+
+
+def _read_estimators(path: Path) -> pd.DataFrame:
+    _, rows = rundir.read_csv(path, ["feature", *_ESTIMATORS])
+    cells = [[rundir.to_float(path, text) for text in row[1:]] for row in rows]
+    return pd.DataFrame(np.array(cells).reshape(len(rows), 2), [row[0] for row in rows], _ESTIMATORS)
+
+
+def _read_cost(path: Path) -> pd.DataFrame:
+    _, rows = rundir.read_csv(path, list(COST_COLUMNS))
+    read = {str: lambda _, text: text, float: rundir.to_float, int: rundir.to_int}
+    kinds = list(COST_COLUMNS.values())
+    cells = [[read[kind](path, text) for kind, text in zip(kinds, row, strict=True)] for row in rows]
+    return pd.DataFrame(cells, columns=list(COST_COLUMNS))

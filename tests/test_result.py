@@ -1,0 +1,367 @@
+"""`Result` and its run directory: what comes back, what is withheld, what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mpc_spearman import report, rundir
+from mpc_spearman.cost import COLUMNS
+from mpc_spearman.errors import NotRevealed, OutputError
+from mpc_spearman.result import Result
+
+PARTS = ("coefficients", "pvalues", "strengths", "counts", "ranking")
+
+
+def shared_plan(**changes: Any) -> dict[str, Any]:
+    plan: dict[str, Any] = {
+        "protocol": "mpc",
+        "reveal": "coefficients",
+        "estimator": "tie_corrected",
+        "strength": "mean",
+        "order": "descending",
+        "rows": None,
+        "parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]},
+        "results": {"target": "coefficients", "sources": "nothing"},
+        "privacy": {"min_group": 3, "min_rows_per_feature": 3},
+        "network": {"timeout": 60.0},
+    }
+    return plan | changes
+
+
+def costs(*parties: str) -> pd.DataFrame:
+    rows = [
+        (party, phase, 0.1, 1 / 3, 10, 20, 2, 1, 1000) for party in parties for phase in ("rank", "reveal")
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def parts(values: np.ndarray, names: list[str], rows: list[tuple[str, str]]) -> dict[str, Any]:
+    """All parts of a result that has `values` as its matrix."""
+    index = pd.MultiIndex.from_tuples(rows, names=["party", "feature"])
+    matrix = pd.DataFrame(values, index=index, columns=names)
+    mu = matrix.mean().rename("strength")
+    ranked = mu.sort_values(ascending=False, kind="stable", na_position="last")
+    return {
+        "coefficients": matrix,
+        "pvalues": matrix.abs(),
+        "strengths": mu,
+        "counts": matrix.notna().sum(),
+        "ranking": pd.DataFrame(
+            {"position": range(1, len(mu) + 1), "feature": list(ranked.index), "strength": ranked.to_numpy()}
+        ),
+    }
+
+
+def small(**changes: Any) -> Result:
+    values = np.array([[0.1, -0.25, math.nan], [1 / 3, 0.5, math.nan]])
+    given_parts = parts(values, ["x", "y", "z"], [("A", "p"), ("A", "q")])
+    base: dict[str, Any] = {
+        "plan": shared_plan(),
+        "party": "C",
+        "role": "coordinator",
+        "n": 50,
+        "cost": costs("C", "B", "A"),
+        "warnings": ["z is constant"],
+        **given_parts,
+    }
+    return Result(**(base | changes))
+
+
+def without(*absent: str, **changes: Any) -> Result:
+    return small(**dict.fromkeys(absent), **changes)
+
+
+def assert_same(one: Result, other: Result) -> None:
+    for attribute in ("plan", "party", "role", "n", "warnings"):
+        assert getattr(one, attribute) == getattr(other, attribute)
+    pd.testing.assert_frame_equal(one.cost, other.cost, check_exact=True)
+    for part in PARTS:
+        assert one.withheld(part) == other.withheld(part)  # type: ignore[arg-type]
+        if one.withheld(part) is not None:  # type: ignore[arg-type]
+            continue
+        mine, theirs = getattr(one, part), getattr(other, part)
+        compare = (
+            pd.testing.assert_series_equal if isinstance(mine, pd.Series) else pd.testing.assert_frame_equal
+        )
+        compare(mine, theirs, check_exact=True)
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+# --- round trip ----------------------------------------------------------------------------------------
+
+
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=12)
+cells = st.one_of(
+    st.floats(-1, 1), st.just(math.nan), st.sampled_from([5e-324, -0.0, 0.1 + 0.2, math.nextafter(1, 0)])
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_every_float_and_name_comes_back(
+    data: st.DataObject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "render", lambda result: "")
+    features = data.draw(st.lists(names, min_size=1, max_size=4, unique=True))
+    rows = data.draw(st.lists(st.tuples(names, names), min_size=1, max_size=4, unique=True))
+    flat = data.draw(st.lists(cells, min_size=len(rows) * len(features), max_size=len(rows) * len(features)))
+    saved = small(**parts(np.array(flat).reshape(len(rows), len(features)), features, rows))
+    loaded = Result.load(saved.save(tmp_path / "run"))
+    assert_same(saved, loaded)
+    # assert_frame_equal takes -0.0 for 0.0; the bytes do not.
+    assert loaded.coefficients.to_numpy().tobytes() == saved.coefficients.to_numpy().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("result", "files"),
+    [
+        (small(), {"matrix.csv", "pvalues.csv", "ranking.csv"}),
+        (without("coefficients", "pvalues"), {"ranking.csv"}),
+        (without("coefficients", "pvalues", "strengths", "counts", "ranking"), set()),
+    ],
+)
+def test_only_what_was_revealed_is_written(result: Result, files: set[str], tmp_path: Path) -> None:
+    folder = result.save(tmp_path / "deep" / "run")
+    assert set(listing(folder)) == files | {"result.json", "cost.csv", "report.html"}
+    assert_same(result, Result.load(folder))
+
+
+def test_an_order_without_strengths_comes_back_without_them(tmp_path: Path) -> None:
+    order = small().ranking[["position", "feature"]]
+    result = without("coefficients", "pvalues", "strengths", "counts", ranking=order)
+    folder = result.save(tmp_path / "run")
+    assert (folder / "ranking.csv").read_text() == "position,feature,strength\n1,x,\n2,y,\n3,z,\n"
+    assert list(Result.load(folder).ranking.columns) == ["position", "feature"]
+
+
+def test_the_files_are_in_the_promised_form(tmp_path: Path) -> None:
+    folder = small().save(tmp_path / "run")
+    assert (
+        folder / "matrix.csv"
+    ).read_text() == "party,feature,x,y,z\nA,p,0.1,-0.25,\nA,q,0.3333333333333333,0.5,\n"
+    assert (folder / "ranking.csv").read_text().splitlines() == [
+        "position,feature,strength",
+        "1,x,0.21666666666666667",
+        "2,y,0.125",
+        "3,z,",
+    ]
+    assert (folder / "cost.csv").read_text().splitlines()[:2] == [
+        "party,phase,seconds,wait_seconds,bytes_sent,bytes_received,messages,rounds,peak_memory_bytes",
+        "C,rank,0.1,0.3333333333333333,10,20,2,1,1000",
+    ]
+    about = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    assert {
+        key: about[key] for key in ("schema_version", "n", "protocol", "reveal", "estimator", "order")
+    } == {
+        "schema_version": 1,
+        "n": 50,
+        "protocol": "mpc",
+        "reveal": "coefficients",
+        "estimator": "tie_corrected",
+        "order": "descending",
+    }
+    assert about["warnings"] == ["z is constant"]
+
+
+# --- what is withheld ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reveal", "grant", "role", "part", "names_it"),
+    [
+        ("strengths", "strengths", "coordinator", "coefficients", "revealed no more than 'strengths'"),
+        ("strengths", "ranking", "target", "pvalues", "revealed no more than 'strengths'"),
+        ("coefficients", "ranking", "target", "strengths", "'ranking' on to the target (results.target)"),
+        ("differences", "nothing", "source", "ranking", "'nothing' on to the sources (results.sources)"),
+        ("coefficients", "coefficients", "target", "counts", "not in this copy"),
+    ],
+)
+def test_what_is_absent_says_which_setting_withheld_it(
+    reveal: str, grant: str, role: Any, part: Any, names_it: str
+) -> None:
+    plan = shared_plan(reveal=reveal, results={"target": grant, "sources": grant})
+    result = without(*PARTS, plan=plan, role=role)
+    with pytest.raises(NotRevealed) as caught:
+        getattr(result, part)
+    assert names_it in str(caught.value)
+    assert str(caught.value) == result.withheld(part)
+    assert not hasattr(result, part)
+
+
+def test_a_result_cannot_be_changed_from_outside() -> None:
+    result = small()
+    for part in ("coefficients", "pvalues", "strengths", "counts", "ranking", "cost"):
+        taken = getattr(result, part)
+        taken.iloc[0] = taken.iloc[1]
+    result.plan["results"]["target"] = "nothing"
+    assert_same(result, small())
+    with pytest.raises(AttributeError):
+        result.n = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pvalues": small().pvalues[["y", "x", "z"]]}, "p-values"),
+        ({"strengths": None, "counts": None}, "coefficients need strengths"),
+        ({"counts": small().counts.iloc[:2]}, "counts"),
+        ({"ranking": None}, "strengths need a ranking"),
+        ({"ranking": small().ranking.assign(strength=[0.3, 0.2, 0.1])}, "differ"),
+        ({"ranking": small().ranking.assign(position=[1, 2, 2])}, "positions"),
+        ({"cost": costs("C").drop(columns="rounds")}, "cost columns"),
+        ({"coefficients": None, "pvalues": None, "strengths": None, "counts": None}, "the result has none"),
+    ],
+)
+def test_contradicting_parts_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        small(**changes)
+
+
+# --- whole or not at all -------------------------------------------------------------------------------
+
+
+def test_an_earlier_run_directory_is_replaced_whole(tmp_path: Path) -> None:
+    small().save(tmp_path / "run")
+    without("coefficients", "pvalues").save(tmp_path / "run")
+    assert "matrix.csv" not in listing(tmp_path / "run")
+    assert listing(tmp_path) == ["run"]
+
+
+def test_an_empty_directory_and_a_link_to_one_are_used(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    small().save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert_same(small(), Result.load(tmp_path / "real"))
+
+
+@pytest.mark.parametrize("foreign", ["thesis.tex", "matrix.csv", "result.json"])
+def test_somebody_elses_directory_is_left_alone(foreign: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / foreign).write_text("{}")
+    with pytest.raises(OutputError, match="is not replaced"):
+        small().save(tmp_path / "run")
+    assert listing(tmp_path) == ["run"]
+    assert listing(tmp_path / "run") == [foreign]
+
+
+def test_a_run_directory_with_a_foreign_file_is_left_alone(tmp_path: Path) -> None:
+    folder = small().save(tmp_path / "run")
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"notes\.txt"):
+        small().save(folder)
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(OutputError, match="not a directory"):
+        small().save(tmp_path / "run")
+    with pytest.raises(OutputError, match="cannot write"):
+        small().save(tmp_path / "run" / "below")
+    assert (tmp_path / "run").read_text() == "mine"
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("step", ["write_bytes", "rename"])
+def test_a_failing_save_leaves_what_was_there(
+    step: str, earlier: bool, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if earlier:
+        small(n=49).save(tmp_path / "run")
+    real = getattr(Path, step)
+
+    def failing(self: Path, *args: Any) -> Any:
+        if self.name == "ranking.csv" or self.suffix == ".part":
+            raise error
+        return real(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, step, failing)
+        with pytest.raises(KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else OutputError):
+            small().save(tmp_path / "run")
+    assert listing(tmp_path) == (["run"] if earlier else [])
+    if earlier:
+        assert Result.load(tmp_path / "run").n == 49
+
+
+# --- damaged directories -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("result.json", '"schema_version": 1', '"schema_version": 2', "schema version 2"),
+        ("result.json", "{", "", "damaged"),
+        ("result.json", '"reveal": "coefficients",\n  "est', '"reveal": "strengths",\n  "est', "contradicts"),
+        ("result.json", '"holds"', '"helds"', "holds"),
+        ("result.json", '"n": 50', '"n": "fifty"', "damaged"),
+        ("matrix.csv", "0.1", "0.1x", "not a number"),
+        ("matrix.csv", "0.1", "inf", "not a number"),
+        ("matrix.csv", "0.1,", "", "row 1 has 4 cells"),
+        ("matrix.csv", "party", "partie", "columns should start"),
+        ("matrix.csv", ",x,", ",w,", "damaged"),
+        ("pvalues.csv", "A,p", "A,r", "damaged"),
+        ("ranking.csv", "1,x", "one,x", "not an integer"),
+        ("ranking.csv", "1,x", "4,x", "positions"),
+        ("cost.csv", ",1000", ",1000.5", "not an integer"),
+        ("cost.csv", "0.1", "", "no seconds"),
+    ],
+)
+def test_a_damaged_file_is_refused_and_named(
+    name: str, old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    folder = small().save(tmp_path / "run")
+    text = (folder / name).read_text(encoding="utf-8")
+    assert old in text
+    (folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(OutputError, match=message) as caught:
+        Result.load(folder)
+    assert "run" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["result.json", "matrix.csv", "pvalues.csv", "ranking.csv", "cost.csv"])
+def test_a_missing_file_is_refused_and_named(name: str, tmp_path: Path) -> None:
+    folder = small().save(tmp_path / "run")
+    (folder / name).unlink()
+    with pytest.raises(OutputError, match=name):
+        Result.load(folder)
+
+
+def test_a_file_beyond_the_level_is_refused(tmp_path: Path) -> None:
+    folder = without("coefficients", "pvalues").save(tmp_path / "run")
+    (folder / "matrix.csv").write_text("party,feature,x,y,z\n")
+    with pytest.raises(OutputError, match="does not belong"):
+        Result.load(folder)
+
+
+def test_there_is_no_run_directory(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"result\.json cannot be read"):
+        Result.load(tmp_path / "none")
+    assert rundir.FILES[0] == "result.json"
+
+
+def test_reading_a_result_needs_no_heavy_import() -> None:
+    code = (
+        "import sys, mpc_spearman.result, mpc_spearman.report;"
+        "print(sorted({'torch', 'crypten', 'jinja2', 'rich', 'scipy', 'matplotlib'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
