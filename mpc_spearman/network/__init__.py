@@ -1,0 +1,1 @@
+"""Links between the parties of a run: everything on the wire goes through this package."""

@@ -1,0 +1,265 @@
+"""All links of one party: typed messages in and out, with a deadline on every wait.
+
+Who waits for whom is always named. Three things end a wait:
+
+- the peer's connection is gone: :class:`PeerDied`;
+- nothing came from the peer, not even a keep-alive, for ``network.timeout`` seconds: :class:`PeerTimeout`.
+  A thread beside the computation sends keep-alives, so hours of honest computing are no time-out;
+- some party stopped and said so: :class:`PeerFailed`, or the same class where the error concerns all alike.
+
+Trouble on any link ends the run for this party, also while it computes: loops call :meth:`Links.check`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from mpc_spearman import views
+from mpc_spearman.cost import PHASES, Meter
+from mpc_spearman.errors import (
+    ERRORS,
+    HandshakeError,
+    MpcSpearmanError,
+    NetworkError,
+    PeerDied,
+    PeerFailed,
+    PeerTimeout,
+    ProtocolViolation,
+)
+from mpc_spearman.keys import Box, PairKey, Purpose
+from mpc_spearman.messages import decode, encode, largest
+from mpc_spearman.network.channel import CLEAR, Channel, Transport
+from mpc_spearman.network.frames import Frame
+from mpc_spearman.roles import Member, Roster
+from mpc_spearman.views import Kind
+
+# How many messages may wait to leave before a send blocks: enough to keep the link busy.
+_MAX_UNSENT = 2
+# How long a party that stops keeps trying to tell the others, in seconds.
+_LAST_WORDS = 2.0
+# Errors that mean the same for every party: told of one, a party raises it as its own.
+_COMMON = (HandshakeError, PeerDied, PeerTimeout)
+
+
+class Links:
+    """The links from one party to all others.
+
+    Parameters
+    ----------
+    plan : mapping
+        The shared part of the plan: it decides which messages the view table allows.
+    roster : Roster
+    transport : Transport
+    meter : Meter
+    timeout : float
+        ``network.timeout``, seconds.
+
+    Attributes
+    ----------
+    dimensions : dict
+        What the symbols in message shapes stand for; filled in by the ``agree`` step.
+    """
+
+    def __init__(
+        self, plan: Mapping[str, Any], roster: Roster, transport: Transport, meter: Meter, timeout: float
+    ) -> None:
+        self.dimensions: dict[str, int] = {}
+        self._plan, self._roster, self._meter, self._timeout = plan, roster, meter, timeout
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        interval = min(5.0, timeout / 4)
+        self._channels = {
+            peer: Channel(
+                peer,
+                transport,
+                meter,
+                self._changed,
+                interval,
+                limit=partial(self._limit, peer),
+                read_abort=partial(self._read_abort, peer),
+            )
+            for peer in roster.peers
+        }
+        for channel in self._channels.values():
+            channel.start()
+        threading.Thread(target=self._watch, name="deadlines", daemon=True).start()
+
+    def send(self, peer: Member, kind: Kind, values: Mapping[str, Any], *, rows: int = 0) -> None:
+        """Send one message; returns once it is queued and the link is not far behind.
+
+        Parameters
+        ----------
+        peer : Member
+        kind : Kind
+        values : mapping
+            The message's fields, as the view table lists them for this plan.
+        rows : int
+            Rows of the block, for messages whose shape has the symbol ``rows``.
+
+        Raises
+        ------
+        NetworkError
+            A link failed.
+        """
+        fields = self._fields(kind, self._roster.me, peer)
+        channel = self._channels[peer]
+        channel.put(kind, encode(fields, self.dimensions | {"rows": rows}, values), views.phase(kind))
+        with self._meter.waiting(), self._changed:
+            while channel.backlog() > _MAX_UNSENT:
+                self._raise_failure(f"sending to {peer}")
+                self._changed.wait(1.0)
+
+    def receive(self, peer: Member, kind: Kind, *, rows: int = 0) -> dict[str, Any]:
+        """Wait for a peer's next message, which must be of this kind.
+
+        Returns
+        -------
+        dict
+            Field name to value; arrays are read-only.
+
+        Raises
+        ------
+        NetworkError
+            A link failed, or the peer was silent for too long.
+        ProtocolViolation
+            The message is of another kind, or not what the view table says.
+        """
+        fields = self._fields(kind, peer, self._roster.me)
+        frame = self._next_frame(peer, kind)
+        self._meter.received(views.phase(frame.header.kind), frame.size)
+        if frame.header.kind is not kind:
+            raise ProtocolViolation(
+                f"{peer} sent {frame.header.kind.name} where {self._roster.me} waited for {kind.name} "
+                f"in phase {self._meter.current}"
+            )
+        try:
+            values = decode(fields, self.dimensions | {"rows": rows}, self._opened(peer, frame))
+        except ProtocolViolation as error:
+            raise ProtocolViolation(
+                f"{peer} sent a bad {kind.name} message in phase {self._meter.current}: {error}"
+            ) from None
+        self._meter.follow(frame.header.depth)
+        return values
+
+    def secure(self, peer: Member, key: PairKey) -> None:
+        """Encrypt and authenticate everything to and from a peer from now on."""
+        channel, me = self._channels[peer], self._roster.me
+        channel.open = Box(key.subkey(Purpose.LINK, peer.name))
+        channel.seal = Box(key.subkey(Purpose.LINK, me.name))
+
+    def check(self) -> None:
+        """Raise what has gone wrong on any link, if anything has."""
+        with self._changed:
+            self._raise_failure("computing")
+
+    def abort(self, error: BaseException) -> None:
+        """Tell every peer that can still be told that this party stops: class of the error, party, phase."""
+        about = getattr(error, "about", None) or (
+            _class_name(error),
+            self._roster.me.name,
+            self._meter.current,
+        )
+        payload = encode(
+            self._fields(Kind.ABORT, self._roster.me, self._roster.me),
+            {},
+            dict(zip(("error", "party", "phase"), about, strict=True)),
+        )
+        hearing = [channel for channel in self._channels.values() if channel.failure is None]
+        for channel in hearing:
+            channel.put(Kind.ABORT, payload, "keep-alive")
+        with self._changed:
+            self._changed.wait_for(
+                lambda: all(channel.backlog() == 0 or channel.failure for channel in hearing), _LAST_WORDS
+            )
+
+    def close(self) -> None:
+        """Say farewell to every peer, wait for theirs, and end all threads.
+
+        When this returns, every party has done all it had to do.
+        """
+        for peer in self._roster.peers:
+            self.send(peer, Kind.FAREWELL, {})
+        for peer in self._roster.peers:
+            self.receive(peer, Kind.FAREWELL)
+        self._closing.set()
+        for channel in self._channels.values():
+            channel.join(self._timeout)
+
+    def _fields(self, kind: Kind, sender: Member, receiver: Member) -> tuple[views.Field, ...]:
+        fields = views.fields(self._plan, kind, sender.role, receiver.role)
+        if fields is None:
+            raise ProtocolViolation(f"{kind.name} from {sender} to {receiver} is not in the view table")
+        return fields
+
+    def _limit(self, peer: Member, kind: Kind) -> int:
+        """Longest payload a peer may send of a kind; raises if it may send none at all."""
+        fields = self._fields(kind, peer, self._roster.me)
+        return largest(fields, self.dimensions) + (0 if kind in CLEAR else Box.OVERHEAD)
+
+    def _next_frame(self, peer: Member, kind: Kind) -> Frame:
+        channel = self._channels[peer]
+        with self._meter.waiting(), self._changed:
+            while True:
+                # What came before a failure is still read: it often says more than the failure.
+                frame = channel.take()
+                if frame is not None:
+                    return frame
+                self._raise_failure(f"waiting for {kind.name} from {peer}")
+                self._changed.wait(1.0)
+
+    def _opened(self, peer: Member, frame: Frame) -> memoryview:
+        if frame.header.kind in CLEAR:
+            return frame.payload
+        box = self._channels[peer].open
+        if box is None:
+            raise ProtocolViolation("it came before a key was agreed")
+        return box.open(frame.header.number, frame.header.pack(), frame.payload)
+
+    def _raise_failure(self, doing: str) -> None:
+        for channel in self._channels.values():
+            if channel.failure is not None:
+                raise _in_context(
+                    channel.failure, f"{self._roster.me}, {doing} in phase {self._meter.current}"
+                )
+
+    def _watch(self) -> None:
+        """Fail links whose peer is silent for too long."""
+        while not self._closing.wait(min(1.0, self._timeout / 10)):
+            for channel in self._channels.values():
+                if channel.silence > self._timeout:
+                    channel.fail(
+                        PeerTimeout(
+                            f"{channel.peer} sent nothing for {self._timeout:g} s, not even a keep-alive",
+                            (PeerTimeout.__name__, channel.peer.name, self._meter.current),
+                        )
+                    )
+
+    def _read_abort(self, peer: Member, payload: memoryview) -> MpcSpearmanError:
+        values = decode(self._fields(Kind.ABORT, peer, self._roster.me), {}, payload)
+        name, party, phase = values["error"], values["party"], values["phase"]
+        known = ERRORS.get(name)
+        if (
+            known is None
+            or phase not in PHASES
+            or party not in {member.name for member in self._roster.members}
+        ):
+            raise ProtocolViolation(f"{peer} stopped with a message that makes no sense")
+        text = f"party {party} stopped in phase {phase}: {known.public} ({name})"
+        if issubclass(known, NetworkError) and issubclass(known, _COMMON):
+            return known(f"{peer} reports that party {party} is lost ({name})", (name, party, phase))
+        if issubclass(known, _COMMON):
+            return known(text)
+        return PeerFailed(text, (name, party, phase))
+
+
+def _class_name(error: BaseException) -> str:
+    return type(error).__name__ if isinstance(error, MpcSpearmanError) else MpcSpearmanError.__name__
+
+
+def _in_context(error: MpcSpearmanError, where: str) -> MpcSpearmanError:
+    """Return the same error saying also who noticed it and when: a link thread knows neither."""
+    text = f"{error} [{where}]"
+    return type(error)(text, error.about) if isinstance(error, NetworkError) else type(error)(text)

@@ -1,0 +1,388 @@
+"""The view table: every field a role can ever receive, at which level, and what it tells that role.
+
+This is the one place that says who learns what. The codec refuses any message or field that is not in
+it, the report and the README print it, and the tests hold every recorded byte against it.
+
+A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
+at the levels, estimators and grants it names. Symbols in shapes are resolved by what the parties agreed
+on: ``n``, ``m_source``, ``m_target``, ``basis`` = m_source + m_target − 1, and ``rows`` of one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Literal
+
+from mpc_spearman.cost import PHASES
+from mpc_spearman.roles import Role
+
+FieldType = Literal["text", "texts", "bytes", "int64", "float64", "flags"]
+
+#: Levels of ``reveal``, weakest privacy first.
+LEVELS = ("differences", "coefficients", "strengths", "ranking")
+#: What ``results`` can pass on, least first.
+GRANTS = ("nothing", "ranking", "strengths", "coefficients")
+
+_ROWWISE = ("differences", "coefficients")
+
+
+class Kind(IntEnum):
+    """What a frame is; its number on the wire."""
+
+    KEEPALIVE = 0
+    ABORT = 1
+    HELLO = 2
+    SHAPE = 3
+    ALIGNMENT = 4
+    DESCRIPTION = 5
+    MASKED = 6
+    SHARE = 7
+    RESULT = 8
+    COST = 9
+    FAREWELL = 10
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value of a message.
+
+    Attributes
+    ----------
+    name, type, shape
+        ``bytes`` has a fixed length; arrays and ``texts`` have one entry per cell of `shape`.
+    tells : str
+        What the receiver learns from it, in the words the report uses; empty for bookkeeping.
+    levels, estimators, grants
+        Where it is sent; None means everywhere.
+    """
+
+    name: str
+    type: FieldType
+    shape: tuple[int | str, ...] = ()
+    tells: str = ""
+    levels: tuple[str, ...] | None = None
+    estimators: tuple[str, ...] | None = None
+    grants: tuple[str, ...] | None = None
+
+    def sent(self, plan: Mapping[str, Any], grant: str) -> bool:
+        """Tell whether this field is part of its message under a shared plan and a receiver's grant."""
+        return (
+            (self.levels is None or plan["reveal"] in self.levels)
+            and (self.estimators is None or plan["estimator"] in self.estimators)
+            and (self.grants is None or grant in self.grants)
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind of message from some roles to some roles, in one phase."""
+
+    kind: Kind
+    phase: str
+    senders: tuple[Role, ...]
+    receivers: tuple[Role, ...]
+    fields: tuple[Field, ...]
+
+
+_S, _T, _C = Role.SOURCE, Role.TARGET, Role.COORDINATOR
+_ALL = (_S, _T, _C)
+_MATRIX = ("coefficients",)
+_FROM_STRENGTHS = ("strengths", "coefficients")
+_FROM_RANKING = ("ranking", "strengths", "coefficients")
+
+# What the coordinator passes on, as far as ``results`` grants it.
+_ANSWER = (
+    Field("order", "int64", ("m_target",), "the ranking of the target's features", grants=_FROM_RANKING),
+    Field("strengths", "float64", ("m_target",), "the strengths", grants=_FROM_STRENGTHS),
+    Field(
+        "counts",
+        "int64",
+        ("m_target",),
+        "over how many coefficients each strength is",
+        grants=_FROM_STRENGTHS,
+    ),
+    Field(
+        "coefficients",
+        "float64",
+        ("m_source", "m_target"),
+        "the coefficients: linear equations in the other side's ranks",
+        grants=_MATRIX,
+    ),
+    Field(
+        "pvalues",
+        "float64",
+        ("m_source", "m_target"),
+        "the p-values, and which are undefined: that shows ties under `paper`, constants otherwise",
+        grants=_MATRIX,
+    ),
+)
+
+
+def _names(side: str, grants: tuple[str, ...]) -> Field:
+    return Field(f"{side}_names", "texts", (f"m_{side}",), f"the {side}'s feature names", grants=grants)
+
+
+VIEW: tuple[Row, ...] = (
+    # Control frames: any time, from anyone.
+    Row(Kind.KEEPALIVE, "keep-alive", _ALL, _ALL, ()),
+    Row(
+        Kind.ABORT,
+        "keep-alive",
+        _ALL,
+        _ALL,
+        (
+            Field("error", "text", tells="if a run fails: the class of the error, the party and the phase"),
+            Field("party", "text"),
+            Field("phase", "text"),
+        ),
+    ),
+    Row(
+        Kind.HELLO,
+        "connect",
+        _ALL,
+        _ALL,
+        (
+            Field("version", "text", tells="the package version"),
+            Field("party", "text"),
+            Field("role", "text"),
+            Field("rank", "int64", (1,)),
+            Field("plan", "text", tells="the shared part of the plan, which is the same for all"),
+            Field("public_key", "bytes", (32,), tells="an X25519 key made for this run"),
+            Field("run", "bytes", (16,)),
+        ),
+    ),
+    Row(
+        Kind.SHAPE,
+        "agree",
+        (_S, _T),
+        _ALL,
+        (
+            Field("n", "int64", (1,), tells="the number of rows"),
+            Field("features", "int64", (1,), tells="the number of features"),
+        ),
+    ),
+    Row(
+        Kind.ALIGNMENT,
+        "align",
+        (_S, _T),
+        (_S, _T),
+        (
+            Field(
+                "digest",
+                "bytes",
+                (32,),
+                tells="whether the ids are the same, in the same order (keyed digest)",
+            ),
+        ),
+    ),
+    Row(
+        Kind.DESCRIPTION,
+        "describe",
+        (_S,),
+        (_C,),
+        (
+            Field("names", "texts", ("m_source",), "the feature names", _ROWWISE),
+            Field(
+                "ties",
+                "int64",
+                ("m_source",),
+                "the tie term of each feature, which shows constant ones",
+                _ROWWISE,
+            ),
+            Field(
+                "defined",
+                "int64",
+                (1,),
+                "the number k of features that are not constant",
+                ("strengths",),
+                ("tie_corrected",),
+            ),
+        ),
+    ),
+    Row(
+        Kind.DESCRIPTION,
+        "describe",
+        (_T,),
+        (_C,),
+        (
+            Field("names", "texts", ("m_target",), "the feature names"),
+            Field(
+                "ties",
+                "int64",
+                ("m_target",),
+                "the tie term of each feature, which shows constant ones",
+                _ROWWISE,
+            ),
+            Field(
+                "ties",
+                "int64",
+                ("m_target",),
+                "the tie term of each feature, which shows constant ones",
+                ("strengths",),
+                ("tie_corrected",),
+            ),
+            Field(
+                "constant", "flags", ("m_target",), "which features are constant", ("strengths",), ("paper",)
+            ),
+        ),
+    ),
+    Row(
+        Kind.MASKED,
+        "share",
+        (_S,),
+        (_T,),
+        (
+            Field(
+                "block",
+                "int64",
+                ("m_source", "rows"),
+                "nothing: ranks under a one-time mask",
+                ("coefficients",),
+            ),
+            Field(
+                "block",
+                "int64",
+                (1, "rows"),
+                "nothing: one sum of ranks under a one-time mask",
+                ("strengths",),
+            ),
+        ),
+    ),
+    Row(
+        Kind.MASKED,
+        "share",
+        (_T,),
+        (_S,),
+        (
+            Field(
+                "block",
+                "int64",
+                ("m_target", "rows"),
+                "nothing: ranks under a one-time mask",
+                ("coefficients", "strengths"),
+            ),
+        ),
+    ),
+    Row(
+        Kind.SHARE,
+        "reveal",
+        (_S, _T),
+        (_C,),
+        (
+            Field(
+                "share",
+                "int64",
+                ("basis", "rows"),
+                "with the other shares: every within-row difference of ranks, in shuffled row order; "
+                "so nearly all ranks, each side's own correlations, and the coefficients",
+                ("differences",),
+            ),
+            Field(
+                "share",
+                "int64",
+                ("m_source", "m_target"),
+                "with the other shares: the coefficients (hence strengths and ranking), nothing per row",
+                ("coefficients",),
+            ),
+            Field(
+                "share",
+                "int64",
+                (1, "m_target"),
+                "with the other shares: the strengths (hence the ranking) only",
+                ("strengths",),
+            ),
+        ),
+    ),
+    Row(Kind.RESULT, "publish", (_C,), (_T,), (*_ANSWER, _names("source", _MATRIX))),
+    Row(Kind.RESULT, "publish", (_C,), (_S,), (*_ANSWER, _names("target", _FROM_RANKING))),
+    Row(
+        Kind.COST,
+        "account",
+        (_S, _T),
+        (_C,),
+        (
+            Field("seconds", "float64", (len(PHASES), 2), "seconds, bytes, rounds and memory of each phase"),
+            Field("counts", "int64", (len(PHASES), 5)),
+        ),
+    ),
+    Row(Kind.FAREWELL, "account", _ALL, _ALL, ()),
+)
+
+
+def row(kind: Kind, sender: Role, receiver: Role) -> Row | None:
+    """Find the row of a message between two roles; None where the table has no such message."""
+    for candidate in VIEW:
+        if candidate.kind is kind and sender in candidate.senders and receiver in candidate.receivers:
+            return candidate
+    return None
+
+
+def phase(kind: Kind) -> str:
+    """Phase to which a message's bytes are charged, at both ends."""
+    return next(candidate.phase for candidate in VIEW if candidate.kind is kind)
+
+
+def grant(plan: Mapping[str, Any], receiver: Role) -> str:
+    """Look up what ``results`` passes on to a role."""
+    if receiver is Role.COORDINATOR:
+        return "nothing"
+    return str(plan["results"]["target" if receiver is Role.TARGET else "sources"])
+
+
+def fields(plan: Mapping[str, Any], kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None:
+    """Fields of a message under a shared plan, in wire order.
+
+    Returns
+    -------
+    tuple of Field, or None
+        None where the plan does not allow this message at all: the table has no such row, or no
+        field of the row is sent at this level, estimator and grant.
+    """
+    found = row(kind, sender, receiver)
+    if found is None:
+        return None
+    sent = tuple(field for field in found.fields if field.sent(plan, grant(plan, receiver)))
+    return None if found.fields and not sent else sent
+
+
+def learnt(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Who learns what in a run of this plan, one row per fact.
+
+    Parameters
+    ----------
+    plan : mapping
+        The shared part of a plan (``Plan.shared()``).
+
+    Returns
+    -------
+    list of dict
+        With keys ``role``, ``party``, ``what``, ``from``, ``phase``.
+    """
+    parties = plan["parties"]
+    names = {
+        Role.COORDINATOR: [parties["coordinator"]["name"]],
+        Role.TARGET: [parties["target"]["name"]],
+        Role.SOURCE: [source["name"] for source in parties["sources"]],
+    }
+    return [
+        {
+            "role": receiver.value,
+            "party": ", ".join(names[receiver]),
+            "what": field.tells,
+            "from": ", ".join(name for sender in senders for name in names[sender]),
+            "phase": found.phase,
+        }
+        for receiver in (Role.COORDINATOR, Role.TARGET, Role.SOURCE)
+        for found, senders in _received(receiver)
+        for field in found.fields
+        if field.tells and field.sent(plan, grant(plan, receiver))
+    ]
+
+
+def _received(receiver: Role) -> Iterator[tuple[Row, list[Role]]]:
+    for candidate in VIEW:
+        senders = [role for role in candidate.senders if role is not receiver]
+        if receiver in candidate.receivers and senders:
+            yield candidate, senders
