@@ -1,0 +1,1 @@
+"""The protocols: what the three roles do, step by step."""

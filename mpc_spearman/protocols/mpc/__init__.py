@@ -1,0 +1,1 @@
+"""The secure multiparty protocol: CrypTen shares, three-party replicated multiplication."""

@@ -1,0 +1,37 @@
+"""The only place that imports CrypTen, and what it takes to do so.
+
+CrypTen 0.4.1 looks for ``torch.onnx.symbolic_registry``, then for a private module that torch ≥ 2.9 no
+longer has, and fails. It only uses what it finds when it converts ONNX models, which this package never
+does, so an empty module of that name is enough.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+
+from mpc_spearman.errors import SetupError
+
+#: What installs CrypTen; plain ``pip install crypten`` fails on its metadata.
+INSTALL = "pip install --no-deps crypten==0.4.1"
+
+if importlib.util.find_spec("crypten") is None:
+    raise SetupError(f"CrypTen is not installed. Run: {INSTALL}")
+
+if importlib.util.find_spec("torch.onnx.symbolic_registry") is None:
+    sys.modules.setdefault("torch.onnx.symbolic_registry", types.ModuleType("torch.onnx.symbolic_registry"))
+
+import crypten  # noqa: E402
+from crypten.communicator import Communicator, DistributedCommunicator  # noqa: E402
+from crypten.mpc.primitives import arithmetic  # noqa: E402
+from crypten.mpc.primitives.arithmetic import ArithmeticSharedTensor  # noqa: E402
+
+__all__ = [
+    "INSTALL",
+    "ArithmeticSharedTensor",
+    "Communicator",
+    "DistributedCommunicator",
+    "arithmetic",
+    "crypten",
+]

@@ -1,0 +1,96 @@
+"""Level ``differences``: the paper's rank differences, opened to the coordinator (paper, steps 2 and 3).
+
+All m_A·m_B difference vectors d_pq = a_p − b_q are spanned by m_A + m_B − 1 of them,
+
+    d_pq = (a_p − b_1) − (b_q − b_1),
+
+so opening the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2} tells the coordinator exactly what the paper's all
+pairs tell it, for fewer bytes. Rows are shuffled by a permutation that source and target draw from their
+own key, so that the coordinator cannot link them to an order, another run or another source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from mpc_spearman.keys import Purpose, Stream
+from mpc_spearman.protocols.mpc import ring
+from mpc_spearman.protocols.mpc.session import Session
+from mpc_spearman.protocols.mpc.sharing import blocks, mask_stream
+from mpc_spearman.protocols.steps import Run, Shape, step
+from mpc_spearman.roles import Member
+
+
+def shuffle(run: Run, source: Member, n: int) -> np.ndarray:
+    """Draw the row order of one source's session, known to source and target only; int64 (n,)."""
+    peer = run.roster.target if run.roster.me == source else source
+    return Stream(run.keys[peer].subkey(Purpose.SHUFFLE, source.name)).permutation(n)
+
+
+@step("share")
+def open_differences(run: Run, session: Session, source: Member, own: np.ndarray, shape: Shape) -> None:
+    """Share a data party's shuffled ranks and open the basis of differences.
+
+    Parameters
+    ----------
+    own : ndarray of int64, shape (m, n)
+        Centred doubled ranks.
+    """
+    is_source = run.roster.me == source
+    order = shuffle(run, source, shape.n)
+    masks = mask_stream(run, run.roster.coordinator, source)
+    other_columns = shape.m_target if is_source else shape.m_source
+    for rows in _blocks(shape):
+        values = own[:, order[rows]]
+        mine = session.shared(values - masks.ring(values.shape))
+        theirs = session.absent(other_columns, values.shape[1])
+        x, y = (mine, theirs) if is_source else (theirs, mine)
+        with run.meter.phase("reveal"):
+            session.reveal(_basis(session, x, y))
+        run.tick(rows.stop, shape.n)
+
+
+@step("reveal")
+def square_differences(run: Run, session: Session, source: Member, shape: Shape) -> np.ndarray:
+    """Open the basis at the coordinator, block by block, and sum every pair's squares.
+
+    Returns
+    -------
+    ndarray of Python int, shape (m_A, m_B)
+        Q_pq = Σ_i (2 d_pq^i)², which is Σ (x_p − y_q)². Q can reach 4N, beyond 64 bits.
+    """
+    masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
+    columns = (shape.m_source, shape.m_target)
+    squares = np.zeros(columns, dtype=object)
+    bound = 2 * (shape.n - 1)
+    for rows in _blocks(shape):
+        x, y = (
+            session.shared(stream.ring((m, rows.stop - rows.start)))
+            for stream, m in zip(masks, columns, strict=True)
+        )
+        basis = session.reveal(_basis(session, x, y))
+        with run.meter.phase("multiply"):
+            a, b = basis[: shape.m_source], np.vstack([np.zeros_like(basis[:1]), basis[shape.m_source :]])
+            # Every sum here is at most 8·rows·bound² < 2^63, see _blocks.
+            own = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None, :]
+            squares += (own - 2 * ring.matmul(a, b, bound)).astype(object)
+        run.tick(rows.stop, shape.n)
+    return squares
+
+
+def _basis(session: Session, x: Any, y: Any) -> Any:
+    """From shares of X (m_A, rows) and Y (m_B, rows) to shares of the m_A + m_B − 1 basis differences."""
+    first = y[:1]
+    return session.shared(torch.cat([(x - first).share, (y[1:] - first).share]).numpy())
+
+
+def _blocks(shape: Shape) -> Iterator[slice]:
+    """Blocks of rows short enough that sums of squared differences fit 63 bits: rows ≤ 2^58 / n²."""
+    room = (1 << 58) // shape.n**2
+    for rows in blocks(shape.n, shape.m_source + shape.m_target - 1):
+        for start in range(rows.start, rows.stop, room):
+            yield slice(start, min(rows.stop, start + room))

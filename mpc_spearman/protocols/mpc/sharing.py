@@ -1,0 +1,132 @@
+"""Shares of the two tables, and the product of two shared tables.
+
+Every value has an owner who knows it, so sharing takes no message: of the three additive shares modulo 2^64,
+
+    X = (X − R) [source] + 0 [target] + R [coordinator],    R from the source–coordinator mask key
+    Y = 0 [source] + (Y − U) [target] + U [coordinator],    U from the target–coordinator mask key
+
+In the replicated form of Araki et al. (ePrint 2016/768) and ABY3 (ePrint 2018/403, section 3.2) each party
+holds two of the three shares. Here the source knows both X − R and R, the target both Y − U and U, so only
+X − R has to travel to the target and Y − U to the source. Then
+
+    source X·(Y − U)ᵀ  +  target (X − R)·Uᵀ  +  coordinator R·Uᵀ  =  X·Yᵀ   (mod 2^64)
+
+and nobody needs a triple from a dealer. Security: R is unknown to the target and U to the source, each
+element is masked once by its own uniform ring element (a one-time pad, up to AES-256-CTR as a
+pseudo-random generator), and the coordinator receives nothing here. What the three terms are opened with
+is argued in :meth:`mpc_spearman.protocols.mpc.session.Session.reveal`.
+
+Tables are held feature by feature, (m, n), and go through here in blocks of rows, so that messages stay
+small and the ends of a link work at the same time. Both holders of a mask key draw from it block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mpc_spearman.keys import Purpose, Stream
+from mpc_spearman.protocols.mpc import ring
+from mpc_spearman.protocols.mpc.session import Session
+from mpc_spearman.protocols.steps import Run, step
+from mpc_spearman.roles import Member
+from mpc_spearman.views import Kind
+
+# Bytes of one block of the wider table: large enough to keep BLAS and the link busy, small enough for caches.
+_BLOCK_BYTES = 1 << 22
+
+
+def blocks(n: int, columns: int) -> Iterator[slice]:
+    """Cut n rows into blocks of about 4 MB for `columns` ring elements a row; all parties cut alike."""
+    rows = max(1, _BLOCK_BYTES // (8 * columns))
+    for start in range(0, n, rows):
+        yield slice(start, min(n, start + rows))
+
+
+def mask_stream(run: Run, peer: Member, source: Member) -> Stream:
+    """Open the stream of masks shared with a peer in one source's session."""
+    return Stream(run.keys[peer].subkey(Purpose.MASK, source.name))
+
+
+@step("multiply")
+def multiply_own(
+    run: Run, session: Session, source: Member, own: np.ndarray, other_columns: int, bound: int | None
+) -> np.ndarray:
+    """Compute a data party's term of X·Yᵀ.
+
+    Parameters
+    ----------
+    session : Session
+    source : Member
+        Whose session it is.
+    own : ndarray of int64, shape (m, n)
+        The party's own values.
+    other_columns : int
+        Columns of the other data party.
+    bound : int or None
+        Largest absolute value in `own`, if it is small.
+
+    Returns
+    -------
+    ndarray of int64, shape (m_A, m_B)
+        X·(Y − U)ᵀ at the source, (X − R)·Uᵀ at the target, modulo 2^64.
+    """
+    is_source = run.roster.me == source
+    peer = run.roster.target if is_source else source
+    masks = mask_stream(run, run.roster.coordinator, source)
+    columns, n = own.shape
+    total = np.zeros((columns, other_columns) if is_source else (other_columns, columns), dtype=np.int64)
+    for rows in blocks(n, max(columns, other_columns)):
+        values = own[:, rows]
+        mask = masks.ring(values.shape)
+        mine = session.shared(values - mask)
+        theirs = session.absent(other_columns, values.shape[1])
+        copy = exchange(run, peer, mine.share.numpy())
+        masked = theirs.share.numpy() + copy
+        total += ring.matmul(values, masked, bound) if is_source else ring.matmul(masked, mask)
+        run.tick(rows.stop, n)
+    return total
+
+
+@step("share")
+def exchange(run: Run, peer: Member, share: np.ndarray) -> np.ndarray:
+    """Send one's own masked block, receive the peer's: the copies that replication needs."""
+    rows = share.shape[1]
+    run.links.send(peer, Kind.MASKED, {"block": share}, rows=rows)
+    block: np.ndarray = run.links.receive(peer, Kind.MASKED, rows=rows)["block"]
+    return block
+
+
+@step("multiply")
+def multiply_masks(
+    run: Run, session: Session, source: Member, n: int, source_columns: int, target_columns: int
+) -> np.ndarray:
+    """Compute the coordinator's term, R·Uᵀ: it needs no message, so it runs while the others rank.
+
+    Returns
+    -------
+    ndarray of int64, shape (m_A, m_B)
+    """
+    masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
+    total = np.zeros((source_columns, target_columns), dtype=np.int64)
+    for rows in blocks(n, max(source_columns, target_columns)):
+        x, y = (
+            session.shared(stream.ring((columns, rows.stop - rows.start)))
+            for stream, columns in zip(masks, (source_columns, target_columns), strict=True)
+        )
+        total += ring.matmul(x.share.numpy(), y.share.numpy())
+        run.tick(rows.stop, n)
+    return total
+
+
+@step("reveal")
+def reveal(run: Run, session: Session, term: np.ndarray) -> np.ndarray:
+    """Open the sum of the three parties' terms to the coordinator.
+
+    Returns
+    -------
+    ndarray of int64, shape of `term`
+        At the coordinator the sum; elsewhere this party's own re-randomised share, which means nothing.
+    """
+    return session.reveal(session.shared(term))

@@ -1,0 +1,354 @@
+"""The steps that every role of every protocol takes before and after the private computation.
+
+Each step is a phase of the run: its name is the word in the cost report and in error messages. In order:
+``connect, load, agree, rank, align, describe``, then what the protocol computes, then ``publish, account``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import update_wrapper
+from secrets import token_bytes
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+import pandas as pd
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from mpc_spearman import views
+from mpc_spearman.config import DataParty, Plan, differences
+from mpc_spearman.cost import COLUMNS, PHASES, Meter
+from mpc_spearman.errors import (
+    AlignmentError,
+    BoundError,
+    HandshakeError,
+    PlanMismatch,
+    ProtocolViolation,
+    TableError,
+)
+from mpc_spearman.keys import PairKey, Purpose
+from mpc_spearman.messages import MAX_PAYLOAD
+from mpc_spearman.network.links import Links
+from mpc_spearman.policy import check_policy, check_policy_rows
+from mpc_spearman.protocols.answer import Answer, Description
+from mpc_spearman.ranks import Ranks, check_bounds, check_groups, check_width, rank_columns
+from mpc_spearman.roles import Member, Role, Roster
+from mpc_spearman.tables import Table, id_digest, read_table
+from mpc_spearman.version import __version__
+from mpc_spearman.views import Kind
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Phases in the cost table: all but ``account``, which carries the table itself.
+COSTED = tuple(phase for phase in PHASES if phase != "account")
+
+#: Called with phase, steps done, steps in all (0 where unknown).
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class Run:
+    """One role's run: what all steps need.
+
+    Attributes
+    ----------
+    plan : Plan
+        Of the local parts it holds this party's only.
+    keys : dict
+        The key shared with each peer, once connected.
+    workers : int
+        Threads this role may use.
+    """
+
+    plan: Plan
+    roster: Roster
+    links: Links
+    meter: Meter
+    progress: Progress
+    workers: int = 1
+    keys: dict[Member, PairKey] = field(default_factory=dict)
+
+    def tick(self, done: int, of: int) -> None:
+        """Report progress; raise if a peer is lost meanwhile."""
+        self.links.check()
+        self.progress(self.meter.current, done, of)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What all parties know of the data's size."""
+
+    n: int
+    m_source: int
+    m_target: int
+
+
+def step(name: str) -> Callable[[Callable[Concatenate[Run, P], T]], Callable[Concatenate[Run, P], T]]:
+    """Charge a function to a phase and show that the phase began."""
+
+    def decorate(function: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
+        def run_step(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            with run.meter.phase(name):
+                run.progress(name, 0, 0)
+                return function(run, *args, **kwargs)
+
+        update_wrapper(run_step, function)
+        return run_step
+
+    return decorate
+
+
+@step("connect")
+def connect(run: Run) -> None:
+    """Say hello to everyone, see that all run the same plan and version, and agree a key with each.
+
+    Everyone sends before anyone checks, so that all find the same difference themselves.
+
+    Raises
+    ------
+    PlanMismatch
+        Naming every key that differs, here and there.
+    HandshakeError
+        Another version, or a party that is not who the plan says it is.
+    """
+    me, peers = run.roster.me, run.roster.peers
+    mine = X25519PrivateKey.generate()
+    hello: dict[str, Any] = {
+        "version": __version__,
+        "party": me.name,
+        "role": me.role.value,
+        "rank": np.array([me.rank]),
+        "plan": run.plan.canonical_json(),
+        "public_key": mine.public_key().public_bytes_raw(),
+        "run": token_bytes(16),
+    }
+    for peer in peers:
+        run.links.send(peer, Kind.HELLO, hello)
+    heard = {peer: run.links.receive(peer, Kind.HELLO) for peer in peers}
+    for peer, theirs in heard.items():
+        _check_hello(run, peer, theirs)
+    run_id = (heard | {me: hello})[run.roster.coordinator]["run"]
+    for peer, theirs in heard.items():
+        run.keys[peer] = PairKey(mine, theirs["public_key"], me, peer, run_id, run.plan.digest())
+        run.links.secure(peer, run.keys[peer])
+
+
+def _check_hello(run: Run, peer: Member, theirs: Mapping[str, Any]) -> None:
+    if theirs["version"] != __version__:
+        raise HandshakeError(
+            f"{peer} runs version {theirs['version'][:50]!r}, {run.roster.me} {__version__!r}"
+        )
+    differing = differences(run.plan.canonical_json(), theirs["plan"])
+    if differing:
+        raise PlanMismatch(
+            f"the plans of {run.roster.me} (here) and {peer} (there) differ: " + "; ".join(differing)
+        )
+    claimed = (theirs["party"], theirs["role"], int(theirs["rank"][0]))
+    if claimed != (peer.name, peer.role.value, peer.rank):
+        raise HandshakeError(
+            f"rank {peer.rank} should be {peer}, but what answers there is "
+            f"{claimed[0][:64]} ({claimed[1][:20]}) of rank {claimed[2]}"
+        )
+
+
+@step("load")
+def load(run: Run, frame: pd.DataFrame | None) -> Table:
+    """Ask the owner's policy, then read and check its table.
+
+    Parameters
+    ----------
+    frame : DataFrame, optional
+        The table, where it is not a file.
+
+    Raises
+    ------
+    PolicyError, TableError
+    """
+    me = run.plan.party(run.roster.me.name)
+    assert isinstance(me, DataParty)
+    check_policy(run.plan, me.name)
+    source = me.table if frame is None else frame
+    if source is None:
+        raise TableError(f"party {me.name} has no table")
+    table = read_table(
+        me.name,
+        source,
+        id=me.id,
+        features=me.features,
+        exclude=me.exclude,
+        rows=run.plan.rows,
+    )
+    check_policy_rows(run.plan, me.name, table.n)
+    return table
+
+
+@step("agree")
+def agree(run: Run, table: Table | None = None) -> Shape:
+    """Exchange the number of rows and features; check every bound and rule that depends on them alone.
+
+    Raises
+    ------
+    AlignmentError
+        Different numbers of rows.
+    BoundError
+        The arithmetic would not be exact, or the result would not fit one message.
+    DisclosureError
+        Too few rows for so many features (``privacy.min_rows_per_feature``).
+    """
+    links, roster, plan = run.links, run.roster, run.plan
+    owners = [member for member in roster.members if member.role is not Role.COORDINATOR]
+    sizes: dict[Member, tuple[int, int]] = {}
+    if table is not None:
+        sizes[roster.me] = (table.n, table.m)
+        for peer in roster.peers:
+            links.send(peer, Kind.SHAPE, {"n": np.array([table.n]), "features": np.array([table.m])})
+    for owner in owners:
+        if owner != roster.me:
+            values = links.receive(owner, Kind.SHAPE)
+            sizes[owner] = (int(values["n"][0]), int(values["features"][0]))
+    for owner, (n, features) in sizes.items():
+        if n < 3 or features < 1:
+            raise ProtocolViolation(f"{owner} announced a table of {n} rows and {features} features")
+    if len({n for n, _ in sizes.values()}) != 1:
+        found = ", ".join(f"{owner.name} has {n}" for owner, (n, _) in sizes.items())
+        raise AlignmentError(f"the parties have different numbers of rows: {found}. Align the tables first")
+    (source,) = roster.sources
+    (n, m_target), (_, m_source) = sizes[roster.target], sizes[source]
+    check_bounds(n, m_source, reveal=plan.reveal, estimator=plan.estimator, party=roster.me.name)
+    if plan.reveal != "strengths" and 16 * m_source * m_target > MAX_PAYLOAD // 2:
+        raise BoundError(
+            f"{m_source} × {m_target} coefficients are more than one result can carry "
+            f"({MAX_PAYLOAD // 32}); use fewer features a side, or reveal: strengths"
+        )
+    check_width(n, m_source, m_target, plan.privacy.min_rows_per_feature)
+    links.dimensions |= {
+        "n": n,
+        "m_source": m_source,
+        "m_target": m_target,
+        "basis": m_source + m_target - 1,
+    }
+    return Shape(n, m_source, m_target)
+
+
+@step("rank")
+def rank(run: Run, table: Table) -> Ranks:
+    """Rank the party's own columns (paper, step 1) and refuse those that would give single rows away.
+
+    Raises
+    ------
+    DisclosureError
+        A column where fewer than ``privacy.min_group`` rows lie outside its largest group.
+    """
+    ranked = 0
+
+    def tick() -> None:
+        nonlocal ranked
+        ranked += 1
+        run.tick(ranked, table.m)
+
+    ranks = rank_columns(table.columns, workers=run.workers, tick=tick)
+    check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
+    return ranks
+
+
+@step("align")
+def align(run: Run, table: Table, source: Member) -> None:
+    """Source and target compare a digest of their ids, keyed with what the coordinator does not know.
+
+    It is also the go-ahead: a party sends nothing of its data before its peer has passed every check
+    of its own and has sent this.
+
+    Raises
+    ------
+    AlignmentError
+        The ids, or their order, differ.
+    """
+    peer = run.roster.target if run.roster.me == source else source
+    mine = id_digest(table.ids, run.keys[peer].subkey(Purpose.DIGEST, source.name))
+    run.links.send(peer, Kind.ALIGNMENT, {"digest": mine})
+    if run.links.receive(peer, Kind.ALIGNMENT)["digest"] != mine:
+        raise AlignmentError(
+            f"{run.roster.me.name} and {peer.name} hold {table.n} rows each, but not the same ids in the "
+            "same order. Align the tables first: same ids, written alike, same order"
+        )
+
+
+@step("describe")
+def describe(run: Run, table: Table, ranks: Ranks) -> None:
+    """Tell the coordinator what the level says it may know of the columns (DESIGN 1.3)."""
+    coordinator = run.roster.coordinator
+    everything: dict[str, Any] = {
+        "names": table.features,
+        "ties": np.array(ranks.tie_terms, dtype=np.int64),
+        "constant": np.array(ranks.constant, dtype=np.uint8),
+        "defined": np.array([ranks.defined]),
+    }
+    fields = views.fields(run.plan.shared(), Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
+    if fields is not None:
+        values = {field.name: everything[field.name] for field in fields}
+        run.links.send(coordinator, Kind.DESCRIPTION, values)
+
+
+@step("describe")
+def receive_description(run: Run, owner: Member) -> Description:
+    """Receive what a data party tells of its columns at this level."""
+    if views.fields(run.plan.shared(), Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
+        return Description()
+    values = run.links.receive(owner, Kind.DESCRIPTION)
+    return Description(
+        names=tuple(values.get("names", ())),
+        ties=tuple(values["ties"].tolist()) if "ties" in values else (),
+        constant=tuple(values["constant"].tolist()) if "constant" in values else (),
+        defined=int(values["defined"][0]) if "defined" in values else None,
+    )
+
+
+@step("publish")
+def publish(run: Run, answer: Answer, source: Description, target: Description) -> None:
+    """Pass on to each data party what ``results`` grants it, and nothing else (paper, step 4)."""
+    for peer in run.roster.peers:
+        fields = views.fields(run.plan.shared(), Kind.RESULT, run.roster.me.role, peer.role)
+        if fields is not None:
+            names = {"source_names": source.names, "target_names": target.names}
+            wanted = {field.name for field in fields}
+            values = answer.granted(fields) | {key: value for key, value in names.items() if key in wanted}
+            run.links.send(peer, Kind.RESULT, values)
+
+
+@step("publish")
+def receive_result(run: Run) -> Mapping[str, Any]:
+    """Receive what the coordinator passes on, if anything."""
+    coordinator = run.roster.coordinator
+    if views.fields(run.plan.shared(), Kind.RESULT, coordinator.role, run.roster.me.role) is None:
+        return {}
+    return run.links.receive(coordinator, Kind.RESULT)
+
+
+@step("account")
+def account(run: Run) -> pd.DataFrame:
+    """Exchange costs: data parties send theirs, the coordinator has everyone's.
+
+    The exchange itself and the farewell after it are not in the table they carry.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``cost.COLUMNS``.
+    """
+    seconds, counts = run.meter.table()
+    costs = {run.roster.me: (seconds, counts)}
+    if run.roster.me.role is Role.COORDINATOR:
+        for peer in run.roster.peers:
+            values = run.links.receive(peer, Kind.COST)
+            costs[peer] = (values["seconds"], values["counts"])
+    else:
+        run.links.send(run.roster.coordinator, Kind.COST, {"seconds": seconds, "counts": counts})
+    rows = [
+        (member.name, phase, *(float(x) for x in seconds[i]), *(int(x) for x in counts[i]))
+        for member, (seconds, counts) in sorted(costs.items(), key=lambda item: item[0].rank)
+        for i, phase in enumerate(PHASES)
+        if phase in COSTED
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))

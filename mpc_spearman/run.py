@@ -1,0 +1,79 @@
+"""Run one role of a plan in this process: what every launcher calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pandas as pd
+
+from mpc_spearman.config import Plan
+from mpc_spearman.cost import Meter
+from mpc_spearman.network import transport
+from mpc_spearman.network.channel import Transport
+from mpc_spearman.network.links import Links
+from mpc_spearman.protocols.mpc.roles import run_coordinator, run_source, run_target
+from mpc_spearman.protocols.steps import Progress, Run
+from mpc_spearman.result import Result
+from mpc_spearman.roles import Role, Roster
+
+
+def run_role(
+    plan: Plan,
+    party: str,
+    frame: pd.DataFrame | None,
+    *,
+    join: Callable[[Roster], Transport],
+    progress: Progress = lambda phase, done, of: None,
+) -> Result:
+    """Run one party's role from hello to farewell.
+
+    When this returns, every party has finished. If this party fails, the others are told the error's class,
+    and no more.
+
+    Parameters
+    ----------
+    plan : Plan
+        The shared part and this party's own local part.
+    party : str
+    frame : DataFrame or None
+        This party's table, where it is not a file; None for the coordinator.
+    join : callable
+        Meets the other parties and returns the transport to them.
+    progress : callable
+        Told of phases and of progress within them.
+
+    Returns
+    -------
+    Result
+        This party's own: what ``results`` grants it, and its costs.
+
+    Raises
+    ------
+    MpcSpearmanError
+        See :mod:`mpc_spearman.errors`.
+    """
+    roster, meter = Roster.of(plan, party), Meter()
+    with meter.phase("connect"):
+        progress("connect", 0, 0)
+        links = Links(plan.shared(), roster, join(roster), meter, plan.network.timeout)
+    run = Run(plan, roster, links, meter, progress, workers())
+    try:
+        if roster.me.role is Role.COORDINATOR:
+            result = run_coordinator(run)
+        else:
+            result = (run_source if roster.me.role is Role.SOURCE else run_target)(run, frame)
+        links.close()
+    except BaseException as error:
+        links.abort(error)
+        raise
+    transport.leave()
+    return result
+
+
+def workers() -> int:
+    """Threads one role may use: ``OMP_NUM_THREADS`` if it is set, or the processors this process may use."""
+    try:
+        return max(1, int(os.environ["OMP_NUM_THREADS"]))
+    except (KeyError, ValueError):
+        return len(os.sched_getaffinity(0))
