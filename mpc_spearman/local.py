@@ -1,0 +1,175 @@
+"""All roles on this machine: the Python entry point and what the command line calls."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mpc_spearman import launch as launcher
+from mpc_spearman import rundir
+from mpc_spearman.config import DataParty, Plan, load_plan
+from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
+from mpc_spearman.policy import check_policy
+from mpc_spearman.role_process import Order
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mpc_spearman.result import Result
+
+# How long all roles have to start and meet. Starting is importing torch, on a loaded machine.
+_JOIN_SECONDS = 120.0
+
+
+def run_local(
+    plan: str | Path | Mapping[str, Any] | Plan,
+    tables: Mapping[str, pd.DataFrame | str | Path] | None = None,
+    *,
+    out: str | Path | None = None,
+    watch: launcher.Watch = lambda party, phase, done, of: None,
+    overrides: Sequence[str] = (),
+    **settings: Any,
+) -> Result:
+    """Run every role as a process of its own on this machine.
+
+    The roles exchange what they would exchange between organisations, and each learns only that. This
+    process, of course, starts them all: whoever runs it holds all tables. Works in notebooks and in scripts
+    without an ``if __name__ == "__main__"`` guard.
+
+    Parameters
+    ----------
+    plan : path, mapping or Plan
+        YAML file, its content, or a plan that is already loaded.
+    tables : mapping of str to DataFrame or path, optional
+        Party name to its table, in place of the plan's. A DataFrame reaches its party through a pipe.
+    out : path, optional
+        Directory to keep: each party's run directory is written to ``out/<party>``, all or none.
+    watch : callable
+        Told of progress: party, phase, steps done, steps in all (0 where unknown).
+    overrides : sequence of str
+        ``key=value``, as on the command line.
+    **settings
+        Top-level keys of the plan, such as ``estimator="paper"``.
+
+    Returns
+    -------
+    Result
+        The coordinator's.
+
+    Raises
+    ------
+    MpcSpearmanError
+        The first role's error that explains the failure; see :mod:`mpc_spearman.errors`.
+    """
+    checked = _plan(plan, tables or {}, overrides, settings)
+    frames = {party: arrow(party, table) for party, table in (tables or {}).items() if _is_frame(table)}
+    for name in checked.names:
+        check_policy(checked, name)
+        party = checked.party(name)
+        if isinstance(party, DataParty) and party.table is None and name not in frames:
+            raise PlanError(
+                f"party {name} has no table: give `table` in the plan, --table {name}=FILE, or tables="
+            )
+    target = None if out is None else Path(out).absolute()
+    if target is not None:
+        _check_place(target, checked)
+    staging = _staging(target)
+    try:
+        staging.mkdir(parents=True, mode=0o700)
+        outcomes = launcher.launch(orders(checked, staging), frames, watch=watch)
+        cause = launcher.first_cause(outcomes)
+        if cause is not None:
+            raise cause.error or RoleCrashed(f"party {cause.party} failed")
+        from mpc_spearman.result import Result
+
+        result = Result.load(staging / checked.names[0])
+        if target is not None:
+            _commit(staging, target, checked.names)
+        return result
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def orders(plan: Plan, staging: Path) -> list[Order]:
+    """Make each role's order: its own part of the plan, and where to meet and to write."""
+    return [
+        Order(
+            plan=plan.restricted_to(name).model_dump(mode="json"),
+            party=name,
+            meeting_point=str(staging / "meeting-point"),
+            out=str(staging / name),
+            frame=0,
+            join_timeout=_JOIN_SECONDS,
+        )
+        for name in plan.names
+    ]
+
+
+def _plan(
+    plan: str | Path | Mapping[str, Any] | Plan,
+    tables: Mapping[str, pd.DataFrame | str | Path],
+    overrides: Sequence[str],
+    settings: Mapping[str, Any],
+) -> Plan:
+    if isinstance(plan, Plan):
+        plan = plan.model_dump(mode="json")
+    files = {party: None if _is_frame(table) else Path(str(table)) for party, table in tables.items()}
+    # JSON is YAML, so a setting from Python reads like an override from the command line.
+    given = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+    return load_plan(plan, [*overrides, *given], files)
+
+
+def _is_frame(table: object) -> bool:
+    return hasattr(table, "columns")
+
+
+def arrow(party: str, table: Any) -> bytes:
+    """Turn a DataFrame into an Arrow stream for its party's process."""
+    import pyarrow as pa
+
+    labels = [label for label in table.columns if not isinstance(label, str)]
+    if labels:
+        raise TableError(
+            f"party {party}: a column label is {type(labels[0]).__name__}, not text; rename the columns"
+        )
+    try:
+        # Column by column: pyarrow refuses repeated names, and the party's own check says more about them.
+        columns = [pa.Array.from_pandas(table.iloc[:, i]) for i in range(len(table.columns))]
+        batch = pa.Table.from_arrays(columns, names=list(table.columns))
+    except pa.ArrowException:
+        raise TableError(
+            f"party {party}: a column of the DataFrame mixes types that cannot be ranked"
+        ) from None
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_table(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _staging(target: Path | None) -> Path:
+    """Choose a place for the run's files; beside the results, so that renaming is all there is to do."""
+    if target is None:
+        return Path(tempfile.gettempdir(), f"mpc-spearman-{secrets.token_hex(8)}")
+    return target.parent / f".{target.name}.{secrets.token_hex(4)}.part"
+
+
+def _check_place(target: Path, plan: Plan) -> None:
+    """Refuse, before anything runs, a place the results could not be written to."""
+    if target.exists() and not target.is_dir():
+        raise OutputError(f"{target} exists and is not a directory")
+    for name in plan.names:
+        rundir.check_replaceable(target / name)
+
+
+def _commit(staging: Path, target: Path, names: Sequence[str]) -> None:
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        rundir.swap({staging / name: target / name for name in names})
+    except OSError as error:
+        raise OutputError(f"cannot write the results to {target}: {error.strerror}") from error
