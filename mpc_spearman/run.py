@@ -56,7 +56,9 @@ def run_role(
     roster, meter = Roster.of(plan, party), Meter()
     with meter.phase("connect"):
         progress("connect", 0, 0)
-        links = Links(plan.shared(), roster, join(roster), meter, plan.network.timeout)
+        with meter.waiting():
+            carrier = join(roster)
+        links = Links(plan.shared(), roster, carrier, meter, plan.network.timeout)
     run = Run(plan, roster, links, meter, progress, workers())
     try:
         if roster.me.role is Role.COORDINATOR:

@@ -19,7 +19,7 @@ import hashlib
 import hmac
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -295,9 +295,18 @@ def _from_csv(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
     """
     ids: list[str] = []
     wrong: list[tuple[int, int]] = []  # data row, fields
-    number = 0
+    number = blank = 0
+
+    def filled(reader: Iterable[list[str]]) -> Iterator[list[str]]:
+        nonlocal blank
+        for line in reader:
+            if line:
+                yield line
+            else:
+                blank += 1
+
     with path.open("rb") as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-        lines = (line for line in csv.reader(text, strict=True) if line)
+        lines = filled(csv.reader(text, strict=True))
         limit = csv.field_size_limit(2**31 - 1)  # an excluded column may hold whole documents
         try:
             header = next(lines, None)
@@ -323,6 +332,9 @@ def _from_csv(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
         names = [header[i] for i in others]
         if not ids:
             return names, ids, [], _why_not_cells
+        if blank and isinstance(text.newlines, tuple) and "\r" in text.newlines:
+            # "\n\r" before a space sends pandas before 3 into a loop that ends when memory does.
+            raise fail("it has blank lines and mixed line ends: save it with one kind of line end")
         file.seek(0)
         try:
             frame = pd.read_csv(

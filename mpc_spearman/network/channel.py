@@ -21,9 +21,9 @@ from mpc_spearman.network.frames import HEADER, Frame, Header
 from mpc_spearman.roles import Member
 from mpc_spearman.views import Kind
 
-# Frames received but not yet asked for. When as many wait, the thread stops reading and the peer's sends
-# block: memory stays bounded whatever a peer sends.
-_MAX_QUEUED = 16
+#: Frames received but not yet asked for. When as many wait, the thread stops reading and the peer's sends
+#: block: memory stays bounded whatever a peer sends.
+MAX_QUEUED = 16
 _KEEPALIVE = "keep-alive"
 
 #: Kinds that travel in the clear: HELLO comes before there is a key, the others carry nothing of the data.
@@ -105,12 +105,12 @@ class Channel:
         """Seconds since the peer was last heard, 0 while it is our own queue that is full."""
         return 0.0 if self._full or self._over else time.monotonic() - self._heard
 
-    def put(self, kind: Kind, payload: bytes, phase: str) -> None:
+    def put(self, kind: Kind, depth: int, payload: bytes, phase: str) -> None:
         """Queue a message for sending; it is counted now, so that a party's costs do not depend on timing."""
         self._meter.sent(phase, HEADER + len(payload) + (0 if kind in CLEAR else Box.OVERHEAD))
         with self._changed:
             self._unsent += 1
-        self._outbox.put((kind, self._meter.depth, payload))
+        self._outbox.put((kind, depth, payload))
 
     def backlog(self) -> int:
         """How many queued messages have not left."""
@@ -204,8 +204,8 @@ class Channel:
                 raise ProtocolViolation("a keep-alive with a payload arrived")
             return
         with self._changed:
-            self._full = len(self._inbox) >= _MAX_QUEUED
-            self._changed.wait_for(lambda: len(self._inbox) < _MAX_QUEUED)
+            self._full = len(self._inbox) >= MAX_QUEUED
+            self._changed.wait_for(lambda: len(self._inbox) < MAX_QUEUED)
             self._full = False
             self._heard = time.monotonic()
             self._over = frame.header.kind is Kind.FAREWELL

@@ -87,7 +87,15 @@ class Links:
             channel.start()
         threading.Thread(target=self._watch, name="deadlines", daemon=True).start()
 
-    def send(self, peer: Member, kind: Kind, values: Mapping[str, Any], *, rows: int = 0) -> None:
+    def send(
+        self,
+        peer: Member,
+        kind: Kind,
+        values: Mapping[str, Any],
+        *,
+        rows: int = 0,
+        depth: int | None = None,
+    ) -> None:
         """Send one message; returns once it is queued and the link is not far behind.
 
         Parameters
@@ -98,6 +106,9 @@ class Links:
             The message's fields, as the view table lists them for this plan.
         rows : int
             Rows of the block, for messages whose shape has the symbol ``rows``.
+        depth : int, optional
+            Length of the longest chain of messages this one depends on, where that is less than all this
+            party has received so far.
 
         Raises
         ------
@@ -106,7 +117,8 @@ class Links:
         """
         fields = self._fields(kind, self._roster.me, peer)
         channel = self._channels[peer]
-        channel.put(kind, encode(fields, self.dimensions | {"rows": rows}, values), views.phase(kind))
+        payload = encode(fields, self.dimensions | {"rows": rows}, values)
+        channel.put(kind, self._meter.depth if depth is None else depth, payload, views.phase(kind))
         with self._meter.waiting(), self._changed:
             while channel.backlog() > _MAX_UNSENT:
                 self._raise_failure(f"sending to {peer}")
@@ -169,7 +181,7 @@ class Links:
         )
         hearing = [channel for channel in self._channels.values() if channel.failure is None]
         for channel in hearing:
-            channel.put(Kind.ABORT, payload, "keep-alive")
+            channel.put(Kind.ABORT, 0, payload, "keep-alive")
         with self._changed:
             self._changed.wait_for(
                 lambda: all(channel.backlog() == 0 or channel.failure for channel in hearing), _LAST_WORDS

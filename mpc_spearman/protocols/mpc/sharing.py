@@ -22,11 +22,14 @@ small and the ends of a link work at the same time. Both holders of a mask key d
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
 from mpc_spearman.keys import Purpose, Stream
+from mpc_spearman.network.channel import MAX_QUEUED
 from mpc_spearman.protocols.mpc import ring
 from mpc_spearman.protocols.mpc.session import Session
 from mpc_spearman.protocols.steps import Run, step
@@ -35,6 +38,9 @@ from mpc_spearman.views import Kind
 
 # Bytes of one block of the wider table: large enough to keep BLAS and the link busy, small enough for caches.
 _BLOCK_BYTES = 1 << 22
+# Blocks shared before the peer's first is used, so that a slow link is never idle. Fewer than a link queues:
+# both ends may be this far ahead without either waiting for the other.
+_AHEAD = MAX_QUEUED // 2
 
 
 def blocks(n: int, columns: int) -> Iterator[slice]:
@@ -77,23 +83,34 @@ def multiply_own(
     masks = mask_stream(run, run.roster.coordinator, source)
     columns, n = own.shape
     total = np.zeros((columns, other_columns) if is_source else (other_columns, columns), dtype=np.int64)
+    shared: deque[np.ndarray] = deque()
+    ahead = blocks(n, max(columns, other_columns))
+    depth = run.meter.depth
     for rows in blocks(n, max(columns, other_columns)):
-        values = own[:, rows]
-        mask = masks.ring(values.shape)
-        mine = session.shared(values - mask)
-        theirs = session.absent(other_columns, values.shape[1])
-        copy = exchange(run, peer, mine.share.numpy())
-        masked = theirs.share.numpy() + copy
-        total += ring.matmul(values, masked, bound) if is_source else ring.matmul(masked, mask)
+        for early in islice(ahead, _AHEAD - len(shared)):
+            shared.append(share_block(run, session, peer, own[:, early], masks, depth))
+        mask, theirs = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
+        masked = theirs.share.numpy() + receive_block(run, peer, rows.stop - rows.start)
+        total += ring.matmul(own[:, rows], masked, bound) if is_source else ring.matmul(masked, mask)
         run.tick(rows.stop, n)
     return total
 
 
 @step("share")
-def exchange(run: Run, peer: Member, share: np.ndarray) -> np.ndarray:
-    """Send one's own masked block, receive the peer's: the copies that replication needs."""
-    rows = share.shape[1]
-    run.links.send(peer, Kind.MASKED, {"block": share}, rows=rows)
+def share_block(
+    run: Run, session: Session, peer: Member, values: np.ndarray, masks: Stream, depth: int
+) -> np.ndarray:
+    """Share a block of one's own values and send the peer its copy; returns the mask, (m, rows)."""
+    mask = masks.ring(values.shape)
+    mine = session.shared(values - mask)
+    # Masked blocks depend on nothing that other blocks brought: one hop, however many there are.
+    run.links.send(peer, Kind.MASKED, {"block": mine.share.numpy()}, rows=values.shape[1], depth=depth)
+    return mask
+
+
+@step("share")
+def receive_block(run: Run, peer: Member, rows: int) -> np.ndarray:
+    """Receive the peer's masked block: the copy that replication needs."""
     block: np.ndarray = run.links.receive(peer, Kind.MASKED, rows=rows)["block"]
     return block
 
