@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from mpc_spearman import launch as launcher
 from mpc_spearman import rundir
-from mpc_spearman.config import DataParty, Plan, load_plan
+from mpc_spearman.config import DataParty, Plan, check_policy, load_plan
 from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
-from mpc_spearman.policy import check_policy
 from mpc_spearman.role_process import Order
 
 if TYPE_CHECKING:

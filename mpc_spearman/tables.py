@@ -21,7 +21,6 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,17 +29,25 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .errors import TableError
+from mpc_spearman.columns import (
+    MISSING,
+    WhyNot,
+    at,
+    count_of,
+    dtype_name,
+    gaps_in,
+    listed,
+    numbers,
+    show,
+    why_not_cells,
+    why_not_numbers,
+)
+from mpc_spearman.errors import TableError
 
 __all__ = ["Table", "id_digest", "read_table"]
 
 MIN_ROWS = 3  # with two rows every rank correlation is -1, 1 or undefined
 MAX_NAME_BYTES = 500  # a feature's name travels in a message of bounded size and labels a report
-#: What means "missing" in a feature's CSV cell (pandas' own list, fixed here so that its versions agree).
-MISSING = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
-    "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
 CSV_SUFFIXES = (".csv",)
 PARQUET_SUFFIXES = (".parquet", ".pq")
 
@@ -49,15 +56,10 @@ Pick = Callable[[Sequence[object]], "list[int]"]
 
 # A pandas index without a name, which pandas writes into a Parquet file as a column.
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
-# What a number looks like in a CSV cell: used only to explain a column that pandas could not read as numbers.
-_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)", re.IGNORECASE | re.ASCII)
-_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
-_TRUTH = re.compile("true|false", re.IGNORECASE)
 # Before 3.1 pandas reads some floats a last digit off unless told not to; 3.1 does not, and would warn.
 _EXACT_FLOATS: dict[str, Any] = (
     {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 )
-_TARGETS = {"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,16 +153,16 @@ def read_table(
     if not len(ids):
         raise fail("it has no rows")
     if len(ids) < MIN_ROWS:
-        raise fail(f"{_count(len(ids), 'row')}, and a rank correlation takes at least {MIN_ROWS}")
+        raise fail(f"{count_of(len(ids), 'row')}, and a rank correlation takes at least {MIN_ROWS}")
     checked = _check_ids(fail, id, ids)
     arrays, problems = [], []
     for label, column in zip(names, columns, strict=True):
-        array, problem = _numbers(column, why_not)
+        array, problem = numbers(column, why_not)
         arrays.append(array)
         if problem:
-            problems.append(f"column {_show(label)}: {problem}")
+            problems.append(f"column {show(label)}: {problem}")
     if len(problems) > 1:
-        problems.insert(0, _count(len(problems), "bad column"))
+        problems.insert(0, count_of(len(problems), "bad column"))
     if problems:
         raise fail("\n  ".join(problems))
     return Table(party, checked, tuple(names), tuple(arrays))
@@ -201,12 +203,12 @@ def _pick(
     names = [label for label in labels if isinstance(label, str)]
     if len(names) < len(labels):
         first = next(i for i, label in enumerate(labels, 1) if not isinstance(label, str))
-        count = _count(len(labels) - len(names), "column label")
+        count = count_of(len(labels) - len(names), "column label")
         raise fail(f"{count} not text, the first at column {first}: name the columns with strings")
     blank = [i for i, name in enumerate(names, 1) if not name.strip()]
     if blank:
         raise fail(
-            f"{_count(len(blank), 'column')} with an empty name, the first at column {blank[0]} "
+            f"{count_of(len(blank), 'column')} with an empty name, the first at column {blank[0]} "
             "(a table saved with its row numbers? pandas: index=False)"
         )
     place = {name: i for i, name in reversed(list(enumerate(names)))}
@@ -214,8 +216,8 @@ def _pick(
     if twice:
         name = names[twice[0]]
         raise fail(
-            f"{_count(len(twice), 'column')} with the name of an earlier one, the first at column "
-            f"{twice[0] + 1}: {_show(name)}, as column {place[name] + 1}"
+            f"{count_of(len(twice), 'column')} with the name of an earlier one, the first at column "
+            f"{twice[0] + 1}: {show(name)}, as column {place[name] + 1}"
         )
 
     def known(name: str, role: str, among: list[str]) -> str:
@@ -223,8 +225,8 @@ def _pick(
             return name
         folded = {other.casefold(): other for other in among}
         near = difflib.get_close_matches(name.casefold(), folded, n=1)
-        hint = f"did you mean {_show(folded[near[0]])}?" if near else f"it has {_list(names)}"
-        raise fail(f"{role}: there is no column {_show(name)}; {hint}")
+        hint = f"did you mean {show(folded[near[0]])}?" if near else f"it has {listed(names)}"
+        raise fail(f"{role}: there is no column {show(name)}; {hint}")
 
     known(id, "id", names)
     others = [name for name in names if name != id]
@@ -234,14 +236,14 @@ def _pick(
     else:
         chosen = [known(name, "features", others) for name in features]
         if id in chosen:
-            raise fail(f"features: {_show(id)} is the id column")
+            raise fail(f"features: {show(id)} is the id column")
         both = [name for name in chosen if name in left_out]
         if both:
-            raise fail(f"features and exclude both list {_list(both)}")
+            raise fail(f"features and exclude both list {listed(both)}")
         if len(set(chosen)) < len(chosen):
-            raise fail(f"features lists {_list([name for name in place if chosen.count(name) > 1])} twice")
+            raise fail(f"features lists {listed([name for name in place if chosen.count(name) > 1])} twice")
     if not chosen:
-        raise fail(f"no feature column is left beside the id column {_show(id)}")
+        raise fail(f"no feature column is left beside the id column {show(id)}")
     for name in chosen:
         try:
             size = len(name.encode())
@@ -249,7 +251,7 @@ def _pick(
             raise fail(f"the name of column {place[name] + 1} is not valid Unicode") from None
         if size > MAX_NAME_BYTES:
             raise fail(
-                f"the name of column {place[name] + 1}, {_show(name)}, is {size} bytes of UTF-8, "
+                f"the name of column {place[name] + 1}, {show(name)}, is {size} bytes of UTF-8, "
                 f"more than {MAX_NAME_BYTES}"
             )
     return [place[id], *(place[name] for name in chosen)]
@@ -258,7 +260,6 @@ def _pick(
 # ---- where it comes from --------------------------------------------------------------------------------
 
 # Feature names, ids, feature columns, and what explains a column that holds no numbers.
-WhyNot = Callable[["pd.Series[Any]"], str]
 Parts = tuple["list[str]", "pd.Series[Any] | list[str]", "list[pd.Series[Any]]", WhyNot]
 
 
@@ -267,7 +268,7 @@ def _from_frame(fail: Fail, frame: pd.DataFrame, pick: Pick, rows: int | None) -
     first, *others = pick(labels)
     frame = frame.iloc[:rows]
     columns = [frame.iloc[:, i] for i in others]
-    return [labels[i] for i in others], frame.iloc[:, first], columns, _why_not_numbers
+    return [labels[i] for i in others], frame.iloc[:, first], columns, why_not_numbers
 
 
 def _from_file(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
@@ -327,11 +328,11 @@ def _from_csv(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
             csv.field_size_limit(limit)
         if wrong:
             row, fields = wrong[0]
-            what = f"{_count(len(wrong), 'row')} with too many or too few fields"
+            what = f"{count_of(len(wrong), 'row')} with too many or too few fields"
             raise fail(f"{what}, the first in data row {row}: {fields} where the header has {len(header)}")
         names = [header[i] for i in others]
         if not ids:
-            return names, ids, [], _why_not_cells
+            return names, ids, [], why_not_cells
         if blank and isinstance(text.newlines, tuple) and "\r" in text.newlines:
             # "\n\r" before a space sends pandas before 3 into a loop that ends when memory does.
             raise fail("it has blank lines and mixed line ends: save it with one kind of line end")
@@ -354,7 +355,7 @@ def _from_csv(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
             raise fail(f"pandas cannot read it as CSV ({type(error).__name__})") from None
     if frame[header[first]].tolist() != ids:
         raise fail("two CSV readers see different rows in it: check its quotes and line ends")
-    return names, ids, [frame[name] for name in names], _why_not_cells
+    return names, ids, [frame[name] for name in names], why_not_cells
 
 
 def _from_parquet(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
@@ -371,14 +372,14 @@ def _from_parquet(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts
             frame = table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
         except (pa.ArrowException, ValueError, OSError) as error:  # whose text may quote the file
             raise fail(f"it is not a readable Parquet file ({type(error).__name__})") from None
-    return names[1:], frame[names[0]], [frame[name] for name in names[1:]], _why_not_numbers
+    return names[1:], frame[names[0]], [frame[name] for name in names[1:]], why_not_numbers
 
 
 # ---- what is in it --------------------------------------------------------------------------------------
 
 
 def _check_ids(fail: Fail, id: str, ids: pd.Series[Any] | list[str]) -> tuple[str, ...]:
-    column = f"column {_show(id)}"
+    column = f"column {show(id)}"
     text: list[str | None] = []
     wrong: list[int] = []
     if isinstance(ids, list):
@@ -388,7 +389,7 @@ def _check_ids(fail: Fail, id: str, ids: pd.Series[Any] | list[str]) -> tuple[st
             values = ids.tolist()
         except UnicodeDecodeError:  # Parquet's strings need not be what they are called
             raise fail(f"{column}: ids that are not UTF-8") from None
-        for row, (value, gap) in enumerate(zip(values, _gaps(ids).tolist(), strict=True), 1):
+        for row, (value, gap) in enumerate(zip(values, gaps_in(ids).tolist(), strict=True), 1):
             if isinstance(value, str):
                 text.append(value)
             elif isinstance(value, (int, np.integer)) and not isinstance(value, bool):
@@ -397,11 +398,11 @@ def _check_ids(fail: Fail, id: str, ids: pd.Series[Any] | list[str]) -> tuple[st
                 text.append(None)
                 wrong += [] if gap else [row]
     if wrong:
-        what = f"neither text nor whole numbers (dtype {_dtype(ids)})"
-        raise fail(f"{column}: {_count(len(wrong), 'id')} {what}, the first in data row {wrong[0]}")
+        what = f"neither text nor whole numbers (dtype {dtype_name(ids)})"
+        raise fail(f"{column}: {count_of(len(wrong), 'id')} {what}, the first in data row {wrong[0]}")
     empty = [not value for value in text]
     if any(empty):
-        raise fail(f"{column}: {_at(empty, 'empty id')}")
+        raise fail(f"{column}: {at(empty, 'empty id')}")
     checked = tuple(value for value in text if value)
     try:
         "".join(checked).encode()
@@ -410,93 +411,5 @@ def _check_ids(fail: Fail, id: str, ids: pd.Series[Any] | list[str]) -> tuple[st
     again = pd.Series(checked, dtype=object).duplicated().to_numpy()
     if again.any():
         earlier = checked.index(checked[int(again.argmax())]) + 1
-        raise fail(f"{column}: {_at(again, 'duplicate id')}, which repeats data row {earlier}")
+        raise fail(f"{column}: {at(again, 'duplicate id')}, which repeats data row {earlier}")
     return checked
-
-
-def _numbers(column: pd.Series[Any], why_not: WhyNot) -> tuple[npt.NDArray[Any], str]:
-    """Turn a feature into int64, uint64 or float64, or say what is wrong with it ("" if nothing)."""
-    nothing, plain = np.empty(0), isinstance(column.dtype, np.dtype)
-    target = _TARGETS.get(column.dtype.kind)
-    if target is None or column.dtype == np.longdouble:
-        return nothing, why_not(column)
-    if not plain and (gaps := _gaps(column)).any():
-        return nothing, _missing(gaps)
-    array = column.to_numpy(dtype=target)
-    if target is np.float64 and not np.isfinite(array).all():
-        return nothing, _missing(np.isnan(array)) or _at(np.isinf(array), "infinite value")
-    return np.ascontiguousarray(array), ""
-
-
-def _why_not_numbers(column: pd.Series[Any]) -> str:
-    """Explain a column of a DataFrame or Parquet file that is not of a type of numbers up to 64 bits."""
-    gaps = _gaps(column)
-    wrong = ~gaps
-    if column.dtype == object:
-        wrong &= [not isinstance(value, (int, float, np.number, np.bool_)) for value in column.tolist()]
-    return (
-        _at(wrong, "non-numeric value", f" (dtype {_dtype(column)})")
-        or _missing(gaps)
-        or "Python objects (dtype object), not 64-bit numbers: convert it, as with pandas.to_numeric"
-    )
-
-
-def _why_not_cells(column: pd.Series[Any]) -> str:
-    """Explain a column of a CSV file that pandas could not read as numbers."""
-    cells = [
-        "" if gap else str(cell).strip() for cell, gap in zip(column.tolist(), _gaps(column), strict=True)
-    ]
-    cells = ["" if cell in MISSING else cell for cell in cells]  # blanks, and what pandas leaves beside text
-    gaps = np.array([not cell for cell in cells])
-    if all(not cell or _TRUTH.fullmatch(cell) for cell in cells):
-        return _missing(gaps)  # true and false alone would have been read
-    return (
-        _at([bool(cell) and not _NUMBER.fullmatch(cell) for cell in cells], "non-numeric value")
-        or _missing(gaps)
-        or _at(_beyond(cells), "number", " beyond 64 bits")
-        or "it cannot be read as 64-bit numbers"
-    )
-
-
-def _beyond(cells: list[str]) -> list[bool]:
-    """Mark what int64 (or, where none is negative, uint64; where one has a point, float64) does not hold."""
-    if not all(_WHOLE.fullmatch(cell) for cell in cells):
-        return [abs(float(cell)) == float("inf") for cell in cells]
-    whole = [Decimal(cell) for cell in cells]
-    low, high = (-(2**63), 2**63) if min(whole) < 0 else (0, 2**64)
-    return [not low <= value < high for value in whole]
-
-
-# ---- words ----------------------------------------------------------------------------------------------
-
-
-def _gaps(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
-    return np.asarray(column.isna(), dtype=bool)
-
-
-def _dtype(column: object) -> str:
-    # Not str(dtype), which would print an enumeration's values or a struct's fields.
-    return re.split(r"[<(\[]", str(getattr(column, "dtype", "object")))[0]
-
-
-def _missing(gaps: npt.NDArray[np.bool_]) -> str:
-    return f"all {len(gaps)} values are missing" if gaps.all() else _at(gaps, "missing value")
-
-
-def _at(wrong: npt.NDArray[np.bool_] | list[bool], what: str, more: str = "") -> str:
-    """Say how many rows `wrong` marks and which is the first; "" if none."""
-    rows = np.flatnonzero(wrong)
-    return f"{_count(len(rows), what)}{more}, the first in data row {rows[0] + 1}" if len(rows) else ""
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _show(name: str) -> str:
-    return repr(name if len(name) <= 60 else name[:57] + "...")  # repr escapes what does not print
-
-
-def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(map(_show, names[:10])) + more

@@ -17,7 +17,7 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman import views
-from mpc_spearman.config import DataParty, Plan, differences
+from mpc_spearman.config import DataParty, Plan, check_policy, check_policy_rows, differences
 from mpc_spearman.cost import COLUMNS, PHASES, Meter
 from mpc_spearman.errors import (
     AlignmentError,
@@ -30,7 +30,6 @@ from mpc_spearman.errors import (
 from mpc_spearman.keys import PairKey, Purpose
 from mpc_spearman.messages import MAX_PAYLOAD
 from mpc_spearman.network.links import Links
-from mpc_spearman.policy import check_policy, check_policy_rows
 from mpc_spearman.protocols.answer import Answer, Description
 from mpc_spearman.ranks import Ranks, check_bounds, check_groups, check_width, rank_columns
 from mpc_spearman.roles import Member, Role, Roster

@@ -30,10 +30,9 @@ from pydantic import (
     model_validator,
 )
 
-from mpc_spearman.draft import Draft
+from mpc_spearman.config.draft import Draft
+from mpc_spearman.config.wording import Location, canonical, dotted, explain, nearest, shown
 from mpc_spearman.errors import PlanError
-from mpc_spearman.plan_text import Location, canonical, dotted, explain, nearest, shown
-from mpc_spearman.plan_text import differences as differences
 
 Protocol = Literal["mpc", "he"]
 Reveal = Literal["differences", "coefficients", "strengths", "ranking"]

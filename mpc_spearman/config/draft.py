@@ -1,6 +1,6 @@
 """A plan before it is checked: YAML text and overrides, and where each value came from.
 
-Nothing here knows which keys a plan may have; `mpc_spearman.config` checks that. A draft only
+Nothing here knows which keys a plan may have; `mpc_spearman.config.plan` checks that. A draft only
 remembers which values an override set, so that a problem names the place where it can be mended.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
+from mpc_spearman.config.wording import Location, dotted, nearest, shown
 from mpc_spearman.errors import PlanError
-from mpc_spearman.plan_text import Location, dotted, nearest, shown
 
 
 def _repeated_keys(node: yaml.Node, location: Location, seen: set[int]) -> Iterator[tuple[Location, str]]:

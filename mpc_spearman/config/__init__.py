@@ -1,0 +1,40 @@
+"""The plan of a run: read, checked, split into what is shared and what stays local, and vetoed by its owners.
+
+`plan` holds the typed plan and `load_plan`, `draft` reads YAML and overrides, `wording` makes sentences of
+what is wrong, and `policy` holds each owner's veto.
+"""
+
+from mpc_spearman.config.plan import (
+    CoordinatorParty,
+    DataParty,
+    Estimator,
+    Grant,
+    Order,
+    Plan,
+    Policy,
+    Protocol,
+    Results,
+    Reveal,
+    Strength,
+    load_plan,
+)
+from mpc_spearman.config.policy import check_policy, check_policy_rows
+from mpc_spearman.config.wording import differences
+
+__all__ = [
+    "CoordinatorParty",
+    "DataParty",
+    "Estimator",
+    "Grant",
+    "Order",
+    "Plan",
+    "Policy",
+    "Protocol",
+    "Results",
+    "Reveal",
+    "Strength",
+    "check_policy",
+    "check_policy_rows",
+    "differences",
+    "load_plan",
+]
