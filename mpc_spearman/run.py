@@ -12,7 +12,8 @@ from mpc_spearman.cost import Meter
 from mpc_spearman.network import transport
 from mpc_spearman.network.channel import Transport
 from mpc_spearman.network.links import Links
-from mpc_spearman.protocols.mpc.roles import run_coordinator, run_source, run_target
+from mpc_spearman.protocols.engine import Engine
+from mpc_spearman.protocols.roles import run_coordinator, run_source, run_target
 from mpc_spearman.protocols.steps import Progress, Run
 from mpc_spearman.result import Result
 from mpc_spearman.roles import Role, Roster
@@ -53,6 +54,7 @@ def run_role(
     MpcSpearmanError
         See :mod:`mpc_spearman.errors`.
     """
+    engine = _engine(plan)
     roster, meter = Roster.of(plan, party), Meter()
     with meter.phase("connect"):
         progress("connect", 0, 0)
@@ -62,15 +64,23 @@ def run_role(
     run = Run(plan, roster, links, meter, progress, workers())
     try:
         if roster.me.role is Role.COORDINATOR:
-            result = run_coordinator(run)
+            result = run_coordinator(run, engine)
         else:
-            result = (run_source if roster.me.role is Role.SOURCE else run_target)(run, frame)
-        links.close()
+            result = (run_source if roster.me.role is Role.SOURCE else run_target)(run, engine, frame)
+        with meter.phase("account"):
+            links.close()
     except BaseException as error:
         links.abort(error)
         raise
     transport.leave()
     return result
+
+
+def _engine(plan: Plan) -> Engine:
+    """Import the plan's protocol: only what it needs has to be installed."""
+    from mpc_spearman.protocols.mpc.engine import Mpc
+
+    return Mpc()
 
 
 def workers() -> int:

@@ -57,7 +57,7 @@ def mask_stream(run: Run, peer: Member, source: Member) -> Stream:
 
 @step("multiply")
 def multiply_own(
-    run: Run, session: Session, source: Member, own: np.ndarray, other_columns: int, bound: int | None
+    run: Run, session: Session, source: Member, own: np.ndarray, other_columns: int, bound: int
 ) -> np.ndarray:
     """Compute a data party's term of X·Yᵀ.
 
@@ -70,8 +70,8 @@ def multiply_own(
         The party's own values.
     other_columns : int
         Columns of the other data party.
-    bound : int or None
-        Largest absolute value in `own`, if it is small.
+    bound : int
+        Largest absolute value possible in `own`.
 
     Returns
     -------
