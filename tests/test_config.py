@@ -253,8 +253,7 @@ NUMBER = "is not text but a number; put it in quotes"
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("protocol", "he", "'he' is not available yet; allowed: mpc"),
-        ("protocol", "mcp", "'mcp' is not allowed; allowed: mpc; did you mean 'mpc'?"),
+        ("protocol", "mcp", "'mcp' is not allowed; allowed: mpc, he; did you mean 'mpc'?"),
         (
             "reveal",
             "ranking",
@@ -811,3 +810,42 @@ def test_every_broken_rule_is_named_and_unknown_parties_are_refused() -> None:
     for check in (lambda: check_policy(plan, "X"), lambda: check_policy_rows(plan, "X", 9)):
         with pytest.raises(PlanError, match="no party 'X'"):
             check()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"he": {"key_bits": 1024}},
+            "plan: he.key_bits: 1024 is not 2048 or 3072; other sizes need he.insecure: true",
+        ),
+        (
+            {"he": {"packing": False}},
+            "plan: he.packing: false is for reveal: differences only; leave it out",
+        ),
+        (
+            {"he": {"pairs": "all"}},
+            "plan: he.pairs: 'all' is for reveal: differences only; leave it out",
+        ),
+        (
+            {"he": {"scheme": "bfv", "randomness": "short"}},
+            "plan: he.randomness: 'short' is for he.scheme: paillier only; leave it out for 'bfv'",
+        ),
+    ],
+)
+def test_he_settings_that_do_not_go_together(settings: dict[str, Any], message: str) -> None:
+    assert problem(plan_with({"protocol": "he"} | settings)) == message
+
+
+def test_bfv_without_tenseal_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mpc_spearman.config.plan.find_spec", lambda name: None)
+    text = problem(plan_with({"protocol": "he", "he": {"scheme": "bfv"}}))
+    assert text.startswith("plan: he.scheme: 'bfv' needs TenSEAL, which is not installed here")
+    assert "Python 3.10" in text
+    assert "he.scheme: paillier" in text
+
+
+def test_threads_are_a_partys_own_business() -> None:
+    one, other = (load_plan(plan_with({"protocol": "he", "he": {"workers": workers}})) for workers in (1, 2))
+    assert one.digest() == other.digest()
+    assert "workers" not in one.canonical_json()

@@ -1,24 +1,24 @@
 """The plan of a run: read, checked, split into what is shared and what stays local, and vetoed by its owners.
 
-`plan` holds the typed plan and `load_plan`, `draft` reads YAML and overrides, `wording` makes sentences of
-what is wrong, and `policy` holds each owner's veto.
+`sections` holds its typed parts, `plan` the whole and `load_plan`; `draft` reads YAML and overrides,
+`wording` makes sentences of what is wrong, and `policy` holds each owner's veto.
 """
 
-from mpc_spearman.config.plan import (
+from mpc_spearman.config.plan import Plan, load_plan
+from mpc_spearman.config.policy import check_policy, check_policy_rows
+from mpc_spearman.config.sections import (
     CoordinatorParty,
     DataParty,
     Estimator,
     Grant,
+    HeSettings,
     Order,
-    Plan,
     Policy,
     Protocol,
     Results,
     Reveal,
     Strength,
-    load_plan,
 )
-from mpc_spearman.config.policy import check_policy, check_policy_rows
 from mpc_spearman.config.wording import differences
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "DataParty",
     "Estimator",
     "Grant",
+    "HeSettings",
     "Order",
     "Plan",
     "Policy",

@@ -13,17 +13,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, get_args
 
 from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Field,
-    Strict,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -31,18 +27,29 @@ from pydantic import (
 )
 
 from mpc_spearman.config.draft import Draft
+from mpc_spearman.config.sections import (
+    CoordinatorParty,
+    Count,
+    DataParty,
+    Estimator,
+    Grant,
+    HeSettings,
+    Network,
+    Order,
+    Parties,
+    Privacy,
+    Protocol,
+    Results,
+    Reveal,
+    Section,
+    Strength,
+    whole,
+)
 from mpc_spearman.config.wording import Location, canonical, dotted, explain, nearest, shown
 from mpc_spearman.errors import PlanError
 
-Protocol = Literal["mpc", "he"]
-Reveal = Literal["differences", "coefficients", "strengths", "ranking"]
-Estimator = Literal["tie_corrected", "paper"]
-Strength = Literal["mean", "mean_abs"]
-Order = Literal["descending", "ascending"]
-Grant = Literal["nothing", "ranking", "strengths", "coefficients"]
-
 #: Values that have a name but no implementation in this version.
-NOT_YET: Mapping[str, tuple[str, ...]] = MappingProxyType({"protocol": ("he",), "reveal": ("ranking",)})
+NOT_YET: Mapping[str, tuple[str, ...]] = MappingProxyType({"protocol": (), "reveal": ("ranking",)})
 
 _GRANTS: tuple[Grant, ...] = get_args(Grant)  # from the least to the most
 #: What the coordinator can pass on of what each level gives it. Row-wise differences never leave it.
@@ -56,192 +63,12 @@ _MOST: Mapping[str, Grant] = MappingProxyType(
 )
 
 
-def _party_name(name: str) -> str:
-    # Names become folder names, parts of --table NAME=FILE, and lines of an error text.
-    if not name.strip() or name != name.strip():
-        raise ValueError("is not a name: it is empty, or starts or ends with a space")
-    if len(name) > 64:
-        raise ValueError(f"is {len(name)} characters long; a name has at most 64")
-    if not name.isprintable() or name in (".", "..") or set(name) & set("/\\="):
-        raise ValueError("cannot be a folder's name; leave out / \\ = and what cannot be printed")
-    return name
-
-
-def _column(name: str) -> str:
-    if not name:
-        raise ValueError("is not a column name: it is empty")
-    return name
-
-
-def _path(value: object) -> object:
-    if isinstance(value, str) and (not value.strip() or "\0" in value):
-        raise ValueError("is not a file path; leave the key out if this party's table is not here")
-    return value
-
-
-_Text = Annotated[str, Strict()]  # 7, true and 2024-01-01 are not text until someone quotes them
-_Name = Annotated[_Text, AfterValidator(_party_name)]
-_Column = Annotated[_Text, AfterValidator(_column)]
-_Count = Annotated[int, Strict()]  # strict: true is not 1, and 3.0 is not 3
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-# In the fields below, a description completes the sentence "<value> is not ...".
-
-
-def _whole(low: int, default: int | None) -> Any:
-    # The upper end is beyond any table this package takes, and within what every peer can read.
-    return Field(default=default, ge=low, le=10**9, description=f"a whole number from {low} to 1000000000")
-
-
-class Policy(_Part):
-    """What a data owner allows, whatever the shared plan says; local to that owner.
-
-    Attributes
-    ----------
-    max_reveal : {'ranking', 'strengths', 'coefficients', 'differences'}
-        The most the coordinator may learn. ``differences``, nearly all ranks, needs saying so here.
-    protocols : tuple of {'mpc', 'he'}
-        The protocols the owner agrees to run.
-    min_rows, min_group : int, optional
-        The fewest rows to take part with; the lowest ``privacy.min_group`` to accept.
-    results_to : tuple of {'target', 'sources'}
-        The roles, beside the coordinator, that may be passed results.
-    """
-
-    max_reveal: Reveal = "coefficients"
-    protocols: tuple[Protocol, ...] = Field(default=("mpc", "he"), description="a list of protocols")
-    min_rows: _Count | None = _whole(1, default=None)
-    min_group: _Count | None = _whole(1, default=None)
-    results_to: tuple[Literal["target", "sources"], ...] = Field(
-        default=("target", "sources"), description="a list of roles"
-    )
-
-
-class CoordinatorParty(_Part):
-    """The party without data, which the protocol reveals its values to."""
-
-    name: _Name
-
-
-class DataParty(_Part):
-    """A party with a table. All but its name is local.
-
-    Attributes
-    ----------
-    name : str
-        Shared with everyone; also the name of its folder of results.
-    table : Path, optional
-        A CSV or Parquet file, absolute once loaded. None where the table is elsewhere: in another
-        organisation, or a DataFrame in this program.
-    id : str
-        The column that says which sample a row is.
-    exclude : tuple of str
-        Columns that are not features.
-    features : tuple of str, optional
-        The columns to correlate; None for all but `id` and `exclude`.
-    policy : Policy
-        What this owner allows.
-    """
-
-    name: _Name
-    table: Annotated[Path | None, BeforeValidator(_path)] = Field(default=None, description="a file path")
-    id: _Column = "id"
-    exclude: tuple[_Column, ...] = Field(default=(), description="a list of column names")
-    features: tuple[_Column, ...] | None = Field(
-        default=None, min_length=1, description="a list of at least one column name"
-    )
-    policy: Policy = Policy()
-
-    @field_validator("features")
-    @classmethod
-    def _are_features(cls, features: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
-        for name in features or ():
-            if features and features.count(name) > 1:
-                raise ValueError(f"lists {shown(name)} more than once")
-            if name == info.data.get("id"):
-                raise ValueError(f"lists {shown(name)}, which is this party's id column; take it out")
-            if name in info.data.get("exclude", ()):
-                raise ValueError(f"lists {shown(name)}, which exclude lists too; take it out of one of them")
-        return features
-
-
-class Parties(_Part):
-    """Who takes part, in which role."""
-
-    coordinator: CoordinatorParty
-    target: DataParty
-    sources: tuple[DataParty, ...] = Field(min_length=1, description="a list of one source")
-
-    @field_validator("sources")
-    @classmethod
-    def _one_source(cls, sources: tuple[DataParty, ...]) -> tuple[DataParty, ...]:
-        if len(sources) > 1:
-            raise ValueError(f"lists {len(sources)} sources: several sources are not available yet; list one")
-        return sources
-
-
-class Results(_Part):
-    """What the coordinator passes on, at most what `Plan.reveal` gives it.
-
-    Attributes
-    ----------
-    target : {'nothing', 'ranking', 'strengths', 'coefficients'}
-        For the target. In a plan that was left out, it is filled in: all the coordinator has, short
-        of differences. Never None in a `Plan`.
-    sources : {'nothing', 'ranking', 'strengths', 'coefficients'}
-        For each source.
-    """
-
-    target: Grant | None = None
-    sources: Grant = "nothing"
-
-
-class Privacy(_Part):
-    """The disclosure rules every party applies; lowering them takes a change all parties see.
-
-    Attributes
-    ----------
-    min_group : int
-        A column is refused where some, but fewer than this many rows lie outside its largest group
-        of equal values. 1 turns the rule off.
-    min_rows_per_feature : int
-        A run is refused with fewer rows than this times the features of all parties. 0 turns it off.
-    """
-
-    min_group: _Count = _whole(1, default=3)
-    min_rows_per_feature: _Count = _whole(0, default=3)
-
-
-class Network(_Part):
-    """How the parties wait for each other.
-
-    Attributes
-    ----------
-    timeout : float
-        Seconds without a sign of life after which a peer counts as lost. Computing, however long,
-        is not silence.
-    """
-
-    # The upper end keeps deadlines within what clocks and sockets can count.
-    timeout: Annotated[float, Strict()] = Field(
-        default=60.0,
-        gt=0,
-        le=1e6,
-        allow_inf_nan=False,
-        description="a number of seconds above 0 and at most 1000000",
-    )
-
-
-class Plan(_Part):
+class Plan(Section):
     """A checked plan; frozen. Made by `load_plan`.
 
     Attributes
     ----------
-    protocol : {'mpc'}
+    protocol : {'mpc', 'he'}
         How the private part is computed.
     reveal : {'differences', 'coefficients', 'strengths'}
         What the coordinator's protocol values determine, weakest privacy first.
@@ -253,7 +80,7 @@ class Plan(_Part):
         How the ranking is sorted by strength.
     rows : int, optional
         Use only the first so many rows.
-    parties, results, privacy, network
+    parties, results, privacy, network, he
         See the classes of those names.
     """
 
@@ -262,11 +89,12 @@ class Plan(_Part):
     estimator: Estimator = "tie_corrected"
     strength: Strength = "mean"
     order: Order = "descending"
-    rows: _Count | None = _whole(3, default=None)
+    rows: Count | None = whole(3, default=None)
     parties: Parties
     results: Results = Field(default=Results(), validate_default=True)
     privacy: Privacy = Privacy()
     network: Network = Network()
+    he: HeSettings = HeSettings()
 
     @field_validator("protocol", "reveal")
     @classmethod
@@ -314,7 +142,7 @@ class Plan(_Part):
     def shared(self) -> dict[str, Any]:
         """Return the part that all parties must agree on, ready for JSON: no local field at all."""
         parties = self.parties
-        content = self.model_dump(mode="json", exclude={"parties"})
+        content = self.model_dump(mode="json", exclude={"parties": True, "he": {"workers"}})
         # Built from the names alone, so that a field added to a data party stays local by default.
         content["parties"] = {
             "coordinator": {"name": parties.coordinator.name},
@@ -424,6 +252,8 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
             needs = f"'mean_abs' needs the coefficients, and reveal: {shown(reveal)} does not give them"
             yield ("strength",), f"{needs}; use strength: mean, or reveal: coefficients"
 
+    yield from _he_contradictions(section("he"), data.get("protocol", "mpc"), reveal)
+
     parties = section("parties")
     sources = parties.get("sources")
     entries: list[tuple[Location, Any]] = [((role,), parties.get(role)) for role in ("coordinator", "target")]
@@ -438,3 +268,25 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
             if first != place:
                 whose = f"{shown(name)} is also the name at parties.{dotted(first)}.name"
                 yield ("parties", *place, "name"), f"{whose} (case aside); every party needs its own"
+
+
+def _he_contradictions(
+    he: Mapping[Any, Any], protocol: object, reveal: object
+) -> Iterator[tuple[Location, str]]:
+    """Find what does not go together in the ``he`` section, where the plan uses it."""
+    if protocol != "he":
+        return
+    scheme, bits = he.get("scheme", "paillier"), he.get("key_bits", 3072)
+    if scheme == "bfv":
+        if find_spec("tenseal") is None:
+            how = "pip install tenseal==0.3.18 (there is no wheel for Python 3.10), or he.scheme: paillier"
+            yield ("he", "scheme"), f"'bfv' needs TenSEAL, which is not installed here: {how}"
+        for key, value in (("key_bits", 3072), ("randomness", "full"), ("packing", True)):
+            if he.get(key, value) != value:
+                yield ("he", key), f"{shown(he[key])} is for he.scheme: paillier only; leave it out for 'bfv'"
+    elif bits not in (2048, 3072) and isinstance(bits, int) and not he.get("insecure", False):
+        yield ("he", "key_bits"), f"{shown(bits)} is not 2048 or 3072; other sizes need he.insecure: true"
+    if reveal != "differences":
+        for key, value in (("pairs", "basis"), ("packing", True)):
+            if he.get(key, value) != value:
+                yield ("he", key), f"{shown(he[key])} is for reveal: differences only; leave it out"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpc_spearman.config.plan import DataParty, Plan, Reveal
+from mpc_spearman.config.plan import Plan
+from mpc_spearman.config.sections import DataParty, Reveal
 from mpc_spearman.errors import PolicyError
 
 #: Levels from the least that the coordinator learns to the most.

@@ -1,0 +1,240 @@
+"""The sections of a plan, typed. Each key's docstring is what the README says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationInfo,
+    field_validator,
+)
+
+from mpc_spearman.config.wording import shown
+
+Protocol = Literal["mpc", "he"]
+Reveal = Literal["differences", "coefficients", "strengths", "ranking"]
+Estimator = Literal["tie_corrected", "paper"]
+Strength = Literal["mean", "mean_abs"]
+Order = Literal["descending", "ascending"]
+Grant = Literal["nothing", "ranking", "strengths", "coefficients"]
+
+
+def _party_name(name: str) -> str:
+    # Names become folder names, parts of --table NAME=FILE, and lines of an error text.
+    if not name.strip() or name != name.strip():
+        raise ValueError("is not a name: it is empty, or starts or ends with a space")
+    if len(name) > 64:
+        raise ValueError(f"is {len(name)} characters long; a name has at most 64")
+    if not name.isprintable() or name in (".", "..") or set(name) & set("/\\="):
+        raise ValueError("cannot be a folder's name; leave out / \\ = and what cannot be printed")
+    return name
+
+
+def _column(name: str) -> str:
+    if not name:
+        raise ValueError("is not a column name: it is empty")
+    return name
+
+
+def _path(value: object) -> object:
+    if isinstance(value, str) and (not value.strip() or "\0" in value):
+        raise ValueError("is not a file path; leave the key out if this party's table is not here")
+    return value
+
+
+_Text = Annotated[str, Strict()]  # 7, true and 2024-01-01 are not text until someone quotes them
+_Name = Annotated[_Text, AfterValidator(_party_name)]
+_Column = Annotated[_Text, AfterValidator(_column)]
+Count = Annotated[int, Strict()]  # strict: true is not 1, and 3.0 is not 3
+
+
+class Section(BaseModel):
+    """A part of the plan: frozen, and unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# In the fields below, a description completes the sentence "<value> is not ...".
+
+
+def whole(low: int, default: int | None) -> Any:
+    """Declare a whole number of at least `low`."""
+    # The upper end is beyond any table this package takes, and within what every peer can read.
+    return Field(default=default, ge=low, le=10**9, description=f"a whole number from {low} to 1000000000")
+
+
+class Policy(Section):
+    """What a data owner allows, whatever the shared plan says; local to that owner.
+
+    Attributes
+    ----------
+    max_reveal : {'ranking', 'strengths', 'coefficients', 'differences'}
+        The most the coordinator may learn. ``differences``, nearly all ranks, needs saying so here.
+    protocols : tuple of {'mpc', 'he'}
+        The protocols the owner agrees to run.
+    min_rows, min_group : int, optional
+        The fewest rows to take part with; the lowest ``privacy.min_group`` to accept.
+    results_to : tuple of {'target', 'sources'}
+        The roles, beside the coordinator, that may be passed results.
+    """
+
+    max_reveal: Reveal = "coefficients"
+    protocols: tuple[Protocol, ...] = Field(default=("mpc", "he"), description="a list of protocols")
+    min_rows: Count | None = whole(1, default=None)
+    min_group: Count | None = whole(1, default=None)
+    results_to: tuple[Literal["target", "sources"], ...] = Field(
+        default=("target", "sources"), description="a list of roles"
+    )
+
+
+class CoordinatorParty(Section):
+    """The party without data, which the protocol reveals its values to."""
+
+    name: _Name
+
+
+class DataParty(Section):
+    """A party with a table. All but its name is local.
+
+    Attributes
+    ----------
+    name : str
+        Shared with everyone; also the name of its folder of results.
+    table : Path, optional
+        A CSV or Parquet file, absolute once loaded. None where the table is elsewhere: in another
+        organisation, or a DataFrame in this program.
+    id : str
+        The column that says which sample a row is.
+    exclude : tuple of str
+        Columns that are not features.
+    features : tuple of str, optional
+        The columns to correlate; None for all but `id` and `exclude`.
+    policy : Policy
+        What this owner allows.
+    """
+
+    name: _Name
+    table: Annotated[Path | None, BeforeValidator(_path)] = Field(default=None, description="a file path")
+    id: _Column = "id"
+    exclude: tuple[_Column, ...] = Field(default=(), description="a list of column names")
+    features: tuple[_Column, ...] | None = Field(
+        default=None, min_length=1, description="a list of at least one column name"
+    )
+    policy: Policy = Policy()
+
+    @field_validator("features")
+    @classmethod
+    def _are_features(cls, features: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
+        for name in features or ():
+            if features and features.count(name) > 1:
+                raise ValueError(f"lists {shown(name)} more than once")
+            if name == info.data.get("id"):
+                raise ValueError(f"lists {shown(name)}, which is this party's id column; take it out")
+            if name in info.data.get("exclude", ()):
+                raise ValueError(f"lists {shown(name)}, which exclude lists too; take it out of one of them")
+        return features
+
+
+class Parties(Section):
+    """Who takes part, in which role."""
+
+    coordinator: CoordinatorParty
+    target: DataParty
+    sources: tuple[DataParty, ...] = Field(min_length=1, description="a list of one source")
+
+    @field_validator("sources")
+    @classmethod
+    def _one_source(cls, sources: tuple[DataParty, ...]) -> tuple[DataParty, ...]:
+        if len(sources) > 1:
+            raise ValueError(f"lists {len(sources)} sources: several sources are not available yet; list one")
+        return sources
+
+
+class Results(Section):
+    """What the coordinator passes on, at most what `Plan.reveal` gives it.
+
+    Attributes
+    ----------
+    target : {'nothing', 'ranking', 'strengths', 'coefficients'}
+        For the target. In a plan that was left out, it is filled in: all the coordinator has, short
+        of differences. Never None in a `Plan`.
+    sources : {'nothing', 'ranking', 'strengths', 'coefficients'}
+        For each source.
+    """
+
+    target: Grant | None = None
+    sources: Grant = "nothing"
+
+
+class Privacy(Section):
+    """The disclosure rules every party applies; lowering them takes a change all parties see.
+
+    Attributes
+    ----------
+    min_group : int
+        A column is refused where some, but fewer than this many rows lie outside its largest group
+        of equal values. 1 turns the rule off.
+    min_rows_per_feature : int
+        A run is refused with fewer rows than this times the features of all parties. 0 turns it off.
+    """
+
+    min_group: Count = whole(1, default=3)
+    min_rows_per_feature: Count = whole(0, default=3)
+
+
+class Network(Section):
+    """How the parties wait for each other.
+
+    Attributes
+    ----------
+    timeout : float
+        Seconds without a sign of life after which a peer counts as lost. Computing, however long,
+        is not silence.
+    """
+
+    # The upper end keeps deadlines within what clocks and sockets can count.
+    timeout: Annotated[float, Strict()] = Field(
+        default=60.0,
+        gt=0,
+        le=1e6,
+        allow_inf_nan=False,
+        description="a number of seconds above 0 and at most 1000000",
+    )
+
+
+class HeSettings(Section):
+    """How the homomorphic protocol encrypts.
+
+    Attributes
+    ----------
+    scheme : {'paillier', 'bfv'}
+        The paper's additive scheme, or a lattice scheme that is thousands of times as fast.
+    key_bits : int
+        Paillier's modulus: 3072 (about 128 bits of security) or 2048 (about 112).
+    randomness : {'full', 'short'}
+        Paillier's randomness: full, or short exponents, which are faster under one more assumption
+        (Damgård, Jurik and Nielsen 2010).
+    pairs : {'basis', 'all'}
+        At ``differences``: the difference vectors that span all others, or each pair's, as the paper has it.
+    packing : bool
+        At ``differences`` under Paillier: many ranks in one ciphertext, or one, as the paper has it.
+    insecure : bool
+        Allow keys that can be broken. For tests.
+    workers : int, optional
+        Threads this party uses; all processors if left out. Not compared with other parties.
+    """
+
+    scheme: Literal["paillier", "bfv"] = "paillier"
+    key_bits: Count = Field(default=3072, ge=256, le=16384, description="a whole number of bits")
+    randomness: Literal["full", "short"] = "full"
+    pairs: Literal["basis", "all"] = "basis"
+    packing: Annotated[bool, Strict()] = Field(default=True, description="true or false")
+    insecure: Annotated[bool, Strict()] = Field(default=False, description="true or false")
+    workers: Count | None = whole(1, default=None)
