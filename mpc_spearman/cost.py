@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-#: The phases of a run, in order: the words of the code, the cost report and the error messages.
+#: The phases of a run, in order: the words of the code, the cost report and the error messages. Those from
+#: ``keys`` to ``decrypt`` are homomorphic encryption's, those from ``share`` to ``reveal`` MPC's.
 #: ``keep-alive`` is no phase of the protocol but a row of its own for what runs beside it.
 PHASES = (
     "connect",
@@ -25,6 +26,10 @@ PHASES = (
     "rank",
     "align",
     "describe",
+    "keys",
+    "encrypt",
+    "evaluate",
+    "decrypt",
     "share",
     "multiply",
     "reveal",
@@ -102,7 +107,9 @@ class Meter:
             inside = self._busy() - elsewhere
             cost.seconds += time.monotonic() - start - inside
             self._note_memory(name)
-            self.current = outer
+            _reset_peak_memory()
+        # Not after an error: it is reported with the phase that it happened in.
+        self.current = outer
 
     def _note_memory(self, phase: str) -> None:
         cost = self.costs[phase]

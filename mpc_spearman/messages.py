@@ -4,6 +4,7 @@ A payload is its fields one after another, in the order of the view table, nothi
 
 ========== =====================================================================
 text       4-byte big-endian length, UTF-8 bytes
+blob       4-byte big-endian length, bytes
 texts      as many ``text`` as the shape has cells
 bytes      exactly as many bytes as the shape says
 int64      little-endian two's complement, row by row
@@ -11,8 +12,8 @@ float64    little-endian IEEE 754, row by row
 flags      one byte each, 0 or 1
 ========== =====================================================================
 
-Every length is known from the view table and from what the parties agreed on, and is checked before
-anything is allocated for it. What does not fit is a :class:`ProtocolViolation`.
+Every length is known from the view table and from what the parties agreed on, or has an upper bound, and is
+checked before anything is allocated for it. What does not fit is a :class:`ProtocolViolation`.
 """
 
 from __future__ import annotations
@@ -28,13 +29,23 @@ from mpc_spearman.views import Field
 
 #: Longest text: the plan's canonical JSON is the only long one.
 MAX_TEXT = 1 << 20
+#: Longest blob: a public key.
+MAX_BLOB = 1 << 23
 #: Longest payload of a frame, in bytes. Block sizes are chosen well below it.
 MAX_PAYLOAD = 1 << 26
 
 #: Longest name of a feature or party, in bytes.
 MAX_NAME = 1 << 10
 
-_CELL = {"text": 4 + MAX_TEXT, "texts": 4 + MAX_NAME, "bytes": 1, "int64": 8, "float64": 8, "flags": 1}
+_CELL = {
+    "text": 4 + MAX_TEXT,
+    "blob": 4 + MAX_BLOB,
+    "texts": 4 + MAX_NAME,
+    "bytes": 1,
+    "int64": 8,
+    "float64": 8,
+    "flags": 1,
+}
 _DTYPES = {"int64": np.dtype("<i8"), "float64": np.dtype("<f8")}
 
 
@@ -91,7 +102,7 @@ def largest(fields: Sequence[Field], dimensions: Mapping[str, int]) -> int:
         if any(isinstance(symbol, str) and symbol not in dimensions for symbol in field.shape):
             return MAX_PAYLOAD
         cells = math.prod(_shape(field, dimensions))
-        size += cells * _CELL[field.type] if field.type != "text" else _CELL["text"]
+        size += cells * _CELL[field.type]
     return min(size, MAX_PAYLOAD)
 
 
@@ -102,6 +113,10 @@ def _shape(field: Field, dimensions: Mapping[str, int]) -> tuple[int, ...]:
 def _pack(field: Field, shape: tuple[int, ...], value: Any) -> list[bytes]:
     if field.type == "text":
         return _pack_text(field, value)
+    if field.type == "blob":
+        if len(value) > MAX_BLOB:
+            raise BoundError(f"{field.name}: {len(value)} bytes are longer than {MAX_BLOB}")
+        return [len(value).to_bytes(4, "big"), bytes(value)]
     if field.type == "texts":
         if len(value) != math.prod(shape):
             raise TypeError(f"{field.name}: {len(value)} texts given, {math.prod(shape)} expected")
@@ -119,14 +134,17 @@ def _pack(field: Field, shape: tuple[int, ...], value: Any) -> list[bytes]:
 
 def _pack_text(field: Field, text: str) -> list[bytes]:
     raw = text.encode()
-    if len(raw) > MAX_TEXT:
-        raise BoundError(f"{field.name}: a text of {len(raw)} bytes is longer than {MAX_TEXT}")
+    if len(raw) > _longest(field):
+        raise BoundError(f"{field.name}: a text of {len(raw)} bytes is longer than {_longest(field)}")
     return [len(raw).to_bytes(4, "big"), raw]
 
 
 def _unpack(field: Field, shape: tuple[int, ...], payload: memoryview, offset: int) -> tuple[Any, int]:
     if field.type == "text":
         return _unpack_text(field, payload, offset)
+    if field.type == "blob":
+        length = int.from_bytes(_take(field, payload, offset, 4), "big")
+        return bytes(_take(field, payload, offset + 4, length)), offset + 4 + length
     if field.type == "texts":
         texts = []
         for _ in range(math.prod(shape)):
@@ -148,13 +166,17 @@ def _unpack(field: Field, shape: tuple[int, ...], payload: memoryview, offset: i
 
 def _unpack_text(field: Field, payload: memoryview, offset: int) -> tuple[str, int]:
     length = int.from_bytes(_take(field, payload, offset, 4), "big")
-    if length > MAX_TEXT:
+    if length > _longest(field):
         raise ProtocolViolation(f"field {field.name!r} announces a text of {length} bytes")
     raw = _take(field, payload, offset + 4, length)
     try:
         return str(raw, "utf-8"), offset + 4 + length
     except UnicodeDecodeError:
         raise ProtocolViolation(f"field {field.name!r} is not UTF-8") from None
+
+
+def _longest(field: Field) -> int:
+    return MAX_NAME if field.type == "texts" else MAX_TEXT
 
 
 def _take(field: Field, payload: memoryview, offset: int, size: int) -> memoryview:

@@ -14,7 +14,7 @@ from mpc_spearman.network.channel import Transport
 from mpc_spearman.network.links import Links
 from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.roles import run_coordinator, run_source, run_target
-from mpc_spearman.protocols.steps import Progress, Run
+from mpc_spearman.protocols.steps import Progress, Run, Say
 from mpc_spearman.result import Result
 from mpc_spearman.roles import Role, Roster
 
@@ -26,6 +26,7 @@ def run_role(
     *,
     join: Callable[[Roster], Transport],
     progress: Progress = lambda phase, done, of: None,
+    say: Say = lambda text: None,
 ) -> Result:
     """Run one party's role from hello to farewell.
 
@@ -43,6 +44,8 @@ def run_role(
         Meets the other parties and returns the transport to them.
     progress : callable
         Told of phases and of progress within them.
+    say : callable
+        Told what is worth a sentence, such as how long a run will take.
 
     Returns
     -------
@@ -61,7 +64,7 @@ def run_role(
         with meter.waiting():
             carrier = join(roster)
         links = Links(plan.shared(), roster, carrier, meter, plan.network.timeout)
-    run = Run(plan, roster, links, meter, progress, workers())
+    run = Run(plan, roster, links, meter, progress, say, plan.he.workers or workers())
     try:
         if roster.me.role is Role.COORDINATOR:
             result = run_coordinator(run, engine)
@@ -78,6 +81,10 @@ def run_role(
 
 def _engine(plan: Plan) -> Engine:
     """Import the plan's protocol: only what it needs has to be installed."""
+    if plan.protocol == "he":
+        from mpc_spearman.protocols.he.engine import He
+
+        return He()
     from mpc_spearman.protocols.mpc.engine import Mpc
 
     return Mpc()

@@ -5,7 +5,8 @@ it, the report and the README print it, and the tests hold every recorded byte a
 
 A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
 at the levels, estimators and grants it names. Symbols in shapes are resolved by what the parties agreed
-on: ``n``, ``m_source``, ``m_target``, ``basis`` = m_source + m_target − 1, and ``rows`` of one block.
+on: ``n``, ``m_source``, ``m_target``, ``basis`` = m_source + m_target − 1; ``rows`` of one block, or
+ciphertexts of one batch, and how many bytes each takes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Literal
 from mpc_spearman.cost import PHASES
 from mpc_spearman.roles import Role
 
-FieldType = Literal["text", "texts", "bytes", "int64", "float64", "flags"]
+FieldType = Literal["text", "texts", "blob", "bytes", "int64", "float64", "flags"]
 
 #: Levels of ``reveal``, weakest privacy first.
 LEVELS = ("differences", "coefficients", "strengths", "ranking")
@@ -42,6 +43,9 @@ class Kind(IntEnum):
     RESULT = 8
     COST = 9
     FAREWELL = 10
+    PUBLIC_KEY = 11
+    CIPHERTEXT = 12
+    EVALUATED = 13
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Field:
         ``bytes`` has a fixed length; arrays and ``texts`` have one entry per cell of `shape`.
     tells : str
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
-    levels, estimators, grants
+    levels, estimators, grants, protocols
         Where it is sent; None means everywhere.
     """
 
@@ -65,6 +69,7 @@ class Field:
     levels: tuple[str, ...] | None = None
     estimators: tuple[str, ...] | None = None
     grants: tuple[str, ...] | None = None
+    protocols: tuple[str, ...] | None = None
 
     def sent(self, plan: Mapping[str, Any], grant: str) -> bool:
         """Tell whether this field is part of its message under a shared plan and a receiver's grant."""
@@ -72,6 +77,7 @@ class Field:
             (self.levels is None or plan["reveal"] in self.levels)
             and (self.estimators is None or plan["estimator"] in self.estimators)
             and (self.grants is None or grant in self.grants)
+            and (self.protocols is None or plan["protocol"] in self.protocols)
         )
 
 
@@ -88,6 +94,7 @@ class Row:
 
 _S, _T, _C = Role.SOURCE, Role.TARGET, Role.COORDINATOR
 _ALL = (_S, _T, _C)
+_MPC, _HE = ("mpc",), ("he",)
 _MATRIX = ("coefficients",)
 _FROM_STRENGTHS = ("strengths", "coefficients")
 _FROM_RANKING = ("ranking", "strengths", "coefficients")
@@ -118,6 +125,26 @@ _ANSWER = (
         grants=_MATRIX,
     ),
 )
+
+
+# What the coordinator finds when it opens.
+_OPENED = {
+    "differences": "every within-row difference of ranks; so nearly all ranks, each side's own correlations, "
+    "and the coefficients",
+    "coefficients": "the coefficients (hence strengths and ranking), nothing per row",
+    "strengths": "the strengths (hence the ranking) only",
+}
+
+
+def _masked(columns: int | str, what: str, *levels: str) -> Field:
+    return Field(
+        "block",
+        "int64",
+        (columns, "rows"),
+        f"nothing: {what} under a one-time mask",
+        levels,
+        protocols=_MPC,
+    )
 
 
 def _names(side: str, grants: tuple[str, ...]) -> Field:
@@ -234,65 +261,57 @@ VIEW: tuple[Row, ...] = (
         (_S,),
         (_T,),
         (
-            Field(
-                "block",
-                "int64",
-                ("m_source", "rows"),
-                "nothing: ranks under a one-time mask",
-                ("coefficients",),
-            ),
-            Field(
-                "block",
-                "int64",
-                (1, "rows"),
-                "nothing: one sum of ranks under a one-time mask",
-                ("strengths",),
-            ),
+            _masked("m_source", "ranks", "coefficients"),
+            _masked(1, "one sum of ranks", "strengths"),
         ),
     ),
-    Row(
-        Kind.MASKED,
-        "share",
-        (_T,),
-        (_S,),
-        (
-            Field(
-                "block",
-                "int64",
-                ("m_target", "rows"),
-                "nothing: ranks under a one-time mask",
-                ("coefficients", "strengths"),
-            ),
-        ),
-    ),
+    Row(Kind.MASKED, "share", (_T,), (_S,), (_masked("m_target", "ranks", "coefficients", "strengths"),)),
     Row(
         Kind.SHARE,
         "reveal",
         (_S, _T),
         (_C,),
+        tuple(
+            Field(
+                "share", "int64", shape, f"with the other shares: {_OPENED[level]}", (level,), protocols=_MPC
+            )
+            for level, shape in (
+                ("differences", ("basis", "rows")),
+                ("coefficients", ("m_source", "m_target")),
+                ("strengths", (1, "m_target")),
+            )
+        ),
+    ),
+    Row(
+        Kind.PUBLIC_KEY,
+        "keys",
+        (_C,),
+        (_S, _T),
+        (Field("key", "blob", tells="a public encryption key made for this run", protocols=_HE),),
+    ),
+    Row(
+        Kind.CIPHERTEXT,
+        "encrypt",
+        (_S,),
+        (_T,),
         (
             Field(
-                "share",
-                "int64",
-                ("basis", "rows"),
-                "with the other shares: every within-row difference of ranks, in shuffled row order; "
-                "so nearly all ranks, each side's own correlations, and the coefficients",
-                ("differences",),
+                "batch",
+                "bytes",
+                ("rows", "ciphertext_bytes"),
+                "nothing: ranks under the coordinator's encryption key",
+                protocols=_HE,
             ),
-            Field(
-                "share",
-                "int64",
-                ("m_source", "m_target"),
-                "with the other shares: the coefficients (hence strengths and ranking), nothing per row",
-                ("coefficients",),
-            ),
-            Field(
-                "share",
-                "int64",
-                (1, "m_target"),
-                "with the other shares: the strengths (hence the ranking) only",
-                ("strengths",),
-            ),
+        ),
+    ),
+    Row(
+        Kind.EVALUATED,
+        "evaluate",
+        (_T,),
+        (_C,),
+        tuple(
+            Field("batch", "bytes", ("rows", "result_bytes"), f"decrypted: {tells}", (level,), protocols=_HE)
+            for level, tells in _OPENED.items()
         ),
     ),
     Row(Kind.RESULT, "publish", (_C,), (_T,), (*_ANSWER, _names("source", _MATRIX))),

@@ -85,7 +85,15 @@ def run_coordinator(run: Run, engine: Engine) -> Result:
             integers = products_from_differences(integers, of_source.ties, of_target.ties, shape.n)
         answer = from_products(run.plan, integers, of_source, of_target, shape.n)
     publish(run, answer, of_source, of_target)
-    return result(run, shape.n, account(run), answer, of_source.names, of_target.names, answer.warnings)
+    return result(
+        run,
+        shape.n,
+        account(run),
+        answer,
+        of_source.names,
+        of_target.names,
+        [*run.cautions, *answer.warnings],
+    )
 
 
 def _own_result(
@@ -98,5 +106,7 @@ def _own_result(
 ) -> Result:
     """Keep what a data party was given, its own costs, and cautions about its own columns."""
     cost = account(run)
-    warnings = column_cautions(run.plan, table.party, table.features, ranks.tie_terms, table.n)
-    return result(run, table.n, cost, Answer.received(given), source_names, target_names, warnings)
+    own = column_cautions(run.plan, table.party, table.features, ranks.tie_terms, table.n)
+    return result(
+        run, table.n, cost, Answer.received(given), source_names, target_names, [*run.cautions, *own]
+    )

@@ -45,6 +45,8 @@ COSTED = tuple(phase for phase in PHASES if phase != "account")
 
 #: Called with phase, steps done, steps in all (0 where unknown).
 Progress = Callable[[str, int, int], None]
+#: Called with a sentence for whoever watches the run.
+Say = Callable[[str], None]
 
 
 @dataclass
@@ -57,8 +59,12 @@ class Run:
         Of the local parts it holds this party's only.
     keys : dict
         The key shared with each peer, once connected.
+    say : callable
+        Tells whoever watches the run something worth a sentence.
     workers : int
         Threads this role may use.
+    cautions : list of str
+        What the result's reader must know of how it was computed; engines add to it.
     """
 
     plan: Plan
@@ -66,8 +72,17 @@ class Run:
     links: Links
     meter: Meter
     progress: Progress
+    say: Say
     workers: int = 1
     keys: dict[Member, PairKey] = field(default_factory=dict)
+    cautions: list[str] = field(default_factory=list)
+    _shown: set[str] = field(default_factory=set)
+
+    def enter(self, phase: str) -> None:
+        """Show that a phase has begun, once: steps within steps come back to it block by block."""
+        if phase not in self._shown:
+            self._shown.add(phase)
+            self.progress(phase, 0, 0)
 
     def tick(self, done: int, of: int) -> None:
         """Report progress; raise if a peer is lost meanwhile."""
@@ -90,7 +105,7 @@ def step(name: str) -> Callable[[Callable[Concatenate[Run, P], T]], Callable[Con
     def decorate(function: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
         def run_step(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:
             with run.meter.phase(name):
-                run.progress(name, 0, 0)
+                run.enter(name)
                 return function(run, *args, **kwargs)
 
         update_wrapper(run_step, function)

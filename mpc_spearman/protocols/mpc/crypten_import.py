@@ -11,13 +11,9 @@ import importlib.util
 import sys
 import types
 
-from mpc_spearman.errors import SetupError
+from mpc_spearman.installed import check_crypten
 
-#: What installs CrypTen; plain ``pip install crypten`` fails on its metadata.
-INSTALL = "pip install --no-deps crypten==0.4.1"
-
-if importlib.util.find_spec("crypten") is None:
-    raise SetupError(f"CrypTen is not installed. Run: {INSTALL}")
+check_crypten()
 
 if importlib.util.find_spec("torch.onnx.symbolic_registry") is None:
     sys.modules.setdefault("torch.onnx.symbolic_registry", types.ModuleType("torch.onnx.symbolic_registry"))
@@ -28,7 +24,6 @@ from crypten.mpc.primitives import arithmetic  # noqa: E402
 from crypten.mpc.primitives.arithmetic import ArithmeticSharedTensor  # noqa: E402
 
 __all__ = [
-    "INSTALL",
     "ArithmeticSharedTensor",
     "Communicator",
     "DistributedCommunicator",

@@ -17,18 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from mpc_spearman.keys import Purpose, Stream
-from mpc_spearman.protocols.mpc import ring
 from mpc_spearman.protocols.mpc.session import Session
 from mpc_spearman.protocols.mpc.sharing import blocks, mask_stream
+from mpc_spearman.protocols.shuffle import shuffle
+from mpc_spearman.protocols.squares import Squares
 from mpc_spearman.protocols.steps import Run, Shape, step
 from mpc_spearman.roles import Member
-
-
-def shuffle(run: Run, source: Member, n: int) -> np.ndarray:
-    """Draw the row order of one source's session, known to source and target only; int64 (n,)."""
-    peer = run.roster.target if run.roster.me == source else source
-    return Stream(run.keys[peer].subkey(Purpose.SHUFFLE, source.name)).permutation(n)
 
 
 @step("share")
@@ -61,12 +55,11 @@ def square_differences(run: Run, session: Session, source: Member, shape: Shape)
     Returns
     -------
     ndarray of Python int, shape (m_A, m_B)
-        Q_pq = Σ_i (2 d_pq^i)², which is Σ (x_p − y_q)². Q can reach 4N, beyond 64 bits.
+        Q_pq = Σ_i (2 d_pq^i)², which is Σ (x_p − y_q)².
     """
     masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
     columns = (shape.m_source, shape.m_target)
-    squares = np.zeros(columns, dtype=object)
-    bound = 2 * (shape.n - 1)
+    squares = Squares(shape.m_source, shape.m_target, shape.n)
     for rows in _blocks(shape):
         x, y = (
             session.shared(stream.ring((m, rows.stop - rows.start)))
@@ -74,12 +67,9 @@ def square_differences(run: Run, session: Session, source: Member, shape: Shape)
         )
         basis = session.reveal(_basis(session, x, y))
         with run.meter.phase("multiply"):
-            a, b = basis[: shape.m_source], np.vstack([np.zeros_like(basis[:1]), basis[shape.m_source :]])
-            # Every sum here is at most 8·rows·bound² < 2^63, see _blocks.
-            own = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None, :]
-            squares += (own - 2 * ring.matmul(a, b, bound)).astype(object)
+            squares.add_basis(basis)
         run.tick(rows.stop, shape.n)
-    return squares
+    return squares.total
 
 
 def _basis(session: Session, x: Any, y: Any) -> Any:
@@ -89,8 +79,4 @@ def _basis(session: Session, x: Any, y: Any) -> Any:
 
 
 def _blocks(shape: Shape) -> Iterator[slice]:
-    """Blocks of rows short enough that sums of squared differences fit 63 bits: rows ≤ 2^58 / n²."""
-    room = (1 << 58) // shape.n**2
-    for rows in blocks(shape.n, shape.m_source + shape.m_target - 1):
-        for start in range(rows.start, rows.stop, room):
-            yield slice(start, min(rows.stop, start + room))
+    return blocks(shape.n, shape.m_source + shape.m_target - 1)

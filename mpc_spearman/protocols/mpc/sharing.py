@@ -30,7 +30,7 @@ import numpy as np
 
 from mpc_spearman.keys import Purpose, Stream
 from mpc_spearman.network.channel import MAX_QUEUED
-from mpc_spearman.protocols.mpc import ring
+from mpc_spearman.protocols import ring
 from mpc_spearman.protocols.mpc.session import Session
 from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.roles import Member

@@ -1,0 +1,312 @@
+"""The homomorphic-encryption protocol for the roles: the paper's, literally or faster.
+
+Paper's step 1, keys: the coordinator makes a key pair and sends the public key to source and target.
+Step 2, ranks, is the common step ``rank``. Steps 3 to 5 depend on the level.
+
+``differences``
+    3. encrypt: the source sends its ranks encrypted, [R^A_p] = Enc(r^A_pi), to the target.
+    4. evaluate: the target encrypts its own, subtracts, [D_pq] = Enc(r^A_pi − r^B_qi), and sends the
+       differences to the coordinator.
+    5. decrypt: the coordinator decrypts d_pq^i and computes eq. 2.
+
+    Literally (``pairs: all``, ``packing: false``): one ciphertext per rank, every pair's vector, the tables'
+    order of rows, and no step the text lacks. The target does not re-randomise: Enc(r^A)·Enc(r^B)^-1 carries
+    the target's own fresh randomness. In it the coordinator, who can take randomness out of a Paillier
+    ciphertext, finds r_A/r_B modulo n, where r_A and r_B are uniform and independent of all ranks and of
+    each other, so its view can be simulated from the differences alone. Otherwise the rows are shuffled,
+    m_A + m_B − 1 vectors span the rest (DESIGN 1.5), many ranks share a ciphertext, and what leaves the
+    target is re-randomised.
+
+``coefficients`` and ``strengths``
+    3. encrypt: the source sends its columns, or its one vector, encrypted.
+    4. evaluate: the target multiplies them with its own integers in the clear, Enc(Σ_i x_pi y_qi), and sends
+       the inner products, re-randomised, to the coordinator.
+    5. decrypt: the coordinator decrypts one integer per pair, or per target column.
+
+Plaintexts are centred doubled ranks, integers, since tied ranks are halves: d_pq^i is half of what is
+decrypted. Security: the target sees ciphertexts under a key it does not hold (IND-CPA, the scheme's
+assumption), the source receives nothing, and the coordinator learns what it decrypts, as the scheme's
+``export`` argues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from mpc_spearman.config import HeSettings, Plan
+from mpc_spearman.protocols.engine import Operand, source_vectors
+from mpc_spearman.protocols.he.scheme import PublicKey, Purpose, SecretKey, Sizes, Tick
+from mpc_spearman.protocols.he.schemes import public_key, secret_key
+from mpc_spearman.protocols.shuffle import shuffle
+from mpc_spearman.protocols.squares import Squares
+from mpc_spearman.protocols.steps import Run, Shape, step
+from mpc_spearman.ranks import total
+from mpc_spearman.roles import Member
+from mpc_spearman.views import Kind
+
+# Bytes of one message of ciphertexts, about.
+_BATCH_BYTES = 1 << 22
+# Ciphertexts of one message at most: with slow schemes, so that the next role can begin.
+_BATCH = 512
+
+
+class He:
+    """Homomorphic encryption under the coordinator's key."""
+
+    def give_differences(self, run: Run, source: Member, own: np.ndarray, shape: Shape) -> None:
+        """Encrypt the source's ranks; at the target subtract its own and pass the differences on."""
+        key = receive_key(run, shape)
+        if not _literal(run.plan.he):
+            own = own[:, shuffle(run, source, shape.n)]
+        if run.roster.me == source:
+            encrypt_ranks(run, key, own)
+        else:
+            subtract_ranks(run, key, source, own, shape)
+
+    def give_products(self, run: Run, source: Member, own: Operand, shape: Shape) -> None:
+        """Encrypt the source's vectors; at the target multiply its own with them and pass the products on."""
+        key = receive_key(run, shape)
+        is_source = run.roster.me == source
+        values = _with_offset(own, is_source, shape) if _adds_ties(run.plan) else own.values
+        if is_source:
+            encrypt_vectors(run, key, values)
+        else:
+            multiply_vectors(run, key, source, values)
+
+    @contextmanager
+    def opening(self, run: Run, source: Member, shape: Shape) -> Iterator[Callable[[], Any]]:
+        """Make the keys while the others rank; then decrypt."""
+        key = make_key(run, shape)
+        if run.plan.reveal == "differences":
+            yield lambda: decrypt_differences(run, key, shape)
+        else:
+            yield lambda: decrypt_products(run, key)
+
+
+def sizes(plan: Plan, shape: Shape) -> tuple[Sizes, Purpose]:
+    """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
+
+    The bounds are those of DESIGN 1.2 and 1.3; at ``strengths`` under ``paper`` a few rows more carry what
+    source and target add for their own ties.
+    """
+    n, m_source, m_target = shape.n, shape.m_source, shape.m_target
+    vectors = source_vectors(plan, shape)
+    if plan.reveal == "differences":
+        return Sizes(n, vectors, m_target, n - 1, n - 1, 2 * (n - 1)), "differences"
+    if plan.reveal == "coefficients":
+        return Sizes(n, vectors, m_target, n - 1, n - 1, total(n)), "products"
+    if plan.estimator == "tie_corrected":
+        return Sizes(n, vectors, m_target, 2**63 - 1, n - 1, 2**63 - 1), "products"
+    value = max(m_source * (n - 1), m_source * total(n) // 2)
+    rows = n + 1 + len(_tie_rows(shape))
+    return Sizes(rows, vectors, m_target, value, n - 1, m_source * total(n)), "products"
+
+
+@step("keys")
+def make_key(run: Run, shape: Shape) -> SecretKey:
+    """Make the key pair (paper, step 1) and send its public half to source and target."""
+    layout, purpose = sizes(run.plan, shape)
+    key = secret_key(run.plan.he, layout, purpose)
+    for peer in run.roster.peers:
+        run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
+    _take_note(run, key.public)
+    if run.plan.he.scheme == "paillier":
+        from mpc_spearman.protocols.he.estimate import announce
+
+        announce(run, key, layout, _vectors(run.plan, shape))
+    return key
+
+
+@step("keys")
+def receive_key(run: Run, shape: Shape) -> PublicKey:
+    """Receive and check the coordinator's public key."""
+    raw = run.links.receive(run.roster.coordinator, Kind.PUBLIC_KEY)["key"]
+    key = public_key(raw, run.plan.he, *sizes(run.plan, shape))
+    _take_note(run, key)
+    return key
+
+
+def _take_note(run: Run, key: PublicKey) -> None:
+    run.cautions += [key.caution] if key.caution else []
+    run.links.dimensions |= {
+        "ciphertext_bytes": key.ciphertext_bytes,
+        "result_bytes": key.result_ciphertext_bytes,
+    }
+
+
+@step("encrypt")
+def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
+    """Source: encrypt its ranks and send them to the target (paper, step 3); `own` is int64 (m_A, n)."""
+    done, of = 0, len(own) * -(-own.shape[1] // key.slots)
+    for rows in groups(own.shape[1], len(own), key):
+        chunks = [chunk for column in own[:, rows] for chunk in _chunks(column, key.slots)]
+        ciphertexts = key.encrypt_many(chunks, workers=run.workers, tick=_ticks(run, done, of))
+        done += len(ciphertexts)
+        send(run, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in ciphertexts])
+
+
+@step("evaluate")
+def subtract_ranks(run: Run, key: PublicKey, source: Member, own: np.ndarray, shape: Shape) -> None:
+    """Target: encrypt its ranks, subtract, and send the differences to the coordinator (paper, step 4).
+
+    By pairs, or by the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, whose second part the target encrypts itself.
+    """
+    he, m_source = run.plan.he, shape.m_source
+    everyone = he.pairs == "all"
+    done, of = 0, _vectors(run.plan, shape) * -(-shape.n // key.slots)
+    for rows in groups(shape.n, m_source, key):
+        count = -(-(rows.stop - rows.start) // key.slots)
+        theirs = key.load_many(receive(run, source, Kind.CIPHERTEXT, m_source * count))
+        columns = own[:, rows] if everyone else np.vstack([own[:1, rows], own[1:, rows] - own[:1, rows]])
+        chunks = [chunk for column in columns for chunk in _chunks(column, key.slots)]
+        mine = key.encrypt_many(chunks, workers=run.workers, tick=lambda _: run.links.check())
+        against = range(shape.m_target if everyone else 1)
+        pairs = [(p, q, c) for p in range(m_source) for q in against for c in range(count)]
+        differences = key.subtract_many(
+            [theirs[p * count + c] for p, _, c in pairs], [mine[q * count + c] for _, q, c in pairs]
+        )
+        differences += [] if everyone else mine[count:]
+        exported = key.export_many(
+            differences, rerandomise=not _literal(he), workers=run.workers, tick=_ticks(run, done, of)
+        )
+        done += len(exported)
+        send(run, run.roster.coordinator, Kind.EVALUATED, exported)
+
+
+@step("decrypt")
+def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
+    """Coordinator: decrypt the differences and sum their squares (paper, step 5).
+
+    Returns
+    -------
+    ndarray of Python int, shape (m_A, m_B)
+        Q_pq = Σ_i (2 d_pq^i)².
+    """
+    public = key.public
+    squares = Squares(shape.m_source, shape.m_target, shape.n)
+    vectors = _vectors(run.plan, shape)
+    done, of = 0, vectors * -(-shape.n // public.slots)
+    for rows in groups(shape.n, shape.m_source, public):
+        lengths = [len(chunk) for chunk in _chunks(np.arange(rows.start, rows.stop), public.slots)]
+        raws = receive(run, run.roster.target, Kind.EVALUATED, vectors * len(lengths))
+        values = key.decrypt_many(raws, lengths * vectors, workers=run.workers, tick=_ticks(run, done, of))
+        done += len(raws)
+        opened = np.concatenate(values).reshape(vectors, -1)
+        if run.plan.he.pairs == "all":
+            squares.add_pairs(opened)
+        else:
+            squares.add_basis(opened)
+    return squares.total
+
+
+@step("encrypt")
+def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
+    """Source: encrypt its vectors, int64 (vectors, rows), block by block, and send them to the target."""
+    done, n = 0, own.shape[1]
+    of = sum(key.ciphertexts_for(rows.stop - rows.start) for rows in _blocks(n, key.rows))
+    for rows in _blocks(n, key.rows):
+        block = key.encrypt_block(own[:, rows], workers=run.workers, tick=_ticks(run, done, of))
+        done += len(block)
+        send(run, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in block])
+
+
+@step("evaluate")
+def multiply_vectors(run: Run, key: PublicKey, source: Member, own: np.ndarray) -> None:
+    """Target: multiply its integers, int64 (m_B, rows), with the encrypted vectors; send the products on."""
+    products, n = key.new_products(), own.shape[1]
+    for rows in _blocks(n, key.rows):
+        raws = receive(run, source, Kind.CIPHERTEXT, key.ciphertexts_for(rows.stop - rows.start))
+        products.add(key.load_many(raws), own[:, rows], workers=run.workers, tick=lambda _: run.links.check())
+        run.tick(rows.stop, n)
+    exported = products.export(workers=run.workers, tick=lambda _: run.links.check())
+    send(run, run.roster.coordinator, Kind.EVALUATED, exported)
+
+
+@step("decrypt")
+def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
+    """Coordinator: decrypt the inner products; Python int, (m_A, m_B), or (1, m_B) at ``strengths``."""
+    count = key.public.product_ciphertexts
+    raws = receive(run, run.roster.target, Kind.EVALUATED, count)
+    return key.open_products(raws, workers=run.workers, tick=_ticks(run, 0, count))
+
+
+def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
+    """Cut n rows into groups, the ciphertexts of one of which go in a few messages; all parties cut alike."""
+    per_message = max(1, min(_BATCH, _BATCH_BYTES // key.ciphertext_bytes))
+    return _blocks(n, key.slots * max(1, per_message // columns))
+
+
+def send(run: Run, peer: Member, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
+    """Send ciphertexts of one length, as many to a message as fit."""
+    for batch in _batches(len(ciphertexts), len(ciphertexts[0])):
+        payload = b"".join(ciphertexts[batch])
+        run.links.send(peer, kind, {"batch": payload}, rows=batch.stop - batch.start)
+
+
+def receive(run: Run, peer: Member, kind: Kind, count: int) -> list[bytes]:
+    """Receive that many ciphertexts of one length."""
+    size = run.links.dimensions["ciphertext_bytes" if kind is Kind.CIPHERTEXT else "result_bytes"]
+    ciphertexts: list[bytes] = []
+    for batch in _batches(count, size):
+        payload = run.links.receive(peer, kind, rows=batch.stop - batch.start)["batch"]
+        ciphertexts += [payload[start : start + size] for start in range(0, len(payload), size)]
+    return ciphertexts
+
+
+def _batches(count: int, size: int) -> Iterator[slice]:
+    return _blocks(count, max(1, _BATCH_BYTES // size))
+
+
+def _blocks(n: int, rows: int) -> Iterator[slice]:
+    for start in range(0, n, rows):
+        yield slice(start, min(n, start + rows))
+
+
+def _chunks(column: np.ndarray, slots: int) -> list[np.ndarray]:
+    return [column[chunk] for chunk in _blocks(len(column), slots)]
+
+
+def _ticks(run: Run, done: int, of: int) -> Tick:
+    return lambda more: run.tick(done + more, of)
+
+
+def _vectors(plan: Plan, shape: Shape) -> int:
+    """How many difference vectors the coordinator gets."""
+    if plan.he.pairs == "all":
+        return shape.m_source * shape.m_target
+    return shape.m_source + shape.m_target - 1
+
+
+def _literal(he: HeSettings) -> bool:
+    """Tell whether this is the paper's protocol to the letter."""
+    return he.pairs == "all" and not he.packing
+
+
+def _adds_ties(plan: Plan) -> bool:
+    return plan.reveal == "strengths" and plan.estimator == "paper"
+
+
+def _tie_rows(shape: Shape) -> list[int]:
+    """Powers of n − 1, as many as it takes to write any offset m_A·T_q/2 ≤ m_A·N/2 in that base."""
+    powers = [1]
+    while powers[-1] * (shape.n - 1) <= shape.m_source * total(shape.n) // 2:
+        powers.append(powers[-1] * (shape.n - 1))
+    return powers
+
+
+def _with_offset(own: Operand, is_source: bool, shape: Shape) -> np.ndarray:
+    """Append rows whose products are what the parties add for their ties (``strengths``, ``paper``).
+
+    One row is (source's offset) · 1. In the others the source has the powers of n − 1 and the target its
+    offset's digits in that base, so that its integers stay below n, and with them a lattice scheme's noise.
+    """
+    powers = _tie_rows(shape)
+    if is_source:
+        return np.hstack([own.values, own.offset, np.array([powers], dtype=np.int64)])
+    digits = [[int(offset) // power % (shape.n - 1) for power in powers] for offset in own.offset[0]]
+    ones = np.ones((len(digits), 1), dtype=np.int64)
+    return np.hstack([own.values, ones, np.array(digits, dtype=np.int64)])

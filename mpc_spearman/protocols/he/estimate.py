@@ -1,0 +1,101 @@
+"""How long a Paillier run will take, from two seconds of trying its operations on this machine.
+
+Lattice ciphertexts take milliseconds and hold thousands of ranks: such runs take seconds and need no warning.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from mpc_spearman.protocols.he.packing import Slots
+from mpc_spearman.protocols.he.scheme import SecretKey, Sizes
+from mpc_spearman.protocols.steps import Run
+from mpc_spearman.units import human_seconds
+
+# Runs shorter than this, in seconds, get no estimate.
+_WORTH_SAYING = 10.0
+# Seconds spent on trying each operation.
+_TRIAL = 0.5
+_TRIED_ROWS = 256
+
+
+def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int) -> None:
+    """Say how long the run will take, if that is long, and what would take less.
+
+    Parameters
+    ----------
+    run : Run
+    key : SecretKey
+        Of Paillier.
+    sizes : Sizes
+    vectors : int
+        Difference vectors the coordinator gets, at ``differences``.
+    """
+    he, public = run.plan.he, key.public
+    sample = np.zeros(public.slots, dtype=np.int64)
+    encryption = _seconds(lambda: public.encrypt(sample))
+    raw = public.dump(public.encrypt(sample))
+    decryption = _seconds(lambda: key.decrypt(raw, public.slots))
+
+    def differences(slots: int, opened: int, rerandomised: bool) -> float:
+        chunks = -(-sizes.n // slots)
+        at_source = sizes.m_source * chunks * encryption
+        at_target = (sizes.m_target + rerandomised * opened) * chunks * encryption
+        return _wall(run, at_source, at_target, opened * chunks * decryption)
+
+    if run.plan.reveal != "differences":
+        at_source = sizes.n * public.block_ciphertexts // public.rows * encryption
+        needed = _wall(run, at_source, sizes.n * _multiplication(key, sizes, encryption), 0.0)
+        if needed > _WORTH_SAYING:
+            run.say(
+                f"estimate: about {human_seconds(needed)} at n = {run.links.dimensions['n']:,}; {_faster(run)}"
+            )
+        return
+    needed = differences(public.slots, vectors, rerandomised=he.packing)
+    if needed > _WORTH_SAYING and he.packing:
+        run.say(f"estimate: about {human_seconds(needed)} at n = {sizes.n:,}; {_faster(run)}")
+    elif needed > _WORTH_SAYING:
+        packed = Slots.fit(sizes.result_bound, sizes.value_bound, he.key_bits, packing=True).count
+        run.say(
+            f"estimate: about {human_seconds(needed)} at n = {sizes.n:,} with one ciphertext per rank; "
+            f"he.packing=true takes about {human_seconds(differences(packed, vectors, rerandomised=True))}"
+        )
+
+
+def _multiplication(key: SecretKey, sizes: Sizes, encryption: float) -> float:
+    """Seconds per row for the target's multiplications."""
+    public = key.public
+    block = public.encrypt_block(np.zeros((sizes.m_source, 1), dtype=np.int64)) * min(
+        _TRIED_ROWS, public.rows
+    )
+    rows = len(block) * public.rows // public.block_ciphertexts
+    y = np.resize(np.arange(-sizes.target_bound, sizes.target_bound, max(1, sizes.target_bound // 7)), rows)
+    products = public.new_products()
+    start = time.perf_counter()
+    products.add(block, np.tile(y, (sizes.m_target, 1)))
+    products.export()
+    elapsed = time.perf_counter() - start - public.product_ciphertexts * encryption
+    return max(0.0, elapsed) / rows
+
+
+def _seconds(operation: Callable[[], object]) -> float:
+    start, times = time.perf_counter(), 0
+    while times == 0 or time.perf_counter() - start < _TRIAL:
+        operation()
+        times += 1
+    return (time.perf_counter() - start) / times
+
+
+def _wall(run: Run, *parties: float) -> float:
+    """Turn core-seconds of each party into time that passes: they work at once, as far as there are cores."""
+    together = min(len(parties), len(os.sched_getaffinity(0)))
+    return max(*parties, sum(parties) / together) / run.workers
+
+
+def _faster(run: Run) -> str:
+    short = "" if run.plan.he.randomness == "short" else "he.randomness=short takes a fraction of that, "
+    return f"{short}he.scheme=bfv seconds"

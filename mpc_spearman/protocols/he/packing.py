@@ -1,0 +1,96 @@
+"""Several signed integers in one: slots that add and subtract without touching their neighbours.
+
+Let R bound the integers in the slots, w = bitlength(R) + 1 and H = 2^(w-1), so that
+
+    R <= H - 1                                                                                    (1)
+
+k integers d_0 ... d_(k-1) with |d_i| <= R are the one integer M = sum_i d_i 2^(wi), of either sign. Sums,
+differences and multiples of such integers are those of the slots, whatever happens on the way: slots are only
+read at the end, and then two things are needed of the *final* d_i, |d_i| <= R and k w <= bits - 1, where
+the modulus n has `bits` bits.
+
+*M comes back from its residue.* By (1), |M| <= (H - 1)(2^(wk) - 1)/(2^w - 1) < 2^(wk - 1) <= 2^(bits - 2)
+<= n/2, so M is the representative of M mod n closest to 0.
+
+*The slots come back from M.* With O = sum_i H 2^(wi), M + O = sum_i (d_i + H) 2^(wi), and by (1)
+1 <= d_i + H <= 2^w - 1: these are the digits of M + O in base 2^w. No slot borrows from the next.
+
+*All else is refused.* Only (2R + 1)^k residues are read at all. One drawn at random modulo n is among them
+with probability at most (2R + 1)^k / 2^(bits - 1): never, for one slot in a full-size modulus, and less than
+((2R + 1)/2^w)^k if all its bits but one are in slots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpz
+from numpy.typing import NDArray
+
+from mpc_spearman.errors import BoundError
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The layout of one plaintext.
+
+    Attributes
+    ----------
+    bound : int
+        R, below 2^63: what :meth:`decode` lets pass.
+    width : int
+        w, bits per slot, up to 64.
+    count : int
+        k, slots per plaintext.
+    """
+
+    bound: int
+    width: int
+    count: int
+
+    @classmethod
+    def fit(cls, bound: int, encoded: int, bits: int, *, packing: bool) -> Slots:
+        """Cut a modulus of `bits` bits into as many slots as fit, or take one where packing is off.
+
+        Slots are as wide as results up to `bound` and what is encoded, up to `encoded`, need.
+
+        Raises
+        ------
+        BoundError
+        """
+        width = max(bound, encoded).bit_length() + 1
+        room = (bits - 1) // width
+        if room < 1:
+            raise BoundError(f"integers of {width} bits do not fit a plaintext of {bits} bits")
+        return cls(bound, width, room if packing else 1)
+
+    @property
+    def capacity(self) -> int:
+        """H - 1, what a slot can hold and still be read."""
+        return (1 << (self.width - 1)) - 1
+
+    def encode(self, values: NDArray[np.int64]) -> mpz:
+        """Turn up to `count` integers, each within the capacity, into M."""
+        # In uint64, as d + H reaches 2^64 - 1 at w = 64.
+        digits = values.astype(np.uint64) + np.uint64(1 << (self.width - 1))
+        return gmpy2.pack(digits.tolist(), self.width) - self._offset(len(values))
+
+    def decode(self, residue: mpz, n: mpz, count: int) -> NDArray[np.int64] | None:
+        """Turn M mod n back into `count` integers; None if it is not one that holds integers within R."""
+        shifted = (residue if 2 * residue < n else residue - n) + self._offset(count)
+        if shifted < 0:
+            return None
+        digits = gmpy2.unpack(shifted, self.width)
+        if len(digits) != count:
+            return None
+        half = 1 << (self.width - 1)
+        unsigned = np.array([int(digit) for digit in digits], dtype=np.uint64)
+        if int(unsigned.min()) < half - self.bound or int(unsigned.max()) > half + self.bound:
+            return None
+        return (unsigned - np.uint64(half)).view(np.int64)
+
+    def _offset(self, count: int) -> mpz:
+        """O for that many slots."""
+        return ((mpz(1) << (self.width * count)) - 1) // ((1 << self.width) - 1) << (self.width - 1)

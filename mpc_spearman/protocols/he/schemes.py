@@ -1,0 +1,26 @@
+"""The schemes by name. Each is imported when a plan asks for it: only what it needs has to be installed."""
+
+from __future__ import annotations
+
+from mpc_spearman.config import HeSettings
+from mpc_spearman.protocols.he.scheme import PublicKey, Purpose, SecretKey, Sizes
+
+
+def secret_key(settings: HeSettings, sizes: Sizes, purpose: Purpose) -> SecretKey:
+    """Make a key pair of the plan's scheme."""
+    return _scheme(settings)[0].generate(settings, sizes, purpose)
+
+
+def public_key(raw: bytes, settings: HeSettings, sizes: Sizes, purpose: Purpose) -> PublicKey:
+    """Rebuild a public key of the plan's scheme from the wire."""
+    return _scheme(settings)[1].from_bytes(raw, settings, sizes, purpose)
+
+
+def _scheme(settings: HeSettings) -> tuple[type[SecretKey], type[PublicKey]]:
+    if settings.scheme == "bfv":
+        from mpc_spearman.protocols.he.bfv import BfvPublicKey, BfvSecretKey
+
+        return BfvSecretKey, BfvPublicKey
+    from mpc_spearman.protocols.he.paillier import PaillierPublicKey, PaillierSecretKey
+
+    return PaillierSecretKey, PaillierPublicKey
