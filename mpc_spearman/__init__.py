@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from mpc_spearman.config import Plan as Plan
     from mpc_spearman.config import load_plan as load_plan
     from mpc_spearman.errors import MpcSpearmanError as MpcSpearmanError
+    from mpc_spearman.errors import NotRevealed as NotRevealed
     from mpc_spearman.local import run_local as run_local
     from mpc_spearman.result import Result as Result
     from mpc_spearman.views import learnt as learnt
 
 _HOME = {
     "MpcSpearmanError": "errors",
+    "NotRevealed": "errors",
     "Plan": "config",
     "Result": "result",
     "learnt": "views",
@@ -33,6 +35,7 @@ _HOME = {
 
 __all__ = [
     "MpcSpearmanError",
+    "NotRevealed",
     "Plan",
     "Result",
     "__version__",

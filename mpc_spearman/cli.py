@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import secrets
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -16,7 +18,14 @@ _INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code (see :mod:`mpc_spearman.errors`)."""
-    parsed = _parser().parse_args(arguments)
+    parser = _parser()
+    parsed, rest = parser.parse_known_args(arguments)
+    if any(word.startswith("-") for word in rest):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    parsed.settings += rest  # argparse gives up on those that come after an option
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is not
+            signal.signal(number, _end)
     try:
         return int(parsed.run(parsed))
     except MpcSpearmanError as error:
@@ -25,6 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted: all roles were stopped, nothing was written", file=sys.stderr)
         return _INTERRUPTED
+
+
+def _end(number: int, frame: object) -> None:
+    """End on a signal as on an error: stop the roles and take their files away."""
+    raise SystemExit(128 + number)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,7 +58,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     local.add_argument("plan", metavar="PLAN", help="YAML file, such as configs/mpc.yaml")
     local.add_argument(
-        "settings", nargs="*", metavar="KEY=VALUE", help="replace a setting, such as reveal=strengths"
+        "settings",
+        nargs="*",
+        default=[],
+        metavar="KEY=VALUE",
+        help="replace a setting, such as reveal=strengths",
     )
     local.add_argument(
         "--table",
@@ -79,10 +97,11 @@ def _local(parsed: argparse.Namespace) -> int:
     from mpc_spearman.local import run_local
 
     plan = load_plan(parsed.plan, parsed.settings, dict(parsed.table))
-    out = parsed.out or Path("runs", f"{Path(parsed.plan).stem}-{datetime.now(timezone.utc):%Y%m%d-%H%M%S}")
+    started = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    out = parsed.out or Path("runs", f"{Path(parsed.plan).stem}-{started}")
     console = Console()
-    with progress.shown(console, plan.names) as watch:
-        result = run_local(plan, out=out, watch=watch)
+    with progress.shown(console, plan.names) as display:
+        result = run_local(plan, out=out, watch=display.watch, note=display.note)
     report.summarize(result, console)
     console.print(
         f"Report: {out / plan.names[0] / 'report.html'}", highlight=False, soft_wrap=True, markup=False

@@ -41,10 +41,17 @@ class MpcSpearmanError(Exception):
         What a command that ends with this error returns.
     public : str
         The only sentence about it that peers are sent.
+    about : tuple of str, or None
+        For what began at another party: class of the first error, that party, and the phase. It is what
+        others are told, so that everyone names the party that failed and not the one it heard it from.
     """
 
     exit_code: ClassVar[int] = 1
     public: ClassVar[str] = "it stopped with an unexpected error"
+
+    def __init__(self, message: str, about: tuple[str, str, str] | None = None) -> None:
+        super().__init__(message)
+        self.about = about
 
 
 class PlanError(MpcSpearmanError):
@@ -111,21 +118,10 @@ class AlignmentError(HandshakeError):
 
 
 class NetworkError(MpcSpearmanError):
-    """A link to a peer failed.
-
-    Attributes
-    ----------
-    about : tuple of str, or None
-        Class of the first error, the party it happened to, and the phase: what others are told, so that
-        every survivor names the party that failed and not the one it heard it from.
-    """
+    """A link to a peer failed."""
 
     exit_code = 11
     public = "a link failed"
-
-    def __init__(self, message: str, about: tuple[str, str, str] | None = None) -> None:
-        super().__init__(message)
-        self.about = about
 
 
 class PeerDied(NetworkError):

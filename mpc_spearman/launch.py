@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, Queue
@@ -25,7 +26,10 @@ from mpc_spearman.role_process import Order, read_error
 #: Seconds the other roles have to end by themselves once one has failed: they are told by it, and stop.
 GRACE = 8.0
 
+#: Told of progress: party, phase, steps done, steps in all (0 where unknown).
 Watch = Callable[[str, str, int, int], None]
+#: Told of what is worth a sentence: party, text.
+Note = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
@@ -81,13 +85,26 @@ class _Child:
 
     def lost(self, party: str) -> None:
         """Tell the process that another party's process ended."""
-        self._feed(json.dumps({"lost": party}).encode() + b"\n")
+        # In a thread of its own: a process that is stopped reads nothing, and the pipe may be full.
+        self._start(self._feed, json.dumps({"lost": party}).encode() + b"\n")
 
     def kill(self) -> None:
         """End the process now."""
         if self.process.poll() is None:
             self.stopped = True
             self.process.kill()
+
+    def close(self) -> None:
+        """End the process if it still runs, and close the pipes to it."""
+        self.kill()
+        self.process.wait()
+        for reader, pipe in zip(self._readers, (self.process.stdout, self.process.stderr), strict=True):
+            reader.join(5.0)
+            if pipe is not None and not reader.is_alive():
+                pipe.close()
+        if self.process.stdin is not None:
+            with suppress(OSError):  # what could not be fed to it any more
+                self.process.stdin.close()
 
     def outcome(self, seconds: float) -> Outcome:
         """Say how it ended."""
@@ -131,6 +148,8 @@ class _Child:
             elif "phase" in report:
                 self.phase = report["phase"]
                 events.put((self.party, report))
+            elif "note" in report:
+                events.put((self.party, report))
             else:
                 self.done = True
 
@@ -152,6 +171,7 @@ def launch(
     frames: Mapping[str, bytes],
     *,
     watch: Watch = lambda party, phase, done, of: None,
+    note: Note = lambda party, text: None,
     command: Sequence[str] = (sys.executable, "-m", "mpc_spearman.role_process"),
 ) -> dict[str, Outcome]:
     """Run all roles to their end.
@@ -168,6 +188,8 @@ def launch(
         Arrow streams by party, for tables that are DataFrames.
     watch : callable
         Told of each role's phase and progress: party, phase, steps done, steps in all.
+    note : callable
+        Told what a role has to say: party, text.
     command : sequence of str
         Starts a role's process.
 
@@ -185,15 +207,18 @@ def launch(
         for order in orders:
             children[order.party] = _Child(order, frames.get(order.party, b""), command, events)
         while len(outcomes) < len(children):
+            if deadline is not None and time.monotonic() > deadline:
+                for child in children.values():
+                    child.kill()
             try:
                 party, report = events.get(timeout=0.2)
             except Empty:
-                if deadline is not None and time.monotonic() > deadline:
-                    for child in children.values():
-                        child.kill()
                 continue
             if report is not None:
-                watch(party, report["phase"], report["done"], report["of"])
+                if "note" in report:
+                    note(party, report["note"])
+                else:
+                    watch(party, report["phase"], report["done"], report["of"])
                 continue
             outcomes[party] = children[party].outcome(time.monotonic() - start)
             if outcomes[party].kind != "returned":
@@ -203,8 +228,7 @@ def launch(
                         other.lost(party)
     finally:
         for child in children.values():
-            child.kill()
-            child.process.wait()
+            child.close()
     return outcomes
 
 
@@ -215,7 +239,8 @@ def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
     """
 
     def rank(outcome: Outcome) -> tuple[int, float]:
-        if outcome.kind == "raised" and not isinstance(outcome.error, NetworkError):
+        error = outcome.error
+        if outcome.kind == "raised" and error and not error.about and not isinstance(error, NetworkError):
             return 0, outcome.seconds
         return {"died": 1, "raised": 2, "stopped": 3}.get(outcome.kind, 4), outcome.seconds
 

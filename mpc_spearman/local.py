@@ -7,6 +7,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from mpc_spearman import launch as launcher
 from mpc_spearman import rundir
 from mpc_spearman.config import DataParty, Plan, check_policy, load_plan
 from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
+from mpc_spearman.installed import check_crypten
 from mpc_spearman.role_process import Order
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ def run_local(
     *,
     out: str | Path | None = None,
     watch: launcher.Watch = lambda party, phase, done, of: None,
+    note: launcher.Note = lambda party, text: None,
     overrides: Sequence[str] = (),
     **settings: Any,
 ) -> Result:
@@ -50,6 +53,8 @@ def run_local(
         Directory to keep: each party's run directory is written to ``out/<party>``, all or none.
     watch : callable
         Told of progress: party, phase, steps done, steps in all (0 where unknown).
+    note : callable
+        Told what a role has to say, such as how long the run will take: party, text.
     overrides : sequence of str
         ``key=value``, as on the command line.
     **settings
@@ -67,6 +72,8 @@ def run_local(
     """
     checked = _plan(plan, tables or {}, overrides, settings)
     frames = {party: arrow(party, table) for party, table in (tables or {}).items() if _is_frame(table)}
+    if checked.protocol == "mpc":
+        check_crypten()
     for name in checked.names:
         check_policy(checked, name)
         party = checked.party(name)
@@ -78,9 +85,10 @@ def run_local(
     if target is not None:
         _check_place(target, checked)
     staging = _staging(target)
+    missing = [folder for folder in staging.parents if not folder.exists()]
     try:
-        staging.mkdir(parents=True, mode=0o700)
-        outcomes = launcher.launch(orders(checked, staging), frames, watch=watch)
+        _make(staging)
+        outcomes = launcher.launch(orders(checked, staging), frames, watch=watch, note=note)
         cause = launcher.first_cause(outcomes)
         if cause is not None:
             raise cause.error or RoleCrashed(f"party {cause.party} failed")
@@ -92,6 +100,9 @@ def run_local(
         return result
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+        for folder in missing:
+            with suppress(OSError):  # gone already, or the results are in it
+                folder.rmdir()
 
 
 def orders(plan: Plan, staging: Path) -> list[Order]:
@@ -158,10 +169,23 @@ def _staging(target: Path | None) -> Path:
     return target.parent / f".{target.name}.{secrets.token_hex(4)}.part"
 
 
+def _make(staging: Path) -> None:
+    try:
+        staging.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise OutputError(f"cannot write to {staging.parent}: {error.strerror}") from None
+
+
 def _check_place(target: Path, plan: Plan) -> None:
     """Refuse, before anything runs, a place the results could not be written to."""
     if target.exists() and not target.is_dir():
         raise OutputError(f"{target} exists and is not a directory")
+    others = {entry.name for entry in target.iterdir()} - set(plan.names) if target.exists() else set()
+    strange = sorted(name for name in others if not (target / name / "result.json").is_file())
+    if strange:
+        raise OutputError(
+            f"{target} holds {strange[0]!r}, which no run wrote; choose a directory for results alone"
+        )
     for name in plan.names:
         rundir.check_replaceable(target / name)
 

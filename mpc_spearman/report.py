@@ -17,6 +17,7 @@ import pandas as pd
 
 from mpc_spearman import cautions, charts, estimators
 from mpc_spearman.charts import number, printable
+from mpc_spearman.units import human_bytes, human_seconds
 from mpc_spearman.version import __version__
 
 if TYPE_CHECKING:
@@ -31,35 +32,13 @@ _STRENGTHS = {"mean": "mean ρ", "mean_abs": "mean |ρ|"}
 _SHOWN = 40
 _SHOWN_TERMINAL = 20
 _SHOWN_WARNINGS = 8
+_SHOWN_WARNINGS_TERMINAL = 3
 #: Largest matrix that the page also gives as a table of numbers.
 _TABLE_CELLS = 1000
 _BESIDE = "keep-alive"  # the one cost row that is no phase: it runs beside them all
 
 
 # --- units ---------------------------------------------------------------------------------------------
-
-
-def human_seconds(seconds: float) -> str:
-    """Write a duration in the unit people would use."""
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 99.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def human_bytes(size: int) -> str:
-    """Write a size in decimal units, three digits."""
-    value, unit = float(size), "B"
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 999.5 or unit == "TB":
-            break
-        value /= 1000
-    digits = 0 if unit == "B" or value >= 99.95 else 1
-    return f"{value:.{digits}f} {unit}"
 
 
 # --- what a run cost -----------------------------------------------------------------------------------
@@ -202,6 +181,13 @@ def ranking_lines(result: Result) -> list[Line]:
     ]
 
 
+def _strongest(lines: Sequence[Line]) -> Line | None:
+    """Return the feature of the largest mean |rho|, where another ranks first: signs decide the order."""
+    known = [line for line in lines if not math.isnan(line.other)]
+    best = max(known, key=lambda line: line.other, default=None)
+    return None if best is None or best is lines[0] else best
+
+
 def _why_undefined(lines: Sequence[Line]) -> str:
     if all(math.isnan(line.strength) for line in lines):
         return "it, or every source feature, is constant: no rank correlation"
@@ -312,6 +298,7 @@ def render(result: Result) -> str:
         bars=charts.bars([line.strength for line in lines], [line.other for line in lines]),
         charts=charts,
         eq2=eq2(result),
+        strongest=_strongest(lines) if plan["strength"] == "mean" else None,
         both=_both(result),
         shown=_SHOWN,
         shown_warnings=_SHOWN_WARNINGS,
@@ -416,15 +403,20 @@ def summarize(result: Result, console: Console) -> None:
     trap = eq2(result)
     if trap is not None and result.plan["estimator"] != "paper":
         console.print(plain(_ascii(f"Note: {trap}.")))
-    for text in result.warnings[:_SHOWN_WARNINGS]:
+    for text in result.warnings[:_SHOWN_WARNINGS_TERMINAL]:
         console.print(plain("Warning: ", "bold yellow") + plain(text, "yellow"))
-    if len(result.warnings) > _SHOWN_WARNINGS:
-        console.print(plain(f"... and {len(result.warnings) - _SHOWN_WARNINGS} more warnings", "yellow"))
+    if len(result.warnings) > _SHOWN_WARNINGS_TERMINAL:
+        console.print(
+            plain(
+                f"... and {len(result.warnings) - _SHOWN_WARNINGS_TERMINAL} more warnings, in the report",
+                "yellow",
+            )
+        )
 
     cost = totals(result)
     whose = "" if cost.complete else f", {result.party} alone"
     peaks = ", ".join(f"{party} {human_bytes(size)}" for party, size in cost.memory) or "not measured"
-    times = f"{human_seconds(cost.seconds)} end to end, {human_seconds(cost.busiest)} computing"
+    times = f"{human_seconds(cost.seconds)} after start-up, {human_seconds(cost.busiest)} computing"
     traffic = f"{human_bytes(cost.wire)} in {cost.messages:,} messages, {cost.rounds:,} rounds"
     for text in (f"time    {times}{whose}", f"wire    {traffic}{whose}", f"memory  {peaks} at the peak"):
         console.print(plain(text))

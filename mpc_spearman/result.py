@@ -216,7 +216,7 @@ class Result:
 
     def _revealed(self, part: Part, value: _T | None) -> _T:
         if value is None:
-            raise NotRevealed(self.withheld(part))
+            raise NotRevealed(self.withheld(part) or "")
         return value
 
     def withheld(self, part: Part) -> str | None:

@@ -6,8 +6,8 @@ Input: one line of JSON (:class:`Order`), then, where `frame` is its length, a t
 The pipe stays open as a lifeline: when it closes, the launcher is gone and so is this process; a further
 line names a party whose process ended, in case this one still waits for it to join.
 
-Output: lines of JSON, each with one of the keys ``phase``, ``error``, ``done``. What anything else prints
-goes to standard error.
+Output: lines of JSON, each with one of the keys ``phase``, ``note``, ``error``, ``done``. What anything else
+prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import threading
+import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -77,7 +78,7 @@ class _Launcher:
 
     def fail(self, error: MpcSpearmanError) -> None:
         """Report an error and end the process with its code; what other threads do no longer matters."""
-        self.say(error=type(error).__name__, text=str(error), about=getattr(error, "about", None))
+        self.say(error=type(error).__name__, text=str(error), about=error.about)
         sys.stderr.flush()
         os._exit(error.exit_code)
 
@@ -109,9 +110,20 @@ def main() -> None:
         _run(launcher, order, stream)
     except MpcSpearmanError as error:
         launcher.fail(error)
+    except Exception as error:
+        launcher.fail(_unexpected(order.party, error))
     launcher.say(done=True)
     # Everything is written and everyone has said farewell: nothing is left that an orderly exit would do.
     os._exit(0)
+
+
+def _unexpected(party: str, error: Exception) -> MpcSpearmanError:
+    """Say what and where, for a report, but not the error's own text: it may quote what is in a cell."""
+    where = "".join(traceback.format_tb(error.__traceback__)[-4:]).rstrip()
+    return MpcSpearmanError(
+        f"party {party} stopped with an unexpected {type(error).__name__}; please report it with these lines:"
+        f"\n{where}"
+    )
 
 
 def _run(launcher: _Launcher, order: Order, stream: bytes) -> None:
@@ -144,6 +156,7 @@ def _run(launcher: _Launcher, order: Order, stream: bytes) -> None:
         frame,
         join=join,
         progress=lambda phase, done, of: launcher.say(phase=phase, done=done, of=of),
+        say=lambda text: launcher.say(note=text),
     )
     result.save(order.out)
 
@@ -151,10 +164,8 @@ def _run(launcher: _Launcher, order: Order, stream: bytes) -> None:
 def read_error(report: dict[str, Any]) -> MpcSpearmanError:
     """Rebuild the error a role's process reported."""
     known = ERRORS.get(report["error"], MpcSpearmanError)
-    error = known(report["text"])
-    if report.get("about"):
-        error.about = tuple(report["about"])  # type: ignore[attr-defined]
-    return error
+    about = report["about"]
+    return known(report["text"], None if about is None else tuple(about))
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def swap(moves: Mapping[Path, Path]) -> None:
     try:
         for part, target in moves.items():
             if target.exists():
-                aside = part.with_suffix(".old")
+                aside = part.with_name(f"{part.name}.{secrets.token_hex(4)}.old")
                 target.rename(aside)
                 undo.append((aside, target))
                 asides.append(aside)

@@ -17,6 +17,7 @@ from typing import Protocol
 from mpc_spearman.cost import Meter
 from mpc_spearman.errors import MpcSpearmanError, PeerDied, ProtocolViolation
 from mpc_spearman.keys import Box
+from mpc_spearman.messages import MAX_PAYLOAD
 from mpc_spearman.network.frames import HEADER, Frame, Header
 from mpc_spearman.roles import Member
 from mpc_spearman.views import Kind
@@ -138,11 +139,14 @@ class Channel:
     def _run(self, loop: Callable[[], None]) -> None:
         try:
             loop()
+        except ProtocolViolation as error:
+            self.fail(ProtocolViolation(f"on the link with {self.peer}: {error}"))
         except MpcSpearmanError as error:
             self.fail(error)
         except RuntimeError as error:
             # gloo reports everything as RuntimeError; a closed connection is the only one a peer causes.
-            reason = str(error).splitlines()[0][:200]
+            # "[file:line] Connection closed by peer [address]. This is typically caused by …"
+            reason = str(error).splitlines()[0].partition("] ")[2].partition(". ")[0] or "closed"
             self.fail(
                 PeerDied(
                     f"the connection to {self.peer} is gone ({reason})",
@@ -204,10 +208,13 @@ class Channel:
                 raise ProtocolViolation("a keep-alive with a payload arrived")
             return
         with self._changed:
-            self._full = len(self._inbox) >= MAX_QUEUED
-            self._changed.wait_for(lambda: len(self._inbox) < MAX_QUEUED)
+            self._full = not self._has_room()
+            self._changed.wait_for(self._has_room)
             self._full = False
             self._heard = time.monotonic()
             self._over = frame.header.kind is Kind.FAREWELL
             self._inbox.append(frame)
             self._changed.notify_all()
+
+    def _has_room(self) -> bool:
+        return len(self._inbox) < MAX_QUEUED and sum(frame.size for frame in self._inbox) < MAX_PAYLOAD

@@ -13,6 +13,7 @@ Trouble on any link ends the run for this party, also while it computes: loops c
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -23,7 +24,6 @@ from mpc_spearman.errors import (
     ERRORS,
     HandshakeError,
     MpcSpearmanError,
-    NetworkError,
     PeerDied,
     PeerFailed,
     PeerTimeout,
@@ -213,14 +213,21 @@ class Links:
 
     def _next_frame(self, peer: Member, kind: Kind) -> Frame:
         channel = self._channels[peer]
+        patience = _LAST_WORDS
         with self._meter.waiting(), self._changed:
             while True:
                 # What came before a failure is still read: it often says more than the failure.
                 frame = channel.take()
                 if frame is not None:
                     return frame
-                self._raise_failure(f"waiting for {kind.name} from {peer}")
-                self._changed.wait(1.0)
+                start = time.monotonic()
+                if patience <= 0 or channel.failure is not None or not self._others_differ():
+                    self._raise_failure(f"waiting for {kind.name} from {peer}")
+                    self._changed.wait(1.0)
+                else:
+                    # What is on its way from this peer may show how; that says more than that they do.
+                    self._changed.wait(patience)
+                    patience -= time.monotonic() - start
 
     def _opened(self, peer: Member, frame: Frame) -> memoryview:
         if frame.header.kind in CLEAR:
@@ -229,6 +236,11 @@ class Links:
         if box is None:
             raise ProtocolViolation("it came before a key was agreed")
         return box.open(frame.header.number, frame.header.pack(), frame.payload)
+
+    def _others_differ(self) -> bool:
+        """Tell whether others stopped only because the parties do not run the same thing."""
+        failures = [channel.failure for channel in self._channels.values() if channel.failure is not None]
+        return bool(failures) and all(isinstance(failure, HandshakeError) for failure in failures)
 
     def _raise_failure(self, doing: str) -> None:
         for channel in self._channels.values():
@@ -260,11 +272,9 @@ class Links:
         ):
             raise ProtocolViolation(f"{peer} stopped with a message that makes no sense")
         text = f"party {party} stopped in phase {phase}: {known.public} ({name})"
-        if issubclass(known, NetworkError) and issubclass(known, _COMMON):
-            return known(f"{peer} reports that party {party} is lost ({name})", (name, party, phase))
-        if issubclass(known, _COMMON):
-            return known(text)
-        return PeerFailed(text, (name, party, phase))
+        if issubclass(known, (PeerDied, PeerTimeout)):
+            text = f"{peer} reports that party {party} is lost ({name})"
+        return (known if issubclass(known, _COMMON) else PeerFailed)(text, (name, party, phase))
 
 
 def _class_name(error: BaseException) -> str:
@@ -273,5 +283,4 @@ def _class_name(error: BaseException) -> str:
 
 def _in_context(error: MpcSpearmanError, where: str) -> MpcSpearmanError:
     """Return the same error saying also who noticed it and when: a link thread knows neither."""
-    text = f"{error} [{where}]"
-    return type(error)(text, error.about) if isinstance(error, NetworkError) else type(error)(text)
+    return type(error)(f"{error} [{where}]", error.about)

@@ -1,0 +1,133 @@
+"""Write the README's tables of who learns what: ``python docs/who_learns_what.py``.
+
+They are made by asking `mpc_spearman.learnt` about every plan there can be, so they say what the codec lets
+through and nothing else. A test compares them with the README.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, get_args
+
+from mpc_spearman import learnt, load_plan, views
+from mpc_spearman.config import Estimator, Grant, Protocol, Reveal
+from mpc_spearman.errors import PlanError
+
+README = Path(__file__).parents[1] / "README.md"
+BEGIN = "<!-- made by: python docs/who_learns_what.py -->"
+END = "<!-- end of what is made -->"
+
+NAMES = {"coordinator": "C", "target": "B", "source": "A"}
+
+# (protocol, estimator, what `results` grants the receiver), and a set of such choices.
+Choice = tuple[str, str, str]
+Choices = set[Choice]
+
+
+def shared_plans(level: str, role: str) -> Iterator[tuple[Choice, dict[str, Any]]]:
+    """Yield the shared part of each valid plan of a level, for every choice that concerns a role."""
+    receiver = "sources" if role == "source" else "target"
+    for choice in product(get_args(Protocol), get_args(Estimator), get_args(Grant)):
+        plan = {
+            "protocol": choice[0],
+            "reveal": level,
+            "estimator": choice[1],
+            "results": {receiver: choice[2]},
+            "parties": {
+                "coordinator": {"name": NAMES["coordinator"]},
+                "target": {"name": NAMES["target"]},
+                "sources": [{"name": NAMES["source"]}],
+            },
+        }
+        try:
+            yield choice, load_plan(plan).shared()
+        except PlanError:  # a protocol or level that is not available, or a grant beyond it
+            continue
+
+
+def levels() -> list[str]:
+    """List the levels that can be run, weakest privacy first."""
+    return [level for level in get_args(Reveal) if list(shared_plans(level, "target"))]
+
+
+def facts(role: str) -> dict[tuple[str, str, str], dict[str, str]]:
+    """Map what a role learns, from whom, in which phase, to when it does at each level.
+
+    Results first, the rest in the order of the protocol, what only failing runs send last.
+    """
+    when: dict[tuple[str, str, str], dict[str, Choices]] = {}
+    every: dict[str, Choices] = {}
+    for level in levels():
+        for choice, plan in shared_plans(level, role):
+            every.setdefault(level, set()).add(choice)
+            for row in learnt(plan):
+                if row["role"] == role:
+                    key = (row["what"], row["from"], row["phase"])
+                    when.setdefault(key, {}).setdefault(level, set()).add(choice)
+    order = {"reveal": 0, "publish": 0, "keep-alive": 2}
+    return {
+        key: {level: cell(when[key].get(level, set()), every[level]) for level in every}
+        for key in sorted(when, key=lambda key: order.get(key[2], 1))
+    }
+
+
+def cell(choices: Choices, every: Choices) -> str:
+    """Say under which of the valid choices something is learnt."""
+    if choices in (set(), every):
+        return "yes" if choices else "–"
+    protocols, estimators, grants = ({choice[i] for choice in choices} for i in range(3))
+    if choices != set(product(protocols, estimators, grants)) & every:
+        raise ValueError("several settings decide together: a cell cannot say that")
+    parts = [
+        f"if `{setting}`"
+        for i, settings in enumerate((protocols, estimators))
+        for setting in settings
+        if settings != {choice[i] for choice in every}
+    ]
+    if grants != {choice[2] for choice in every}:
+        parts.append(f"if granted `{min(grants, key=views.GRANTS.index)}`")
+    return ", ".join(parts)
+
+
+def tables() -> str:
+    """Make the Markdown that stands between `BEGIN` and `END`."""
+    known = {role: facts(role) for role in NAMES}
+    always = {
+        role: {key[0] for key, cells in rows.items() if set(cells.values()) == {"yes"}}
+        for role, rows in known.items()
+    }
+    common = set.intersection(*always.values())
+    lines = []
+    for role, rows in known.items():
+        lines += [
+            f"**{NAMES[role]}, the {role}**, learns | from | "
+            + " | ".join(f"`{level}`" for level in levels())
+        ]
+        lines += ["---|---" + "|:---:" * len(levels())]
+        lines += [
+            f"{what} | {sender} | " + " | ".join(cells.values())
+            for (what, sender, _), cells in rows.items()
+            if what not in common
+        ]
+        lines += [""]
+    shared = dict.fromkeys(what for rows in known.values() for what, _, _ in rows if what in common)
+    lines += ["At every level, every party also learns " + "; ".join(shared) + "."]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Put the tables into the README; return 1 if it has no place for them."""
+    before, begin, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        print(f"{README} has no lines {BEGIN} and {END}", file=sys.stderr)
+        return 1
+    README.write_text(f"{before}{BEGIN}\n{tables()}\n{END}{after}", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""What a protocol needs on this machine beyond this package's own requirements."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from mpc_spearman.errors import SetupError
+
+#: What installs CrypTen; plain ``pip install crypten`` fails on its metadata.
+INSTALL_CRYPTEN = "pip install --no-deps crypten==0.4.1"
+
+
+def check_crypten() -> None:
+    """Refuse to go on without CrypTen.
+
+    Raises
+    ------
+    SetupError
+        Naming the one command that installs it.
+    """
+    if find_spec("crypten") is None:
+        raise SetupError(f"CrypTen is not installed. Run: {INSTALL_CRYPTEN}")
