@@ -6,10 +6,10 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from mpc_spearman import launch as launcher
 from mpc_spearman import rundir
@@ -71,7 +71,11 @@ def run_local(
         The first role's error that explains the failure; see :mod:`mpc_spearman.errors`.
     """
     checked = _plan(plan, tables or {}, overrides, settings)
-    frames = {party: arrow(party, table) for party, table in (tables or {}).items() if _is_frame(table)}
+    frames = {
+        party: arrow(party, table, _unused(checked, party, table))
+        for party, table in (tables or {}).items()
+        if _is_frame(table)
+    }
     if checked.protocol == "mpc":
         check_crypten()
     for name in checked.names:
@@ -134,27 +138,40 @@ def _plan(
     return load_plan(plan, [*overrides, *given], files)
 
 
-def _is_frame(table: object) -> bool:
+def _is_frame(table: object) -> TypeGuard[pd.DataFrame]:
     return hasattr(table, "columns")
 
 
-def arrow(party: str, table: Any) -> bytes:
-    """Turn a DataFrame into an Arrow stream for its party's process."""
+def _unused(plan: Plan, name: str, table: pd.DataFrame) -> set[str]:
+    party = plan.party(name)
+    assert isinstance(party, DataParty)
+    if party.features is None:
+        return {*party.exclude} - {party.id}
+    return set(table.columns) - {party.id, *party.features}
+
+
+def arrow(party: str, table: Any, unused: Container[str] = ()) -> bytes:
+    """Turn a DataFrame into an Arrow stream for its party's process; of unused columns the name only."""
     import pyarrow as pa
 
-    labels = [label for label in table.columns if not isinstance(label, str)]
-    if labels:
-        raise TableError(
-            f"party {party}: a column label is {type(labels[0]).__name__}, not text; rename the columns"
-        )
-    try:
-        # Column by column: pyarrow refuses repeated names, and the party's own check says more about them.
-        columns = [pa.Array.from_pandas(table.iloc[:, i]) for i in range(len(table.columns))]
-        batch = pa.Table.from_arrays(columns, names=list(table.columns))
-    except pa.ArrowException:
-        raise TableError(
-            f"party {party}: a column of the DataFrame mixes types that cannot be ranked"
-        ) from None
+    columns = []
+    # Column by column: pyarrow refuses repeated names, and the party's own check says more about them.
+    for i, label in enumerate(table.columns):
+        if not isinstance(label, str):
+            raise TableError(
+                f"{party}: the DataFrame: the label of column {i + 1} is {type(label).__name__}, not text; "
+                "rename the columns"
+            )
+        try:
+            label.encode()
+            values = pa.nulls(len(table)) if label in unused else pa.Array.from_pandas(table.iloc[:, i])
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            raise TableError(
+                f"{party}: the DataFrame: column {label!r} (dtype {table.dtypes.iloc[i]}) is neither all "
+                "64-bit numbers nor all text"
+            ) from None
+        columns.append(values)
+    batch = pa.Table.from_arrays(columns, names=list(table.columns))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_table(batch)

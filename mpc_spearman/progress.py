@@ -74,7 +74,7 @@ class _Live:
     def watch(self, party: str, phase: str, done: int, of: int) -> None:
         task, work = self._tasks[party], self._work.get(party)
         if work is None or work.phase != phase:
-            self._bars.reset(task, description=phase, total=of or None, rate="")
+            self._bars.reset(task, description=phase, total=of or None, party=party, rate="")
             work = self._work[party] = _Work(phase, time.monotonic())
         rate = work.rate(done)
         shown_rate = f"{rate:.3g}/s" if of and rate else ""

@@ -136,6 +136,10 @@ _OPENED = {
 }
 
 
+# Which key a message's ciphertexts are under: SHA-256 of the public key, which says nothing new.
+_KEY = Field("key", "bytes", (32,), protocols=_HE)
+
+
 def _masked(columns: int | str, what: str, *levels: str) -> Field:
     return Field(
         "block",
@@ -295,6 +299,7 @@ VIEW: tuple[Row, ...] = (
         (_S,),
         (_T,),
         (
+            _KEY,
             Field(
                 "batch",
                 "bytes",
@@ -309,9 +314,14 @@ VIEW: tuple[Row, ...] = (
         "evaluate",
         (_T,),
         (_C,),
-        tuple(
-            Field("batch", "bytes", ("rows", "result_bytes"), f"decrypted: {tells}", (level,), protocols=_HE)
-            for level, tells in _OPENED.items()
+        (
+            _KEY,
+            *(
+                Field(
+                    "batch", "bytes", ("rows", "result_bytes"), f"decrypted: {tells}", (level,), protocols=_HE
+                )
+                for level, tells in _OPENED.items()
+            ),
         ),
     ),
     Row(Kind.RESULT, "publish", (_C,), (_T,), (*_ANSWER, _names("source", _MATRIX))),

@@ -303,6 +303,18 @@ def test_a_key_serves_its_purpose_only():
 
 
 @with_seal
+def test_whatever_leaves_twice_is_encrypted_afresh_even_where_the_paper_would_not():
+    public = received(rank_sizes(50, products=False), "differences")
+    one, two = public.encrypt(np.array([7])), public.encrypt(np.array([9]))
+    theirs = public.load(public.dump(one))
+    dumped = [public.dump(one) for _ in range(2)]
+    exported = [public.export(a, rerandomise=False) for a in (one, theirs, public.subtract(theirs, two)) * 2]
+    for raws, primes in ((dumped, public.parameters.data), (exported, public.parameters.kept)):
+        c1 = [bfv_seal.unpack(raw[1:], primes, public.slots)[1] for raw in raws]
+        assert all((a != b).mean() > 0.99 for i, a in enumerate(c1) for b in c1[:i])
+
+
+@with_seal
 def test_the_secret_key_is_never_saved(monkeypatch):
     def caught(*args):
         raise AssertionError("a secret key is being saved")

@@ -18,7 +18,7 @@ from mpc_spearman.config import HeSettings
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation
 from mpc_spearman.protocols.he import paillier_products
 from mpc_spearman.protocols.he.paillier import PaillierPublicKey, PaillierSecretKey
-from mpc_spearman.protocols.he.paillier_math import PublicNumbers, SecretNumbers, generate
+from mpc_spearman.protocols.he.paillier_math import PublicNumbers
 from mpc_spearman.protocols.he.scheme import Purpose, Sizes
 from mpc_spearman.ranks import total
 
@@ -32,7 +32,7 @@ def plan(**changes) -> HeSettings:
 
 
 @cache
-def key(purpose: Purpose = "differences", number: int = 0, **changes) -> PaillierSecretKey:
+def key(purpose: Purpose = "differences", **changes) -> PaillierSecretKey:
     sizes = DIFFERENCES if purpose == "differences" else PRODUCTS
     return PaillierSecretKey.generate(plan(**changes), sizes, purpose)
 
@@ -42,14 +42,8 @@ def received(secret: PaillierSecretKey, purpose: Purpose = "differences", **chan
     return PaillierPublicKey.from_bytes(secret.public.to_bytes(), plan(**changes), sizes, purpose)
 
 
-@cache
-def numbers(bits: int = 512, short: bool = False) -> tuple[SecretNumbers, PublicNumbers]:
-    return generate(bits, short=short)
-
-
-def factors(secret: SecretNumbers | PaillierSecretKey) -> tuple[mpz, mpz]:
-    inner = secret._numbers if isinstance(secret, PaillierSecretKey) else secret
-    return inner._p, inner._q
+def factors(secret: PaillierSecretKey) -> tuple[mpz, mpz]:
+    return secret._numbers._p, secret._numbers._q
 
 
 # --- keys
@@ -82,8 +76,8 @@ def test_weak_keys_come_with_a_caution():
 
 
 def test_a_modulus_that_cannot_be_one_is_refused():
-    public = numbers()[1]
-    p, _ = factors(numbers()[0])
+    public = key().public
+    p, _ = factors(key())
     prime, small = gmpy2.next_prime(public.n), 1999 * gmpy2.next_prime(2**501)
     assert small.bit_length() == (p * p).bit_length() == 512
     for n in (mpz(0), public.n + 1, prime, p * p, public.n >> 1, small):
@@ -93,9 +87,9 @@ def test_a_modulus_that_cannot_be_one_is_refused():
 
 
 def test_a_base_of_randomness_that_cannot_be_one_is_refused():
-    public = numbers()[1]
+    public = key().public
     not_square = next(h for h in range(2, 100) if gmpy2.jacobi(h, public.n) == -1)
-    p, _ = factors(numbers()[0])
+    p, _ = factors(key())
     for h in (0, 1, not_square, p, public.n - 1, public.n, public.n + 4):
         raw = int(public.n).to_bytes(64, "big") + int(h).to_bytes(64, "big")
         with pytest.raises(ProtocolViolation, match="base"):

@@ -523,7 +523,7 @@ def test_the_summary_shows_ranking_warnings_and_three_lines_of_cost() -> None:
     assert [float(row[2]) for row in rows] == pytest.approx(list(result.ranking["strength"]), abs=5e-5)
     assert lines[8:] == [
         "Warning: mind the ties",
-        "time    4.0 s end to end, 3.0 s computing",
+        "time    4.0 s after start-up, 3.0 s computing",
         "wire    1.0 kB in 6 messages, 3 rounds",
         "memory  C 20.0 MB, B 30.0 MB, A 5.0 MB at the peak",
     ]
@@ -532,7 +532,7 @@ def test_the_summary_shows_ranking_warnings_and_three_lines_of_cost() -> None:
 def test_a_long_ranking_is_cut_on_the_terminal() -> None:
     text = printed(synthetic(400, 3, 50, warnings=[f"w{i}" for i in range(12)]))
     assert "... and 30 more, in ranking.csv" in text
-    assert "... and 4 more warnings" in text
+    assert "... and 9 more warnings, in the report" in text
     assert len(text.splitlines()) < 40
 
 

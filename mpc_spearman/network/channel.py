@@ -186,7 +186,7 @@ class Channel:
             self._heard = time.monotonic()
             if header.length > self._limit(header.kind):
                 raise ProtocolViolation(
-                    f"{self.peer} announced a {header.kind.name} message of {header.length} bytes, "
+                    f"a {header.kind.name} message of {header.length} bytes was announced, "
                     f"more than the protocol allows"
                 )
             payload = (
@@ -204,8 +204,6 @@ class Channel:
             self._meter.received(_KEEPALIVE, frame.size)
             if frame.header.kind is Kind.ABORT:
                 raise self._read_abort(frame.payload)
-            if frame.payload:
-                raise ProtocolViolation("a keep-alive with a payload arrived")
             return
         with self._changed:
             self._full = not self._has_room()

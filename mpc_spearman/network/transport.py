@@ -54,7 +54,8 @@ def join_local(meeting_point: Path, rank: int, size: int, timeout: float) -> Glo
     try:
         dist.init_process_group(
             "gloo",
-            init_method=meeting_point.absolute().as_uri(),
+            # Not as a file:// address, which cannot say every path.
+            store=dist.FileStore(str(meeting_point.absolute()), size),  # type: ignore[attr-defined]
             rank=rank,
             world_size=size,
             timeout=timedelta(seconds=timeout),

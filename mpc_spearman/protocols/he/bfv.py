@@ -100,14 +100,14 @@ class BfvPublicKey(scheme.PublicKey):
         return cls(parameters, sizes, [Ring(parameters, t) for t in parameters.plain], keys)
 
     def encrypt(self, values: NDArray[np.int64]) -> BfvCiphertext:
-        """Encrypt up to N integers."""
+        """Take up to N integers to encrypt, with fresh randomness whenever they leave."""
         self.only("differences")
         if values.ndim != 1 or not 0 < len(values) <= self.slots:
             raise ValueError(f"one to {self.slots} integers fit a ciphertext")
         check(values, self.sizes.result_bound, "a value to encrypt")
         plaintext = sealapi.Plaintext()
         self.encoder.encode((values % self.rings[0].plain).tolist(), plaintext)
-        return self._encrypted(plaintext, 0)
+        return BfvCiphertext(None, plain=plaintext, own=True)
 
     def subtract(self, a: scheme.Ciphertext, b: scheme.Ciphertext) -> BfvCiphertext:
         """Return a - b; a and b are fresh, whoever encrypted them."""
@@ -115,24 +115,30 @@ class BfvPublicKey(scheme.PublicKey):
         left, right = mine(a), mine(b)
         if left.minus is not None or right.minus is not None:
             raise BoundError("the noise bound is for a difference of two fresh encryptions")
-        return BfvCiphertext(left.seal, left.index, minus=right.seal)
+        return BfvCiphertext(left.seal, plain=left.plain, minus=right)
 
     def export(self, a: scheme.Ciphertext, *, rerandomise: bool = True) -> bytes:
         """Return what the coordinator may see: always with a fresh Enc(0) and flooded."""
         self.only("differences")
-        ciphertext = mine(a)
-        total, evaluator = self.fresh_zero(ciphertext.index), self.rings[ciphertext.index].evaluator
-        evaluator.add_inplace(total, ciphertext.seal)
-        if ciphertext.minus is not None:
-            evaluator.sub_inplace(total, ciphertext.minus)
-        return self.flooded(total, ciphertext.index, Stream(os.urandom(32)))
+        ciphertext, total = mine(a), self.fresh_zero(0)
+        evaluator, minus = self.rings[0].evaluator, ciphertext.minus
+        if ciphertext.seal is None:
+            evaluator.add_plain_inplace(total, ciphertext.plain)
+        else:
+            evaluator.add_inplace(total, ciphertext.seal)
+        if minus is not None and minus.seal is None:
+            evaluator.sub_plain_inplace(total, minus.plain)
+        elif minus is not None:
+            evaluator.sub_inplace(total, minus.seal)
+        return self.flooded(total, 0, Stream(os.urandom(32)))
 
     def dump(self, a: scheme.Ciphertext) -> bytes:
         """Return a fresh encryption as bytes: the index of its plaintext modulus, then its coefficients."""
         ciphertext = mine(a)
         if not ciphertext.own:
             raise ValueError("only a fresh encryption of one's own goes to the target")
-        coefficients = self.rings[ciphertext.index].read(ciphertext.seal)
+        seal = ciphertext.seal if ciphertext.plain is None else self._encrypted(ciphertext.plain, 0)
+        coefficients = self.rings[ciphertext.index].read(seal)
         return bytes([ciphertext.index]) + pack(coefficients, self.parameters.data)
 
     def load(self, raw: bytes) -> BfvCiphertext:
@@ -159,7 +165,8 @@ class BfvPublicKey(scheme.PublicKey):
                 columns = x[group * layout.columns : (group + 1) * layout.columns]
                 cells = np.zeros((len(columns), self.rows), dtype=np.int64)
                 cells[:, : x.shape[1]] = columns
-                block.append(self._encrypted(ring.plaintext(cells.ravel()), index))
+                seal = self._encrypted(ring.plaintext(cells.ravel()), index)
+                block.append(BfvCiphertext(seal, index, own=True))
                 tick(len(block))
         return block
 
@@ -208,10 +215,10 @@ class BfvPublicKey(scheme.PublicKey):
         ring.evaluator.mod_switch_to_inplace(ciphertext, ring.kept)
         return bytes([index]) + pack(ring.read(ciphertext), self.parameters.kept)
 
-    def _encrypted(self, plaintext: Any, index: int) -> BfvCiphertext:
+    def _encrypted(self, plaintext: Any, index: int) -> Any:
         ciphertext = sealapi.Ciphertext()
         self._encryptors[index].encrypt(plaintext, ciphertext)
-        return BfvCiphertext(ciphertext, index, own=True)
+        return ciphertext
 
 
 class BfvSecretKey(scheme.SecretKey):

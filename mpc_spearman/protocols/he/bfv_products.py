@@ -20,23 +20,36 @@ if TYPE_CHECKING:
 
 
 class BfvCiphertext(Ciphertext):
-    """A fresh ciphertext in SEAL, or the difference of two.
+    """A fresh ciphertext, or the difference of two.
+
+    Integers to be encrypted in slots stay a plaintext until they leave: as they are, to the target; with the
+    fresh Enc(0) that goes to the coordinator in any case, where they then cost no encryption of their own.
 
     Attributes
     ----------
-    seal : SEAL's Ciphertext
-    minus : SEAL's Ciphertext, or None
-        What :meth:`BfvPublicKey.export` is still to subtract, once it has fresh randomness to subtract from.
+    seal : SEAL's Ciphertext, or None
+    plain : SEAL's Plaintext, or None
+        What is still to be encrypted, if there is no ciphertext yet.
+    minus : BfvCiphertext, or None
+        What is still to be subtracted, once there is fresh randomness to subtract it from.
     index : int
         Which plaintext modulus it is under.
     own : bool
-        Whether this process encrypted it.
+        Whether it is a fresh encryption of this process's own.
     """
 
-    __slots__ = ("index", "minus", "own", "seal")
+    __slots__ = ("index", "minus", "own", "plain", "seal")
 
-    def __init__(self, seal: Any, index: int, *, own: bool = False, minus: Any = None) -> None:
-        self.seal, self.minus, self.index, self.own = seal, minus, index, own
+    def __init__(
+        self,
+        seal: Any,
+        index: int = 0,
+        *,
+        plain: Any = None,
+        minus: BfvCiphertext | None = None,
+        own: bool = False,
+    ) -> None:
+        self.seal, self.plain, self.minus, self.index, self.own = seal, plain, minus, index, own
 
 
 class BfvProducts(Products):

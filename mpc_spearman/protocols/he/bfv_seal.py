@@ -37,6 +37,8 @@ _PLAINTEXT = struct.Struct("<32sQd")
 _COUNT = struct.Struct("<Q")
 _STORED, _ZLIB, _ZSTD = 0, 1, 2
 
+_LIMB = 48  # bits of a long integer that are reduced at a time
+
 
 class Ring:
     """SEAL's context and what works in it, for one plaintext modulus.
@@ -84,7 +86,8 @@ class Ring:
     def encryptor(self, public: Coefficients) -> Any:
         """Return what encrypts under a public key."""
         key = sealapi.PublicKey()
-        self._load(key, self._ciphertext_stream(public, self.context.key_parms_id(), transformed=True))
+        head = self._ciphertext_head(public, self.context.key_parms_id(), transformed=True)
+        self._load(key, head, public)
         return sealapi.Encryptor(self.context, key)
 
     def read(self, ciphertext: Any) -> Coefficients:
@@ -94,7 +97,7 @@ class Ring:
     def write(self, coefficients: Coefficients, level: Sequence[int]) -> Any:
         """Make a ciphertext of coefficients that are below their primes."""
         ciphertext = sealapi.Ciphertext()
-        self._load(ciphertext, self._ciphertext_stream(coefficients, level, transformed=False))
+        self._load(ciphertext, self._ciphertext_head(coefficients, level, transformed=False), coefficients)
         return ciphertext
 
     def plaintext(self, values: NDArray[np.int64], start: int = 0) -> Any:
@@ -102,19 +105,20 @@ class Ring:
         reduced = np.zeros(self.degree, dtype="<u8")
         reduced[start : start + len(values)] = np.mod(values, self.plain)
         plaintext = sealapi.Plaintext()
-        self._load(plaintext, _PLAINTEXT.pack(bytes(32), self.degree, 1.0) + _array(reduced))
+        self._load(plaintext, _PLAINTEXT.pack(bytes(32), self.degree, 1.0), reduced)
         return plaintext
 
-    def _ciphertext_stream(self, data: Coefficients, level: Sequence[int], *, transformed: bool) -> bytes:
+    def _ciphertext_head(self, data: Coefficients, level: Sequence[int], *, transformed: bool) -> bytes:
         name = struct.pack("<4Q", *level)
-        head = _CIPHERTEXT.pack(name, transformed, 2, self.degree, data.shape[1], 1.0, 1)
-        return head + _array(data)
+        return _CIPHERTEXT.pack(name, transformed, 2, self.degree, data.shape[1], 1.0, 1)
 
-    def _load(self, target: Any, body: bytes) -> None:
-        stream = _header(len(body)) + body
+    def _load(self, target: Any, head: bytes, values: NDArray[np.uint64]) -> None:
+        """Have SEAL load its stream of an object: the head, and an array, a stream of its own inside."""
+        array = _header(_COUNT.size + values.nbytes) + _COUNT.pack(values.size)
+        start = _header(len(head) + len(array) + values.nbytes) + head + array
         descriptor = os.memfd_create("seal")
         try:
-            os.write(descriptor, stream)
+            os.writev(descriptor, [start, np.ascontiguousarray(values, dtype="<u8").data])
             target.load(self.context, f"/proc/self/fd/{descriptor}")
         finally:
             os.close(descriptor)
@@ -126,13 +130,13 @@ class Ring:
         descriptor = os.memfd_create("seal")
         try:
             source.save(f"/proc/self/fd/{descriptor}")
-            stream = os.pread(descriptor, 2 * size, 0)
+            stream = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
         finally:
             os.close(descriptor)
         compression = _HEADER.unpack_from(stream)[4]
-        body: bytes = stream[_HEADER.size :]
+        body: Any = memoryview(stream)[_HEADER.size :]
         if compression == _ZSTD:
-            body = pyarrow.decompress(body, size, "zstd", asbytes=True)
+            body = pyarrow.decompress(body, size, "zstd")
         elif compression == _ZLIB:
             body = zlib.decompress(body)
         if len(body) != size:
@@ -197,8 +201,9 @@ def flood(stream: Stream, degree: int, bits: int, primes: Sequence[int]) -> Coef
     -------
     ndarray of uint64, shape (len(primes), N)
     """
-    limbs = stream.ring((-(-(bits + 1) // 32), degree // 2)).view(np.uint32).astype(np.uint64)
-    limbs[0] >>= np.uint64(-(bits + 1) % 32)
+    count = -(-(bits + 1) // _LIMB)
+    limbs = stream.ring((count, degree)).view(np.uint64) >> np.uint64(64 - _LIMB)
+    limbs[0] >>= np.uint64(count * _LIMB - (bits + 1))
     reduced = np.empty((len(primes), degree), dtype=np.uint64)
     for i, prime in enumerate(primes):
         value = np.zeros(degree, dtype=np.uint64)
@@ -210,15 +215,14 @@ def flood(stream: Stream, degree: int, bits: int, primes: Sequence[int]) -> Coef
 
 
 def _shifted(value: NDArray[np.uint64], limb: NDArray[np.uint64], prime: int) -> NDArray[np.uint64]:
-    """Return (value 2^32 + limb) mod prime, for value < prime < 2^60 and limb < 2^32.
+    """Return (value 2^48 + limb) mod prime, for value < prime < 2^60 and limb < 2^48.
 
-    The quotient is below 2^32, so float64 has it to within 2^-18 and its floor is off by at most one; what
-    is left, within [-prime, 2 prime + 2^32], is computed modulo 2^64 and read as signed.
+    The quotient is below 2^48, so float64 has it to within 2^-3 and its floor is off by at most one; what
+    is left, within [-prime, 2 prime + 2^48], is computed modulo 2^64.
     """
-    quotient = (value.astype(np.float64) * (2.0**32 / prime)).astype(np.uint64)
-    rest = (value << np.uint64(32)) + limb - quotient * np.uint64(prime)
-    signed: NDArray[np.int64] = rest.view(np.int64) % prime
-    return signed.view(np.uint64)
+    quotient = (value.astype(np.float64) * (2.0**_LIMB / prime)).astype(np.uint64)
+    rest = (value << np.uint64(_LIMB)) + limb - quotient * np.uint64(prime) + np.uint64(prime)
+    return rest % np.uint64(prime)
 
 
 def _width(prime: int) -> int:
@@ -236,8 +240,3 @@ def _header(body: int) -> bytes:
         0,
         _HEADER.size + body,
     )
-
-
-def _array(values: NDArray[np.uint64]) -> bytes:
-    """SEAL's array: a stream of its own inside."""
-    return _header(_COUNT.size + 8 * values.size) + _COUNT.pack(values.size) + values.tobytes()

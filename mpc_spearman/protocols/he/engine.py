@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman.config import HeSettings, Plan
+from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.protocols.engine import Operand, source_vectors
 from mpc_spearman.protocols.he.scheme import PublicKey, Purpose, SecretKey, Sizes, Tick
 from mpc_spearman.protocols.he.schemes import public_key, secret_key
@@ -146,7 +147,7 @@ def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
         chunks = [chunk for column in own[:, rows] for chunk in _chunks(column, key.slots)]
         ciphertexts = key.encrypt_many(chunks, workers=run.workers, tick=_ticks(run, done, of))
         done += len(ciphertexts)
-        send(run, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in ciphertexts])
+        send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in ciphertexts])
 
 
 @step("evaluate")
@@ -160,7 +161,7 @@ def subtract_ranks(run: Run, key: PublicKey, source: Member, own: np.ndarray, sh
     done, of = 0, _vectors(run.plan, shape) * -(-shape.n // key.slots)
     for rows in groups(shape.n, m_source, key):
         count = -(-(rows.stop - rows.start) // key.slots)
-        theirs = key.load_many(receive(run, source, Kind.CIPHERTEXT, m_source * count))
+        theirs = key.load_many(receive(run, key, source, Kind.CIPHERTEXT, m_source * count))
         columns = own[:, rows] if everyone else np.vstack([own[:1, rows], own[1:, rows] - own[:1, rows]])
         chunks = [chunk for column in columns for chunk in _chunks(column, key.slots)]
         mine = key.encrypt_many(chunks, workers=run.workers, tick=lambda _: run.links.check())
@@ -174,7 +175,7 @@ def subtract_ranks(run: Run, key: PublicKey, source: Member, own: np.ndarray, sh
             differences, rerandomise=not _literal(he), workers=run.workers, tick=_ticks(run, done, of)
         )
         done += len(exported)
-        send(run, run.roster.coordinator, Kind.EVALUATED, exported)
+        send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
 
 
 @step("decrypt")
@@ -192,7 +193,7 @@ def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
     done, of = 0, vectors * -(-shape.n // public.slots)
     for rows in groups(shape.n, shape.m_source, public):
         lengths = [len(chunk) for chunk in _chunks(np.arange(rows.start, rows.stop), public.slots)]
-        raws = receive(run, run.roster.target, Kind.EVALUATED, vectors * len(lengths))
+        raws = receive(run, public, run.roster.target, Kind.EVALUATED, vectors * len(lengths))
         values = key.decrypt_many(raws, lengths * vectors, workers=run.workers, tick=_ticks(run, done, of))
         done += len(raws)
         opened = np.concatenate(values).reshape(vectors, -1)
@@ -211,7 +212,7 @@ def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
     for rows in _blocks(n, key.rows):
         block = key.encrypt_block(own[:, rows], workers=run.workers, tick=_ticks(run, done, of))
         done += len(block)
-        send(run, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in block])
+        send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in block])
 
 
 @step("evaluate")
@@ -219,18 +220,18 @@ def multiply_vectors(run: Run, key: PublicKey, source: Member, own: np.ndarray) 
     """Target: multiply its integers, int64 (m_B, rows), with the encrypted vectors; send the products on."""
     products, n = key.new_products(), own.shape[1]
     for rows in _blocks(n, key.rows):
-        raws = receive(run, source, Kind.CIPHERTEXT, key.ciphertexts_for(rows.stop - rows.start))
+        raws = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(rows.stop - rows.start))
         products.add(key.load_many(raws), own[:, rows], workers=run.workers, tick=lambda _: run.links.check())
         run.tick(rows.stop, n)
     exported = products.export(workers=run.workers, tick=lambda _: run.links.check())
-    send(run, run.roster.coordinator, Kind.EVALUATED, exported)
+    send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
 
 
 @step("decrypt")
 def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
     """Coordinator: decrypt the inner products; Python int, (m_A, m_B), or (1, m_B) at ``strengths``."""
     count = key.public.product_ciphertexts
-    raws = receive(run, run.roster.target, Kind.EVALUATED, count)
+    raws = receive(run, key.public, run.roster.target, Kind.EVALUATED, count)
     return key.open_products(raws, workers=run.workers, tick=_ticks(run, 0, count))
 
 
@@ -240,19 +241,28 @@ def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
     return _blocks(n, key.slots * max(1, per_message // columns))
 
 
-def send(run: Run, peer: Member, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
-    """Send ciphertexts of one length, as many to a message as fit."""
+def send(run: Run, key: PublicKey, peer: Member, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
+    """Send ciphertexts of one length, as many to a message as fit, and the fingerprint of their key."""
     for batch in _batches(len(ciphertexts), len(ciphertexts[0])):
-        payload = b"".join(ciphertexts[batch])
-        run.links.send(peer, kind, {"batch": payload}, rows=batch.stop - batch.start)
+        values = {"key": key.fingerprint, "batch": b"".join(ciphertexts[batch])}
+        run.links.send(peer, kind, values, rows=batch.stop - batch.start)
 
 
-def receive(run: Run, peer: Member, kind: Kind, count: int) -> list[bytes]:
-    """Receive that many ciphertexts of one length."""
+def receive(run: Run, key: PublicKey, peer: Member, kind: Kind, count: int) -> list[bytes]:
+    """Receive that many ciphertexts of one length.
+
+    Raises
+    ------
+    ProtocolViolation
+        They are under another key than the one this party has.
+    """
     size = run.links.dimensions["ciphertext_bytes" if kind is Kind.CIPHERTEXT else "result_bytes"]
     ciphertexts: list[bytes] = []
     for batch in _batches(count, size):
-        payload = run.links.receive(peer, kind, rows=batch.stop - batch.start)["batch"]
+        values = run.links.receive(peer, kind, rows=batch.stop - batch.start)
+        if values["key"] != key.fingerprint:
+            raise ProtocolViolation(f"{peer} sent ciphertexts under another key than the coordinator's")
+        payload = values["batch"]
         ciphertexts += [payload[start : start + size] for start in range(0, len(payload), size)]
     return ciphertexts
 

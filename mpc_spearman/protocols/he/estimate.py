@@ -35,50 +35,59 @@ def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int) -> None:
     vectors : int
         Difference vectors the coordinator gets, at ``differences``.
     """
+    if run.plan.reveal == "differences":
+        _announce_differences(run, key, sizes, vectors)
+    else:
+        _announce_products(run, key, sizes)
+
+
+def _announce_differences(run: Run, key: SecretKey, sizes: Sizes, vectors: int) -> None:
     he, public = run.plan.he, key.public
     sample = np.zeros(public.slots, dtype=np.int64)
     encryption = _seconds(lambda: public.encrypt(sample))
     raw = public.dump(public.encrypt(sample))
     decryption = _seconds(lambda: key.decrypt(raw, public.slots))
 
-    def differences(slots: int, opened: int, rerandomised: bool) -> float:
+    def needed(slots: int, rerandomised: bool) -> float:
         chunks = -(-sizes.n // slots)
-        at_source = sizes.m_source * chunks * encryption
-        at_target = (sizes.m_target + rerandomised * opened) * chunks * encryption
-        return _wall(run, at_source, at_target, opened * chunks * decryption)
+        at_target = (sizes.m_target + rerandomised * vectors) * chunks * encryption
+        return _wall(run, sizes.m_source * chunks * encryption, at_target, vectors * chunks * decryption)
 
-    if run.plan.reveal != "differences":
-        at_source = sizes.n * public.block_ciphertexts // public.rows * encryption
-        needed = _wall(run, at_source, sizes.n * _multiplication(key, sizes, encryption), 0.0)
-        if needed > _WORTH_SAYING:
-            run.say(
-                f"estimate: about {human_seconds(needed)} at n = {run.links.dimensions['n']:,}; {_faster(run)}"
-            )
+    seconds = needed(public.slots, rerandomised=he.packing)
+    if seconds < _WORTH_SAYING:
         return
-    needed = differences(public.slots, vectors, rerandomised=he.packing)
-    if needed > _WORTH_SAYING and he.packing:
-        run.say(f"estimate: about {human_seconds(needed)} at n = {sizes.n:,}; {_faster(run)}")
-    elif needed > _WORTH_SAYING:
+    if he.packing:
+        run.say(f"estimate: about {human_seconds(seconds)} at n = {sizes.n:,}; {_faster(run)}")
+    else:
         packed = Slots.fit(sizes.result_bound, sizes.value_bound, he.key_bits, packing=True).count
         run.say(
-            f"estimate: about {human_seconds(needed)} at n = {sizes.n:,} with one ciphertext per rank; "
-            f"he.packing=true takes about {human_seconds(differences(packed, vectors, rerandomised=True))}"
+            f"estimate: about {human_seconds(seconds)} at n = {sizes.n:,} with one ciphertext per rank; "
+            f"he.packing=true takes about {human_seconds(needed(packed, rerandomised=True))}"
         )
 
 
-def _multiplication(key: SecretKey, sizes: Sizes, encryption: float) -> float:
-    """Seconds per row for the target's multiplications."""
+def _announce_products(run: Run, key: SecretKey, sizes: Sizes) -> None:
     public = key.public
-    block = public.encrypt_block(np.zeros((sizes.m_source, 1), dtype=np.int64)) * min(
-        _TRIED_ROWS, public.rows
-    )
-    rows = len(block) * public.rows // public.block_ciphertexts
-    y = np.resize(np.arange(-sizes.target_bound, sizes.target_bound, max(1, sizes.target_bound // 7)), rows)
+    row = np.zeros((sizes.m_source, 1), dtype=np.int64)
+    encryption = _seconds(lambda: public.encrypt_block(row))
+    multiplication = _multiplication(key, sizes, encryption)
+    seconds = _wall(run, sizes.n * encryption, sizes.n * multiplication)
+    if seconds > _WORTH_SAYING:
+        n = run.links.dimensions["n"]
+        run.say(f"estimate: about {human_seconds(seconds)} at n = {n:,}; {_faster(run)}")
+
+
+def _multiplication(key: SecretKey, sizes: Sizes, encryption: float) -> float:
+    """Return the target's seconds per row for its multiplications; `encryption` is that of a row."""
+    public = key.public
+    rows = min(_TRIED_ROWS, public.rows)
+    block = public.encrypt_block(np.zeros((sizes.m_source, 1), dtype=np.int64)) * rows
+    y = np.resize(np.linspace(-sizes.target_bound, sizes.target_bound, 7).astype(np.int64), rows)
     products = public.new_products()
     start = time.perf_counter()
     products.add(block, np.tile(y, (sizes.m_target, 1)))
     products.export()
-    elapsed = time.perf_counter() - start - public.product_ciphertexts * encryption
+    elapsed = time.perf_counter() - start - sizes.m_target * encryption
     return max(0.0, elapsed) / rows
 
 

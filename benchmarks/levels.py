@@ -1,0 +1,65 @@
+"""Measure what each protocol, scheme and level costs on the demo's tables, and print the README's table.
+
+    python benchmarks/levels.py [--slow] [--write]
+
+Every cell is one run with three processes on this machine: seconds after start-up, and bytes on the wire.
+`--slow` adds Paillier with full randomness, which takes half an hour; `--write` puts the table into README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from mpc_spearman import run_local
+from mpc_spearman.report import totals
+from mpc_spearman.units import human_bytes, human_seconds
+
+ROOT = Path(__file__).parents[1]
+LEVELS = ("differences", "coefficients", "strengths")
+CONSENT = [
+    "parties.target.policy={max_reveal: differences}",
+    "parties.sources.A.policy={max_reveal: differences}",
+]
+WAYS = {
+    "MPC": ["protocol=mpc"],
+    "HE, BFV": ["protocol=he", "he.scheme=bfv"],
+    "HE, Paillier, short randomness": ["protocol=he", "he.randomness=short"],
+}
+SLOW = {"HE, Paillier, full randomness": ["protocol=he"]}
+BEGIN, END = (
+    "<!-- made by: python benchmarks/levels.py --slow --write -->\n",
+    "<!-- end of what is made -->\n",
+)
+
+
+def main() -> None:
+    """Run everything and print, or write, the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--slow", action="store_true", help="with Paillier at full randomness")
+    parser.add_argument("--write", action="store_true", help="put the table into README.md")
+    options = parser.parse_args()
+    lines = ["| | " + " | ".join(f"`{level}`" for level in LEVELS) + " |", "|---" * (len(LEVELS) + 1) + "|"]
+    for name, settings in (WAYS | (SLOW if options.slow else {})).items():
+        cells = [cost("mpc.yaml", [*settings, f"reveal={level}", *CONSENT]) for level in LEVELS]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    literal = cost("paper_he.yaml", [])
+    lines.append(f"| HE, the paper literally, first 300 rows | {literal} | – | – |")
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if options.write:
+        readme = ROOT / "README.md"
+        before, rest = readme.read_text().split(BEGIN)
+        readme.write_text(before + BEGIN + text + END + rest.split(END, 1)[1])
+
+
+def cost(plan: str, settings: list[str]) -> str:
+    """Run a plan; say how long it took after start-up and what crossed the wire."""
+    print(plan, *settings, file=sys.stderr)
+    spent = totals(run_local(ROOT / "configs" / plan, overrides=settings))
+    return f"{human_seconds(spent.seconds)}, {human_bytes(spent.wire)}"
+
+
+if __name__ == "__main__":
+    main()

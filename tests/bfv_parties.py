@@ -1,0 +1,113 @@
+"""The parties of a BFV run in one process, and what its coordinator can compute with its key."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from functools import cache
+
+import numpy as np
+from scipy.stats import chi2
+
+from mpc_spearman.protocols.he.scheme import HeSettings, Sizes
+from mpc_spearman.ranks import total
+
+HAS_SEAL = importlib.util.find_spec("tenseal") is not None
+if HAS_SEAL:
+    from mpc_spearman.protocols.he.bfv import BfvPublicKey, BfvSecretKey
+    from mpc_spearman.protocols.he.tenseal_import import sealapi
+
+SETTINGS = HeSettings(scheme="bfv")
+
+
+def rank_sizes(n: int, m_source: int = 1, m_target: int = 1, *, products: bool = True) -> Sizes:
+    return Sizes(n, m_source, m_target, n - 1, n - 1, total(n) if products else 2 * (n - 1))
+
+
+def ranks(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
+    return rng.permuted(np.tile(np.arange(1 - n, n, 2), (count, 1)), axis=1)
+
+
+@cache
+def made(sizes: Sizes, purpose: str) -> BfvSecretKey:
+    return BfvSecretKey.generate(SETTINGS, sizes, purpose)
+
+
+def key(sizes: Sizes, purpose: str = "products") -> BfvSecretKey:
+    return made(sizes, purpose)
+
+
+def received(sizes: Sizes, purpose: str = "products") -> BfvPublicKey:
+    return BfvPublicKey.from_bytes(key(sizes, purpose).public.to_bytes(), SETTINGS, sizes, purpose)
+
+
+def sent_products(public: BfvPublicKey, x: np.ndarray, y: np.ndarray) -> list[bytes]:
+    """What the target sends for x yT."""
+    sums = public.new_products()
+    for start in range(0, x.shape[1], public.rows):
+        rows = slice(start, start + public.rows)
+        wire = [public.dump(each) for each in public.encrypt_block(x[:, rows])]
+        sums.add(public.load_many(wire), y[:, rows])
+    return sums.export()
+
+
+def exact(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return x.astype(object) @ y.astype(object).T
+
+
+def secret_polynomial(secret: BfvSecretKey, index: int = 0) -> np.ndarray:
+    """s, read through decryption alone: (0, floor(q/t)) decrypts to s."""
+    ring, parameters = secret.public.rings[index], secret.public.parameters
+    q = math.prod(parameters.data)
+    crafted = np.zeros((2, len(parameters.data), ring.degree), dtype=np.uint64)
+    crafted[1, :, 0] = [q // ring.plain % prime for prime in parameters.data]
+    opened = sealapi.Plaintext()
+    secret._decryptors[index].decrypt(ring.write(crafted, ring.first), opened)
+    s = np.array([opened[i] for i in range(opened.coeff_count())])
+    s = np.where(s == ring.plain - 1, -1, s)
+    assert set(s.tolist()) == {-1, 0, 1}
+    return np.pad(s, (0, ring.degree - len(s)))
+
+
+def twist(degree: int) -> np.ndarray:
+    return np.exp(1j * np.pi * np.arange(degree) / degree)
+
+
+def negacyclic(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a b mod z^N + 1, for real coefficients."""
+    twists = twist(len(a))
+    return (np.fft.ifft(np.fft.fft(a * twists) * np.fft.fft(b * twists)) / twists).real
+
+
+def divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a / b mod z^N + 1, over the reals."""
+    twists = twist(len(a))
+    return (np.fft.ifft(np.fft.fft(a * twists) / np.fft.fft(b * twists)) / twists).real
+
+
+def scaled_noise(secret: BfvSecretKey, coefficients: np.ndarray, index: int = 0) -> np.ndarray:
+    """t v = t (c0 + c1 s) - q m of a ciphertext, as Python integers: all the coordinator sees but m."""
+    primes, t = secret.public.parameters.data[: coefficients.shape[1]], secret.public.rings[index].plain
+    s, q = secret_polynomial(secret, index), math.prod(primes)
+    phase = np.zeros(len(s), dtype=object)
+    for i, prime in enumerate(primes):
+        residue = coefficients[0, i].astype(object)
+        for bits in (0, 20, 40):  # limbs whose products with s are exact in float64
+            limb = (coefficients[1, i] >> np.uint64(bits)) & np.uint64(2**20 - 1)
+            residue += np.rint(negacyclic(limb.astype(float), s)).astype(np.int64).astype(object) << bits
+        phase += residue % prime * (q // prime * pow(q // prime, -1, prime))
+    phase %= q
+    message = (phase * t + q // 2) // q
+    return phase * t - message * q
+
+
+def noise(secret: BfvSecretKey, coefficients: np.ndarray, index: int = 0) -> np.ndarray:
+    """v, to the precision of float64."""
+    return (scaled_noise(secret, coefficients, index) / secret.public.rings[index].plain).astype(float)
+
+
+def assert_uniform(units: np.ndarray, cells: int = 64) -> None:
+    """Values in [0, 1) are uniform, by a chi-square test that errs once in 10^12."""
+    counts = np.bincount((units * cells).astype(int), minlength=cells)
+    expected = len(units) / cells
+    assert ((counts - expected) ** 2).sum() / expected < chi2.isf(1e-12, cells - 1)
