@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-#: The phases of a run, in order: the words of the code, the cost report and the error messages. Those from
-#: ``keys`` to ``decrypt`` are homomorphic encryption's, those from ``share`` to ``reveal`` MPC's.
+#: The phases of a run, in order: the words of the code, the cost report and the error messages.
 #: ``keep-alive`` is no phase of the protocol but a row of its own for what runs beside it.
 PHASES = (
     "connect",
@@ -37,6 +36,15 @@ PHASES = (
     "account",
     "keep-alive",
 )
+
+#: The phases that only one protocol has.
+_ONLY = {"he": ("keys", "encrypt", "evaluate", "decrypt"), "mpc": ("share", "multiply", "reveal")}
+
+
+def costed(protocol: str) -> tuple[str, ...]:
+    """Phases in the cost table of a protocol: all but ``account``, which carries the table itself."""
+    others = [phase for name, phases in _ONLY.items() if name != protocol for phase in phases]
+    return tuple(phase for phase in PHASES if phase != "account" and phase not in others)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman import views
 from mpc_spearman.config import DataParty, Plan, check_policy, check_policy_rows, differences
-from mpc_spearman.cost import COLUMNS, PHASES, Meter
+from mpc_spearman.cost import COLUMNS, PHASES, Meter, costed
 from mpc_spearman.errors import (
     AlignmentError,
     BoundError,
@@ -39,9 +39,6 @@ from mpc_spearman.views import Kind
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-#: Phases in the cost table: all but ``account``, which carries the table itself.
-COSTED = tuple(phase for phase in PHASES if phase != "account")
 
 #: Called with phase, steps done, steps in all (0 where unknown).
 Progress = Callable[[str, int, int], None]
@@ -359,10 +356,11 @@ def account(run: Run) -> pd.DataFrame:
             costs[peer] = (values["seconds"], values["counts"])
     else:
         run.links.send(run.roster.coordinator, Kind.COST, {"seconds": seconds, "counts": counts})
+    shown = costed(run.plan.protocol)
     rows = [
         (member.name, phase, *(float(x) for x in seconds[i]), *(int(x) for x in counts[i]))
         for member, (seconds, counts) in sorted(costs.items(), key=lambda item: item[0].rank)
         for i, phase in enumerate(PHASES)
-        if phase in COSTED
+        if phase in shown
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -1,0 +1,162 @@
+"""A double of the transport in memory: three parties in one process, and wires to tamper with."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from harness import plan
+
+from mpc_spearman.cost import Meter
+from mpc_spearman.keys import PairKey
+from mpc_spearman.network.links import Links
+from mpc_spearman.roles import Member, Role, Roster
+
+C, B, A = MEMBERS = (
+    Member("C", Role.COORDINATOR, 0),
+    Member("B", Role.TARGET, 1),
+    Member("A", Role.SOURCE, 2),
+)
+PLAN = plan().shared()
+#: A message of each of a few kinds.
+SHAPE = {"n": np.array([9]), "features": np.array([2])}
+DIGEST = {"digest": bytes(32)}
+HELLO: dict[str, Any] = {
+    "version": "1",
+    "party": "A",
+    "role": "source",
+    "rank": np.array([2]),
+    "plan": "{}",
+    "public_key": bytes(32),
+    "run": bytes(16),
+}
+
+
+class Wire:
+    """Bytes from one party to another, in order; a send waits while too many are under way."""
+
+    def __init__(self, capacity: int) -> None:
+        self.log = bytearray()  # all that was ever sent
+        self.largest_request = 0
+        self.mute = False  # swallow what is sent
+        self.flip: tuple[int, int] | None = None  # position in the stream and bits to change there
+        self._buffer = bytearray()
+        self._capacity = capacity
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def send(self, data: bytes) -> None:
+        with self._changed:
+            if self.mute:
+                return
+            self._changed.wait_for(lambda: self._closed or len(self._buffer) < self._capacity)
+            if self._closed:
+                raise RuntimeError("[pair.cc:1] Connection closed by peer [10.0.0.1]:5. This is typical.")
+            if self.flip and len(self.log) <= self.flip[0] < len(self.log) + len(data):
+                at = self.flip[0] - len(self.log)
+                data = data[:at] + bytes([data[at] ^ self.flip[1]]) + data[at + 1 :]
+            self.log += data
+            self._buffer += data
+            self._changed.notify_all()
+
+    def receive(self, size: int) -> memoryview:
+        with self._changed:
+            self.largest_request = max(self.largest_request, size)
+            self._changed.wait_for(lambda: self._closed or len(self._buffer) >= size)
+            if len(self._buffer) < size:
+                raise RuntimeError("[pair.cc:1] Connection closed by peer [10.0.0.1]:5. This is typical.")
+            data = bytes(self._buffer[:size])
+            del self._buffer[:size]
+            self._changed.notify_all()
+            return memoryview(data)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+class Transport:
+    """One party's end of all its wires."""
+
+    def __init__(self, network: Network, rank: int) -> None:
+        self._network, self._rank = network, rank
+
+    def send(self, rank: int, data: bytes | memoryview) -> None:
+        self._network.wires[self._rank, rank].send(bytes(data))
+
+    def receive(self, rank: int, size: int) -> memoryview:
+        return self._network.wires[rank, self._rank].receive(size)
+
+
+class Network:
+    """Links of all three parties over wires in memory.
+
+    Parameters
+    ----------
+    timeout : float
+        ``network.timeout``.
+    silent : tuple of Member
+        Parties whose wires carry nothing out.
+    secured : bool
+        Whether each pair has its key already.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout: float = 60.0,
+        silent: tuple[Member, ...] = (),
+        secured: bool = True,
+        capacity: int = 1 << 20,
+    ) -> None:
+        self.wires: defaultdict[tuple[int, int], Wire] = defaultdict(lambda: Wire(capacity))
+        for sender in MEMBERS:
+            for receiver in MEMBERS:
+                self.wires[sender.rank, receiver.rank].mute = sender in silent
+        self.meters = {member: Meter() for member in MEMBERS}
+        self.links = {
+            member: Links(
+                PLAN, Roster(MEMBERS, member), Transport(self, member.rank), self.meters[member], timeout
+            )
+            for member in MEMBERS
+        }
+        if secured:
+            self.secure()
+
+    def secure(self) -> None:
+        mine = {member: X25519PrivateKey.generate() for member in MEMBERS}
+        for me in MEMBERS:
+            for peer in MEMBERS:
+                if me != peer:
+                    theirs = mine[peer].public_key().public_bytes_raw()
+                    key = PairKey(mine[me], theirs, me, peer, bytes(16), bytes(32))
+                    self.links[me].secure(peer, key)
+
+    def wire(self, sender: Member, receiver: Member) -> Wire:
+        return self.wires[sender.rank, receiver.rank]
+
+    def cut(self, member: Member) -> None:
+        """Close all wires from and to a party, as its end does."""
+        for pair, wire in self.wires.items():
+            if member.rank in pair:
+                wire.close()
+
+    def close(self) -> None:
+        for links in self.links.values():
+            links._closing.set()
+        for wire in self.wires.values():
+            wire.close()
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait until it holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.01)

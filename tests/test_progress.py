@@ -1,0 +1,44 @@
+"""What is shown while a run goes on."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from mpc_spearman import progress
+
+
+def test_on_a_terminal_every_party_has_a_live_line_through_all_its_phases() -> None:
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=True, width=120)
+    with progress.shown(console, ["C", "B"]) as display:
+        display.watch("B", "connect", 0, 0)
+        display.watch("B", "rank", 0, 0)
+        display.watch("B", "rank", 3, 7)
+        display.note("B", "this will take [about] an hour")
+        display.watch("B", "align", 0, 0)
+        display._bars.refresh()  # type: ignore[attr-defined]
+        for task in display._bars.tasks:  # type: ignore[attr-defined]
+            assert {"party", "rate"} <= set(task.fields)
+    assert "B: this will take [about] an hour" in shown.getvalue()
+    assert "align" in shown.getvalue()
+
+
+def test_in_a_pipe_every_phase_is_one_line_and_a_long_one_some_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    shown = io.StringIO()
+    with progress.shown(Console(file=shown, width=20), ["C", "B"]) as display:
+        display.watch("B", "rank", 0, 0)
+        for now in range(25):
+            display.watch("B", "rank", 4 * now, 1000)
+        display.watch("B", "share", 0, 0)
+        display.watch("B", "rank", 0, 0)
+        display.note("B", "a long sentence stays on one line whatever the width is")
+    first, *more, share, note = shown.getvalue().splitlines()
+    assert (first, share) == ("B: rank", "B: share")
+    assert len(more) == 2
+    assert all(line.startswith("B: rank ") and " of 1,000, 4/s, about " in line for line in more)
+    assert note == "B: a long sentence stays on one line whatever the width is"
