@@ -9,10 +9,10 @@ demo: install
 	$(BIN)/mpc-spearman local configs/mpc.yaml --out runs/demo
 
 test: check
-	$(BIN)/python -m pytest -m 'not long'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not long'
 
 test-all: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: install
 	$(BIN)/ruff format --check .

@@ -29,7 +29,7 @@ WAYS = {
 }
 SLOW = {"HE, Paillier, full randomness": ["protocol=he"]}
 BEGIN, END = (
-    "<!-- made by: python benchmarks/levels.py --slow --write -->\n",
+    "<!-- made by: python benchmarks/levels.py --write -->\n",
     "<!-- end of what is made -->\n",
 )
 

@@ -486,6 +486,18 @@ def test_stopped_in_every_phase(run_with: RunWith, party: str, phase: str) -> No
     check_stopped(run_with("on_phase", party=party, phase=phase, act="stop", timeout=2.0), party, phase)
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("impatient")
+def test_a_role_that_never_comes_to_the_meeting_point(
+    run_with: RunWith, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mpc_spearman.local._JOIN_SECONDS", 8.0)
+    after = run_with("on_phase", party="A", phase="start", act="stop")
+    after.assert_clean()
+    assert after.classes() == {"A": "RoleCrashed", "B": "NetworkError", "C": "NetworkError"}
+    assert str(after.error).startswith("the 3 roles did not meet within 8 s")
+
+
 # ---- installation
 
 
