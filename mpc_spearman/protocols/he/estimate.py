@@ -19,7 +19,7 @@ from mpc_spearman.units import human_seconds
 # Runs shorter than this, in seconds, get no estimate.
 _WORTH_SAYING = 10.0
 # Seconds spent on trying each operation.
-_TRIAL = 0.5
+_TRIAL = 0.25
 _TRIED_ROWS = 256
 
 
@@ -44,37 +44,45 @@ def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int) -> None:
 def _announce_differences(run: Run, key: SecretKey, sizes: Sizes, vectors: int) -> None:
     he, public = run.plan.he, key.public
     sample = np.zeros(public.slots, dtype=np.int64)
-    encryption = _seconds(lambda: public.encrypt(sample))
     raw = public.dump(public.encrypt(sample))
-    decryption = _seconds(lambda: key.decrypt(raw, public.slots))
 
-    def needed(slots: int, rerandomised: bool) -> float:
+    def needed(trial: float, slots: int, rerandomised: bool) -> float:
+        encryption = _seconds(lambda: public.encrypt(sample), trial)
+        decryption = _seconds(lambda: key.decrypt(raw, public.slots), trial)
         chunks = -(-sizes.n // slots)
         at_target = (sizes.m_target + rerandomised * vectors) * chunks * encryption
         return _wall(run, sizes.m_source * chunks * encryption, at_target, vectors * chunks * decryption)
 
-    seconds = needed(public.slots, rerandomised=he.packing)
-    if seconds < _WORTH_SAYING:
+    if not _long(lambda trial: needed(trial, public.slots, rerandomised=he.packing)):
         return
+    seconds = needed(_TRIAL, public.slots, rerandomised=he.packing)
     if he.packing:
         run.say(f"estimate: about {human_seconds(seconds)} at n = {sizes.n:,}; {_faster(run)}")
     else:
         packed = Slots.fit(sizes.result_bound, sizes.value_bound, he.key_bits, packing=True).count
+        faster = needed(_TRIAL, packed, rerandomised=True)
         run.say(
             f"estimate: about {human_seconds(seconds)} at n = {sizes.n:,} with one ciphertext per rank; "
-            f"he.packing=true takes about {human_seconds(needed(packed, rerandomised=True))}"
+            f"he.packing=true takes about {human_seconds(faster)}"
         )
 
 
 def _announce_products(run: Run, key: SecretKey, sizes: Sizes) -> None:
     public = key.public
     row = np.zeros((sizes.m_source, 1), dtype=np.int64)
-    encryption = _seconds(lambda: public.encrypt_block(row))
-    multiplication = _multiplication(key, sizes, encryption)
-    seconds = _wall(run, sizes.n * encryption, sizes.n * multiplication)
-    if seconds > _WORTH_SAYING:
+
+    def needed(trial: float) -> float:
+        encryption = _seconds(lambda: public.encrypt_block(row), trial)
+        return _wall(run, sizes.n * encryption, sizes.n * _multiplication(key, sizes, encryption))
+
+    if _long(lambda trial: sizes.n * _seconds(lambda: public.encrypt_block(row), trial)):
         n = run.links.dimensions["n"]
-        run.say(f"estimate: about {human_seconds(seconds)} at n = {n:,}; {_faster(run)}")
+        run.say(f"estimate: about {human_seconds(needed(_TRIAL))} at n = {n:,}; {_faster(run)}")
+
+
+def _long(needed: Callable[[float], float]) -> bool:
+    """Tell from one try of each operation whether more are worth the time: a short run is not held up."""
+    return needed(0.0) > _WORTH_SAYING / 2 and needed(_TRIAL) > _WORTH_SAYING
 
 
 def _multiplication(key: SecretKey, sizes: Sizes, encryption: float) -> float:
@@ -91,9 +99,10 @@ def _multiplication(key: SecretKey, sizes: Sizes, encryption: float) -> float:
     return max(0.0, elapsed) / rows
 
 
-def _seconds(operation: Callable[[], object]) -> float:
+def _seconds(operation: Callable[[], object], trial: float) -> float:
+    """Return the seconds an operation takes, tried once or for so long."""
     start, times = time.perf_counter(), 0
-    while times == 0 or time.perf_counter() - start < _TRIAL:
+    while times == 0 or time.perf_counter() - start < trial:
         operation()
         times += 1
     return (time.perf_counter() - start) / times
