@@ -837,6 +837,13 @@ def test_he_settings_that_do_not_go_together(settings: dict[str, Any], message: 
     assert problem(plan_with({"protocol": "he"} | settings)) == message
 
 
+def test_ranking_under_he_names_mpc() -> None:
+    with pytest.raises(PlanError) as caught:
+        load_plan(plan_with({"protocol": "he", "reveal": "ranking"}))
+    text = str(caught.value)
+    assert "reveal: 'ranking' compares values in private, which is for protocol: mpc, not 'he'" in text
+
+
 def test_bfv_without_tenseal_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mpc_spearman.config.plan.find_spec", lambda name: None)
     text = problem(plan_with({"protocol": "he", "he": {"scheme": "bfv"}}))

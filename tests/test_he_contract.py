@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import importlib
 import importlib.util
 import math
 import pickle
@@ -18,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.protocols.he.scheme import HeSettings, PublicKey, SecretKey, Sizes
+from mpc_spearman.protocols.he.schemes import secret_key
 from mpc_spearman.ranks import total
 
 # Keys that can be broken but are quick: what is tested here does not depend on their size.
@@ -38,13 +38,7 @@ def scheme(request) -> str:
 
 
 def generate(scheme: str, sizes: Sizes, purpose: str) -> SecretKey:
-    module = importlib.import_module(f"mpc_spearman.protocols.he.{scheme}")
-    (cls,) = (
-        found
-        for found in vars(module).values()
-        if isinstance(found, type) and issubclass(found, SecretKey) and found.__module__ == module.__name__
-    )
-    return cls.generate(SETTINGS[scheme], sizes, purpose)
+    return secret_key(SETTINGS[scheme], sizes, purpose)
 
 
 @cache  # a key and its table of powers take longer to make than most tests do

@@ -276,6 +276,8 @@ def _he_contradictions(
     """Find what does not go together in the ``he`` section, where the plan uses it."""
     if protocol != "he":
         return
+    if reveal == "ranking":
+        yield ("reveal",), "'ranking' compares values in private, which is for protocol: mpc, not 'he'"
     scheme, bits = he.get("scheme", "paillier"), he.get("key_bits", 3072)
     if scheme == "bfv":
         if find_spec("tenseal") is None:
