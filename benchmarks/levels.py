@@ -3,7 +3,7 @@
     python benchmarks/levels.py [--slow] [--write]
 
 Every cell is one run with three processes on this machine: seconds after start-up, and bytes on the wire.
-`--slow` adds Paillier with full randomness, which takes half an hour; `--write` puts the table into README.md.
+`--slow` adds Paillier with full randomness, half an hour; `--write` puts the table into README.md.
 """
 
 from __future__ import annotations
