@@ -39,9 +39,8 @@ def main() -> None:
         "BFV": HeSettings(scheme="bfv"),
     }
     print(f"n = {options.rows:,}, Paillier at {options.key_bits} bits")
-    print(
-        f"{'':14}{'key':>10}{'core-seconds':>14}{'literal /':>12}{'wanted':>8}{'bytes/rank':>12}{'if full':>9}{'wanted':>8}"
-    )
+    heads = {"key": 10, "core-seconds": 14, "literal /": 12, "wanted": 8, "bytes/rank": 12, "if full": 9}
+    print(" " * 14 + "".join(f"{head:>{width}}" for head, width in heads.items()) + f"{'wanted':>8}")
     literal = 0.0
     for name, settings in ways.items():
         key, seconds, size, full = measure(settings, options.rows)
