@@ -179,6 +179,14 @@ def pvalues_missing(missing: NDArray[np.bool_], estimator: Estimator) -> list[st
     return [f"{count} of {missing.size} p-values are missing: {reason}"]
 
 
+def eq2_unseen() -> list[str]:
+    """Say what the coordinator cannot know at ``strengths`` under ``paper``."""
+    return [
+        "eq. 2 (estimator: paper) takes ties for agreement, and at reveal: strengths the coordinator cannot "
+        "see how many there are: the ranking may be of ties"
+    ]
+
+
 def k_note(defined: int, columns: int) -> list[str]:
     """Say over how many source columns the strengths average, when that is not all of them.
 
@@ -194,6 +202,9 @@ def k_note(defined: int, columns: int) -> list[str]:
     list of str
         Empty, or one sentence.
     """
+    if defined == 1:
+        others = "" if columns == 1 else f" that is not constant (of {columns})"
+        return [f"there is one source column{others}: each strength is its coefficient"]
     if defined == columns:
         return []
     if not defined:

@@ -70,6 +70,11 @@ def why_not_cells(column: pd.Series[Any]) -> str:
     )
 
 
+def looks_like_a_number(cell: str) -> bool:
+    """Tell whether a cell reads as a number."""
+    return bool(_NUMBER.fullmatch(cell.strip()))
+
+
 def _beyond(cells: list[str]) -> list[bool]:
     """Mark what int64 (or, where none is negative, uint64; where one has a point, float64) does not hold."""
     if not all(_WHOLE.fullmatch(cell) for cell in cells):

@@ -132,6 +132,13 @@ def _plan(
 ) -> Plan:
     if isinstance(plan, Plan):
         plan = plan.model_dump(mode="json")
+    if isinstance(overrides, str):
+        raise PlanError("overrides is a list of 'key=value', not one text")
+    for party, table in tables.items():
+        if not (_is_frame(table) or isinstance(table, (str, Path))):
+            raise PlanError(
+                f"tables: that of party {party} is {type(table).__name__}, not a DataFrame or a path"
+            )
     files = {party: None if _is_frame(table) else Path(str(table)) for party, table in tables.items()}
     # JSON is YAML, so a setting from Python reads like an override from the command line.
     given = [f"{key}={json.dumps(value)}" for key, value in settings.items()]

@@ -316,7 +316,7 @@ def render(result: Result) -> str:
 
 def _views(rows: Sequence[Mapping[str, str]]) -> list[tuple[tuple[str, str], list[dict[str, Any]]]]:
     """Group what was learnt by party; what carries results first, what only failing runs send last."""
-    order = {"reveal": 0, "publish": 0, _BESIDE: 2}
+    order = {"reveal": 0, "evaluate": 0, "publish": 0, _BESIDE: 2}
     clean: list[dict[str, Any]] = [{key: printable(row[key]).replace("`", "") for key in row} for row in rows]
     return [
         (key, sorted(facts, key=lambda row: order.get(row["phase"], 1)))

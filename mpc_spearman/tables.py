@@ -37,6 +37,7 @@ from mpc_spearman.columns import (
     dtype_name,
     gaps_in,
     listed,
+    looks_like_a_number,
     numbers,
     show,
     why_not_cells,
@@ -212,17 +213,28 @@ def _pick(
             "(a table saved with its row numbers? pandas: index=False)"
         )
     place = {name: i for i, name in reversed(list(enumerate(names)))}
+    # A first line with numbers in it may be a row of data: then no word of it may get into an error.
+    numbers = sum(map(looks_like_a_number, names))
     twice = [i for i, name in enumerate(names) if place[name] != i]
     if twice:
         name = names[twice[0]]
+        what = "is the header line missing?" if numbers else show(name)
         raise fail(
             f"{count_of(len(twice), 'column')} with the name of an earlier one, the first at column "
-            f"{twice[0] + 1}: {show(name)}, as column {place[name] + 1}"
+            f"{twice[0] + 1}, as column {place[name] + 1}: {what}"
         )
 
     def known(name: str, role: str, among: list[str]) -> str:
         if name in place:
             return name
+        if numbers and role == "id":
+            cells = f"{numbers} of the {len(names)} column names are numbers: is the header line missing?"
+            raise fail(f"{role}: there is no column {show(name)}; {cells}")
+        if len(names) == 1 and (separator := next((mark for mark in ";\t|" if mark in names[0]), "")):
+            kind = {";": "semicolons", "\t": "tabs", "|": "bars"}[separator]
+            raise fail(
+                f"{role}: there is no column {show(name)}; it is separated by {kind}: save it with commas"
+            )
         folded = {other.casefold(): other for other in among}
         near = difflib.get_close_matches(name.casefold(), folded, n=1)
         hint = f"did you mean {show(folded[near[0]])}?" if near else f"it has {listed(names)}"

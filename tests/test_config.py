@@ -21,6 +21,7 @@ from mpc_spearman.config import (
     Plan,
     Results,
     check_policy,
+    check_policy_columns,
     check_policy_rows,
     differences,
     load_plan,
@@ -201,8 +202,8 @@ def test_config_imports_nothing_heavy() -> None:
     [
         (b"", "the file is empty"),
         (b"# only a comment\n", "the file is empty"),
-        (b"- a\n- b\n", "made of 'key: value' lines, not ['a', 'b']"),
-        (b"just words", "not 'just words'"),
+        (b"- a\n- b\n", "it is not a plan: a plan is made of 'key: value' lines"),
+        (b"just words", "it is not a plan: a plan is made of 'key: value' lines"),
         (b"a: 1\nb: [1,\n", "line 3, column 1: not valid YAML"),
         (b"a:\n\t- b", "line 2, column 1: not valid YAML: found character '\\t'"),
         (b"a:\n\t- b", "indent with spaces"),
@@ -859,3 +860,20 @@ def test_threads_are_a_partys_own_business() -> None:
     one, other = (load_plan(plan_with({"protocol": "he", "he": {"workers": workers}})) for workers in (1, 2))
     assert one.digest() == other.digest()
     assert "workers" not in one.canonical_json()
+
+
+@pytest.mark.parametrize("source", [None, 7, ["parties"]])
+def test_what_is_neither_a_file_nor_a_mapping(source: Any) -> None:
+    with pytest.raises(PlanError, match="a plan is a file or a mapping, not"):
+        load_plan(source)
+
+
+@pytest.mark.parametrize("level", ["strengths", "ranking"])
+def test_strengths_over_one_column_need_consent_to_coefficients(level: str) -> None:
+    local = {"policy": {"max_reveal": level}}
+    plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
+    check_policy_columns(plan, "B", 2)
+    check_policy_columns(plan, "C", 1)
+    with pytest.raises(PolicyError, match="with a single source column each strength is its coefficient"):
+        check_policy_columns(plan, "B", 1)
+    check_policy_columns(load_plan(plan_with({"reveal": "strengths"})), "B", 1)

@@ -399,5 +399,7 @@ def test_cautions_about_missing_pvalues_and_k():
     assert cautions.pvalues_missing(missing, "paper")[0].startswith("3 of 4 p-values are missing: with ties")
     assert "constant" in cautions.pvalues_missing(missing, "tie_corrected")[0]
     assert cautions.k_note(3, 3) == []
+    assert "each strength is its coefficient" in cautions.k_note(1, 1)[0]
+    assert "not constant (of 3): each strength is its coefficient" in cautions.k_note(1, 3)[0]
     assert "over 2 of 3 source columns" in cautions.k_note(2, 3)[0]
     assert "no strength is defined" in cautions.k_note(0, 3)[0]

@@ -274,7 +274,8 @@ def test_the_options_are_those_of_the_command() -> None:
         if option.startswith("--")
     }
     used = {word for arguments in commands() for word in arguments if word.startswith("--")}
-    named = {word for word in code(_without_code()) if word.startswith("--")}
+    benchmarks = {"--slow"}
+    named = {word for word in code(_without_code()) if word.startswith("--")} - benchmarks
     assert used | named == real - {"--help"}
 
 

@@ -443,6 +443,22 @@ def test_parquet_text_that_is_not_utf8(parquet):
 # ---- what is refused: columns ---------------------------------------------------------------------------
 
 
+def test_a_missing_header_line_is_not_quoted(csv):
+    said = refusal(csv("SECRET007,0.5,3\nSECRET008,0.25,4\nSECRET009,0.75,5\n"))
+    assert (
+        said
+        == "id: there is no column 'id'; 2 of the 3 column names are numbers: is the header line missing?"
+    )
+    said = refusal(csv("SECRET007,5,5\nSECRET008,6,7\n"))
+    assert said.endswith("the first at column 3, as column 2: is the header line missing?")
+
+
+@pytest.mark.parametrize(("mark", "kind"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_another_separator_is_named(csv, mark, kind):
+    said = refusal(csv(f"id{mark}x\na{mark}1\nb{mark}2\n"))
+    assert said == f"id: there is no column 'id'; it is separated by {kind}: save it with commas"
+
+
 def test_empty_names(csv, parquet):
     said = "1 column with an empty name, the first at column 1"
     assert said in refusal(csv(",id,x\n0,a,1\n1,b,2\n2,c,3\n"), features=["x"])
@@ -451,7 +467,7 @@ def test_empty_names(csv, parquet):
 
 
 def test_duplicate_names(csv, parquet):
-    said = "1 column with the name of an earlier one, the first at column 4: 'x', as column 2"
+    said = "1 column with the name of an earlier one, the first at column 4, as column 2: 'x'"
     assert refusal(csv("id,x,y,x\na,1,1,1\n")) == said
     assert refusal(csv("id,x,y,x\na,1,1,1\n"), features=["y"]) == said
     twice = pa.Table.from_arrays([pa.array([1, 2, 3])] * 4, names=["id", "x", "y", "x"])

@@ -313,3 +313,9 @@ def test_no_byte_of_the_source_target_key_is_in_the_coordinators_record(level, e
 
     assert not [piece for piece in pieces("AB") if piece in record]
     assert all(piece in record for piece in pieces("AC") | pieces("BC"))
+
+
+def test_the_coordinator_is_told_that_it_cannot_see_ties():
+    warnings = recorded("strengths", "paper").roles.result("C").warnings
+    assert any("cannot see how many there are" in warning for warning in warnings)
+    assert not any("source_" in warning for warning in warnings)

@@ -5,7 +5,7 @@
 """
 
 from mpc_spearman.config.plan import Plan, load_plan
-from mpc_spearman.config.policy import check_policy, check_policy_rows
+from mpc_spearman.config.policy import check_policy, check_policy_columns, check_policy_rows
 from mpc_spearman.config.sections import (
     CoordinatorParty,
     DataParty,
@@ -35,6 +35,7 @@ __all__ = [
     "Reveal",
     "Strength",
     "check_policy",
+    "check_policy_columns",
     "check_policy_rows",
     "differences",
     "load_plan",

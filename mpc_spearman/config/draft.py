@@ -119,6 +119,8 @@ class Draft:
         PlanError
             The file cannot be read, or does not hold keys and values.
         """
+        if not isinstance(source, (Mapping, str, Path)):
+            raise PlanError(f"a plan is a file or a mapping, not {type(source).__name__}")
         if isinstance(source, Mapping):
             try:
                 return cls("plan", Path.cwd(), _plain(source))
@@ -143,7 +145,8 @@ class Draft:
         if content is None:
             raise PlanError(f"{path}: the file is empty; a plan needs at least the key parties")
         if not isinstance(content, dict):
-            raise PlanError(f"{path}: a plan is made of 'key: value' lines, not {shown(content)}")
+            # Not what is in it: a table given by mistake would be quoted.
+            raise PlanError(f"{path}: it is not a plan: a plan is made of 'key: value' lines")
         draft = cls(str(path), path.absolute().parent, content)
         for location, text in repeated:
             draft.report(location, text)

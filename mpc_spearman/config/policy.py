@@ -42,6 +42,29 @@ def check_policy_rows(plan: Plan, name: str, n: int) -> None:
         _refuse(party, [f"min_rows: {party.policy.min_rows} or more, but this run has {n}"])
 
 
+def check_policy_columns(plan: Plan, name: str, columns: int) -> None:
+    """Refuse ``strengths`` over a single column where the owner's policy stops short of coefficients.
+
+    A mean over one coefficient is that coefficient.
+
+    Raises
+    ------
+    PolicyError
+        Naming the party and its rule.
+    PlanError
+        No party has that name.
+    """
+    party = plan.party(name)
+    if (
+        isinstance(party, DataParty)
+        and plan.reveal == "strengths"
+        and columns == 1
+        and _LEVELS.index(party.policy.max_reveal) < _LEVELS.index("coefficients")
+    ):
+        rule = f"max_reveal: {party.policy.max_reveal} at most"
+        _refuse(party, [f"{rule}, but with a single source column each strength is its coefficient"])
+
+
 def _beyond(plan: Plan, party: DataParty) -> Iterator[str]:
     policy = party.policy
     if _LEVELS.index(plan.reveal) > _LEVELS.index(policy.max_reveal):

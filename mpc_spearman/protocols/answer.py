@@ -119,6 +119,7 @@ def from_sums(
         estimator=plan.estimator,
     )
     warnings = [
+        *(cautions.eq2_unseen() if plan.estimator == "paper" else ()),
         *cautions.constants(plan.parties.target.name, target.names, constant, plan.estimator),
         *cautions.k_note(defined, columns),
     ]

@@ -17,7 +17,14 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman import views
-from mpc_spearman.config import DataParty, Plan, check_policy, check_policy_rows, differences
+from mpc_spearman.config import (
+    DataParty,
+    Plan,
+    check_policy,
+    check_policy_columns,
+    check_policy_rows,
+    differences,
+)
 from mpc_spearman.cost import COLUMNS, PHASES, Meter, costed
 from mpc_spearman.errors import (
     AlignmentError,
@@ -234,6 +241,7 @@ def agree(run: Run, table: Table | None = None) -> Shape:
             f"({MAX_PAYLOAD // 32}); use fewer features a side, or reveal: strengths"
         )
     check_width(n, m_source, m_target, plan.privacy.min_rows_per_feature)
+    check_policy_columns(plan, roster.me.name, m_source)
     links.dimensions |= {
         "n": n,
         "m_source": m_source,
@@ -261,6 +269,8 @@ def rank(run: Run, table: Table) -> Ranks:
 
     ranks = rank_columns(table.columns, workers=run.workers, tick=tick)
     check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
+    if run.roster.me.role is Role.SOURCE and run.plan.estimator == "tie_corrected":
+        check_policy_columns(run.plan, table.party, ranks.defined)
     return ranks
 
 
