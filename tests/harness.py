@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -73,11 +72,3 @@ def run_roles(
         command = [sys.executable, str(HERE / "child.py"), hook, json.dumps(dict(arguments or {}))]
     streams = {party: arrow(party, frame) for party, frame in frames.items()}
     return Roles(launch(wanted, streams, watch=watch, command=command), staging)
-
-
-def role_processes(staging: Path) -> list[str]:
-    """Command lines of processes that still mention a run's directory or are role processes of this user."""
-    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    return [
-        line for line in listing.splitlines() if "mpc_spearman.role_process" in line or str(staging) in line
-    ]
