@@ -21,7 +21,7 @@
     ├── RoleCrashed                 17   a role's process ended without a word
     └── NotRevealed                  -   Python only: this run did not reveal what was asked of its result
 
-Ctrl-C ends with 130, SIGTERM with 143 and SIGHUP with 129, as shells expect.
+Ctrl-C ends with 130, SIGTERM with 143, SIGHUP with 129, as shells expect.
 
 An error's text stays with its own party. What a peer is told is the class and its fixed ``public``
 sentence, so no column name, file name or value of one party can reach another through an error.
