@@ -1,0 +1,72 @@
+"""``mpc-spearman local``: all roles of a plan on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "local",
+        help="run all roles of a plan on this machine",
+        description="Run every role of a plan as a process of its own on this machine.",
+        epilog="Exit codes: 0 done, 2 plan or usage, 4 table, 5 disclosure, 6 policy, 10 unaligned rows, "
+        "12 party lost, 13 party silent, 130 interrupted; the README has them all.",
+    )
+    parser.add_argument("plan", metavar="PLAN", help="YAML file, such as configs/mpc.yaml")
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        default=[],
+        metavar="KEY=VALUE",
+        help="replace a setting, such as reveal=strengths",
+    )
+    parser.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        type=party_table,
+        metavar="PARTY=FILE",
+        help="a party's table, in place of the plan's (repeatable)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="keep each party's results in DIR/<party> (default: runs/<plan>-<time>)",
+    )
+    parser.set_defaults(run=run)
+
+
+def party_table(text: str) -> tuple[str, Path]:
+    """Read ``PARTY=FILE``."""
+    party, separator, file = text.partition("=")
+    if not (party and separator and file):
+        raise argparse.ArgumentTypeError(f"{text!r} is not PARTY=FILE")
+    return party, Path(file)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Run the plan and show its result."""
+    from rich.console import Console
+
+    from mpc_spearman import progress, report
+    from mpc_spearman.config import load_plan
+    from mpc_spearman.local import run_local
+
+    plan = load_plan(parsed.plan, parsed.settings, dict(parsed.table))
+    started = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    out = parsed.out or Path("runs", f"{Path(parsed.plan).stem}-{started}")
+    console = Console()
+    with progress.shown(console, plan.names) as display:
+        result = run_local(plan, out=out, watch=display.watch, note=display.note)
+    report.summarize(result, console)
+    console.print(
+        f"Report: {out / plan.names[0] / 'report.html'}", highlight=False, soft_wrap=True, markup=False
+    )
+    return 0
