@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mpc_spearman.errors import MpcSpearmanError as MpcSpearmanError
     from mpc_spearman.errors import NotRevealed as NotRevealed
     from mpc_spearman.local import run_local as run_local
+    from mpc_spearman.merging import merge as merge
     from mpc_spearman.result import Result as Result
     from mpc_spearman.views import learnt as learnt
 
@@ -30,6 +31,7 @@ _HOME = {
     "Result": "result",
     "learnt": "views",
     "load_plan": "config",
+    "merge": "merging",
     "run_local": "local",
 }
 
@@ -41,6 +43,7 @@ __all__ = [
     "__version__",
     "learnt",
     "load_plan",
+    "merge",
     "run_local",
 ]
 

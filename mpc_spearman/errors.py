@@ -15,10 +15,17 @@
     ├── NetworkError                11   a link failed
     │   ├── PeerDied                12   a peer's process or connection is gone
     │   ├── PeerTimeout             13   a peer was silent beyond ``network.timeout``
-    │   └── PeerFailed              14   a peer stopped with an error of its own
+    │   ├── PeerFailed              14   a peer stopped with an error of its own
+    │   ├── PartyMissing            18   a party has not joined in time
+    │   └── TlsError                19   TLS with a peer failed, or cannot be set up
+    │       ├── CertificateExpired  20   a certificate has expired, or is not valid yet
+    │       ├── UntrustedCertificate 21  a certificate is not from the CA that is asked for, or missing
+    │       ├── WrongName           22   a certificate carries another party's name
+    │       └── PlaintextPeer       23   a peer does not speak TLS
     ├── ProtocolViolation           15   a peer sent what the protocol does not allow here
     ├── OutputError                 16   the run directory cannot be written or read
     ├── RoleCrashed                 17   a role's process ended without a word
+    ├── MergeError                  24   results that cannot be merged
     └── NotRevealed                  -   Python only: this run did not reveal what was asked of its result
 
 Ctrl-C ends with 130, SIGTERM with 143, SIGHUP with 129, as shells expect.
@@ -145,6 +152,48 @@ class PeerFailed(NetworkError):
     public = "another party stopped"
 
 
+class PartyMissing(NetworkError):
+    """A party has not joined in time."""
+
+    exit_code = 18
+    public = "a party has not joined in time"
+
+
+class TlsError(NetworkError):
+    """TLS with a peer failed, or this party's own credentials cannot be used."""
+
+    exit_code = 19
+    public = "TLS with a peer failed"
+
+
+class CertificateExpired(TlsError):
+    """A certificate has expired, or is not valid yet."""
+
+    exit_code = 20
+    public = "a certificate is not valid at this time"
+
+
+class UntrustedCertificate(TlsError):
+    """A certificate was not issued by the parties' CA, is not made for this use, or is missing."""
+
+    exit_code = 21
+    public = "a certificate is not trusted"
+
+
+class WrongName(TlsError):
+    """A certificate carries another party's name."""
+
+    exit_code = 22
+    public = "a certificate carries another party's name"
+
+
+class PlaintextPeer(TlsError):
+    """A peer does not speak TLS."""
+
+    exit_code = 23
+    public = "a peer does not speak TLS"
+
+
 class ProtocolViolation(MpcSpearmanError):
     """A peer sent something malformed, out of order, or not in the view table."""
 
@@ -164,6 +213,13 @@ class RoleCrashed(MpcSpearmanError):
 
     exit_code = 17
     public = "it crashed"
+
+
+class MergeError(MpcSpearmanError):
+    """Results that do not belong together, or hold too little to be merged."""
+
+    exit_code = 24
+    public = "results could not be merged"
 
 
 class NotRevealed(MpcSpearmanError, AttributeError):

@@ -8,6 +8,7 @@ this party, ``matrix.csv``, ``pvalues.csv``, ``ranking.csv`` and ``estimators.cs
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -41,6 +42,7 @@ _FILES: dict[Part, str] = {
 }
 _RANKING = ["position", "feature", "strength"]
 _ESTIMATORS = ["tie_corrected", "paper"]
+_TAG = re.compile(r"[0-9a-f]{64}")
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
 
 #: Columns of `Result.cost` with their types; what they count is said at `mpc_spearman.cost.PhaseCost`.
@@ -82,6 +84,8 @@ class Result:
         Columns ``position`` (from 1), ``feature`` and, unless only the order is known, ``strength``.
     estimators : DataFrame, optional
         float64, same index as `strengths`, columns ``tie_corrected`` and ``paper``: the strengths under both.
+    alignment : str, optional
+        The tag of the row ids that :mod:`mpc_spearman.alignment` makes: 64 hexadecimal digits.
 
     Raises
     ------
@@ -108,10 +112,12 @@ class Result:
         counts: pd.Series[int] | None = None,
         ranking: pd.DataFrame | None = None,
         estimators: pd.DataFrame | None = None,
+        alignment: str | None = None,
     ) -> None:
         self._plan: dict[str, Any] = json.loads(json.dumps(plan, allow_nan=False))
         self._party, self._role, self._n = party, role, int(n)
         self._warnings = tuple(warnings)
+        self._alignment = alignment
         self._cost = _plain_cost(cost)
         self._coefficients = None if coefficients is None else _plain_matrix(coefficients)
         self._pvalues = None if pvalues is None else _plain_matrix(pvalues)
@@ -123,6 +129,8 @@ class Result:
 
     def _check(self) -> None:
         matrix, strengths, ranking = self._coefficients, self._strengths, self._ranking
+        if self._alignment is not None and not _TAG.fullmatch(self._alignment):
+            raise ValueError("the tag of the row ids is not 64 hexadecimal digits")
         if self._pvalues is not None and (
             matrix is None
             or not self._pvalues.index.equals(matrix.index)
@@ -173,6 +181,11 @@ class Result:
     def n(self) -> int:
         """Aligned rows."""
         return self._n
+
+    @property
+    def alignment(self) -> str | None:
+        """The target's tag of the row ids and their order, for merging; None without an alignment key."""
+        return self._alignment
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -280,6 +293,7 @@ class Result:
             "role": self._role,
             "n": self._n,
             **{key: self._plan.get(key) for key in _FROM_PLAN},
+            "alignment": self._alignment,
             "warnings": list(self._warnings),
             "holds": [part for part in _NEEDS if self.withheld(part) is None],
             "features": None if self._strengths is None else list(self._strengths.index),
@@ -344,6 +358,7 @@ class Result:
                 party=about["party"],
                 role=about["role"],
                 n=about["n"],
+                alignment=about.get("alignment"),
                 warnings=about["warnings"],
                 cost=_read_cost(folder / "cost.csv"),
                 coefficients=_read_matrix(folder / "matrix.csv") if "coefficients" in holds else None,

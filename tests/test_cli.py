@@ -123,7 +123,10 @@ INPUTS = ["a.csv", "b.csv", "plan.yaml"]
 HEAVY = ("torch", "pandas", "numpy", "scipy", "pyarrow", "crypten", "jinja2", "pydantic", "rich")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["local", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["local", "--help"], ["merge", "--help"], ["certs", "--help"], ["--version"]],
+)
 def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
     script = (
         "import sys\nfrom mpc_spearman.cli import main\n"
@@ -148,6 +151,10 @@ def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
         ["local", "plan.yaml", "--table", "A"],
         ["local", "plan.yaml", "--table", "=a.csv"],
         ["local", "plan.yaml", "--out", "x", "--frob", "reveal=strengths"],
+        ["certs", "certs"],
+        ["certs", "certs", "--parties"],
+        ["merge", "--out", "x"],
+        ["merge", "one", "two"],
     ],
 )
 def test_a_command_line_that_makes_no_sense(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

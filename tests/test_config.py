@@ -20,6 +20,7 @@ from mpc_spearman.config import (
     DataParty,
     Plan,
     Results,
+    TargetParty,
     check_policy,
     check_policy_columns,
     check_policy_rows,
@@ -312,7 +313,7 @@ NUMBER = "is not text but a number; put it in quotes"
         (
             "parties.target.table",
             "",
-            "'' is not a file path; leave the key out if this party's table is not here",
+            "'' is not a file path; leave the key out if there is no such file here",
         ),
         ("parties.target.exclude", "flag", "'flag' is not a list of column names; write [flag]"),
         ("parties.target.features", [], "[] is not a list of at least one column name"),
@@ -376,8 +377,9 @@ def test_column_names_that_yaml_does_not_read_as_text(file: Path, written: str, 
         ("table", "did you mean parties.target.table or parties.sources.0.table?"),
         (
             "parties.target.feature",
-            "keys here: name, table, id, exclude, features, policy; did you mean 'features'?",
+            "keys here: name, table, id, exclude, features, policy, alignment_key; did you mean 'features'?",
         ),
+        ("parties.sources.0.alignment_key", "did you mean parties.target.alignment_key?"),
         ("parties.coordinator.table", "keys here: name; did you mean parties.target.table or"),
         ("parties.sources.0.policy.min_row", "did you mean 'min_rows'?"),
         (
@@ -554,15 +556,22 @@ LOCAL: dict[str, Any] = {
 }
 
 
+#: Those that only the target has.
+TARGET: dict[str, Any] = {"alignment_key": "/secret/alignment.key"}
+
+
 def with_secrets() -> Plan:
     secrets = {
-        f"parties.{place}.{key}": value for place in ("target", "sources.0") for key, value in LOCAL.items()
+        f"parties.{place}.{key}": value
+        for place, local in (("target", LOCAL | TARGET), ("sources.0", LOCAL))
+        for key, value in local.items()
     }
     return load_plan(plan_with(secrets))
 
 
 def test_nothing_local_is_shared() -> None:
     assert set(LOCAL) == set(DataParty.model_fields) - {"name"}
+    assert set(LOCAL | TARGET) == set(TargetParty.model_fields) - {"name"}
     plan = with_secrets()
     text = plan.canonical_json()
     assert plan.parties.target.id == "secret_id"
@@ -574,6 +583,7 @@ def test_nothing_local_is_shared() -> None:
         "table",
         "features",
         "exclude",
+        "alignment",
         "max_reveal",
         "results_to",
     ):
@@ -641,7 +651,7 @@ def test_restricted_to_keeps_only_its_own_local_part(name: str) -> None:
     assert own.digest() == plan.digest()
     assert own.names == plan.names
     for party in (own.parties.target, own.parties.sources[0]):
-        assert party == (plan.party(party.name) if party.name == name else DataParty(name=party.name))
+        assert party == (plan.party(party.name) if party.name == name else type(party)(name=party.name))
     assert pickle.loads(pickle.dumps(own)) == own  # noqa: S301
     assert (b"secret" in pickle.dumps(own)) == (name != "C")
     with pytest.raises(PlanError, match="no party 'X'"):

@@ -18,6 +18,8 @@ from mpc_spearman.config.sections import (
     Results,
     Reveal,
     Strength,
+    TargetParty,
+    host_and_port,
 )
 from mpc_spearman.config.wording import differences
 
@@ -34,9 +36,11 @@ __all__ = [
     "Results",
     "Reveal",
     "Strength",
+    "TargetParty",
     "check_policy",
     "check_policy_columns",
     "check_policy_rows",
     "differences",
+    "host_and_port",
     "load_plan",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ class Draft:
     where : str
         The file's name, or ``plan`` for a mapping: how problems start.
     folder : Path
-        What relative table paths of the plan itself are relative to.
+        What relative paths of the plan itself are relative to.
     data : dict
         The content: dicts, lists and scalars, shared with nobody.
     problems : list of str
@@ -223,10 +224,16 @@ class Draft:
             return
         self.data_parties()[names.index(party)]["table"] = table
 
-    def place_tables(self, folder: Path) -> None:
-        """Make table paths absolute, reading relative ones from `folder`."""
-        for party in self.data_parties():
-            table = party.get("table")
+    def place_files(self, folder: Path) -> None:
+        """Make the paths of all files absolute, reading relative ones from `folder`."""
+        network = self.data.get("network")
+        tls = network.get("tls") if isinstance(network, dict) else None
+        files = [
+            *product(self.data_parties(), ("table", "alignment_key")),
+            *product([tls] if isinstance(tls, dict) else [], ("ca", "certificate", "key")),
+        ]
+        for section, key in files:
+            file = section.get(key)
             # An empty path would name the folder itself, and NUL is no part of any: left for the check.
-            if isinstance(table, (str, Path)) and str(table).strip() and "\0" not in str(table):
-                party["table"] = (folder / table).resolve()
+            if isinstance(file, (str, Path)) and str(file).strip() and "\0" not in str(file):
+                section[key] = (folder / file).resolve()

@@ -1,9 +1,10 @@
 """The plan of a run: what it computes, who takes part, and what each party keeps to itself.
 
 A plan is a YAML file (or a mapping in Python). Everything in it is **shared**, the same for all
-parties and compared in the handshake, except what stands beside a data party's ``name``: its
-``table``, ``id``, ``features``, ``exclude`` and ``policy`` are **local**, never sent and not in the
-digest. On one machine a single file may hold both.
+parties and compared in the handshake, except what stands beside a party's ``name``: its
+``table``, ``id``, ``features``, ``exclude``, ``policy`` and ``listen`` (and the target's ``alignment_key``)
+are **local**, never sent and not in the digest; so are the files of ``network.tls``. On one machine a single
+file may hold both.
 
 `load_plan` is the way in. It reports every problem it finds at once, each on a line of its own that
 names the file (or the override), the key, the value, and what would be allowed.
@@ -43,6 +44,7 @@ from mpc_spearman.config.sections import (
     Reveal,
     Section,
     Strength,
+    TargetParty,
     whole,
 )
 from mpc_spearman.config.wording import Location, canonical, dotted, explain, nearest, shown
@@ -142,7 +144,10 @@ class Plan(Section):
     def shared(self) -> dict[str, Any]:
         """Return the part that all parties must agree on, ready for JSON: no local field at all."""
         parties = self.parties
-        content = self.model_dump(mode="json", exclude={"parties": True, "he": {"workers"}})
+        content = self.model_dump(
+            mode="json", exclude={"parties": True, "he": {"workers"}, "network": {"address", "port", "tls"}}
+        )
+        content["network"]["tls"] = self.network.security
         # Built from the names alone, so that a field added to a data party stays local by default.
         content["parties"] = {
             "coordinator": {"name": parties.coordinator.name},
@@ -169,11 +174,13 @@ class Plan(Section):
         """
         self.party(name)
 
-        def own(party: DataParty) -> DataParty:
-            return party if party.name == name else DataParty(name=party.name)
-
-        sources = tuple(own(source) for source in self.parties.sources)
-        kept = self.parties.model_copy(update={"target": own(self.parties.target), "sources": sources})
+        hub, target, sources = self.parties.coordinator, self.parties.target, self.parties.sources
+        own = {
+            "coordinator": hub if hub.name == name else CoordinatorParty(name=hub.name),
+            "target": target if target.name == name else TargetParty(name=target.name),
+            "sources": tuple(one if one.name == name else DataParty(name=one.name) for one in sources),
+        }
+        kept = self.parties.model_copy(update=own)
         return self.model_copy(update={"parties": kept})
 
 
@@ -197,8 +204,8 @@ def load_plan(
     Returns
     -------
     Plan
-        With absolute table paths. Relative ones in a file are relative to the file's folder, all
-        others to the working directory. That the tables exist is not checked here.
+        With absolute file paths. Relative ones in a file are relative to the file's folder, all
+        others to the working directory. That the files exist is not checked here.
 
     Raises
     ------
@@ -206,12 +213,12 @@ def load_plan(
         All that is wrong, one problem per line.
     """
     draft = Draft.read(source)
-    draft.place_tables(draft.folder)
+    draft.place_files(draft.folder)
     for override in overrides:
         draft.override(override)
     for party, table in tables.items():
         draft.set_table(party, table)
-    draft.place_tables(Path.cwd())
+    draft.place_files(Path.cwd())
     # First what does not go together, from the raw values: the models look at that only once every
     # single value is right, and a user should not have to run twice to see both kinds of problem.
     for location, text in _contradictions(draft.data):

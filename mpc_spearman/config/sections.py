@@ -14,6 +14,7 @@ from pydantic import (
     Strict,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 from mpc_spearman.config.wording import shown
@@ -26,7 +27,8 @@ Order = Literal["descending", "ascending"]
 Grant = Literal["nothing", "ranking", "strengths", "coefficients"]
 
 
-def _party_name(name: str) -> str:
+def party_name(name: str) -> str:
+    """Return a party's name, or raise ``ValueError`` with what is wrong with it."""
     # Names become folder names, parts of --table NAME=FILE, and lines of an error text.
     if not name.strip() or name != name.strip():
         raise ValueError("is not a name: it is empty, or starts or ends with a space")
@@ -45,12 +47,26 @@ def _column(name: str) -> str:
 
 def _path(value: object) -> object:
     if isinstance(value, str) and (not value.strip() or "\0" in value):
-        raise ValueError("is not a file path; leave the key out if this party's table is not here")
+        raise ValueError("is not a file path; leave the key out if there is no such file here")
     return value
 
 
+def _listen(value: str | None) -> str | None:
+    if value is not None:
+        host_and_port(value)
+    return value
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """Take ``HOST:PORT`` apart, IPv6 hosts in brackets; `ValueError` says what is wrong with it."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError("is not HOST:PORT, such as 10.0.0.7:29501")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
 _Text = Annotated[str, Strict()]  # 7, true and 2024-01-01 are not text until someone quotes them
-_Name = Annotated[_Text, AfterValidator(_party_name)]
+_Name = Annotated[_Text, AfterValidator(party_name)]
 _Column = Annotated[_Text, AfterValidator(_column)]
 Count = Annotated[int, Strict()]  # strict: true is not 1, and 3.0 is not 3
 
@@ -94,19 +110,33 @@ class Policy(Section):
     )
 
 
-class CoordinatorParty(Section):
-    """The party without data, which the protocol reveals its values to."""
-
-    name: _Name
-
-
-class DataParty(Section):
-    """A party with a table. All but its name is local.
+class AnyParty(Section):
+    """What every party has. All but its name is local.
 
     Attributes
     ----------
     name : str
         Shared with everyone; also the name of its folder of results.
+    listen : str, optional
+        ``HOST:PORT`` that this party listens on and the others reach it at, port 0 for any free one. Left
+        out, it is the address from which this machine reaches the coordinator, and any free port.
+    """
+
+    name: _Name
+    listen: Annotated[_Text | None, AfterValidator(_listen)] = Field(
+        default=None, description="HOST:PORT, such as 10.0.0.7:29501"
+    )
+
+
+class CoordinatorParty(AnyParty):
+    """The party without data, which the protocol reveals its values to."""
+
+
+class DataParty(AnyParty):
+    """A party with a table. All but its name is local.
+
+    Attributes
+    ----------
     table : Path, optional
         A CSV or Parquet file, absolute once loaded. None where the table is elsewhere: in another
         organisation, or a DataFrame in this program.
@@ -120,7 +150,6 @@ class DataParty(Section):
         What this owner allows.
     """
 
-    name: _Name
     table: Annotated[Path | None, BeforeValidator(_path)] = Field(default=None, description="a file path")
     id: _Column = "id"
     exclude: tuple[_Column, ...] = Field(default=(), description="a list of column names")
@@ -142,11 +171,26 @@ class DataParty(Section):
         return features
 
 
+class TargetParty(DataParty):
+    """The data party whose features are ranked.
+
+    Attributes
+    ----------
+    alignment_key : Path, optional
+        A file with a secret of the target's own, made at first use. With it the target's result gets a tag
+        of the row ids, so that results of several runs over the same rows can be merged.
+    """
+
+    alignment_key: Annotated[Path | None, BeforeValidator(_path)] = Field(
+        default=None, description="a file path"
+    )
+
+
 class Parties(Section):
     """Who takes part, in which role."""
 
     coordinator: CoordinatorParty
-    target: DataParty
+    target: TargetParty
     sources: tuple[DataParty, ...] = Field(min_length=1, description="a list of one source")
 
     @field_validator("sources")
@@ -189,24 +233,85 @@ class Privacy(Section):
     min_rows_per_feature: Count = whole(0, default=3)
 
 
+class Tls(Section):
+    """Where a party's credentials for TLS are; local, but for whether there is TLS at all.
+
+    Attributes
+    ----------
+    ca, certificate, key : Path, optional
+        PEM files: the CA that all parties trust, this party's certificate, and its key. ``{party}`` in a
+        path stands for the party's name, so that one plan can serve all hosts.
+    insecure : bool
+        No TLS, also between hosts. ``tls: insecure`` in a plan is short for it.
+    """
+
+    ca: Annotated[Path | None, BeforeValidator(_path)] = Field(default=None, description="a file path")
+    certificate: Annotated[Path | None, BeforeValidator(_path)] = Field(
+        default=None, description="a file path"
+    )
+    key: Annotated[Path | None, BeforeValidator(_path)] = Field(default=None, description="a file path")
+    insecure: Annotated[bool, Strict()] = Field(default=False, description="true or false")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"insecure": True} if value == "insecure" else value
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Tls:
+        files = {"ca": self.ca, "certificate": self.certificate, "key": self.key}
+        missing = [name for name, file in files.items() if file is None]
+        if self.insecure and len(missing) < 3:
+            raise ValueError("is 'insecure' and has files of TLS: take out one or the other")
+        if not self.insecure and missing:
+            raise ValueError(f"needs ca, certificate and key; missing: {', '.join(missing)}")
+        return self
+
+
+_Seconds = Annotated[float, Strict()]
+
+
+def seconds(default: float) -> Any:
+    """Declare a number of seconds."""
+    # The upper end keeps deadlines within what clocks and sockets can count.
+    return Field(
+        default=default,
+        gt=0,
+        le=1e6,
+        allow_inf_nan=False,
+        description="a number of seconds above 0 and at most 1000000",
+    )
+
+
 class Network(Section):
-    """How the parties wait for each other.
+    """How the parties find each other, wait for each other, and prove who they are.
 
     Attributes
     ----------
     timeout : float
         Seconds without a sign of life after which a peer counts as lost. Computing, however long,
         is not silence.
+    join_timeout : float
+        Seconds to wait for a party that has not joined yet.
+    address : str, optional
+        The coordinator's host, where the parties meet; not compared, since hosts may know it by several
+        names. The environment's ``MASTER_ADDR`` comes first.
+    port : int
+        The port there; not compared. The environment's ``MASTER_PORT`` comes first.
+    tls : Tls, optional
+        Compared is only whether there is TLS. Needed where the coordinator is not on a loopback address.
     """
 
-    # The upper end keeps deadlines within what clocks and sockets can count.
-    timeout: Annotated[float, Strict()] = Field(
-        default=60.0,
-        gt=0,
-        le=1e6,
-        allow_inf_nan=False,
-        description="a number of seconds above 0 and at most 1000000",
-    )
+    timeout: _Seconds = seconds(60.0)
+    join_timeout: _Seconds = seconds(600.0)
+    address: _Text | None = Field(default=None, min_length=1, description="a host name or address")
+    port: Count = Field(default=29500, ge=1, le=65535, description="a port number from 1 to 65535")
+    tls: Tls | None = None
+
+    @property
+    def security(self) -> str:
+        """What of `tls` all parties must agree on: ``mutual``, ``insecure``, or nothing."""
+        return "" if self.tls is None else "insecure" if self.tls.insecure else "mutual"
 
 
 class HeSettings(Section):

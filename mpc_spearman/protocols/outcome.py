@@ -57,6 +57,7 @@ def result(
         party=run.roster.me.name,
         role=run.roster.me.role.value,
         n=n,
+        alignment=run.alignment,
         warnings=warnings,
         cost=cost,
         coefficients=matrix(answer.coefficients),

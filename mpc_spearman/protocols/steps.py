@@ -17,9 +17,11 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman import views
+from mpc_spearman.alignment import alignment_tag
 from mpc_spearman.config import (
     DataParty,
     Plan,
+    TargetParty,
     check_policy,
     check_policy_columns,
     check_policy_rows,
@@ -69,6 +71,8 @@ class Run:
         Threads this role may use.
     cautions : list of str
         What the result's reader must know of how it was computed; engines add to it.
+    alignment : str, optional
+        The target's tag of its row ids, for its own result and nobody else.
     """
 
     plan: Plan
@@ -80,6 +84,7 @@ class Run:
     workers: int = 1
     keys: dict[Member, PairKey] = field(default_factory=dict)
     cautions: list[str] = field(default_factory=list)
+    alignment: str | None = None
     _shown: set[str] = field(default_factory=set)
 
     def enter(self, phase: str) -> None:
@@ -183,6 +188,8 @@ def load(run: Run, frame: pd.DataFrame | None) -> Table:
     Raises
     ------
     PolicyError, TableError
+    PlanError
+        The target's alignment key cannot be used.
     """
     me = run.plan.party(run.roster.me.name)
     assert isinstance(me, DataParty)
@@ -199,6 +206,8 @@ def load(run: Run, frame: pd.DataFrame | None) -> Table:
         rows=run.plan.rows,
     )
     check_policy_rows(run.plan, me.name, table.n)
+    if isinstance(me, TargetParty) and me.alignment_key is not None:
+        run.alignment = alignment_tag(me.alignment_key, table.ids)
     return table
 
 
