@@ -1,4 +1,4 @@
-"""Start every role as a process of its own on this machine, and see how each of them ends.
+"""Start roles as processes of their own on this machine, and see how each of them ends.
 
 The processes share no memory: each gets its own part of the plan, and its table if that is a DataFrame,
 through a pipe. They cannot outlive the launcher, whose end of the pipe is their lifeline.
@@ -62,7 +62,12 @@ class _Child:
     """One role's process."""
 
     def __init__(
-        self, order: Order, frame: bytes, command: Sequence[str], events: Queue[tuple[str, Any]]
+        self,
+        order: Order,
+        frame: bytes,
+        command: Sequence[str],
+        events: Queue[tuple[str, Any]],
+        environment: Mapping[str, str],
     ) -> None:
         self.party = order.party
         self.phase = "start"
@@ -75,7 +80,7 @@ class _Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=_environment(),
+            env=dict(environment),
             # Ctrl-C reaches the launcher alone, which then ends its roles in order.
             start_new_session=True,
         )
@@ -203,9 +208,11 @@ def launch(
     children: dict[str, _Child] = {}
     outcomes: dict[str, Outcome] = {}
     deadline: float | None = None
+    environment = _environment(len(orders))
     try:
         for order in orders:
-            children[order.party] = _Child(order, frames.get(order.party, b""), command, events)
+            frame = frames.get(order.party, b"")
+            children[order.party] = _Child(order, frame, command, events, environment)
         while len(outcomes) < len(children):
             if deadline is not None and time.monotonic() > deadline:
                 for child in children.values():
@@ -248,10 +255,10 @@ def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
     return min(failed, key=rank) if failed else None
 
 
-def _environment() -> dict[str, str]:
-    """Environment of a role: the roles share this machine's processors, and find this package."""
+def _environment(roles: int) -> dict[str, str]:
+    """Environment of a role: `roles` of them share this machine's processors, and find this package."""
     environment = dict(os.environ)
-    share = max(1, len(os.sched_getaffinity(0)) // 3)
+    share = max(1, len(os.sched_getaffinity(0)) // roles)
     environment.setdefault("OMP_NUM_THREADS", str(share))
     home = str(Path(__file__).parents[1])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (home, environment.get("PYTHONPATH"))))

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -16,15 +17,13 @@ from mpc_spearman import rundir
 from mpc_spearman.config import DataParty, Plan, check_policy, load_plan
 from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
 from mpc_spearman.installed import check_crypten
+from mpc_spearman.joining import MeetingPoint
 from mpc_spearman.role_process import Order
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from mpc_spearman.result import Result
-
-# How long all roles have to start and meet. Starting is importing torch, on a loaded machine.
-_JOIN_SECONDS = 120.0
 
 
 def run_local(
@@ -115,10 +114,9 @@ def orders(plan: Plan, staging: Path) -> list[Order]:
         Order(
             plan=plan.restricted_to(name).model_dump(mode="json"),
             party=name,
-            meeting_point=str(staging / "meeting-point"),
+            meeting_point=asdict(MeetingPoint(file=str(staging / "meeting-point"))),
             out=str(staging / name),
             frame=0,
-            join_timeout=_JOIN_SECONDS,
         )
         for name in plan.names
     ]

@@ -1,6 +1,6 @@
-"""The process of one role on this machine: ``python -m mpc_spearman.role_process``.
+"""The process of one role: ``python -m mpc_spearman.role_process``.
 
-The launcher (:mod:`mpc_spearman.local`) starts it with pipes for standard input and output.
+The launcher (:mod:`mpc_spearman.launch`) starts it with pipes for standard input and output.
 
 Input: one line of JSON (:class:`Order`), then, where `frame` is its length, a table as an Arrow stream.
 The pipe stays open as a lifeline: when it closes, the launcher is gone and so is this process; a further
@@ -18,7 +18,6 @@ import sys
 import threading
 import traceback
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import IO, Any
 
 from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied
@@ -33,22 +32,19 @@ class Order:
     plan : dict
         The plan with this party's local part and no other's.
     party : str
-    meeting_point : str
-        File through which the roles find each other.
+    meeting_point : dict
+        Fields of a :class:`mpc_spearman.joining.MeetingPoint`.
     out : str
         Run directory to write.
     frame : int
         Length in bytes of the Arrow stream that follows; 0 if the table is a file, or there is none.
-    join_timeout : float
-        Seconds to wait for all roles to start.
     """
 
     plan: dict[str, Any]
     party: str
-    meeting_point: str
+    meeting_point: dict[str, Any]
     out: str
     frame: int
-    join_timeout: float
 
     def line(self) -> bytes:
         """Return the order as a line of JSON."""
@@ -134,16 +130,18 @@ def _run(launcher: _Launcher, order: Order, stream: bytes) -> None:
     # Only now the slow imports, so that a bad order fails fast.
     import pandas as pd
 
+    from mpc_spearman import joining
     from mpc_spearman.network.channel import Transport
-    from mpc_spearman.network.transport import join_local
     from mpc_spearman.roles import Roster
     from mpc_spearman.run import run_role
 
     def join(roster: Roster) -> Transport:
-        size = len(roster.members)
-        transport = join_local(Path(order.meeting_point), roster.me.rank, size, order.join_timeout)
+        transport = joining.join(joining.MeetingPoint(**order.meeting_point), plan, roster, say)
         launcher.joined()
         return transport
+
+    def say(text: str) -> None:
+        launcher.say(note=text)
 
     frame: pd.DataFrame | None = None
     if order.frame:
@@ -156,7 +154,7 @@ def _run(launcher: _Launcher, order: Order, stream: bytes) -> None:
         frame,
         join=join,
         progress=lambda phase, done, of: launcher.say(phase=phase, done=done, of=of),
-        say=lambda text: launcher.say(note=text),
+        say=say,
     )
     result.save(order.out)
 

@@ -9,7 +9,6 @@ import pandas as pd
 
 from mpc_spearman.config import Plan
 from mpc_spearman.cost import Meter
-from mpc_spearman.network import transport
 from mpc_spearman.network.channel import Transport
 from mpc_spearman.network.links import Links
 from mpc_spearman.protocols.engine import Engine
@@ -75,7 +74,7 @@ def run_role(
     except BaseException as error:
         links.abort(error)
         raise
-    transport.leave()
+    carrier.close()
     return result
 
 

@@ -105,7 +105,7 @@ def on_message(order: role_process.Order, *, party: str, kind: str, change: str)
     if order.party != party:
         return
     from mpc_spearman import views
-    from mpc_spearman.network import channel, frames
+    from mpc_spearman.network import channel
 
     put = channel.Channel.put
     if change in ("short", "long", "empty", "huge"):
@@ -124,15 +124,14 @@ def on_message(order: role_process.Order, *, party: str, kind: str, change: str)
 
     from mpc_spearman.network import transport
 
-    send = transport.Gloo.send
+    send = transport.Sockets.send
 
-    def send_changed(gloo: Any, rank: int, data: Any) -> None:
-        raw = bytes(data)
-        if raw[:3] == b"MS\1" and len(raw) == frames.HEADER and raw[3] == views.Kind[kind]:
-            data = _HEADERS[change](*struct.unpack("!2sBBIQQ", raw))
-        send(gloo, rank, data)
+    def send_changed(sockets: Any, rank: int, header: bytes, payload: bytes) -> None:
+        if header[3] == views.Kind[kind]:
+            header = _HEADERS[change](*struct.unpack("!2sBBIQQ", header))
+        send(sockets, rank, header, payload)
 
-    transport.Gloo.send = send_changed
+    transport.Sockets.send = send_changed
 
 
 def _header(*parts: Any) -> bytes:

@@ -24,6 +24,7 @@ import itertools
 import json
 import os
 import random
+import socket
 import time
 from pathlib import Path
 
@@ -31,7 +32,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from mpc_spearman import keys, report, result, run
+from mpc_spearman import joining, keys, report, result, run
 from mpc_spearman.network import links, transport
 from mpc_spearman.protocols.mpc import session, sharing
 from mpc_spearman.protocols.mpc.crypten_import import ArithmeticSharedTensor, crypten
@@ -46,7 +47,7 @@ def record(order, directory, block_bytes=None):
     place.mkdir(parents=True)
     if block_bytes is not None:
         sharing._BLOCK_BYTES = block_bytes
-    _record_wire(place, Path(order.meeting_point))
+    _record_wire(place, Path(order.meeting_point["file"]))
     _record_messages(place)
     _record_keys(place)
     _record_tensors(place)
@@ -62,14 +63,14 @@ def _note(path: Path, **fields: object) -> None:
 
 
 def _record_wire(place: Path, meeting_point: Path) -> None:
-    send, receive, join = transport.Gloo.send, transport.Gloo.receive, transport.join_local
+    send, receive, join = transport.Sockets.send, transport.Sockets.receive, joining.join
 
-    def recorded_send(self, rank, data):
-        _append(place / f"to-{rank}.bin", bytes(data))
-        send(self, rank, data)
+    def recorded_send(self, rank, header, payload):
+        _append(place / f"to-{rank}.bin", header + payload)
+        send(self, rank, header, payload)
 
-    def recorded_receive(self, rank, size):
-        data = receive(self, rank, size)
+    def recorded_receive(self, rank, size, heard):
+        data = receive(self, rank, size, heard)
         _append(place / f"from-{rank}.bin", bytes(data))
         return data
 
@@ -77,12 +78,13 @@ def _record_wire(place: Path, meeting_point: Path) -> None:
         joined = join(*arguments)
         (place / "meeting-point").write_bytes(meeting_point.read_bytes())
         # From here on no byte may go another way than through the two methods above.
-        for name in ("send", "recv", "broadcast", "all_reduce", "reduce", "all_gather", "gather", "scatter"):
-            setattr(dist, name, _refusing(place, f"torch.distributed.{name}"))
+        for name in ("socket", "create_connection", "create_server", "socketpair"):
+            setattr(socket, name, _refusing(place, f"socket.{name}"))
+        dist.init_process_group = _refusing(place, "torch.distributed.init_process_group")
         return joined
 
-    transport.Gloo.send, transport.Gloo.receive = recorded_send, recorded_receive
-    transport.join_local = recorded_join
+    transport.Sockets.send, transport.Sockets.receive = recorded_send, recorded_receive
+    joining.join = recorded_join
 
 
 def _record_messages(place: Path) -> None:

@@ -56,7 +56,7 @@ class Wire:
                 return
             self._changed.wait_for(lambda: self._closed or len(self._buffer) < self._capacity)
             if self._closed:
-                raise RuntimeError("[pair.cc:1] Connection closed by peer [10.0.0.1]:5. This is typical.")
+                raise ConnectionResetError("closed by the peer")
             if self.flip and len(self.log) <= self.flip[0] < len(self.log) + len(data):
                 at = self.flip[0] - len(self.log)
                 data = data[:at] + bytes([data[at] ^ self.flip[1]]) + data[at + 1 :]
@@ -64,12 +64,13 @@ class Wire:
             self._buffer += data
             self._changed.notify_all()
 
-    def receive(self, size: int) -> memoryview:
+    def receive(self, size: int, heard: Callable[[], None]) -> memoryview:
         with self._changed:
             self.largest_request = max(self.largest_request, size)
             self._changed.wait_for(lambda: self._closed or len(self._buffer) >= size)
+            heard()
             if len(self._buffer) < size:
-                raise RuntimeError("[pair.cc:1] Connection closed by peer [10.0.0.1]:5. This is typical.")
+                raise ConnectionResetError("closed by the peer")
             data = bytes(self._buffer[:size])
             del self._buffer[:size]
             self._changed.notify_all()
@@ -87,11 +88,14 @@ class Transport:
     def __init__(self, network: Network, rank: int) -> None:
         self._network, self._rank = network, rank
 
-    def send(self, rank: int, data: bytes | memoryview) -> None:
-        self._network.wires[self._rank, rank].send(bytes(data))
+    def send(self, rank: int, header: bytes, payload: bytes) -> None:
+        self._network.wires[self._rank, rank].send(header + payload)
 
-    def receive(self, rank: int, size: int) -> memoryview:
-        return self._network.wires[rank, self._rank].receive(size)
+    def receive(self, rank: int, size: int, heard: Callable[[], None]) -> memoryview:
+        return self._network.wires[rank, self._rank].receive(size, heard)
+
+    def close(self) -> None:
+        pass
 
 
 class Network:

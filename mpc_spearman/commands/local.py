@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import secrets
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+from mpc_spearman.commands.places import default_out
 
 
 def add(commands: Any) -> None:
@@ -60,8 +60,7 @@ def run(parsed: argparse.Namespace) -> int:
     from mpc_spearman.local import run_local
 
     plan = load_plan(parsed.plan, parsed.settings, dict(parsed.table))
-    started = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    out = parsed.out or Path("runs", f"{Path(parsed.plan).stem}-{started}")
+    out = parsed.out or default_out(parsed.plan)
     console = Console()
     with progress.shown(console, plan.names) as display:
         result = run_local(plan, out=out, watch=display.watch, note=display.note)

@@ -8,6 +8,7 @@ headers, and queues them. Both report trouble to the owner (:class:`mpc_spearman
 from __future__ import annotations
 
 import queue
+import ssl
 import threading
 import time
 from collections import deque
@@ -35,11 +36,14 @@ CLEAR = frozenset({Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO})
 class Transport(Protocol):
     """What carries the bytes."""
 
-    def send(self, rank: int, data: bytes | memoryview) -> None:
-        """Send bytes."""
+    def send(self, rank: int, header: bytes, payload: bytes) -> None:
+        """Send a frame; raise OSError if the connection is gone."""
 
-    def receive(self, rank: int, size: int) -> memoryview:
-        """Receive exactly so many bytes."""
+    def receive(self, rank: int, size: int, heard: Callable[[], None]) -> memoryview:
+        """Receive exactly so many bytes, calling `heard` whenever some arrive; raise OSError likewise."""
+
+    def close(self) -> None:
+        """Close all connections."""
 
 
 class Channel:
@@ -143,16 +147,22 @@ class Channel:
             self.fail(ProtocolViolation(f"on the link with {self.peer}: {error}"))
         except MpcSpearmanError as error:
             self.fail(error)
-        except RuntimeError as error:
-            # gloo reports everything as RuntimeError; a closed connection is the only one a peer causes.
-            # "[file:line] Connection closed by peer [address]. This is typically caused by …"
-            reason = str(error).splitlines()[0].partition("] ")[2].partition(". ")[0] or "closed"
-            self.fail(
-                PeerDied(
-                    f"the connection to {self.peer} is gone ({reason})",
-                    (PeerDied.__name__, self.peer.name, self._meter.current),
-                )
+        except OSError as error:
+            self.fail(self._gone(error))
+
+    def _gone(self, error: OSError) -> MpcSpearmanError:
+        if isinstance(error, ssl.SSLError) and not isinstance(
+            error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+        ):
+            return ProtocolViolation(
+                f"on the link with {self.peer}: what arrived fails TLS's authentication ({error.reason}): "
+                "it was altered on the way"
             )
+        reason = error.strerror or str(error) or "closed"
+        return PeerDied(
+            f"the connection to {self.peer} is gone ({reason})",
+            (PeerDied.__name__, self.peer.name, self._meter.current),
+        )
 
     def _send_frames(self) -> None:
         number = 0
@@ -168,9 +178,7 @@ class Channel:
             length = len(payload) + (Box.OVERHEAD if box else 0)
             header = Header(kind, depth, number, length).pack()
             sealed = box.seal(number, header, payload) if box else payload
-            self._transport.send(self.peer.rank, header)
-            if length:
-                self._transport.send(self.peer.rank, sealed)
+            self._transport.send(self.peer.rank, header, sealed)
             number += 1
             if kind is not Kind.KEEPALIVE:
                 with self._changed:
@@ -182,21 +190,23 @@ class Channel:
     def _receive_frames(self) -> None:
         number = 0
         while True:
-            header = Header.unpack(bytes(self._transport.receive(self.peer.rank, HEADER)), number)
-            self._heard = time.monotonic()
+            header = Header.unpack(bytes(self._receive(HEADER)), number)
             if header.length > self._limit(header.kind):
                 raise ProtocolViolation(
                     f"a {header.kind.name} message of {header.length} bytes was announced, "
                     f"more than the protocol allows"
                 )
-            payload = (
-                self._transport.receive(self.peer.rank, header.length) if header.length else memoryview(b"")
-            )
-            self._heard = time.monotonic()
+            payload = self._receive(header.length) if header.length else memoryview(b"")
             number += 1
             self._accept(Frame(header, payload))
             if header.kind is Kind.FAREWELL:
                 return
+
+    def _receive(self, size: int) -> memoryview:
+        return self._transport.receive(self.peer.rank, size, self._hear)
+
+    def _hear(self) -> None:
+        self._heard = time.monotonic()
 
     def _accept(self, frame: Frame) -> None:
         """Queue a frame, waiting while the queue is full; keep-alives only count, an abort is an error."""
@@ -209,7 +219,7 @@ class Channel:
             self._full = not self._has_room()
             self._changed.wait_for(self._has_room)
             self._full = False
-            self._heard = time.monotonic()
+            self._hear()
             self._over = frame.header.kind is Kind.FAREWELL
             self._inbox.append(frame)
             self._changed.notify_all()

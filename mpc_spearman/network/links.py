@@ -19,20 +19,13 @@ from functools import partial
 from typing import Any
 
 from mpc_spearman import views
-from mpc_spearman.cost import PHASES, Meter
-from mpc_spearman.errors import (
-    ERRORS,
-    HandshakeError,
-    MpcSpearmanError,
-    PeerDied,
-    PeerFailed,
-    PeerTimeout,
-    ProtocolViolation,
-)
+from mpc_spearman.cost import Meter
+from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PeerTimeout, ProtocolViolation
 from mpc_spearman.keys import Box, PairKey, Purpose
 from mpc_spearman.messages import decode, encode, largest
 from mpc_spearman.network.channel import CLEAR, Channel, Transport
 from mpc_spearman.network.frames import Frame
+from mpc_spearman.network.notices import from_notice, notice
 from mpc_spearman.roles import Member, Roster
 from mpc_spearman.views import Kind
 
@@ -40,8 +33,6 @@ from mpc_spearman.views import Kind
 _MAX_UNSENT = 2
 # How long a party that stops keeps trying to tell the others, in seconds.
 _LAST_WORDS = 2.0
-# Errors that mean the same for every party: told of one, a party raises it as its own.
-_COMMON = (HandshakeError, PeerDied, PeerTimeout)
 
 
 class Links:
@@ -169,11 +160,7 @@ class Links:
 
     def abort(self, error: BaseException) -> None:
         """Tell every peer that can still be told that this party stops: class of the error, party, phase."""
-        about = getattr(error, "about", None) or (
-            _class_name(error),
-            self._roster.me.name,
-            self._meter.current,
-        )
+        about = notice(error, self._roster.me.name, self._meter.current)
         payload = encode(
             self._fields(Kind.ABORT, self._roster.me, self._roster.me),
             {},
@@ -263,22 +250,10 @@ class Links:
 
     def _read_abort(self, peer: Member, payload: memoryview) -> MpcSpearmanError:
         values = decode(self._fields(Kind.ABORT, peer, self._roster.me), {}, payload)
-        name, party, phase = values["error"], values["party"], values["phase"]
-        known = ERRORS.get(name)
-        if (
-            known is None
-            or phase not in PHASES
-            or party not in {member.name for member in self._roster.members}
-        ):
-            raise ProtocolViolation(f"{peer} stopped with a message that makes no sense")
-        text = f"party {party} stopped in phase {phase}: {known.public} ({name})"
-        if issubclass(known, (PeerDied, PeerTimeout)):
-            text = f"{peer} reports that party {party} is lost ({name})"
-        return (known if issubclass(known, _COMMON) else PeerFailed)(text, (name, party, phase))
-
-
-def _class_name(error: BaseException) -> str:
-    return type(error).__name__ if isinstance(error, MpcSpearmanError) else MpcSpearmanError.__name__
+        names = {member.name for member in self._roster.members}
+        return from_notice(
+            values["error"], values["party"], values["phase"], told_by=str(peer), parties=names
+        )
 
 
 def _in_context(error: MpcSpearmanError, where: str) -> MpcSpearmanError:

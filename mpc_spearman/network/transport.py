@@ -1,70 +1,74 @@
-"""Bytes between two ranks over torch.distributed (gloo), and how the parties find each other."""
+"""Bytes between two parties: two connections with each peer, one for each direction.
+
+A connection carries bytes one way only, so the thread that sends and the thread that receives never share a
+TLS session, which neither OpenSSL nor Python's ``ssl`` would allow.
+"""
 
 from __future__ import annotations
 
-import os
-from datetime import timedelta
-from pathlib import Path
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
-import torch
-import torch.distributed as dist
-
-from mpc_spearman.errors import NetworkError
-
-# Our own deadlines decide (see links.py). gloo's must not: one expired gloo wait closes every pair of the
-# group, and then nobody could be told why.
-_FOREVER = timedelta(days=365)
-_TAG = 1
+# A payload shorter than this is sent together with its header, so that a small message is one packet.
+_SMALL = 1 << 14
 
 
-class Gloo:
-    """Point-to-point bytes over a gloo process group.
+class Sockets:
+    """The connections of one party, by the peer's rank: plain ones or TLS.
 
-    A send returns when the receiver has asked for the bytes and they are handed to the kernel; one thread
-    per direction and peer may use it at a time.
+    Parameters
+    ----------
+    sending, receiving : mapping of int to socket
+        Blocking, connected, and used for that direction only.
     """
 
-    def send(self, rank: int, data: bytes | memoryview) -> None:
-        """Send bytes to a rank."""
-        tensor = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        work = dist.isend(tensor, dst=rank, tag=_TAG)
-        assert work is not None
-        work.wait(_FOREVER)
+    def __init__(self, sending: Mapping[int, socket.socket], receiving: Mapping[int, socket.socket]) -> None:
+        self._sending, self._receiving = dict(sending), dict(receiving)
 
-    def receive(self, rank: int, size: int) -> memoryview:
-        """Receive exactly `size` bytes from a rank."""
-        buffer = bytearray(size)
-        work = dist.irecv(torch.frombuffer(buffer, dtype=torch.uint8), src=rank, tag=_TAG)
-        assert work is not None
-        work.wait(_FOREVER)
+    def send(self, rank: int, header: bytes, payload: bytes) -> None:
+        """Send a frame; returns when the kernel has all of it.
+
+        Raises
+        ------
+        OSError
+            The connection is gone.
+        """
+        connection = self._sending[rank]
+        if len(payload) < _SMALL:
+            connection.sendall(header + payload)
+        else:
+            connection.sendall(header)
+            connection.sendall(payload)
+
+    def receive(self, rank: int, size: int, heard: Callable[[], None]) -> memoryview:
+        """Receive exactly `size` bytes.
+
+        Parameters
+        ----------
+        rank : int
+        size : int
+        heard : callable
+            Called whenever some of the bytes have arrived: on a slow link one message can take long.
+
+        Raises
+        ------
+        OSError
+            The connection is gone.
+        """
+        connection, buffer = self._receiving[rank], bytearray(size)
+        left = memoryview(buffer)
+        while left:
+            count = connection.recv_into(left)
+            if not count:
+                raise ConnectionResetError("closed by the peer")
+            heard()
+            left = left[count:]
         return memoryview(buffer).toreadonly()
 
-
-def join_local(meeting_point: Path, rank: int, size: int, timeout: float) -> Gloo:
-    """Join the other roles on this machine through a file that only this user can read.
-
-    gloo is told to use the loopback interface: nothing listens on any other address.
-
-    Raises
-    ------
-    NetworkError
-        The group could not be formed within `timeout` seconds.
-    """
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    try:
-        dist.init_process_group(
-            "gloo",
-            # Not as a file:// address, which cannot say every path.
-            store=dist.FileStore(str(meeting_point.absolute()), size),  # type: ignore[attr-defined]
-            rank=rank,
-            world_size=size,
-            timeout=timedelta(seconds=timeout),
-        )
-    except RuntimeError as error:
-        raise NetworkError(f"the {size} roles did not meet within {timeout:g} s: {error}") from None
-    return Gloo()
-
-
-def leave() -> None:
-    """Leave the group, once every link has said farewell."""
-    dist.destroy_process_group()
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in (*self._sending.values(), *self._receiving.values()):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()

@@ -19,14 +19,15 @@ if importlib.util.find_spec("torch.onnx.symbolic_registry") is None:
     sys.modules.setdefault("torch.onnx.symbolic_registry", types.ModuleType("torch.onnx.symbolic_registry"))
 
 import crypten  # noqa: E402
-from crypten.communicator import Communicator, DistributedCommunicator  # noqa: E402
+from crypten import communicator  # noqa: E402
+from crypten.communicator import Communicator  # noqa: E402
 from crypten.mpc.primitives import arithmetic  # noqa: E402
 from crypten.mpc.primitives.arithmetic import ArithmeticSharedTensor  # noqa: E402
 
 __all__ = [
     "ArithmeticSharedTensor",
     "Communicator",
-    "DistributedCommunicator",
     "arithmetic",
+    "communicator",
     "crypten",
 ]

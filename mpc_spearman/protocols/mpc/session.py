@@ -23,8 +23,8 @@ from mpc_spearman.network.links import Links
 from mpc_spearman.protocols.mpc.crypten_import import (
     ArithmeticSharedTensor,
     Communicator,
-    DistributedCommunicator,
     arithmetic,
+    communicator,
     crypten,
 )
 from mpc_spearman.roles import Member, Roster
@@ -123,15 +123,16 @@ def crypten_session(
         name: Stream(keys[members[(mine + step) % 3]].subkey(Purpose.ZERO, source.name))
         for name, step in (("prev", -1), ("next", 1))
     }
-    saved = (DistributedCommunicator.instance, arithmetic.generate_random_ring_element)
-    DistributedCommunicator.instance = _Communicator(links, members, roster.me)
+    saved = (communicator.get, arithmetic.generate_random_ring_element)
+    ours = _Communicator(links, members, roster.me)
+    communicator.get = lambda: ours
     arithmetic.generate_random_ring_element = _ring_element
     for name, stream in streams.items():
         crypten.generators[name][_CPU] = stream
     try:
         yield Session()
     finally:
-        DistributedCommunicator.instance, arithmetic.generate_random_ring_element = saved
+        communicator.get, arithmetic.generate_random_ring_element = saved
         for name in streams:
             del crypten.generators[name][_CPU]
 

@@ -1,0 +1,13 @@
+"""Run one role of a plan under torchrun: ``torchrun … launchers/cluster.py PLAN ...``, as the README has it.
+
+The node's rank is the party's: 0 the coordinator, 1 the target, then the sources in the plan's order.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from mpc_spearman.cli import main
+
+sys.exit(main(["join", *sys.argv[1:]]))

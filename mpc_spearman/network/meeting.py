@@ -1,0 +1,308 @@
+"""How the parties of a run find each other: through a store of torch.distributed.
+
+Each party writes where it listens into the store, waits until all have, and connects to those of lower rank
+(:mod:`mpc_spearman.network.doors`). The store is a file on one machine, and a TCP service among several.
+Nothing in it is secret, but for the tokens where it is a file that one user can read, and nothing in it is
+trusted: TLS proves who a peer is. Whoever can write to it can keep a run from starting, and no more.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from mpc_spearman.errors import (
+    HandshakeError,
+    NetworkError,
+    PartyMissing,
+    PeerDied,
+    PlanMismatch,
+)
+from mpc_spearman.network.addresses import is_loopback
+from mpc_spearman.network.doors import TOKEN, Address, Doors
+from mpc_spearman.network.notices import from_notice, notice
+from mpc_spearman.network.tls import Credentials
+from mpc_spearman.network.transport import Sockets
+from mpc_spearman.roles import Member, Roster
+
+# Seconds between two looks into the store, and between two lines about who is missing.
+_LOOK, _SAY = 0.1, 10.0
+# Seconds that the party with the store stays after a failure.
+_LINGER = 2.0
+# Seconds that one question to the store may take.
+_ANSWER = 30.0
+_STOP = "stop"
+
+#: Told of what is worth a sentence.
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What parties must agree on to be able to connect at all; the rest is compared over the links.
+
+    Attributes
+    ----------
+    parties : int
+        How many take part.
+    tls : str
+        ``mutual``, ``insecure``, or empty where all run on one machine without TLS.
+    """
+
+    parties: int
+    tls: str
+
+
+def file_store(path: Path, parties: int) -> Any:
+    """Open the store for parties on one machine: a file in a folder that only this user can read."""
+    return dist.FileStore(str(path.absolute()), parties)  # type: ignore[attr-defined]
+
+
+def tcp_store(host: str, port: int, *, hosting: bool, seconds: float, say: Say) -> Any:
+    """Open the store for parties on several hosts.
+
+    Parameters
+    ----------
+    host, port
+        Where the coordinator's host has it, or under torchrun its agent.
+    hosting : bool
+        Whether this process is the one to provide it.
+    seconds : float
+        How long to wait until someone does.
+    say : callable
+
+    Raises
+    ------
+    PartyMissing
+        Nobody provides it in time.
+    NetworkError
+        This process cannot.
+    """
+    try:
+        if hosting:
+            # On a loopback address nothing listens on any other: torch by itself would listen on all.
+            listen = host if is_loopback(host) else ""
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            listener = socket.create_server((listen, port), family=family)
+            return _tcp(host if listen else "localhost", port, listener.detach())
+        _wait_for_service(host, port, seconds, say)
+        return _tcp(host, port)
+    except (OSError, RuntimeError) as error:
+        doing = "provide the meeting point at" if hosting else "use the meeting point at"
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise NetworkError(
+            f"cannot {doing} {host} port {port}: {reason}; see network.address and network.port"
+        ) from None
+
+
+def _tcp(host: str, port: int, listener: int | None = None) -> Any:
+    return dist.TCPStore(  # type: ignore[attr-defined]
+        host,
+        port,
+        None,
+        listener is not None,
+        timeout=timedelta(seconds=_ANSWER),
+        wait_for_workers=False,
+        master_listen_fd=listener,
+    )
+
+
+def _wait_for_service(host: str, port: int, seconds: float, say: Say) -> None:
+    """Wait until someone listens; TCPStore's own retries print a stack trace each."""
+    end, next_line = time.monotonic() + seconds, time.monotonic() + 1
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=5).close()
+            return
+        except OSError as error:
+            if time.monotonic() > end:
+                raise PartyMissing(
+                    f"nobody provides the meeting point at {host} port {port} ({error.strerror or error}) "
+                    f"within {seconds:g} s: is the coordinator running, and its port open?"
+                ) from None
+        if time.monotonic() > next_line:
+            say(f"waiting for the coordinator at {host} port {port}")
+            next_line += _SAY
+        time.sleep(0.5)
+
+
+def meet(
+    store: Any,
+    roster: Roster,
+    terms: Terms,
+    listen: tuple[str, int],
+    credentials: Credentials | None,
+    *,
+    hosting: bool,
+    join_timeout: float,
+    timeout: float,
+    say: Say,
+) -> Sockets:
+    """Find all other parties and connect to them.
+
+    If this fails, the others are told through the store and stop too.
+
+    Parameters
+    ----------
+    store : Store
+        From :func:`file_store` or :func:`tcp_store`.
+    roster : Roster
+    terms : Terms
+    listen : tuple
+        Host and port to listen on; port 0 is any free one.
+    credentials : Credentials or None
+        For TLS.
+    hosting : bool
+        Whether the store ends with this process: it then leaves last.
+    join_timeout, timeout : float
+        Seconds to wait for parties to join; then for their connections.
+    say : callable
+        Told who is missing, from time to time.
+
+    Raises
+    ------
+    PartyMissing
+        Not all joined in time.
+    HandshakeError
+        A second process has joined as this party; the terms differ (`PlanMismatch`).
+    NetworkError
+        A party cannot be reached; `TlsError` and its kinds.
+    """
+    table = _Table(store, roster)
+    doors: Doors | None = None
+    try:
+        doors = Doors(roster, *listen, credentials)
+        table.write(doors.address, terms)
+        addresses = table.wait(terms, join_timeout, say)
+        for peer in roster.peers:
+            if peer.rank < roster.me.rank:
+                doors.connect(peer, addresses[peer], timeout)
+        end = time.monotonic() + timeout
+        while not doors.wait(_LOOK):
+            table.check()
+            if time.monotonic() > end:
+                raise doors.give_up()
+        table.leave(hosting, end)
+        return doors.sockets()
+    except RuntimeError as error:
+        # torch's stores raise nothing else: the process that provides it is gone.
+        raise PeerDied(
+            f"the meeting point is gone ({str(error).splitlines()[0]})",
+            (PeerDied.__name__, roster.coordinator.name, "connect"),
+        ) from None
+    except BaseException as error:
+        table.stop(error)
+        if hosting:
+            time.sleep(_LINGER)  # so that all who still look can see why
+        raise
+    finally:
+        if doors is not None:
+            doors.close()
+
+
+class _Table:
+    """What the parties write into the store."""
+
+    def __init__(self, store: Any, roster: Roster) -> None:
+        self._store, self._roster = store, roster
+
+    def write(self, address: Address, terms: Terms) -> None:
+        me = self._roster.me
+        entry = json.dumps(
+            {
+                "host": address.host,
+                "port": address.port,
+                "token": address.token.hex(),
+                "parties": terms.parties,
+                "tls": terms.tls,
+            }
+        )
+        if self._store.compare_set(_key(me), "", entry) != entry.encode():
+            raise HandshakeError(f"another process has already joined as {me} (rank {me.rank})")
+
+    def wait(self, terms: Terms, seconds: float, say: Say) -> dict[Member, Address]:
+        """Wait until all have written, and all agree on the terms."""
+        addresses: dict[Member, Address] = {}
+        start, next_line = time.monotonic(), time.monotonic() + _SAY / 5
+        while len(addresses) < len(self._roster.peers):
+            self.check()
+            for peer in self._roster.peers:
+                if peer not in addresses and self._store.check([_key(peer)]):
+                    addresses[peer] = self._read(peer, terms)
+            missing = [peer for peer in self._roster.peers if peer not in addresses]
+            if not missing:
+                break
+            if time.monotonic() - start > seconds:
+                raise PartyMissing(
+                    f"{' and '.join(map(str, missing))} did not join within {seconds:g} s",
+                    (PartyMissing.__name__, missing[0].name, "connect"),
+                )
+            if time.monotonic() > next_line:
+                say(f"waiting for {', '.join(map(str, missing))} to join")
+                next_line += _SAY
+            time.sleep(_LOOK)
+        return addresses
+
+    def leave(self, hosting: bool, end: float) -> None:
+        """Say that this party needs the store no more; if it ends with this process, wait for all to say so."""
+        self._store.set(_done(self._roster.me), "")
+        while hosting and not self._store.check([_done(peer) for peer in self._roster.peers]):
+            self.check()
+            if time.monotonic() > end:
+                return
+            time.sleep(_LOOK / 5)
+
+    def check(self) -> None:
+        """Raise what another party has stopped with, if one has."""
+        if not self._store.check([_STOP]):
+            return
+        names = {member.name for member in self._roster.members}
+        try:
+            name, party, phase = (str(part) for part in json.loads(self._store.get(_STOP)))
+        except ValueError:
+            raise HandshakeError("what is written at the meeting point makes no sense") from None
+        raise from_notice(name, party, phase, told_by=f"party {party[:64]}", parties=names)
+
+    def stop(self, error: BaseException) -> None:
+        """Tell all who still look, unless another was first."""
+        with suppress(RuntimeError):
+            self._store.compare_set(_STOP, "", json.dumps(notice(error, self._roster.me.name, "connect")))
+
+    def _read(self, peer: Member, terms: Terms) -> Address:
+        try:
+            entry = json.loads(self._store.get(_key(peer)))
+            address = Address(str(entry["host"]), int(entry["port"]), bytes.fromhex(entry["token"]))
+            theirs = Terms(int(entry["parties"]), str(entry["tls"]))
+            if len(address.token) != TOKEN or not 0 < address.port < 1 << 16:
+                raise ValueError
+        except (ValueError, KeyError, TypeError):
+            raise HandshakeError(f"what {peer} wrote at the meeting point makes no sense") from None
+        me = self._roster.me
+        differing = [
+            f"{what}: {here} here, {there} there"
+            for what, here, there in (
+                ("number of parties", terms.parties, theirs.parties),
+                ("network.tls", terms.tls or "none", (theirs.tls or "none")[:20]),
+            )
+            if here != there
+        ]
+        if differing:
+            raise PlanMismatch(f"the plans of {me} (here) and {peer} (there) differ: " + "; ".join(differing))
+        return address
+
+
+def _key(member: Member) -> str:
+    return f"party/{member.rank}"
+
+
+def _done(member: Member) -> str:
+    return f"done/{member.rank}"
