@@ -21,16 +21,18 @@ BEGIN = "<!-- made by: python docs/who_learns_what.py -->"
 END = "<!-- end of what is made -->"
 
 NAMES = {"coordinator": "C", "target": "B", "source": "A"}
+# A run of one source, and one of several; what concerns the others is as it is for A.
+SOURCES = {"one": ["A"], "several": ["A", "A2"]}
 
-# (protocol, estimator, what `results` grants the receiver), and a set of such choices.
-Choice = tuple[str, str, str]
+# (protocol, estimator, what `results` grants the receiver, how many sources), and a set of such choices.
+Choice = tuple[str, str, str, str]
 Choices = set[Choice]
 
 
 def shared_plans(level: str, role: str) -> Iterator[tuple[Choice, dict[str, Any]]]:
     """Yield the shared part of each valid plan of a level, for every choice that concerns a role."""
     receiver = "sources" if role == "source" else "target"
-    for choice in product(get_args(Protocol), get_args(Estimator), get_args(Grant)):
+    for choice in product(get_args(Protocol), get_args(Estimator), get_args(Grant), SOURCES):
         plan = {
             "protocol": choice[0],
             "reveal": level,
@@ -39,7 +41,7 @@ def shared_plans(level: str, role: str) -> Iterator[tuple[Choice, dict[str, Any]
             "parties": {
                 "coordinator": {"name": NAMES["coordinator"]},
                 "target": {"name": NAMES["target"]},
-                "sources": [{"name": NAMES["source"]}],
+                "sources": [{"name": name} for name in SOURCES[choice[3]]],
             },
         }
         try:
@@ -64,8 +66,9 @@ def facts(role: str) -> dict[tuple[str, str, str], dict[str, str]]:
         for choice, plan in shared_plans(level, role):
             every.setdefault(level, set()).add(choice)
             for row in learnt(plan):
-                if row["role"] == role:
-                    key = (row["what"], row["from"], row["phase"])
+                if row["party"] == NAMES[role]:
+                    senders = [name for name in row["from"].split(", ") if name in NAMES.values()]
+                    key = (row["what"], ", ".join(senders), row["phase"])
                     when.setdefault(key, {}).setdefault(level, set()).add(choice)
     order = {"reveal": 0, "publish": 0, "keep-alive": 2}
     return {
@@ -78,8 +81,8 @@ def cell(choices: Choices, every: Choices) -> str:
     """Say under which of the valid choices something is learnt."""
     if choices in (set(), every):
         return "yes" if choices else "–"
-    protocols, estimators, grants = ({choice[i] for choice in choices} for i in range(3))
-    if choices != set(product(protocols, estimators, grants)) & every:
+    protocols, estimators, grants, sources = ({choice[i] for choice in choices} for i in range(4))
+    if choices != set(product(protocols, estimators, grants, sources)) & every:
         raise ValueError("several settings decide together: a cell cannot say that")
     parts = [
         f"if `{setting}`"
@@ -89,6 +92,8 @@ def cell(choices: Choices, every: Choices) -> str:
     ]
     if grants != {choice[2] for choice in every}:
         parts.append(f"if granted `{min(grants, key=views.GRANTS.index)}`")
+    if sources == {"several"}:
+        parts.append("of several sources")
     return ", ".join(parts)
 
 

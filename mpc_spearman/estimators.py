@@ -215,8 +215,8 @@ def strengths_from_sums(
     """Strengths from the one opened sum per target column (``reveal: strengths``).
 
     ``paper``: the sum is sum_p S_pq + sum_p T_p/2 + m_A T_q/2 = m_A N mu_q, so mu is correctly rounded.
-    ``tie_corrected``: the sum is V = sum_i v_i y_qi of :func:`mpc_spearman.ranks.strength_vector`, and
-    mu = V/(F k ||y_q||) within the bounds proved there.
+    ``tie_corrected``: the sum is V = sum_i v_i y_qi over the vectors of
+    :func:`mpc_spearman.ranks.strength_vector`, and mu = V/(F k ||y_q||) within the bounds proved there.
 
     Parameters
     ----------
@@ -225,9 +225,9 @@ def strengths_from_sums(
     n : int
         Rows.
     columns : int
-        Source columns, m_A.
+        Columns of all sources, m_A.
     defined : int
-        Non-constant source columns, k: the same that made the strength vector.
+        Those that are not constant, k: the same that made the strength vectors.
     target_ties : sequence of int, length m_B, or None
         T of the target's columns; None under ``paper``, where C does not learn them.
     target_constant : sequence of bool, length m_B

@@ -222,13 +222,16 @@ def check_width(n: int, m_source: int, m_target: int, min_rows_per_feature: int)
         )
 
 
-def check_bounds(n: int, columns: int, *, reveal: Reveal, estimator: Estimator, party: str = "") -> None:
+def check_bounds(
+    n: int, columns: int, *, reveal: Reveal, estimator: Estimator, sources: int = 1, party: str = ""
+) -> None:
     """Refuse sizes at which a value could wrap or a strength be off by more than ``MAX_ERROR``.
 
     - always: |S| <= N < 2^63;
     - strengths, ``paper``: the sum opened is columns * N * mu with |mu| <= 1, so columns * N < 2^63;
     - strengths, ``tie_corrected``: the randomised error of :func:`strength_vector`, which holds for any
-      number k of non-constant columns up to `columns`, is at most ``MAX_ERROR`` (n up to about 2.6 million).
+      number k of non-constant columns up to `columns`, is at most ``MAX_ERROR`` (one source: n up to about
+      2.6 million).
 
     Parameters
     ----------
@@ -238,6 +241,8 @@ def check_bounds(n: int, columns: int, *, reveal: Reveal, estimator: Estimator, 
         Columns of all sources together.
     reveal, estimator : str
         As in the plan.
+    sources : int
+        How many sources hold them.
     party : str
         Whose check this is, for the error's text.
 
@@ -258,7 +263,7 @@ def check_bounds(n: int, columns: int, *, reveal: Reveal, estimator: Estimator, 
             )
         return
     units = _least_units(n, columns)
-    if units <= 0 or _RANDOMISED_UNITS / units + _float_error(columns) > MAX_ERROR:
+    if units <= 0 or math.sqrt(sources) * _RANDOMISED_UNITS / units + _float_error(columns) > MAX_ERROR:
         raise BoundError(
             f"{who}strengths over {columns} source columns of {n} rows cannot be kept within {MAX_ERROR:g} "
             "in 64 bits under tie_corrected. Use fewer rows, or reveal: coefficients"
@@ -274,13 +279,14 @@ def scale(n: int, columns: int) -> int:
     """F, the fixed-point scale of unit rank vectors at ``strengths`` under ``tie_corrected``.
 
     A source shares v = round(F w) with w = sum_p x_p/||x_p|| over its non-constant columns. What is
-    opened is V = sum_i v_i y_i for the target's exact y. With k = `columns`, A and r from ``_room``:
+    opened is V = sum_i v_i y_i for the target's exact y and the sum v of all sources' vectors. With
+    k = `columns`, A and r from ``_room``:
 
     - ||w|| <= k (unit vectors) and ||y|| <= sqrt(N);
     - float64 adds to F w an error vector of norm <= F k (k + 4) 2^-53 <= F k 2^-20 for k <= 2^32
       (see :func:`strength_vector`);
-    - rounding adds less than 1 per element, norm < sqrt(n) < r; were every column rounded by a source of
-      its own, k r in all.
+    - rounding adds less than 1 per element, norm < sqrt(n) < r, for each source that has a non-constant
+      column: k r at most in all.
 
     So |V| <= (F k (1 + 2^-20) + k r) sqrt(N), and F = floor((floor(A/k) - r) / (1 + 2^-20)) gives
     F k (1 + 2^-20) + k r <= A <= (2^63 - 1)/sqrt(N), hence |V| <= 2^63 - 1. Also |v_i| <= ||v|| <= A.
@@ -323,29 +329,37 @@ def _float_error(columns: int) -> float:
 
 
 def strength_vector(
-    ranks: Ranks, estimator: Estimator, *, defined: int, random: Callable[[int], NDArray[np.float64]]
+    ranks: Ranks,
+    estimator: Estimator,
+    *,
+    defined: int,
+    random: Callable[[int], NDArray[np.float64]],
+    sources: int = 1,
 ) -> NDArray[np.int64]:
     """Return the one vector a source shares at ``strengths``.
 
-    ``paper``: sum_p x_p, exact. ``tie_corrected``: round(F w), w = sum_p x_p/||x_p|| over the non-constant
-    columns and F = scale(n, k). The strength made of it is V/(F k ||y||), and its error has two parts.
+    ``paper``: sum_p x_p, exact. ``tie_corrected``: round(F w), w = sum_p x_p/||x_p|| over the source's
+    non-constant columns and F = scale(n, k). The strength made of all s sources' vectors is V/(F k ||y||), V
+    the sum of their products with y, and its error has two parts.
 
     *Float64.* With u = 2^-53, ||x_p|| and F carry at most 3u/2 and u, a quotient and the product one u
-    each, the sum of k terms at most k - 1: within (k + 4) u of F sum_p |x_pi|/||x_p|| to first order, a
-    vector of norm <= F k. By Cauchy-Schwarz the strength is off by at most (k + 4) u; the roundings when V is
-    divided by F k ||y|| bring that to (k + 8) u.
+    each, the sum of k' <= k terms at most k' - 1: within (k + 4) u of F sum_p |x_pi|/||x_p|| to first order.
+    Over all sources that is a vector of norm <= F k. By Cauchy-Schwarz the strength is off by at most
+    (k + 4) u; the roundings when V is divided by F k ||y|| bring that to (k + 8) u.
 
-    *Rounding.* e = v - F w changes V by sum_i e_i y_i. (One source. Were several sources' vectors added, so
-    would their errors be.)
+    *Rounding.* e = v - F w of each source changes V by sum_i e_i y_i, and these add up.
 
-    - Nearest: |e_i| <= 1/2, so |sum e_i y_i| <= sqrt(n)/2 ||y|| and the strength is off by at most
-      sqrt(n)/(2 F k), about n^2/(2 sqrt(3) 2^63). This is used while it stays below ``MAX_ERROR``
-      (n up to about 178,000).
-    - Randomised, beyond: up with probability equal to the fraction, down otherwise, each element on its
-      own. The e_i are independent, of mean 0 (to 2^-53, the grain of `random`) and range 1, so by
-      Hoeffding P(|sum e_i y_i| >= t ||y||) <= 2 exp(-2 t^2), which is 2^-40 at t = sqrt(41 ln 2 / 2) = 3.77.
-      Except with that probability, per target column, the strength is off by at most 3.77/(F k), about
-      3.77 sqrt(N)/2^63. :func:`check_bounds` refuses sizes at which this exceeds ``MAX_ERROR``.
+    - Nearest: |e_i| <= 1/2, so |sum e_i y_i| <= sqrt(n)/2 ||y|| for each source, and the strength is off by
+      at most s sqrt(n)/(2 F k), about s n^2/(2 sqrt(3) 2^63). This is used while it stays below
+      ``MAX_ERROR`` (one source: n up to about 178,000).
+    - Randomised, beyond: up with probability equal to the fraction, down otherwise, each element of each
+      source on its own. All s n errors are independent, of mean 0 (to 2^-53, the grain of `random`) and range
+      1, so by Hoeffding P(|sum e_i y_i| >= t sqrt(s) ||y||) <= 2 exp(-2 t^2), which is 2^-40 at
+      t = sqrt(41 ln 2 / 2) = 3.77. Except with that probability, per target column, the strength is off by at
+      most 3.77 sqrt(s)/(F k), about 3.77 sqrt(s N)/2^63. :func:`check_bounds` refuses sizes at which this
+      exceeds ``MAX_ERROR``.
+
+    A source without a non-constant column gives zeros, which carry no error.
 
     Parameters
     ----------
@@ -358,6 +372,8 @@ def strength_vector(
         this and :func:`mpc_spearman.estimators.strengths_from_sums` must be given the same k.
     random : callable
         ``random(n)`` gives n float64 uniform on [0, 1) from a cipher's stream. Called at most once.
+    sources : int
+        s, how many sources there are.
 
     Returns
     -------
@@ -388,7 +404,7 @@ def strength_vector(
     exact = unit_sum * float(factor)
     down = np.floor(exact)
     fraction = exact - down
-    if math.sqrt(n) / 2 / (factor * defined) + _float_error(defined) <= MAX_ERROR:
+    if sources * math.sqrt(n) / 2 / (factor * defined) + _float_error(defined) <= MAX_ERROR:
         up = fraction >= 0.5
     else:
         up = random(n) < fraction

@@ -163,7 +163,7 @@ def ranking_lines(result: Result) -> list[Line]:
         return []
     matrix, counts = getattr(result, "coefficients", None), getattr(result, "counts", None)
     other: Mapping[Any, float] = {}
-    if matrix is not None:
+    if matrix is not None and not _own_rows(result):
         compared = matrix if result.plan.get("strength") == "mean_abs" else matrix.abs()
         other = compared.mean().to_dict()
     strengths = ranking["strength"] if "strength" in ranking else [math.nan] * len(ranking)
@@ -179,6 +179,11 @@ def ranking_lines(result: Result) -> list[Line]:
             ranking["position"], ranking["feature"], strengths, strict=True
         )
     ]
+
+
+def _own_rows(result: Result) -> bool:
+    """Tell whether a matrix in this copy has one source's rows only, while strengths are over several's."""
+    return result.role == "source" and len(result.plan["parties"]["sources"]) > 1
 
 
 def _strongest(lines: Sequence[Line]) -> Line | None:
@@ -303,6 +308,7 @@ def render(result: Result) -> str:
         shown=_SHOWN,
         shown_warnings=_SHOWN_WARNINGS,
         map=_heat_map(result),
+        rows=f"every feature of {printable(result.party)}" if _own_rows(result) else "every source feature",
         matrix=_matrix_table(result),
         light=light,
         dark=dark,

@@ -74,8 +74,8 @@ class Result:
     warnings : sequence of str
         Sentences a reader of the result must know.
     coefficients, pvalues : DataFrame, optional
-        float64, shape (m_A, m_B): rows a MultiIndex (party, feature) over the sources' features, columns the
-        target's features. NaN where undefined.
+        float64, shape (m_A, m_B): rows a MultiIndex (party, feature) over the sources' features, source by
+        source, columns the target's features. NaN where undefined. A source's copy has its own rows only.
     strengths : Series, optional
         float64, length m_B, indexed by the target's features in its table's order. Needs `ranking`.
     counts : Series, optional
@@ -199,7 +199,7 @@ class Result:
 
     @property
     def coefficients(self) -> pd.DataFrame:
-        """The matrix M, float64, shape (m_A, m_B); NaN where a coefficient is undefined."""
+        """The matrix M, float64, shape (m_A, m_B); NaN where undefined. A source has its own rows only."""
         return self._revealed("coefficients", self._coefficients).copy()
 
     @property

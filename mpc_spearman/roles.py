@@ -73,6 +73,11 @@ class Roster:
         return self.members[2:]
 
     @property
+    def sessions(self) -> tuple[Member, ...]:
+        """The sources in whose sessions I take part, in order: a source in its own, the others in all."""
+        return (self.me,) if self.me.role is Role.SOURCE else self.sources
+
+    @property
     def peers(self) -> tuple[Member, ...]:
         """Everyone but me."""
         return tuple(member for member in self.members if member != self.me)

@@ -5,13 +5,14 @@ it, the report and the README print it, and the tests hold every recorded byte a
 
 A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
 at the levels, estimators and grants it names. Symbols in shapes are resolved by what the parties agreed
-on: ``n``, ``m_source``, ``m_target``, ``basis`` = m_source + m_target − 1; ``rows`` of one block, or
-ciphertexts of one batch, and how many bytes each takes.
+on: ``n``, ``m_target``, ``m_sources`` of all sources together; of the one source a message is about
+``m_source`` and ``basis`` = m_source + m_target − 1; ``rows`` of one block, or ciphertexts of one batch, and
+how many bytes each takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal
@@ -46,6 +47,7 @@ class Kind(IntEnum):
     PUBLIC_KEY = 11
     CIPHERTEXT = 12
     EVALUATED = 13
+    TOTAL = 14
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Field:
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
     levels, estimators, grants, protocols
         Where it is sent; None means everywhere.
+    several : bool
+        Sent only in runs of several sources.
     """
 
     name: str
@@ -70,6 +74,7 @@ class Field:
     estimators: tuple[str, ...] | None = None
     grants: tuple[str, ...] | None = None
     protocols: tuple[str, ...] | None = None
+    several: bool = False
 
     def sent(self, plan: Mapping[str, Any], grant: str) -> bool:
         """Tell whether this field is part of its message under a shared plan and a receiver's grant."""
@@ -78,6 +83,7 @@ class Field:
             and (self.estimators is None or plan["estimator"] in self.estimators)
             and (self.grants is None or grant in self.grants)
             and (self.protocols is None or plan["protocol"] in self.protocols)
+            and (not self.several or len(plan["parties"]["sources"]) > 1)
         )
 
 
@@ -99,8 +105,9 @@ _MATRIX = ("coefficients",)
 _FROM_STRENGTHS = ("strengths", "coefficients")
 _FROM_RANKING = ("ranking", "strengths", "coefficients")
 
-# What the coordinator passes on, as far as ``results`` grants it.
-_ANSWER = (
+# What the coordinator passes on, as far as ``results`` grants it: the target gets the rows of all sources, a
+# source its own.
+_RANKED = (
     Field("order", "int64", ("m_target",), "the ranking of the target's features", grants=_FROM_RANKING),
     Field("strengths", "float64", ("m_target",), "the strengths", grants=_FROM_STRENGTHS),
     Field(
@@ -110,21 +117,26 @@ _ANSWER = (
         "over how many coefficients each strength is",
         grants=_FROM_STRENGTHS,
     ),
-    Field(
-        "coefficients",
-        "float64",
-        ("m_source", "m_target"),
-        "the coefficients: linear equations in the other side's ranks",
-        grants=_MATRIX,
-    ),
-    Field(
-        "pvalues",
-        "float64",
-        ("m_source", "m_target"),
-        "the p-values, and which are undefined: that shows ties under `paper`, constants otherwise",
-        grants=_MATRIX,
-    ),
 )
+
+
+def _matrix(rows: str) -> tuple[Field, Field]:
+    return (
+        Field(
+            "coefficients",
+            "float64",
+            (rows, "m_target"),
+            "the coefficients: linear equations in the other side's ranks",
+            grants=_MATRIX,
+        ),
+        Field(
+            "pvalues",
+            "float64",
+            (rows, "m_target"),
+            "the p-values, and which are undefined: that shows ties under `paper`, constants otherwise",
+            grants=_MATRIX,
+        ),
+    )
 
 
 # What the coordinator finds when it opens.
@@ -135,6 +147,8 @@ _OPENED = {
     "strengths": "the strengths (hence the ranking) only",
 }
 
+
+_DIGEST = Field("digest", "bytes", (32,), "whether the ids are the same, in the same order (keyed digest)")
 
 # Which key a message's ciphertexts are under: SHA-256 of the public key, which says nothing new.
 _KEY = Field("key", "bytes", (32,), protocols=_HE)
@@ -149,10 +163,6 @@ def _masked(columns: int | str, what: str, *levels: str) -> Field:
         levels,
         protocols=_MPC,
     )
-
-
-def _names(side: str, grants: tuple[str, ...]) -> Field:
-    return Field(f"{side}_names", "texts", (f"m_{side}",), f"the {side}'s feature names", grants=grants)
 
 
 VIEW: tuple[Row, ...] = (
@@ -194,20 +204,8 @@ VIEW: tuple[Row, ...] = (
             Field("features", "int64", (1,), tells="the number of features"),
         ),
     ),
-    Row(
-        Kind.ALIGNMENT,
-        "align",
-        (_S, _T),
-        (_S, _T),
-        (
-            Field(
-                "digest",
-                "bytes",
-                (32,),
-                tells="whether the ids are the same, in the same order (keyed digest)",
-            ),
-        ),
-    ),
+    Row(Kind.ALIGNMENT, "align", (_S,), (_T,), (_DIGEST,)),
+    Row(Kind.ALIGNMENT, "align", (_T,), (_S,), (_DIGEST,)),
     Row(
         Kind.DESCRIPTION,
         "describe",
@@ -256,6 +254,23 @@ VIEW: tuple[Row, ...] = (
             ),
             Field(
                 "constant", "flags", ("m_target",), "which features are constant", ("strengths",), ("paper",)
+            ),
+        ),
+    ),
+    Row(
+        Kind.TOTAL,
+        "describe",
+        (_C,),
+        (_S,),
+        (
+            Field(
+                "total",
+                "int64",
+                (1,),
+                "the number k of all sources' features that are not constant",
+                ("strengths",),
+                ("tie_corrected",),
+                several=True,
             ),
         ),
     ),
@@ -324,8 +339,28 @@ VIEW: tuple[Row, ...] = (
             ),
         ),
     ),
-    Row(Kind.RESULT, "publish", (_C,), (_T,), (*_ANSWER, _names("source", _MATRIX))),
-    Row(Kind.RESULT, "publish", (_C,), (_S,), (*_ANSWER, _names("target", _FROM_RANKING))),
+    Row(
+        Kind.RESULT,
+        "publish",
+        (_C,),
+        (_T,),
+        (
+            *_RANKED,
+            *_matrix("m_sources"),
+            Field("source_names", "texts", ("m_sources",), "the sources' feature names", grants=_MATRIX),
+        ),
+    ),
+    Row(
+        Kind.RESULT,
+        "publish",
+        (_C,),
+        (_S,),
+        (
+            *_RANKED,
+            *_matrix("m_source"),
+            Field("target_names", "texts", ("m_target",), "the target's feature names", grants=_FROM_RANKING),
+        ),
+    ),
     Row(
         Kind.COST,
         "account",
@@ -377,7 +412,7 @@ def fields(plan: Mapping[str, Any], kind: Kind, sender: Role, receiver: Role) ->
 
 
 def learnt(plan: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Who learns what in a run of this plan, one row per fact.
+    """Who learns what in a run of this plan, one row per party and fact.
 
     Parameters
     ----------
@@ -387,7 +422,8 @@ def learnt(plan: Mapping[str, Any]) -> list[dict[str, str]]:
     Returns
     -------
     list of dict
-        With keys ``role``, ``party``, ``what``, ``from``, ``phase``.
+        With keys ``role``, ``party``, ``what``, ``from``, ``phase``; the coordinator first, then the target,
+        then the sources.
     """
     parties = plan["parties"]
     names = {
@@ -398,20 +434,16 @@ def learnt(plan: Mapping[str, Any]) -> list[dict[str, str]]:
     return [
         {
             "role": receiver.value,
-            "party": ", ".join(names[receiver]),
+            "party": party,
             "what": field.tells,
-            "from": ", ".join(name for sender in senders for name in names[sender]),
+            "from": ", ".join(senders),
             "phase": found.phase,
         }
         for receiver in (Role.COORDINATOR, Role.TARGET, Role.SOURCE)
-        for found, senders in _received(receiver)
+        for party in names[receiver]
+        for found in VIEW
+        if receiver in found.receivers
+        and (senders := [name for role in found.senders for name in names[role] if name != party])
         for field in found.fields
         if field.tells and field.sent(plan, grant(plan, receiver))
     ]
-
-
-def _received(receiver: Role) -> Iterator[tuple[Row, list[Role]]]:
-    for candidate in VIEW:
-        senders = [role for role in candidate.senders if role is not receiver]
-        if receiver in candidate.receivers and senders:
-            yield candidate, senders

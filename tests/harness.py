@@ -31,14 +31,14 @@ class Roles:
         return Result.load(self.staging / party)
 
 
-def plan(**settings: Any) -> Plan:
-    """A plan for C, B and A without tables; both owners allow every level."""
+def plan(*sources: str, **settings: Any) -> Plan:
+    """A plan for C, B and A, or other sources, without tables; all owners allow every level."""
     allow = {"policy": {"max_reveal": "differences"}}
     base: dict[str, Any] = {
         "parties": {
             "coordinator": {"name": "C"},
             "target": {"name": "B", **allow},
-            "sources": [{"name": "A", **allow}],
+            "sources": [{"name": name, **allow} for name in sources or ("A",)],
         }
     }
     return load_plan(base | settings)

@@ -92,13 +92,13 @@ class Recorded:
     arguments : mapping
         For the hook.
     **settings
-        Of the plan.
+        Of the plan. All tables but the target's, B, are those of sources.
     """
 
     def __init__(
         self, tables: Mapping[str, pd.DataFrame], hook: str, arguments: Mapping[str, Any], **settings: Any
     ) -> None:
-        self.plan = plan(**settings)
+        self.plan = plan(*(name for name in tables if name != "B"), **settings)
         with kept_directory() as directory:
             (directory / "out").mkdir()
             arguments = {"directory": str(directory / "record"), **arguments}
@@ -106,7 +106,7 @@ class Recorded:
             ended = {party: (how.kind, how.error) for party, how in self.roles.outcomes.items()}
             assert {kind for kind, _ in ended.values()} == {"returned"}, ended
             assert not list(directory.glob("record/*/refused"))
-            self.transcript = Transcript.read(directory / "record")
+            self.transcript = Transcript.read(directory / "record", self.plan.names)
 
     @property
     def rows(self) -> list[int]:

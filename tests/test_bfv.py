@@ -87,6 +87,19 @@ def test_parameters_at_strengths_hold_any_64_bit_sum(target_bound):
     hold(choose(SETTINGS, sizes, "products"), sizes)
 
 
+@pytest.mark.parametrize("products", [False, True])
+@pytest.mark.parametrize("keys", [2, 3, 64])
+def test_the_keys_of_a_run_share_the_flooding_distance(products, keys):
+    purpose = "products" if products else "differences"
+    alone = rank_sizes(5_000, 3, 4, products=products)
+    several = dataclasses.replace(alone, keys=keys)
+    parameters = choose(SETTINGS, several, purpose)
+    hold(parameters, several)
+    hidden = keys * parameters.layout.degree * parameters.layout.results * (parameters.before + 1)
+    assert hidden << bfv_params.STATISTICAL <= 1 << (parameters.flood_bits + 1)
+    assert parameters.flood_bits > choose(SETTINGS, alone, purpose).flood_bits
+
+
 def test_more_columns_share_a_ciphertext_where_that_is_cheaper():
     assert choose(SETTINGS, rank_sizes(1_000, 14, 14), "products").layout.groups == 1
     assert choose(SETTINGS, rank_sizes(200_000, 50, 50), "products").layout.groups > 1

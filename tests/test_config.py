@@ -293,16 +293,11 @@ NUMBER = "is not text but a number; put it in quotes"
         ),
         ("parties", None, "null is not a value here; this key is needed"),
         ("parties.coordinator", "C", "'C' is not a group of keys; write name below it"),
-        ("parties.sources", [], "[] is not a list of one source"),
+        ("parties.sources", [], "[] is not a list of at least one source"),
         (
             "parties.sources",
             {"name": "A"},
-            "{'name': 'A'} is not a list of one source; start each item with '- '",
-        ),
-        (
-            "parties.sources",
-            [{"name": "A"}, {"name": "A2"}],
-            "lists 2 sources: several sources are not available yet; list one",
+            "{'name': 'A'} is not a list of at least one source; start each item with '- '",
         ),
         ("parties.target.name", 7, f"7 {NUMBER}"),
         ("parties.target.name", "", "'' is not a name: it is empty, or starts or ends with a space"),

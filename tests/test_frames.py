@@ -175,7 +175,9 @@ def test_a_bad_header_names_its_sender_and_is_refused_before_anything_is_read(
 def test_what_the_table_does_not_list_is_not_even_sent(make: Make) -> None:
     network = make()
     with pytest.raises(ProtocolViolation, match="is not in the view table"):
-        network.links[A].send(C, Kind.MASKED, {"block": np.zeros((1, 1), dtype=np.int64)}, rows=1)
+        network.links[A].send(
+            C, Kind.MASKED, {"block": np.zeros((1, 1), dtype=np.int64)}, sizes={"m_source": 1, "rows": 1}
+        )
     assert network.wire(A, C).log == b""
 
 

@@ -12,12 +12,13 @@ from mpc_spearman.config import HeSettings
 from mpc_spearman.protocols.he.estimate import announce
 from mpc_spearman.protocols.he.scheme import Sizes
 from mpc_spearman.protocols.he.schemes import secret_key
+from mpc_spearman.roles import Member, Role
 
 TIME = r"(\d+ h \d\d min|\d+ min \d\d s|[\d.]+ s|\d+ ms)"
 MANY = 3_000_000
 
 
-def said(reveal: str, n: int, **settings: Any) -> list[str]:
+def said(reveal: str, n: int, source: Member | None = None, **settings: Any) -> list[str]:
     he = HeSettings(key_bits=512, insecure=True, **settings)
     if reveal == "differences":
         sizes = Sizes(n, 4, 6, n - 1, n - 1, 2 * (n - 1))
@@ -31,7 +32,7 @@ def said(reveal: str, n: int, **settings: Any) -> list[str]:
         workers=1,
         say=heard.append,
     )
-    announce(run, secret_key(he, sizes, purpose), sizes, 9)
+    announce(run, secret_key(he, sizes, purpose), sizes, 9, source)
     return heard
 
 
@@ -50,6 +51,12 @@ def test_other_long_runs_say_what_is_faster(reveal: str, randomness: str) -> Non
     (line,) = said(reveal, MANY, randomness=randomness)
     hint = "" if randomness == "short" else "he.randomness=short takes a fraction of that, "
     assert re.fullmatch(rf"estimate: about {TIME} at n = 3,000,000; {hint}he.scheme=bfv seconds", line)
+
+
+@pytest.mark.parametrize("reveal", ["differences", "coefficients"])
+def test_with_several_sources_the_line_says_whose_session_it_is_about(reveal: str) -> None:
+    (line,) = said(reveal, MANY, Member("A2", Role.SOURCE, 3))
+    assert line.startswith("estimate for A2: about ")
 
 
 @pytest.mark.parametrize("reveal", ["differences", "coefficients"])

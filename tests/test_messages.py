@@ -25,9 +25,19 @@ SYMBOLS = sorted({size for row in VIEW for f in row.fields for size in f.shape i
 DIMENSIONS = st.fixed_dictionaries({symbol: st.integers(0, 4) for symbol in SYMBOLS})
 #: Every way a plan can choose among fields.
 PLANS = [
-    {"protocol": protocol, "reveal": level, "estimator": estimator, "results": {"target": g, "sources": g}}
-    for protocol, level, estimator, g in itertools.product(
-        ("mpc", "he"), views.LEVELS, ("tie_corrected", "paper"), views.GRANTS
+    {
+        "protocol": protocol,
+        "reveal": level,
+        "estimator": estimator,
+        "results": {"target": g, "sources": g},
+        "parties": {"sources": sources},
+    }
+    for sources, protocol, level, estimator, g in itertools.product(
+        ([{"name": "A"}], [{"name": "A1"}, {"name": "A2"}]),
+        ("mpc", "he"),
+        views.LEVELS,
+        ("tie_corrected", "paper"),
+        views.GRANTS,
     )
 ]
 #: One field of each type, with every kind of shape.
@@ -280,6 +290,23 @@ def test_unknown_dimensions_allow_no_more_than_a_frame() -> None:
     assert largest([Field("x", "int64", ("n",))], {}) == MAX_PAYLOAD
     assert largest([Field("x", "int64", ("n",))], {"n": 7}) == 56
     assert largest([], {}) == 0
+
+
+def test_sources_exchange_nothing_but_what_everyone_does() -> None:
+    common = {Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO, Kind.SHAPE, Kind.FAREWELL}
+    for plan in PLANS:
+        allowed = {k for k in Kind if views.fields(plan, k, Role.SOURCE, Role.SOURCE) is not None}
+        assert allowed == common
+
+
+def test_only_several_sources_are_told_how_many_features_all_of_them_have_that_are_not_constant() -> None:
+    for plan in PLANS:
+        told = views.fields(plan, Kind.TOTAL, Role.COORDINATOR, Role.SOURCE) is not None
+        assert told == (
+            (plan["reveal"], plan["estimator"]) == ("strengths", "tie_corrected")
+            and len(plan["parties"]["sources"]) > 1
+        )
+        assert views.fields(plan, Kind.TOTAL, Role.COORDINATOR, Role.TARGET) is None
 
 
 def test_no_plan_lets_a_source_and_the_coordinator_exchange_blocks_of_ranks() -> None:

@@ -250,6 +250,10 @@ def test_tie_corrected_strengths_hold_to_about_2_6_million_rows():
     assert not fits(2_630_000)
     assert not fits(MAX_ROWS)
     assert not fits(2_600_000, 800_000)  # so many columns use up the room
+    # the randomised error grows with the root of the number of sources
+    check_bounds(2_000_000, 10, reveal="strengths", estimator="tie_corrected", sources=2)
+    with pytest.raises(BoundError):
+        check_bounds(2_600_000, 10, reveal="strengths", estimator="tie_corrected", sources=2)
     with pytest.raises(BoundError, match=r"^A: strengths over 2 source .*1e-09.*tie_corrected"):
         check_bounds(MAX_ROWS, 2, reveal="strengths", estimator="tie_corrected", party="A")
 
@@ -408,16 +412,42 @@ def test_randomised_rounding_keeps_its_bound_on_the_worst_column(monkeypatch):
     assert off["down"] > 10 * off["randomised"]
 
 
+def test_errors_of_several_sources_rounded_at_random_stay_within_their_bound():
+    """Ten sources of one and the same column: nothing but chance keeps their errors from adding up."""
+    n, sources = 100_000, 10
+    ranks = rank_columns([np.random.default_rng(5).permutation(n)])
+    factor, random = scale(n, sources), np.random.default_rng(6).random
+    drawn = [
+        strength_vector(ranks, "tie_corrected", defined=sources, random=random, sources=sources)
+        for _ in range(sources)
+    ]
+    down = strength_vector(ranks, "tie_corrected", defined=sources, random=np.ones, sources=sources)
+    exact = ranks.matrix[0] * np.longdouble(factor) / np.sqrt(np.longdouble(total(n)))
+    off = {
+        "drawn": sum((vector - exact).astype(float) for vector in drawn),
+        "down": sources * (down - exact).astype(float),
+    }
+    y = rank_columns([off["down"]]).matrix[0].astype(float)
+    of_strength = {
+        name: abs(float(e @ y)) / (factor * sources * math.sqrt(total(n))) for name, e in off.items()
+    }
+    bound = math.sqrt(sources) * module._RANDOMISED_UNITS / (factor * sources) + (sources + 8) * 2.0**-53
+    assert of_strength["drawn"] <= bound < MAX_ERROR
+    assert of_strength["down"] > bound
+
+
 def test_where_rounding_switches():
-    def drawn(n: int) -> bool:
+    def drawn(n: int, sources: int = 1) -> bool:
         calls: list[int] = []
 
         def random(size: int) -> np.ndarray:
             calls.append(size)
             return np.zeros(size)
 
-        strength_vector(rank_columns([np.arange(n)]), "tie_corrected", defined=1, random=random)
+        ranks = rank_columns([np.arange(n)])
+        strength_vector(ranks, "tie_corrected", defined=sources, random=random, sources=sources)
         return bool(calls)
 
+    assert [drawn(n, sources=4) for n in (88_000, 91_000)] == [False, True]
     assert [drawn(n) for n in (3, 178_000, 180_000)] == [False, False, True]
     assert all(a < b for a, b in pairwise(math.sqrt(n) / scale(n, 1) for n in range(10_000, 200_000, 10_000)))

@@ -89,15 +89,18 @@ def test_the_tables_of_who_learns_what_are_those_of_the_view_table(maker: Module
 
 
 def test_the_tables_show_what_depends_on_settings(maker: ModuleType) -> None:
-    every = set(product(("mpc", "he"), ("tie_corrected", "paper"), ("nothing", "ranking", "strengths")))
+    grants, sources = ("nothing", "ranking", "strengths"), ("one", "several")
+    every = set(product(("mpc", "he"), ("tie_corrected", "paper"), grants, sources))
     assert maker.cell(set(), every) == "–"
     assert maker.cell(every, every) == "yes"
     assert maker.cell({choice for choice in every if choice[0] == "mpc"}, every) == "if `mpc`"
     assert maker.cell({choice for choice in every if choice[2] != "nothing"}, every) == "if granted `ranking`"
-    both = {choice for choice in every if choice[1:] == ("paper", "strengths")}
+    both = {choice for choice in every if choice[1:3] == ("paper", "strengths")}
     assert maker.cell(both, every) == "if `paper`, if granted `strengths`"
+    total = {choice for choice in every if choice[1::2] == ("tie_corrected", "several")}
+    assert maker.cell(total, every) == "if `tie_corrected`, of several sources"
     with pytest.raises(ValueError, match="decide together"):
-        maker.cell({("mpc", "paper", "ranking"), ("mpc", "tie_corrected", "strengths")}, every)
+        maker.cell({("mpc", "paper", "ranking", "one"), ("mpc", "tie_corrected", "strengths", "one")}, every)
 
 
 def test_the_tables_are_written_between_their_marks(
@@ -238,9 +241,14 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert f"3 to {MAX_ROWS:,} rows" in text
     assert f"within {MAX_ERROR:g}".replace("1e-09", "1e-9") in text
     assert "about 2.6 million" in text
-    check_bounds(2_600_000, 100, reveal="strengths", estimator="tie_corrected")
-    with pytest.raises(BoundError):
-        check_bounds(2_650_000, 1, reveal="strengths", estimator="tie_corrected")
+    assert "divided by the cube root of the number of\n  sources" in text
+    for sources in (1, 2, 8):
+        most = int(2_600_000 / sources ** (1 / 3))
+        check_bounds(most, 100, reveal="strengths", estimator="tie_corrected", sources=sources)
+        with pytest.raises(BoundError):
+            check_bounds(
+                most * 265 // 260, sources, reveal="strengths", estimator="tie_corrected", sources=sources
+            )
 
 
 def test_the_install_command_is_the_one_the_error_names() -> None:

@@ -373,6 +373,50 @@ def test_colours_are_centred_on_zero_and_the_scale_ends_at_a_round_number() -> N
     assert [cell.text for _, cells in drawn.rows for cell in cells] == ["0.00", "0.13", "", "−0.20"]
 
 
+def test_features_of_one_name_in_two_sources_stay_apart(tmp_path: Path) -> None:
+    a, b = tables(60, 2, 3)
+    whole = computed({"A1": a, "A2": a[::-1].reset_index(drop=True)}, b)
+    back = Result.load(whole.save(tmp_path / "C"))
+    pd.testing.assert_frame_equal(back.coefficients, whole.coefficients)
+    assert not np.allclose(back.coefficients.loc["A1"], back.coefficients.loc["A2"])
+    page = (tmp_path / "C" / "report.html").read_text()
+    for party in ("A1", "A2"):
+        first = charts.number(whole.coefficients.loc[(party, "source_0"), "target_0"])
+        assert f"{party} · source_0 × target_0: {first}" in page
+        assert f'<tr><td>{party}</td><th scope="row"><bdi>source_0</bdi></th>' in page
+
+
+def test_a_sources_own_rows_are_not_compared_with_strengths_over_all() -> None:
+    a, b = tables(60, 2, 3)
+    whole = computed({"A1": a, "A2": -a}, b)
+    own = computed(
+        {"A1": a, "A2": -a},
+        b,
+        party="A2",
+        role="source",
+        coefficients=whole.coefficients.loc[["A2"]],
+        pvalues=whole.pvalues.loc[["A2"]],
+    )
+    assert all(math.isnan(line.other) for line in report.ranking_lines(own))
+    assert not any(math.isnan(line.other) for line in report.ranking_lines(whole))
+    page, full = report.render(own), report.render(whole)
+    assert "Rank correlation ρ of every feature of A2 (rows)" in page
+    assert "Rank correlation ρ of every source feature (rows)" in full
+    assert "The vertical mark" in full
+    assert "The vertical mark" not in page
+    out = io.StringIO()
+    report.summarize(own, Console(file=out, width=100))
+    assert "mean |rho|" not in out.getvalue()
+
+
+def test_the_page_says_what_each_source_learnt_and_from_whom() -> None:
+    a, b = tables(60, 2, 3)
+    page = report.render(computed({"A1": a, "A2": a}, b))
+    for party in ("A1", "A2"):
+        assert re.search(rf'<th scope="rowgroup" rowspan="\d+"><bdi>{party}</bdi><br>', page)
+    assert "<td>the feature names</td><td>A1, A2</td>" in page
+
+
 def test_sources_are_set_apart() -> None:
     a, b = tables(60, 2, 3)
     drawn = charts.heat_map(computed({"A1": a, "A2": a}, b).coefficients)

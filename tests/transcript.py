@@ -20,10 +20,10 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-#: Kinds of messages by number, and parties by rank.
+#: Kinds of messages by number, and the parties of a run of one source by rank; more sources follow.
 KINDS = (
     *("KEEPALIVE", "ABORT", "HELLO", "SHAPE", "ALIGNMENT", "DESCRIPTION", "MASKED", "SHARE"),
-    *("RESULT", "COST", "FAREWELL", "PUBLIC_KEY", "CIPHERTEXT", "EVALUATED"),
+    *("RESULT", "COST", "FAREWELL", "PUBLIC_KEY", "CIPHERTEXT", "EVALUATED", "TOTAL"),
 )
 PARTIES = ("C", "B", "A")
 _CLEAR = ("KEEPALIVE", "ABORT", "HELLO")
@@ -93,13 +93,14 @@ class Transcript:
     """Everything recorded of one run."""
 
     directory: Path
+    parties: Sequence[str] = PARTIES
     messages: list[Message] = field(default_factory=list)
 
     @classmethod
-    def read(cls, directory: Path) -> Transcript:
-        transcript = cls(directory)
-        for receiver in PARTIES:
-            for sender in PARTIES:
+    def read(cls, directory: Path, parties: Sequence[str] = PARTIES) -> Transcript:
+        transcript = cls(directory, parties)
+        for receiver in parties:
+            for sender in parties:
                 if sender != receiver:
                     transcript.messages += transcript._link(sender, receiver)
         return transcript
@@ -118,12 +119,12 @@ class Transcript:
     def raw(self, receiver: str, sender: str, *, at: str) -> bytes:
         """The bytes of one direction of one link, as either end saw them."""
         end, other, direction = (receiver, sender, "from") if at == receiver else (sender, receiver, "to")
-        return (self.directory / end / f"{direction}-{PARTIES.index(other)}.bin").read_bytes()
+        return (self.directory / end / f"{direction}-{self.parties.index(other)}.bin").read_bytes()
 
     def keys(self, party: str) -> dict[tuple[str, str, str], bytes]:
         """The keys a party recorded: (peer, purpose, session); without purpose the X25519 secret."""
         lines = self._lines(party, "keys")
-        named = [(PARTIES[line["rank"]], line["purpose"], line["session"]) for line in lines]
+        named = [(self.parties[line["rank"]], line["purpose"], line["session"]) for line in lines]
         assert len(set(named)) == len(named), "a party asked for a key twice"
         return {name: bytes.fromhex(line["key"]) for name, line in zip(named, lines, strict=True)}
 
@@ -131,7 +132,8 @@ class Transcript:
         """What a party itself made of the messages it read: sender, kind, payload."""
         lines = self._lines(party, "opened")
         return [
-            (PARTIES[line["rank"]], KINDS[line["kind"]], bytes.fromhex(line["payload"])) for line in lines
+            (self.parties[line["rank"]], KINDS[line["kind"]], bytes.fromhex(line["payload"]))
+            for line in lines
         ]
 
     def tensors(self, party: str, what: str) -> list[np.ndarray]:
@@ -170,7 +172,7 @@ class Transcript:
         layout = HELLO.split()[1:]
         return {
             sender: parse(layout, frame[3], {})
-            for sender, receiver in (("C", "A"), ("A", "C"), ("B", "C"))
+            for sender, receiver in (("C", "B"), *((party, "C") for party in self.parties[1:]))
             for frame in self._frames(sender, receiver)
             if frame[0] == "HELLO"
         }

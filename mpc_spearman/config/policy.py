@@ -45,7 +45,9 @@ def check_policy_rows(plan: Plan, name: str, n: int) -> None:
 def check_policy_columns(plan: Plan, name: str, columns: int) -> None:
     """Refuse ``strengths`` over a single column where the owner's policy stops short of coefficients.
 
-    A mean over one coefficient is that coefficient.
+    A mean over one coefficient is that coefficient. An owner asks with what it knows: the target with the
+    columns of all sources, a single source with its columns that are not constant, one of several sources
+    with those of all sources, which the coordinator tells it. (Under ``paper`` constant columns count.)
 
     Raises
     ------

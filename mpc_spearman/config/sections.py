@@ -191,14 +191,7 @@ class Parties(Section):
 
     coordinator: CoordinatorParty
     target: TargetParty
-    sources: tuple[DataParty, ...] = Field(min_length=1, description="a list of one source")
-
-    @field_validator("sources")
-    @classmethod
-    def _one_source(cls, sources: tuple[DataParty, ...]) -> tuple[DataParty, ...]:
-        if len(sources) > 1:
-            raise ValueError(f"lists {len(sources)} sources: several sources are not available yet; list one")
-        return sources
+    sources: tuple[DataParty, ...] = Field(min_length=1, description="a list of at least one source")
 
 
 class Results(Section):

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from mpc_spearman import views
@@ -33,6 +34,7 @@ from mpc_spearman.views import Kind
 _MAX_UNSENT = 2
 # How long a party that stops keeps trying to tell the others, in seconds.
 _LAST_WORDS = 2.0
+_NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
 class Links:
@@ -51,7 +53,8 @@ class Links:
     Attributes
     ----------
     dimensions : dict
-        What the symbols in message shapes stand for; filled in by the ``agree`` step.
+        What the symbols in message shapes stand for that mean the same throughout the run; filled in by the
+        ``agree`` step.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class Links:
         kind: Kind,
         values: Mapping[str, Any],
         *,
-        rows: int = 0,
+        sizes: Mapping[str, int] = _NO_SIZES,
         depth: int | None = None,
     ) -> None:
         """Send one message; returns once it is queued and the link is not far behind.
@@ -95,8 +98,8 @@ class Links:
         kind : Kind
         values : mapping
             The message's fields, as the view table lists them for this plan.
-        rows : int
-            Rows of the block, for messages whose shape has the symbol ``rows``.
+        sizes : mapping
+            What the other symbols in this message's shapes stand for.
         depth : int, optional
             Length of the longest chain of messages this one depends on, where that is less than all this
             party has received so far.
@@ -108,15 +111,17 @@ class Links:
         """
         fields = self._fields(kind, self._roster.me, peer)
         channel = self._channels[peer]
-        payload = encode(fields, self.dimensions | {"rows": rows}, values)
+        payload = encode(fields, {**self.dimensions, **sizes}, values)
         channel.put(kind, self._meter.depth if depth is None else depth, payload, views.phase(kind))
         with self._meter.waiting(), self._changed:
             while channel.backlog() > _MAX_UNSENT:
                 self._raise_failure(f"sending to {peer}")
                 self._changed.wait(1.0)
 
-    def receive(self, peer: Member, kind: Kind, *, rows: int = 0) -> dict[str, Any]:
+    def receive(self, peer: Member, kind: Kind, *, sizes: Mapping[str, int] = _NO_SIZES) -> dict[str, Any]:
         """Wait for a peer's next message, which must be of this kind.
+
+        `sizes` are as in :meth:`send`.
 
         Returns
         -------
@@ -139,7 +144,7 @@ class Links:
                 f"in phase {self._meter.current}"
             )
         try:
-            values = decode(fields, self.dimensions | {"rows": rows}, self._opened(peer, frame))
+            values = decode(fields, {**self.dimensions, **sizes}, self._opened(peer, frame))
         except ProtocolViolation as error:
             raise ProtocolViolation(
                 f"{peer} sent a bad {kind.name} message in phase {self._meter.current}: {error}"

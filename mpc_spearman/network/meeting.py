@@ -253,7 +253,7 @@ class _Table:
         return addresses
 
     def leave(self, hosting: bool, end: float) -> None:
-        """Say that this party needs the store no more; if it ends with this process, wait for all to say so."""
+        """Say that this party is done with the store; if it ends with this process, wait for all."""
         self._store.set(_done(self._roster.me), "")
         while hosting and not self._store.check([_done(peer) for peer in self._roster.peers]):
             self.check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,18 @@ from mpc_spearman.ranks import total
 
 @dataclass(frozen=True)
 class Description:
-    """What a data party told the coordinator about its columns; empty or None where withheld."""
+    """What a data party told the coordinator about its columns; empty where withheld.
 
+    Attributes
+    ----------
+    defined : int
+        Over how many of them strengths average: those that are not constant, if that is told, else all.
+    """
+
+    defined: int
     names: tuple[str, ...] = ()
     ties: tuple[int, ...] = ()
     constant: tuple[bool, ...] = ()
-    defined: int | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,12 @@ class Answer:
         """Pick the numbers among a message's fields."""
         return {field.name: getattr(self, field.name) for field in fields if hasattr(self, field.name)}
 
+    def restricted(self, rows: slice) -> Answer:
+        """Keep only some rows of the matrices."""
+        if self.coefficients is None or self.pvalues is None:
+            return self
+        return replace(self, coefficients=self.coefficients[rows], pvalues=self.pvalues[rows])
+
     @classmethod
     def received(cls, values: Mapping[str, Any]) -> Answer:
         """Build a party's copy from what the coordinator sent it."""
@@ -48,7 +60,7 @@ class Answer:
 
 
 def from_products(
-    plan: Plan, products: NDArray[Any], source: Description, target: Description, n: int
+    plan: Plan, products: NDArray[Any], sources: Sequence[Description], target: Description, n: int
 ) -> Answer:
     """Conclude from S, at ``differences`` and ``coefficients`` (paper, eq. 2 and definition 2).
 
@@ -56,24 +68,28 @@ def from_products(
     ----------
     plan : Plan
     products : ndarray of int, shape (m_A, m_B)
-        S of every pair.
-    source, target : Description
+        S of every pair, the sources' rows in the plan's order.
+    sources : sequence of Description
+        One per source, in the plan's order, with names and tie terms.
+    target : Description
         With names and tie terms.
     n : int
         Rows.
     """
     estimator = plan.estimator
+    source_ties = [term for source in sources for term in source.ties]
     matrices: dict[Estimator, NDArray[np.float64]] = {
-        name: estimators.coefficients(products, source.ties, target.ties, n, name)
+        name: estimators.coefficients(products, source_ties, target.ties, n, name)
         for name in ("tie_corrected", "paper")
     }
     rho = matrices[estimator]
     both = np.column_stack([estimators.strengths(matrix, plan.strength)[0] for matrix in matrices.values()])
-    missing = estimators.without_pvalue(source.ties, target.ties, n, estimator)
+    missing = estimators.without_pvalue(source_ties, target.ties, n, estimator)
     mu, counts = estimators.strengths(rho, plan.strength)
     mean, _ = estimators.strengths(rho, "mean")
     mean_abs, _ = estimators.strengths(rho, "mean_abs")
-    sides = ((plan.parties.sources[0].name, source), (plan.parties.target.name, target))
+    owners = [*(source.name for source in plan.parties.sources), plan.parties.target.name]
+    sides = list(zip(owners, [*sources, target], strict=True))
     warnings = [
         *(cautions.eq2(target.names, both[:, 0], both[:, 1], plan.order) if estimator == "paper" else ()),
         *(line for name, side in sides for line in column_cautions(plan, name, side.names, side.ties, n)),
@@ -92,7 +108,7 @@ def from_products(
 
 
 def from_sums(
-    plan: Plan, sums: NDArray[np.int64], source: Description, target: Description, n: int, columns: int
+    plan: Plan, sums: NDArray[np.int64], target: Description, n: int, columns: int, defined: int
 ) -> Answer:
     """Conclude from one sum per target column, at ``strengths``.
 
@@ -100,15 +116,14 @@ def from_sums(
     ----------
     plan : Plan
     sums : ndarray of int64, shape (m_B,)
-    source, target : Description
+    target : Description
         As far as this level tells.
     n : int
         Rows.
-    columns : int
-        Source columns, m_A.
+    columns, defined : int
+        Columns of all sources, m_A, and over how many of them strengths average, k.
     """
     constant = target.constant or tuple(term == total(n) for term in target.ties)
-    defined = columns if source.defined is None else source.defined
     mu, counts = estimators.strengths_from_sums(
         sums.tolist(),
         n=n,

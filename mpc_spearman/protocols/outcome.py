@@ -17,7 +17,7 @@ def result(
     n: int,
     cost: pd.DataFrame,
     answer: Answer,
-    source_names: Sequence[str],
+    source_names: Sequence[tuple[str, str]],
     target_names: Sequence[str],
     warnings: Sequence[str],
 ) -> Result:
@@ -30,14 +30,14 @@ def result(
     cost : DataFrame
     answer : Answer
         As far as this party has it.
-    source_names, target_names : sequence of str
-        Empty where this party does not know them, and has nothing that they would label.
+    source_names : sequence of (str, str)
+        Party and feature of each row.
+    target_names : sequence of str
+        Both are empty where this party does not know them, and has nothing that they would label.
     warnings : sequence of str
     """
     columns = pd.Index(list(target_names), dtype="object")
-    rows = pd.MultiIndex.from_tuples(
-        [(run.roster.sources[0].name, name) for name in source_names], names=["party", "feature"]
-    )
+    rows = pd.MultiIndex.from_tuples(list(source_names), names=["party", "feature"])
 
     def matrix(values: Any) -> pd.DataFrame | None:
         return None if values is None else pd.DataFrame(values, index=rows, columns=columns)

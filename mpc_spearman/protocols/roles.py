@@ -1,7 +1,8 @@
 """The three roles, each a flat list of steps, for every protocol.
 
-The steps before and after the private computation are in :mod:`mpc_spearman.protocols.steps`; the computation
-itself is the engine's. Each role learns what the view table lists for it (:func:`mpc_spearman.views.learnt`).
+The steps before and after the private computation are in :mod:`mpc_spearman.protocols.steps` and
+:mod:`mpc_spearman.protocols.telling`; the computation itself is the engine's. Each role learns what the view
+table lists for it (:func:`mpc_spearman.views.learnt`).
 
 Threat model: semi-honest parties, no two of them colluding, authenticated encrypted links.
 """
@@ -17,18 +18,14 @@ from mpc_spearman.estimators import products_from_differences
 from mpc_spearman.protocols.answer import Answer, column_cautions, from_products, from_sums
 from mpc_spearman.protocols.engine import Engine, source_operand, target_operand
 from mpc_spearman.protocols.outcome import result
-from mpc_spearman.protocols.steps import (
-    Run,
-    account,
-    agree,
-    align,
-    connect,
+from mpc_spearman.protocols.steps import Run, Shapes, account, agree, align, connect, load, rank
+from mpc_spearman.protocols.telling import (
     describe,
-    load,
     publish,
-    rank,
     receive_description,
     receive_result,
+    receive_total,
+    tell_total,
 )
 from mpc_spearman.ranks import Ranks
 from mpc_spearman.result import Result
@@ -40,60 +37,77 @@ def run_source(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
     me = run.roster.me
     connect(run)
     table = load(run, frame)
-    shape = agree(run, table)
+    shapes = agree(run, table)
     ranks = rank(run, table)
     align(run, table, me)
     describe(run, table, ranks)
     if run.plan.reveal == "differences":
-        engine.give_differences(run, me, ranks.matrix, shape)
+        engine.give_differences(run, ranks.matrix, shapes)
+    elif run.plan.reveal == "coefficients":
+        engine.give_products(run, ranks.matrix, shapes)
     else:
-        engine.give_products(run, me, source_operand(run.plan, ranks), shape)
-    given = receive_result(run)
-    return _own_result(run, table, ranks, given, table.features, given.get("target_names", ()))
+        engine.give_sums(
+            run, lambda _: source_operand(run.plan, ranks, receive_total(run, ranks, shapes)), shapes
+        )
+    given = receive_result(run, shapes)
+    rows = [(me.name, name) for name in table.features]
+    return _own_result(run, table, ranks, given, rows, given.get("target_names", ()))
 
 
 def run_target(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
     """Party B: rank its columns, give them, hidden, to the computation, and receive the result."""
-    (source,) = run.roster.sources
     connect(run)
     table = load(run, frame)
-    shape = agree(run, table)
+    shapes = agree(run, table)
     ranks = rank(run, table)
-    align(run, table, source)
+    for source in run.roster.sources:
+        align(run, table, source)
     describe(run, table, ranks)
     if run.plan.reveal == "differences":
-        engine.give_differences(run, source, ranks.matrix, shape)
+        engine.give_differences(run, ranks.matrix, shapes)
+    elif run.plan.reveal == "coefficients":
+        engine.give_products(run, ranks.matrix, shapes)
     else:
-        engine.give_products(run, source, target_operand(run.plan, ranks, shape), shape)
-    given = receive_result(run)
-    return _own_result(run, table, ranks, given, given.get("source_names", ()), table.features)
+        engine.give_sums(run, lambda source: target_operand(run.plan, ranks, shapes.of(source)), shapes)
+    given = receive_result(run, shapes)
+    rows = _rows(shapes, given.get("source_names", ()))
+    return _own_result(run, table, ranks, given, rows, table.features)
 
 
 def run_coordinator(run: Run, engine: Engine) -> Result:
     """Party C: open, conclude, and pass on what ``results`` grants."""
-    (source,) = run.roster.sources
     connect(run)
-    shape = agree(run)
-    with engine.opening(run, source, shape) as opened:
-        of_source = receive_description(run, source)
-        of_target = receive_description(run, run.roster.target)
+    shapes = agree(run)
+    with engine.opening(run, shapes) as opened:
+        of_sources = [receive_description(run, source, shapes) for source in run.roster.sources]
+        of_target = receive_description(run, run.roster.target, shapes)
+        tell_total(run, of_sources)
         integers = opened()
     if run.plan.reveal == "strengths":
-        answer = from_sums(run.plan, integers[0], of_source, of_target, shape.n, shape.m_source)
+        defined = sum(source.defined for source in of_sources)
+        answer = from_sums(run.plan, integers[0], of_target, shapes.n, shapes.m_sources, defined)
     else:
         if run.plan.reveal == "differences":
-            integers = products_from_differences(integers, of_source.ties, of_target.ties, shape.n)
-        answer = from_products(run.plan, integers, of_source, of_target, shape.n)
-    publish(run, answer, of_source, of_target)
+            source_ties = [term for source in of_sources for term in source.ties]
+            integers = products_from_differences(integers, source_ties, of_target.ties, shapes.n)
+        answer = from_products(run.plan, integers, of_sources, of_target, shapes.n)
+    source_names = [name for source in of_sources for name in source.names]
+    publish(run, answer, source_names, of_target.names, shapes)
     return result(
         run,
-        shape.n,
+        shapes.n,
         account(run),
         answer,
-        of_source.names,
+        _rows(shapes, source_names),
         of_target.names,
         [*run.cautions, *answer.warnings],
     )
+
+
+def _rows(shapes: Shapes, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Label the matrix's rows, if their names are known: party and feature."""
+    owners = [source.name for source, features in shapes.features.items() for _ in range(features)]
+    return list(zip(owners, names, strict=True)) if names else []
 
 
 def _own_result(
@@ -101,12 +115,10 @@ def _own_result(
     table: Table,
     ranks: Ranks,
     given: Mapping[str, Any],
-    source_names: Sequence[str],
+    rows: Sequence[tuple[str, str]],
     target_names: Sequence[str],
 ) -> Result:
     """Keep what a data party was given, its own costs, and cautions about its own columns."""
     cost = account(run)
     own = column_cautions(run.plan, table.party, table.features, ranks.tie_terms, table.n)
-    return result(
-        run, table.n, cost, Answer.received(given), source_names, target_names, [*run.cautions, *own]
-    )
+    return result(run, table.n, cost, Answer.received(given), rows, target_names, [*run.cautions, *own])

@@ -12,7 +12,8 @@ from mpc_spearman.roles import Member
 def shuffle(run: Run, source: Member, n: int) -> np.ndarray:
     """Draw the row order of one source's session from the key that only source and target hold; int64 (n,).
 
-    The coordinator cannot link the rows it opens to an order, to another run or to another source.
+    The order of the rows tells the coordinator nothing, and links no row to one of another session or run.
+    What is in the rows may: the target's own differences, y_q − y_1, are the same in each of its sessions.
     """
     peer = run.roster.target if run.roster.me == source else source
     return Stream(run.keys[peer].subkey(Purpose.SHUFFLE, source.name)).permutation(n)

@@ -2,6 +2,7 @@
 
 Each step is a phase of the run: its name is the word in the cost report and in error messages. In order:
 ``connect, load, agree, rank, align, describe``, then what the protocol computes, then ``publish, account``.
+Those of ``describe`` and ``publish`` are in :mod:`mpc_spearman.protocols.telling`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from mpc_spearman import views
 from mpc_spearman.alignment import alignment_tag
 from mpc_spearman.config import (
     DataParty,
@@ -39,7 +39,6 @@ from mpc_spearman.errors import (
 from mpc_spearman.keys import PairKey, Purpose
 from mpc_spearman.messages import MAX_PAYLOAD
 from mpc_spearman.network.links import Links
-from mpc_spearman.protocols.answer import Answer, Description
 from mpc_spearman.ranks import Ranks, check_bounds, check_groups, check_width, rank_columns
 from mpc_spearman.roles import Member, Role, Roster
 from mpc_spearman.tables import Table, id_digest, read_table
@@ -101,11 +100,49 @@ class Run:
 
 @dataclass(frozen=True)
 class Shape:
-    """What all parties know of the data's size."""
+    """The size of one source's and the target's data, which all parties know."""
 
     n: int
     m_source: int
     m_target: int
+
+    def sizes(self, **more: int) -> dict[str, int]:
+        """Say what the symbols mean in a message about this source; `more` are those of the message alone."""
+        return {"m_source": self.m_source, "basis": self.m_source + self.m_target - 1, **more}
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """What all parties know of the size of everyone's data.
+
+    Attributes
+    ----------
+    n : int
+        Rows, the same for all.
+    features : dict
+        Each source's number of features, in roster order.
+    m_target : int
+        The target's.
+    """
+
+    n: int
+    features: Mapping[Member, int]
+    m_target: int
+
+    @property
+    def m_sources(self) -> int:
+        """Features of all sources together: rows of the matrix."""
+        return sum(self.features.values())
+
+    def of(self, source: Member) -> Shape:
+        """Return the sizes in one source's session."""
+        return Shape(self.n, self.features[source], self.m_target)
+
+    def rows(self, source: Member) -> slice:
+        """Return which rows of the matrix are one source's: they are stacked in roster order."""
+        before = list(self.features)[: list(self.features).index(source)]
+        start = sum(self.features[other] for other in before)
+        return slice(start, start + self.features[source])
 
 
 def step(name: str) -> Callable[[Callable[Concatenate[Run, P], T]], Callable[Concatenate[Run, P], T]]:
@@ -212,7 +249,7 @@ def load(run: Run, frame: pd.DataFrame | None) -> Table:
 
 
 @step("agree")
-def agree(run: Run, table: Table | None = None) -> Shape:
+def agree(run: Run, table: Table | None = None) -> Shapes:
     """Exchange the number of rows and features; check every bound and rule that depends on them alone.
 
     Raises
@@ -241,23 +278,28 @@ def agree(run: Run, table: Table | None = None) -> Shape:
     if len({n for n, _ in sizes.values()}) != 1:
         found = ", ".join(f"{owner.name} has {n}" for owner, (n, _) in sizes.items())
         raise AlignmentError(f"the parties have different numbers of rows: {found}. Align the tables first")
-    (source,) = roster.sources
-    (n, m_target), (_, m_source) = sizes[roster.target], sizes[source]
-    check_bounds(n, m_source, reveal=plan.reveal, estimator=plan.estimator, party=roster.me.name)
-    if plan.reveal != "strengths" and 16 * m_source * m_target > MAX_PAYLOAD // 2:
+    shapes = Shapes(
+        n=sizes[roster.target][0],
+        features={source: sizes[source][1] for source in roster.sources},
+        m_target=sizes[roster.target][1],
+    )
+    check_bounds(
+        shapes.n,
+        shapes.m_sources,
+        reveal=plan.reveal,
+        estimator=plan.estimator,
+        sources=len(roster.sources),
+        party=roster.me.name,
+    )
+    if plan.reveal != "strengths" and 16 * shapes.m_sources * shapes.m_target > MAX_PAYLOAD // 2:
         raise BoundError(
-            f"{m_source} × {m_target} coefficients are more than one result can carry "
+            f"{shapes.m_sources} × {shapes.m_target} coefficients are more than one result can carry "
             f"({MAX_PAYLOAD // 32}); use fewer features a side, or reveal: strengths"
         )
-    check_width(n, m_source, m_target, plan.privacy.min_rows_per_feature)
-    check_policy_columns(plan, roster.me.name, m_source)
-    links.dimensions |= {
-        "n": n,
-        "m_source": m_source,
-        "m_target": m_target,
-        "basis": m_source + m_target - 1,
-    }
-    return Shape(n, m_source, m_target)
+    check_width(shapes.n, shapes.m_sources, shapes.m_target, plan.privacy.min_rows_per_feature)
+    check_policy_columns(plan, roster.me.name, shapes.m_sources)
+    links.dimensions |= {"n": shapes.n, "m_sources": shapes.m_sources, "m_target": shapes.m_target}
+    return shapes
 
 
 @step("rank")
@@ -278,14 +320,14 @@ def rank(run: Run, table: Table) -> Ranks:
 
     ranks = rank_columns(table.columns, workers=run.workers, tick=tick)
     check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
-    if run.roster.me.role is Role.SOURCE and run.plan.estimator == "tie_corrected":
+    if run.roster.sources == (run.roster.me,) and run.plan.estimator == "tie_corrected":
         check_policy_columns(run.plan, table.party, ranks.defined)
     return ranks
 
 
 @step("align")
 def align(run: Run, table: Table, source: Member) -> None:
-    """Source and target compare a digest of their ids, keyed with what the coordinator does not know.
+    """Compare a digest of source's and target's ids, keyed with what the coordinator does not know.
 
     It is also the go-ahead: a party sends nothing of its data before its peer has passed every check
     of its own and has sent this.
@@ -303,57 +345,6 @@ def align(run: Run, table: Table, source: Member) -> None:
             f"{run.roster.me.name} and {peer.name} hold {table.n} rows each, but not the same ids in the "
             "same order. Align the tables first: same ids, written alike, same order"
         )
-
-
-@step("describe")
-def describe(run: Run, table: Table, ranks: Ranks) -> None:
-    """Tell the coordinator what the level says it may know of the columns (DESIGN 1.3)."""
-    coordinator = run.roster.coordinator
-    everything: dict[str, Any] = {
-        "names": table.features,
-        "ties": np.array(ranks.tie_terms, dtype=np.int64),
-        "constant": np.array(ranks.constant, dtype=np.uint8),
-        "defined": np.array([ranks.defined]),
-    }
-    fields = views.fields(run.plan.shared(), Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
-    if fields is not None:
-        values = {field.name: everything[field.name] for field in fields}
-        run.links.send(coordinator, Kind.DESCRIPTION, values)
-
-
-@step("describe")
-def receive_description(run: Run, owner: Member) -> Description:
-    """Receive what a data party tells of its columns at this level."""
-    if views.fields(run.plan.shared(), Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
-        return Description()
-    values = run.links.receive(owner, Kind.DESCRIPTION)
-    return Description(
-        names=tuple(values.get("names", ())),
-        ties=tuple(values["ties"].tolist()) if "ties" in values else (),
-        constant=tuple(values["constant"].tolist()) if "constant" in values else (),
-        defined=int(values["defined"][0]) if "defined" in values else None,
-    )
-
-
-@step("publish")
-def publish(run: Run, answer: Answer, source: Description, target: Description) -> None:
-    """Pass on to each data party what ``results`` grants it, and nothing else (paper, step 4)."""
-    for peer in run.roster.peers:
-        fields = views.fields(run.plan.shared(), Kind.RESULT, run.roster.me.role, peer.role)
-        if fields is not None:
-            names = {"source_names": source.names, "target_names": target.names}
-            wanted = {field.name for field in fields}
-            values = answer.granted(fields) | {key: value for key, value in names.items() if key in wanted}
-            run.links.send(peer, Kind.RESULT, values)
-
-
-@step("publish")
-def receive_result(run: Run) -> Mapping[str, Any]:
-    """Receive what the coordinator passes on, if anything."""
-    coordinator = run.roster.coordinator
-    if views.fields(run.plan.shared(), Kind.RESULT, coordinator.role, run.roster.me.role) is None:
-        return {}
-    return run.links.receive(coordinator, Kind.RESULT)
 
 
 @step("account")

@@ -25,10 +25,11 @@ come the mask (rounded: 1/2) and a fresh Enc(0):
 on [-2^k, 2^k). Shifting such a coefficient by e_i moves its distribution by |e_i| / 2^(k+1) in total
 variation. So all that the coordinator sees of e in a whole run is, as a distribution, within
 
-    distance = coefficients * (before + 1) / 2^(k+1),    coefficients = N * (ciphertexts it gets)
+    distance = coefficients * (before + 1) / 2^(k+1),    coefficients = N * (ciphertexts under a key) * keys
 
 of what it would see if every e were 0, whatever the ranks and whoever's ciphertexts it has seen; k is the
 smallest for which distance <= 2^-40. (f comes from AES-256, so this "is" holds for who cannot break AES.)
+With several sources a run may have several keys: each then takes its equal share of that distance.
 
 *Switching.* Dropping a prime r of q is rounding division: |v| becomes at most |v|/r + (1 + N)/2. It is
 public and deterministic, so it undoes nothing. The primes fall into those that are kept and those that only
@@ -86,7 +87,7 @@ class Layout:
     blocks : int
         Blocks of rows.
     results : int
-        Ciphertexts the coordinator may get in the run, of all moduli together: what it needs, or
+        Ciphertexts the coordinator may get under one key, of all moduli together: what it needs, or
         ``LEAST_RESULTS`` if that is more. The flood is made for so many, and no more leave the target.
     """
 
@@ -121,6 +122,8 @@ class Parameters:
         k: the flooding noise is uniform on [-2^k, 2^k).
     after : int
         Bound on the noise of what the coordinator gets.
+    keys : int
+        Key pairs of the run that share the distance.
     """
 
     purpose: Purpose
@@ -132,6 +135,7 @@ class Parameters:
     before: int
     flood_bits: int
     after: int
+    keys: int
 
     @property
     def data(self) -> tuple[int, ...]:
@@ -145,8 +149,11 @@ class Parameters:
 
     @property
     def distance_bits(self) -> int:
-        """The flooding's total distance over the run is at most 2^-distance_bits (rounded down)."""
-        hidden = self.layout.degree * self.layout.results * (self.before + 1)
+        """The flooding's total distance over the run is at most 2^-distance_bits (rounded down).
+
+        With several keys: if all were like this one.
+        """
+        hidden = self.layout.degree * self.layout.results * self.keys * (self.before + 1)
         return self.flood_bits + 1 - (hidden - 1).bit_length()
 
 
@@ -251,7 +258,7 @@ def _noise(layout: Layout, sizes: Sizes, purpose: Purpose, special: int) -> tupl
         before = 3 * fresh + 1
     else:
         before = sizes.n * sizes.target_bound * (fresh + 1) + fresh + 1
-    hidden = layout.degree * layout.results * (before + 1) << STATISTICAL
+    hidden = layout.degree * layout.results * sizes.keys * (before + 1) << STATISTICAL
     return before, (hidden - 1).bit_length() - 1
 
 
@@ -280,7 +287,7 @@ def _fill(layout: Layout, sizes: Sizes, purpose: Purpose) -> Parameters | None:
         after = -(-after // prime) + layout.degree // 2 + 1
     if 4 * max(plain) * after > math.prod(kept):
         raise AssertionError("the kept primes are chosen so that this holds")
-    return Parameters(purpose, layout, kept, dropped, special, plain, before, flood_bits, after)
+    return Parameters(purpose, layout, kept, dropped, special, plain, before, flood_bits, after, sizes.keys)
 
 
 def _data_primes(

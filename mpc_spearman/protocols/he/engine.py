@@ -1,6 +1,8 @@
 """The homomorphic-encryption protocol for the roles: the paper's, literally or faster.
 
-Paper's step 1, keys: the coordinator makes a key pair and sends the public key to source and target.
+Paper's step 1, keys: the coordinator makes a key pair and sends the public key to source and target. With
+several sources, at ``differences`` and ``coefficients`` each source's session has a key pair of its own, so
+that it is the one-source protocol as it stands, with a layout and noise bounds of its own size.
 Step 2, ranks, is the common step ``rank``. Steps 3 to 5 depend on the level.
 
 ``differences``
@@ -23,6 +25,9 @@ Step 2, ranks, is the common step ``rank``. Steps 3 to 5 depend on the level.
        the inner products, re-randomised, to the coordinator.
     5. decrypt: the coordinator decrypts one integer per pair, or per target column.
 
+    At ``strengths`` all sources encrypt under one key, and the target adds the products of all their vectors
+    up before it sends anything: the coordinator gets, and can decrypt, the sums over all sources alone.
+
 Plaintexts are centred doubled ranks, integers, since tied ranks are halves: d_pq^i is half of what is
 decrypted. Security: the target sees ciphertexts under a key it does not hold (IND-CPA, the scheme's
 assumption), the source receives nothing, and the coordinator learns what it decrypts, as the scheme's
@@ -31,7 +36,7 @@ assumption), the source receives nothing, and the coordinator learns what it dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,14 +44,14 @@ import numpy as np
 
 from mpc_spearman.config import HeSettings, Plan
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.protocols.engine import Operand, source_vectors
+from mpc_spearman.protocols.engine import Operand
 from mpc_spearman.protocols.he.scheme import PublicKey, Purpose, SecretKey, Sizes, Tick
 from mpc_spearman.protocols.he.schemes import public_key, secret_key
 from mpc_spearman.protocols.shuffle import shuffle
 from mpc_spearman.protocols.squares import Squares
-from mpc_spearman.protocols.steps import Run, Shape, step
+from mpc_spearman.protocols.steps import Run, Shape, Shapes, step
 from mpc_spearman.ranks import total
-from mpc_spearman.roles import Member
+from mpc_spearman.roles import Member, Role
 from mpc_spearman.views import Kind
 
 # Bytes of one message of ciphertexts, about.
@@ -56,87 +61,115 @@ _BATCH = 512
 
 
 class He:
-    """Homomorphic encryption under the coordinator's key."""
+    """Homomorphic encryption under the coordinator's keys: one per source's session, at `strengths` one."""
 
-    def give_differences(self, run: Run, source: Member, own: np.ndarray, shape: Shape) -> None:
+    def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Encrypt the source's ranks; at the target subtract its own and pass the differences on."""
-        key = receive_key(run, shape)
-        if not _literal(run.plan.he):
-            own = own[:, shuffle(run, source, shape.n)]
-        if run.roster.me == source:
-            encrypt_ranks(run, key, own)
-        else:
-            subtract_ranks(run, key, source, own, shape)
+        for source, key in receive_keys(run, shapes).items():
+            in_order = own if _literal(run.plan.he) else own[:, shuffle(run, source, shapes.n)]
+            if run.roster.me == source:
+                encrypt_ranks(run, key, in_order)
+            else:
+                subtract_ranks(run, key, source, in_order, shapes.of(source))
 
-    def give_products(self, run: Run, source: Member, own: Operand, shape: Shape) -> None:
-        """Encrypt the source's vectors; at the target multiply its own with them and pass the products on."""
-        key = receive_key(run, shape)
-        is_source = run.roster.me == source
-        values = _with_offset(own, is_source, shape) if _adds_ties(run.plan) else own.values
-        if is_source:
-            encrypt_vectors(run, key, values)
+    def give_products(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
+        """Encrypt the source's ranks; at the target multiply its own with them and pass the products on."""
+        for source, key in receive_keys(run, shapes).items():
+            if run.roster.me == source:
+                encrypt_vectors(run, key, own)
+            else:
+                multiply_vectors(run, key, [(source, own)], shapes.n)
+
+    def give_sums(self, run: Run, own: Callable[[Member], Operand], shapes: Shapes) -> None:
+        """Encrypt the source's vector; at the target add up its products with all sources', pass them on."""
+        layout, purpose = sizes(run.plan, shapes)
+        key = receive_key(run, layout, purpose)
+        # One by one: the target's are as large as its table.
+        values = ((one, _values(run, own(one), shapes.of(one))) for one in run.roster.sessions)
+        if run.roster.me.role is Role.SOURCE:
+            for _, mine in values:
+                encrypt_vectors(run, key, mine)
         else:
-            multiply_vectors(run, key, source, values)
+            multiply_vectors(run, key, values, layout.n)
 
     @contextmanager
-    def opening(self, run: Run, source: Member, shape: Shape) -> Iterator[Callable[[], Any]]:
+    def opening(self, run: Run, shapes: Shapes) -> Iterator[Callable[[], Any]]:
         """Make the keys while the others rank; then decrypt."""
-        key = make_key(run, shape)
-        if run.plan.reveal == "differences":
-            yield lambda: decrypt_differences(run, key, shape)
-        else:
+        if run.plan.reveal == "strengths":
+            key = make_key(run, shapes)
             yield lambda: decrypt_products(run, key)
+            return
+        keys = {source: make_key(run, shapes, source) for source in run.roster.sources}
+        if run.plan.reveal == "differences":
+            yield lambda: np.vstack(
+                [decrypt_differences(run, key, shapes.of(source)) for source, key in keys.items()]
+            )
+        else:
+            yield lambda: np.vstack([decrypt_products(run, key) for key in keys.values()])
 
 
-def sizes(plan: Plan, shape: Shape) -> tuple[Sizes, Purpose]:
+def sizes(plan: Plan, shapes: Shapes, source: Member | None = None) -> tuple[Sizes, Purpose]:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
-    The bounds are those of DESIGN 1.2 and 1.3; at ``strengths`` under ``paper`` a few rows more carry what
-    source and target add for their own ties.
+    The bounds are those of DESIGN 1.2 and 1.3. At ``strengths`` one key, and one sum, serve all sources: the
+    rows are theirs put end to end, and under ``paper`` a few more of each carry what that source and the
+    target add for their own ties. Otherwise each `source` has a key of its own.
     """
-    n, m_source, m_target = shape.n, shape.m_source, shape.m_target
-    vectors = source_vectors(plan, shape)
-    if plan.reveal == "differences":
-        return Sizes(n, vectors, m_target, n - 1, n - 1, 2 * (n - 1)), "differences"
-    if plan.reveal == "coefficients":
-        return Sizes(n, vectors, m_target, n - 1, n - 1, total(n)), "products"
+    n, m_target = shapes.n, shapes.m_target
+    if plan.reveal != "strengths":
+        assert source is not None
+        vectors, keys = shapes.features[source], len(shapes.features)
+        if plan.reveal == "differences":
+            return Sizes(n, vectors, m_target, n - 1, n - 1, 2 * (n - 1), keys), "differences"
+        return Sizes(n, vectors, m_target, n - 1, n - 1, total(n), keys), "products"
     if plan.estimator == "tie_corrected":
-        return Sizes(n, vectors, m_target, 2**63 - 1, n - 1, 2**63 - 1), "products"
-    value = max(m_source * (n - 1), m_source * total(n) // 2)
-    rows = n + 1 + len(_tie_rows(shape))
-    return Sizes(rows, vectors, m_target, value, n - 1, m_source * total(n)), "products"
+        rows = n * len(shapes.features)
+        return Sizes(rows, 1, m_target, 2**63 - 1, n - 1, 2**63 - 1), "products"
+    rows = sum(n + 1 + len(_tie_rows(shapes.of(one))) for one in shapes.features)
+    most = max(shapes.features.values())
+    value = max(most * (n - 1), most * total(n) // 2)
+    return Sizes(rows, 1, m_target, value, n - 1, shapes.m_sources * total(n)), "products"
 
 
 @step("keys")
-def make_key(run: Run, shape: Shape) -> SecretKey:
-    """Make the key pair (paper, step 1) and send its public half to source and target."""
-    layout, purpose = sizes(run.plan, shape)
+def make_key(run: Run, shapes: Shapes, source: Member | None = None) -> SecretKey:
+    """Make a key pair (paper, step 1), for one source's session or for all.
+
+    Its public half goes to that source, or to all, and to the target.
+    """
+    layout, purpose = sizes(run.plan, shapes, source)
     key = secret_key(run.plan.he, layout, purpose)
-    for peer in run.roster.peers:
+    for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
         run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
     _take_note(run, key.public)
     if run.plan.he.scheme == "paillier":
         from mpc_spearman.protocols.he.estimate import announce
 
-        announce(run, key, layout, _vectors(run.plan, shape))
+        vectors = _vectors(run.plan, shapes.of(source)) if source else 0
+        announce(run, key, layout, vectors, source if len(run.roster.sources) > 1 else None)
     return key
 
 
+def receive_keys(run: Run, shapes: Shapes) -> dict[Member, PublicKey]:
+    """Receive the key of each session this party takes part in, all of them before the first session.
+
+    So the coordinator never waits for a session to end before it can send a key of a later one.
+    """
+    return {source: receive_key(run, *sizes(run.plan, shapes, source)) for source in run.roster.sessions}
+
+
 @step("keys")
-def receive_key(run: Run, shape: Shape) -> PublicKey:
-    """Receive and check the coordinator's public key."""
+def receive_key(run: Run, layout: Sizes, purpose: Purpose) -> PublicKey:
+    """Receive and check a public key of the coordinator's."""
     raw = run.links.receive(run.roster.coordinator, Kind.PUBLIC_KEY)["key"]
-    key = public_key(raw, run.plan.he, *sizes(run.plan, shape))
+    key = public_key(raw, run.plan.he, layout, purpose)
     _take_note(run, key)
     return key
 
 
 def _take_note(run: Run, key: PublicKey) -> None:
-    run.cautions += [key.caution] if key.caution else []
-    run.links.dimensions |= {
-        "ciphertext_bytes": key.ciphertext_bytes,
-        "result_bytes": key.result_ciphertext_bytes,
-    }
+    if key.caution and key.caution not in run.cautions:
+        run.cautions.append(key.caution)
 
 
 @step("encrypt")
@@ -216,13 +249,21 @@ def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
 
 
 @step("evaluate")
-def multiply_vectors(run: Run, key: PublicKey, source: Member, own: np.ndarray) -> None:
-    """Target: multiply its integers, int64 (m_B, rows), with the encrypted vectors; send the products on."""
-    products, n = key.new_products(), own.shape[1]
-    for rows in _blocks(n, key.rows):
-        raws = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(rows.stop - rows.start))
-        products.add(key.load_many(raws), own[:, rows], workers=run.workers, tick=lambda _: run.links.check())
-        run.tick(rows.stop, n)
+def multiply_vectors(run: Run, key: PublicKey, own: Iterable[tuple[Member, np.ndarray]], of: int) -> None:
+    """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
+
+    `own` are int64 (m_B, rows) for each source, `of` rows in all. The products of several sources add up.
+    """
+    products, done = key.new_products(), 0
+    for source, values in own:
+        for rows in _blocks(values.shape[1], key.rows):
+            count = rows.stop - rows.start
+            raws = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(count))
+            products.add(
+                key.load_many(raws), values[:, rows], workers=run.workers, tick=lambda _: run.links.check()
+            )
+            done += count
+            run.tick(done, of)
     exported = products.export(workers=run.workers, tick=lambda _: run.links.check())
     send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
 
@@ -243,9 +284,9 @@ def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
 
 def send(run: Run, key: PublicKey, peer: Member, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
     """Send ciphertexts of one length, as many to a message as fit, and the fingerprint of their key."""
-    for batch in _batches(len(ciphertexts), len(ciphertexts[0])):
+    for batch in _batches(len(ciphertexts), _bytes(key, kind)):
         values = {"key": key.fingerprint, "batch": b"".join(ciphertexts[batch])}
-        run.links.send(peer, kind, values, rows=batch.stop - batch.start)
+        run.links.send(peer, kind, values, sizes=_sizes(key, batch))
 
 
 def receive(run: Run, key: PublicKey, peer: Member, kind: Kind, count: int) -> list[bytes]:
@@ -256,15 +297,27 @@ def receive(run: Run, key: PublicKey, peer: Member, kind: Kind, count: int) -> l
     ProtocolViolation
         They are under another key than the one this party has.
     """
-    size = run.links.dimensions["ciphertext_bytes" if kind is Kind.CIPHERTEXT else "result_bytes"]
+    size = _bytes(key, kind)
     ciphertexts: list[bytes] = []
     for batch in _batches(count, size):
-        values = run.links.receive(peer, kind, rows=batch.stop - batch.start)
+        values = run.links.receive(peer, kind, sizes=_sizes(key, batch))
         if values["key"] != key.fingerprint:
             raise ProtocolViolation(f"{peer} sent ciphertexts under another key than the coordinator's")
         payload = values["batch"]
         ciphertexts += [payload[start : start + size] for start in range(0, len(payload), size)]
     return ciphertexts
+
+
+def _bytes(key: PublicKey, kind: Kind) -> int:
+    return key.ciphertext_bytes if kind is Kind.CIPHERTEXT else key.result_ciphertext_bytes
+
+
+def _sizes(key: PublicKey, batch: slice) -> dict[str, int]:
+    return {
+        "rows": batch.stop - batch.start,
+        "ciphertext_bytes": key.ciphertext_bytes,
+        "result_bytes": key.result_ciphertext_bytes,
+    }
 
 
 def _batches(count: int, size: int) -> Iterator[slice]:
@@ -285,7 +338,7 @@ def _ticks(run: Run, done: int, of: int) -> Tick:
 
 
 def _vectors(plan: Plan, shape: Shape) -> int:
-    """How many difference vectors the coordinator gets."""
+    """How many difference vectors the coordinator gets of a source."""
     if plan.he.pairs == "all":
         return shape.m_source * shape.m_target
     return shape.m_source + shape.m_target - 1
@@ -296,10 +349,6 @@ def _literal(he: HeSettings) -> bool:
     return he.pairs == "all" and not he.packing
 
 
-def _adds_ties(plan: Plan) -> bool:
-    return plan.reveal == "strengths" and plan.estimator == "paper"
-
-
 def _tie_rows(shape: Shape) -> list[int]:
     """Powers of n − 1, as many as it takes to write any offset m_A·T_q/2 ≤ m_A·N/2 in that base."""
     powers = [1]
@@ -308,14 +357,16 @@ def _tie_rows(shape: Shape) -> list[int]:
     return powers
 
 
-def _with_offset(own: Operand, is_source: bool, shape: Shape) -> np.ndarray:
-    """Append rows whose products are what the parties add for their ties (``strengths``, ``paper``).
+def _values(run: Run, own: Operand, shape: Shape) -> np.ndarray:
+    """Append, under ``paper``, rows whose products are what source and target add for their ties.
 
     One row is (source's offset) · 1. In the others the source has the powers of n − 1 and the target its
     offset's digits in that base, so that its integers stay below n, and with them a lattice scheme's noise.
     """
+    if run.plan.estimator != "paper":
+        return own.values
     powers = _tie_rows(shape)
-    if is_source:
+    if run.roster.me.role is Role.SOURCE:
         return np.hstack([own.values, own.offset, np.array([powers], dtype=np.int64)])
     digits = [[int(offset) // power % (shape.n - 1) for power in powers] for offset in own.offset[0]]
     ones = np.ones((len(digits), 1), dtype=np.int64)

@@ -14,6 +14,7 @@ import numpy as np
 from mpc_spearman.protocols.he.packing import Slots
 from mpc_spearman.protocols.he.scheme import SecretKey, Sizes
 from mpc_spearman.protocols.steps import Run
+from mpc_spearman.roles import Member
 from mpc_spearman.units import human_seconds
 
 # Runs shorter than this, in seconds, get no estimate.
@@ -23,7 +24,7 @@ _TRIAL = 0.25
 _TRIED_ROWS = 256
 
 
-def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int) -> None:
+def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int, source: Member | None = None) -> None:
     """Say how long the run will take, if that is long, and what would take less.
 
     Parameters
@@ -34,14 +35,19 @@ def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int) -> None:
     sizes : Sizes
     vectors : int
         Difference vectors the coordinator gets, at ``differences``.
+    source : Member, optional
+        Whose session it is about, where there are several.
     """
-    if run.plan.reveal == "differences":
-        _announce_differences(run, key, sizes, vectors)
-    else:
-        _announce_products(run, key, sizes)
+    text = (
+        _differences(run, key, sizes, vectors)
+        if run.plan.reveal == "differences"
+        else _products(run, key, sizes)
+    )
+    if text is not None:
+        run.say(f"estimate{f' for {source.name}' if source else ''}: {text}")
 
 
-def _announce_differences(run: Run, key: SecretKey, sizes: Sizes, vectors: int) -> None:
+def _differences(run: Run, key: SecretKey, sizes: Sizes, vectors: int) -> str | None:
     he, public = run.plan.he, key.public
     sample = np.zeros(public.slots, dtype=np.int64)
     raw = public.dump(public.encrypt(sample))
@@ -54,20 +60,19 @@ def _announce_differences(run: Run, key: SecretKey, sizes: Sizes, vectors: int) 
         return _wall(run, sizes.m_source * chunks * encryption, at_target, vectors * chunks * decryption)
 
     if not _long(lambda trial: needed(trial, public.slots, rerandomised=he.packing)):
-        return
+        return None
     seconds = needed(_TRIAL, public.slots, rerandomised=he.packing)
     if he.packing:
-        run.say(f"estimate: about {human_seconds(seconds)} at n = {sizes.n:,}; {_faster(run)}")
-    else:
-        packed = Slots.fit(sizes.result_bound, sizes.value_bound, he.key_bits, packing=True).count
-        faster = needed(_TRIAL, packed, rerandomised=True)
-        run.say(
-            f"estimate: about {human_seconds(seconds)} at n = {sizes.n:,} with one ciphertext per rank; "
-            f"he.packing=true takes about {human_seconds(faster)}"
-        )
+        return f"about {human_seconds(seconds)} at n = {sizes.n:,}; {_faster(run)}"
+    packed = Slots.fit(sizes.result_bound, sizes.value_bound, he.key_bits, packing=True).count
+    faster = needed(_TRIAL, packed, rerandomised=True)
+    return (
+        f"about {human_seconds(seconds)} at n = {sizes.n:,} with one ciphertext per rank; "
+        f"he.packing=true takes about {human_seconds(faster)}"
+    )
 
 
-def _announce_products(run: Run, key: SecretKey, sizes: Sizes) -> None:
+def _products(run: Run, key: SecretKey, sizes: Sizes) -> str | None:
     public = key.public
     row = np.zeros((sizes.m_source, 1), dtype=np.int64)
 
@@ -75,9 +80,10 @@ def _announce_products(run: Run, key: SecretKey, sizes: Sizes) -> None:
         encryption = _seconds(lambda: public.encrypt_block(row), trial)
         return _wall(run, sizes.n * encryption, sizes.n * _multiplication(key, sizes, encryption))
 
-    if _long(lambda trial: sizes.n * _seconds(lambda: public.encrypt_block(row), trial)):
-        n = run.links.dimensions["n"]
-        run.say(f"estimate: about {human_seconds(needed(_TRIAL))} at n = {n:,}; {_faster(run)}")
+    if not _long(lambda trial: sizes.n * _seconds(lambda: public.encrypt_block(row), trial)):
+        return None
+    n = run.links.dimensions["n"]
+    return f"about {human_seconds(needed(_TRIAL))} at n = {n:,}; {_faster(run)}"
 
 
 def _long(needed: Callable[[float], float]) -> bool:

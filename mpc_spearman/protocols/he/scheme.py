@@ -56,7 +56,8 @@ class Sizes:
     Attributes
     ----------
     n : int
-        Rows of the vectors that are encrypted: those of the table, and at ``strengths`` a few more.
+        Rows of the vectors that are encrypted: those of the table; at ``strengths`` those of every source,
+        put end to end, and a few more.
     m_source, m_target : int
         Vectors of the source (one at ``strengths``) and of the target.
     value_bound : int
@@ -66,6 +67,9 @@ class Sizes:
     result_bound : int
         Largest absolute value the coordinator may find: of a - b at differences, where it also bounds
         whatever is encrypted; of an inner product at products. Below 2^63.
+    keys : int
+        Key pairs of these settings in the run, one per source's session. What is to hold for the whole run,
+        not for one key, is divided among them.
     """
 
     n: int
@@ -74,10 +78,11 @@ class Sizes:
     value_bound: int
     target_bound: int
     result_bound: int
+    keys: int = 1
 
     def __post_init__(self) -> None:
         bounds = (self.value_bound, self.target_bound, self.result_bound)
-        if min(self.n, self.m_source, self.m_target, *bounds) < 1:
+        if min(self.n, self.m_source, self.m_target, self.keys, *bounds) < 1:
             raise ValueError("sizes are positive")
         if max(bounds) >= 2**63:
             raise BoundError("the values or their inner products do not fit a signed 64-bit integer")

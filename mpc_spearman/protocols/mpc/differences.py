@@ -6,7 +6,7 @@ All m_A·m_B difference vectors d_pq = a_p − b_q are spanned by m_A + m_B − 
 
 so opening the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2} tells the coordinator exactly what the paper's all
 pairs tell it, for fewer bytes. Rows are shuffled by a permutation that source and target draw from their
-own key, so that the coordinator cannot link them to an order, another run or another source.
+own key: see :mod:`mpc_spearman.protocols.shuffle`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The secure multiparty protocol for the roles.
 
 ``coefficients``: S = X·Yᵀ is opened to the coordinator, one integer per pair of columns.
-``strengths``: the source gives one vector in place of its columns: one integer per target column is opened.
+``strengths``: each source gives one vector in place of its columns: one integer per target column is opened,
+the sum over all sources.
 ``differences``: the paper's rank differences are opened, see :mod:`mpc_spearman.protocols.mpc.differences`.
 """
 
@@ -13,36 +14,60 @@ from typing import Any
 
 import numpy as np
 
-from mpc_spearman.protocols.engine import Operand, source_vectors
+from mpc_spearman.protocols.engine import Operand
 from mpc_spearman.protocols.mpc.differences import open_differences, square_differences
-from mpc_spearman.protocols.mpc.session import crypten_session
-from mpc_spearman.protocols.mpc.sharing import multiply_masks, multiply_own, reveal
-from mpc_spearman.protocols.steps import Run, Shape
+from mpc_spearman.protocols.mpc.session import Session
+from mpc_spearman.protocols.mpc.sharing import multiply_masks, multiply_own, reveal, reveal_total
+from mpc_spearman.protocols.steps import Run, Shapes
 from mpc_spearman.roles import Member
 
 
 class Mpc:
-    """CrypTen shares over three parties and replicated multiplication."""
+    """CrypTen shares over three parties and replicated multiplication, one session per source."""
 
-    def give_differences(self, run: Run, source: Member, own: np.ndarray, shape: Shape) -> None:
+    def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Share the ranks, shuffled, and open the basis of differences."""
-        with crypten_session(run.links, run.roster, source, run.keys) as session:
-            open_differences(run, session, source, own, shape)
+        for source in run.roster.sessions:
+            session = Session(run, source, shapes.of(source))
+            open_differences(run, session, source, own, shapes.of(source))
 
-    def give_products(self, run: Run, source: Member, own: Operand, shape: Shape) -> None:
-        """Share the operand, compute this party's term of the product, and open it re-randomised."""
-        other = shape.m_target if run.roster.me == source else source_vectors(run.plan, shape)
-        with crypten_session(run.links, run.roster, source, run.keys) as session:
-            term = multiply_own(run, session, source, own.values, other, own.bound)
-            reveal(run, session, term + own.offset)
+    def give_products(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
+        """Share the ranks, compute this party's term of the product, and open it re-randomised."""
+        for source in run.roster.sessions:
+            session, other = Session(run, source, shapes.of(source)), shapes.features[source]
+            if run.roster.me == source:
+                other = shapes.m_target
+            reveal(run, session, multiply_own(run, session, source, own, other, shapes.n - 1))
+
+    def give_sums(self, run: Run, own: Callable[[Member], Operand], shapes: Shapes) -> None:
+        """Share the operands, compute this party's term of each product, and open the sum of all."""
+        terms = []
+        for source in run.roster.sessions:
+            session, mine = Session(run, source, shapes.of(source)), own(source)
+            other = shapes.m_target if run.roster.me == source else 1
+            term = multiply_own(run, session, source, mine.values, other, mine.bound)
+            terms.append((session, term + mine.offset))
+        reveal_total(run, terms)
 
     @contextmanager
-    def opening(self, run: Run, source: Member, shape: Shape) -> Iterator[Callable[[], Any]]:
+    def opening(self, run: Run, shapes: Shapes) -> Iterator[Callable[[], Any]]:
         """Multiply the masks while the others rank; then receive the others' shares and open."""
-        with crypten_session(run.links, run.roster, source, run.keys) as session:
-            if run.plan.reveal == "differences":
-                yield lambda: square_differences(run, session, source, shape)
-            else:
-                vectors = source_vectors(run.plan, shape)
-                term = multiply_masks(run, session, source, shape.n, vectors, shape.m_target)
-                yield lambda: reveal(run, session, term)
+        sessions = {source: Session(run, source, shapes.of(source)) for source in run.roster.sources}
+        if run.plan.reveal == "differences":
+            yield lambda: np.vstack(
+                [
+                    square_differences(run, session, source, shapes.of(source))
+                    for source, session in sessions.items()
+                ]
+            )
+            return
+        together = run.plan.reveal == "strengths"
+        vectors = dict.fromkeys(sessions, 1) if together else shapes.features
+        terms = [
+            (session, multiply_masks(run, session, source, shapes.n, vectors[source], shapes.m_target))
+            for source, session in sessions.items()
+        ]
+        if together:
+            yield lambda: reveal_total(run, terms)
+        else:
+            yield lambda: np.vstack([reveal(run, session, term) for session, term in terms])

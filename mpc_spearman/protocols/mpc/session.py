@@ -1,7 +1,8 @@
 """CrypTen for one source, the target and the coordinator: its tensors and its reveal, our links and masks.
 
 Stock CrypTen draws masks from Mersenne Twisters, lets rank 0 make the triples, opens products without
-re-randomising them and pickles what it sends. None of that is used here. While a session is open,
+re-randomising them and pickles what it sends. None of that is used here. While shares are re-randomised or
+opened,
 
 - CrypTen's communicator is :class:`_Communicator`, which sends typed messages over our links;
 - ``crypten.generators`` hold AES-256-CTR streams under the pairwise keys, so that CrypTen's own
@@ -11,14 +12,14 @@ re-randomising them and pickles what it sends. None of that is used here. While 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 
-from mpc_spearman.keys import PairKey, Purpose, Stream
+from mpc_spearman.keys import Purpose, Stream
 from mpc_spearman.network.links import Links
 from mpc_spearman.protocols.mpc.crypten_import import (
     ArithmeticSharedTensor,
@@ -27,7 +28,8 @@ from mpc_spearman.protocols.mpc.crypten_import import (
     communicator,
     crypten,
 )
-from mpc_spearman.roles import Member, Roster
+from mpc_spearman.protocols.steps import Run, Shape
+from mpc_spearman.roles import Member
 from mpc_spearman.views import Kind
 
 _CPU = torch.device("cpu")
@@ -36,11 +38,11 @@ _CPU = torch.device("cpu")
 class _Communicator(Communicator):  # type: ignore[misc]
     """What CrypTen's ``reveal`` needs of a communicator, over typed messages.
 
-    CrypTen numbers the parties of a session 0 (coordinator), 1 (target), 2 (source).
+    CrypTen numbers the parties by their place in `members`: coordinator 0, target 1, then sources.
     """
 
-    def __init__(self, links: Links, members: tuple[Member, ...], me: Member) -> None:
-        self._links, self._members, self._me = links, members, me
+    def __init__(self, links: Links, members: Sequence[Member], me: Member, shape: Shape | None) -> None:
+        self._links, self._members, self._me, self._shape = links, members, me, shape
 
     def get_rank(self) -> int:
         return self._members.index(self._me)
@@ -52,22 +54,38 @@ class _Communicator(Communicator):  # type: ignore[misc]
         self, tensor: torch.Tensor, dst: int, op: object = None, async_op: bool = False
     ) -> torch.Tensor:
         """Add the parties' shares up at `dst`; the others only send theirs."""
-        rows = tensor.shape[1]
+        sizes = self._shape.sizes(rows=tensor.shape[1]) if self._shape else {}
         if self.get_rank() != dst:
-            self._links.send(self._members[dst], Kind.SHARE, {"share": tensor.numpy()}, rows=rows)
+            self._links.send(self._members[dst], Kind.SHARE, {"share": tensor.numpy()}, sizes=sizes)
             return tensor
         for member in self._members:
             if member != self._me:
-                share = self._links.receive(member, Kind.SHARE, rows=rows)["share"]
+                share = self._links.receive(member, Kind.SHARE, sizes=sizes)["share"]
                 tensor += torch.from_numpy(share.copy())
         return tensor
 
 
 class Session:
-    """Shares of one source's and the target's values, and their opening to the coordinator."""
+    """Shares of one source's and the target's values, and their opening to the coordinator.
 
-    #: CrypTen's number of the party to which results are opened.
-    COORDINATOR = 0
+    Parameters
+    ----------
+    run : Run
+    source : Member
+        The source whose session it is; its name separates the streams.
+    shape : Shape
+        Kept as an attribute: what the symbols in the session's messages stand for.
+    """
+
+    def __init__(self, run: Run, source: Member, shape: Shape) -> None:
+        self.shape = shape
+        members = (run.roster.coordinator, run.roster.target, source)
+        mine = members.index(run.roster.me)
+        self._communicator = _Communicator(run.links, members, run.roster.me, shape)
+        self._zeros = {
+            name: Stream(run.keys[members[(mine + step) % 3]].subkey(Purpose.ZERO, source.name))
+            for name, step in (("prev", -1), ("next", 1))
+        }
 
     def shared(self, share: np.ndarray) -> Any:
         """Make the ``ArithmeticSharedTensor`` of which this party's additive share is `share`.
@@ -84,56 +102,83 @@ class Session:
         zero = torch.zeros(1, dtype=torch.int64).expand(columns, rows)
         return ArithmeticSharedTensor.from_shares(zero, precision=0)
 
+    def rerandomised(self, value: Any) -> Any:
+        """Add a fresh pseudo-random share of zero.
+
+        It is ``F(prev) − F(next)``, as in Araki et al. (ePrint 2016/768, section 3). What the coordinator
+        receives from source and target is then uniform up to their sum, also to one who knows the
+        coordinator's two keys, because source and target mask each other's share with the key that only they
+        hold.
+        """
+        with _crypten(self._communicator, self._zeros):
+            zero = ArithmeticSharedTensor.PRZS(value.size())
+            zero.encoder = value.encoder  # integers on both sides: CrypTen would rescale otherwise
+            return value + zero
+
     def reveal(self, value: Any) -> np.ndarray:
         """Open a shared value to the coordinator, re-randomised.
-
-        Each share gets a fresh pseudo-random share of zero before it leaves, ``F(prev) − F(next)`` as in
-        Araki et al. (ePrint 2016/768, section 3). What the coordinator receives from source and target is
-        then uniform up to their sum, also to one who knows the coordinator's two keys, because source and
-        target mask each other's share with the key that only they hold.
 
         Returns
         -------
         ndarray of int64, shape (columns, rows)
             At the coordinator the opened value; elsewhere this party's re-randomised share.
         """
-        zero = ArithmeticSharedTensor.PRZS(value.size())
-        zero.encoder = value.encoder  # integers on both sides: CrypTen would rescale otherwise
-        opened: torch.Tensor = (value + zero).reveal(dst=self.COORDINATOR)
+        return _open(self.rerandomised(value), self._communicator)
+
+
+def reveal_sum(run: Run, values: Sequence[Any]) -> np.ndarray:
+    """Open the sum of the values of all sources' sessions to the coordinator, and no value by itself.
+
+    Parameters
+    ----------
+    run : Run
+    values : sequence of ArithmeticSharedTensor
+        Re-randomised, of the sessions this party takes part in, in roster order.
+
+    Returns
+    -------
+    ndarray of int64, shape (columns, rows)
+        At the coordinator the opened sum; elsewhere what this party sent.
+
+    Notes
+    -----
+    Each source sends its share a_s, the target one share b, the sum of its own over all sessions; the
+    coordinator adds its own up likewise. With z_s the stream that source s and the target hold and the
+    coordinator does not, and everything else in α_s and β,
+
+        a_s = α_s + z_s,    b = β − Σ_s z_s    (modulo 2^64).
+
+    So each source's zero share is the pad of DESIGN 1.6, and the target's sum takes the pads off. The z_s are
+    uniform and independent of each other and of all else (up to AES-256-CTR as a pseudo-random generator).
+    Hence so are the a_s, whatever the values, and b follows from them, the coordinator's own shares and the
+    total. The coordinator could draw all that it receives by itself, from the total alone: it learns nothing
+    about one source's part.
+    """
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return _open(total, _Communicator(run.links, run.roster.members, run.roster.me, None))
+
+
+def _open(value: Any, ours: _Communicator) -> np.ndarray:
+    with _crypten(ours, {}):
+        opened: torch.Tensor = value.reveal(dst=0)
         return opened.numpy()
 
 
 @contextmanager
-def crypten_session(
-    links: Links, roster: Roster, source: Member, keys: Mapping[Member, PairKey]
-) -> Iterator[Session]:
-    """Open a CrypTen session of this party with the other two of one source's session.
-
-    Parameters
-    ----------
-    links : Links
-    roster : Roster
-    source : Member
-        The source whose session it is; its name separates the streams.
-    keys : mapping of Member to PairKey
-    """
-    members = (roster.coordinator, roster.target, source)
-    mine = members.index(roster.me)
-    streams = {
-        name: Stream(keys[members[(mine + step) % 3]].subkey(Purpose.ZERO, source.name))
-        for name, step in (("prev", -1), ("next", 1))
-    }
+def _crypten(ours: _Communicator, generators: Mapping[str, Stream]) -> Iterator[None]:
+    """Give CrypTen our communicator and streams for one operation, and take them away again."""
     saved = (communicator.get, arithmetic.generate_random_ring_element)
-    ours = _Communicator(links, members, roster.me)
     communicator.get = lambda: ours
     arithmetic.generate_random_ring_element = _ring_element
-    for name, stream in streams.items():
+    for name, stream in generators.items():
         crypten.generators[name][_CPU] = stream
     try:
-        yield Session()
+        yield
     finally:
         communicator.get, arithmetic.generate_random_ring_element = saved
-        for name in streams:
+        for name in generators:
             del crypten.generators[name][_CPU]
 
 

@@ -14,7 +14,8 @@ X − R has to travel to the target and Y − U to the source. Then
 and nobody needs a triple from a dealer. Security: R is unknown to the target and U to the source, each
 element is masked once by its own uniform ring element (a one-time pad, up to AES-256-CTR as a
 pseudo-random generator), and the coordinator receives nothing here. What the three terms are opened with
-is argued in :meth:`mpc_spearman.protocols.mpc.session.Session.reveal`.
+is argued in :meth:`mpc_spearman.protocols.mpc.session.Session.rerandomised` and
+:func:`mpc_spearman.protocols.mpc.session.reveal_sum`.
 
 Tables are held feature by feature, (m, n), and go through here in blocks of rows, so that messages stay
 small and the ends of a link work at the same time. Both holders of a mask key draw from it block by block.
@@ -23,7 +24,7 @@ small and the ends of a link work at the same time. Both holders of a mask key d
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -31,7 +32,7 @@ import numpy as np
 from mpc_spearman.keys import Purpose, Stream
 from mpc_spearman.network.channel import MAX_QUEUED
 from mpc_spearman.protocols import ring
-from mpc_spearman.protocols.mpc.session import Session
+from mpc_spearman.protocols.mpc.session import Session, reveal_sum
 from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.roles import Member
 from mpc_spearman.views import Kind
@@ -90,7 +91,7 @@ def multiply_own(
         for early in islice(ahead, _AHEAD - len(shared)):
             shared.append(share_block(run, session, peer, own[:, early], masks, depth))
         mask, theirs = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
-        masked = theirs.share.numpy() + receive_block(run, peer, rows.stop - rows.start)
+        masked = theirs.share.numpy() + receive_block(run, session, peer, rows.stop - rows.start)
         total += ring.matmul(own[:, rows], masked, bound) if is_source else ring.matmul(masked, mask)
         run.tick(rows.stop, n)
     return total
@@ -104,14 +105,16 @@ def share_block(
     mask = masks.ring(values.shape)
     mine = session.shared(values - mask)
     # Masked blocks depend on nothing that other blocks brought: one hop, however many there are.
-    run.links.send(peer, Kind.MASKED, {"block": mine.share.numpy()}, rows=values.shape[1], depth=depth)
+    block, sizes = mine.share.numpy(), session.shape.sizes(rows=values.shape[1])
+    run.links.send(peer, Kind.MASKED, {"block": block}, sizes=sizes, depth=depth)
     return mask
 
 
 @step("share")
-def receive_block(run: Run, peer: Member, rows: int) -> np.ndarray:
+def receive_block(run: Run, session: Session, peer: Member, rows: int) -> np.ndarray:
     """Receive the peer's masked block: the copy that replication needs."""
-    block: np.ndarray = run.links.receive(peer, Kind.MASKED, rows=rows)["block"]
+    values = run.links.receive(peer, Kind.MASKED, sizes=session.shape.sizes(rows=rows))
+    block: np.ndarray = values["block"]
     return block
 
 
@@ -147,3 +150,10 @@ def reveal(run: Run, session: Session, term: np.ndarray) -> np.ndarray:
         At the coordinator the sum; elsewhere this party's own re-randomised share, which means nothing.
     """
     return session.reveal(session.shared(term))
+
+
+@step("reveal")
+def reveal_total(run: Run, terms: Sequence[tuple[Session, np.ndarray]]) -> np.ndarray:
+    """Open the sum over all sources' sessions to the coordinator; `terms` are this party's own."""
+    values = [session.rerandomised(session.shared(term)) for session, term in terms]
+    return reveal_sum(run, values)
