@@ -33,7 +33,7 @@ import torch
 import torch.distributed as dist
 
 from mpc_spearman import joining, keys, report, result, run
-from mpc_spearman.network import links, transport
+from mpc_spearman.network import links, meeting, transport
 from mpc_spearman.protocols.mpc import session, sharing
 from mpc_spearman.protocols.mpc.crypten_import import ArithmeticSharedTensor, crypten
 
@@ -74,6 +74,13 @@ def _record_wire(place: Path, meeting_point: Path) -> None:
         _append(place / f"from-{rank}.bin", bytes(data))
         return data
 
+    stores, open_store = [], meeting.file_store
+
+    def kept_store(*arguments):
+        # The last store to be forgotten removes the file.
+        stores.append(open_store(*arguments))
+        return stores[-1]
+
     def recorded_join(*arguments):
         joined = join(*arguments)
         (place / "meeting-point").write_bytes(meeting_point.read_bytes())
@@ -84,7 +91,7 @@ def _record_wire(place: Path, meeting_point: Path) -> None:
         return joined
 
     transport.Sockets.send, transport.Sockets.receive = recorded_send, recorded_receive
-    joining.join = recorded_join
+    joining.join, meeting.file_store = recorded_join, kept_store
 
 
 def _record_messages(place: Path) -> None:
