@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test test-all check install clean
+.PHONY: demo test test-all notebooks check install clean
 
 demo: install
 	$(BIN)/mpc-spearman local configs/mpc.yaml --out runs/demo
@@ -13,6 +13,10 @@ test: check
 
 test-all: check
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Executes them again, in place; some minutes, and quiet ones: what they show is measured.
+notebooks: install
+	$(BIN)/python notebooks/execute.py
 
 check: install
 	$(BIN)/ruff format --check .

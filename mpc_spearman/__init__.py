@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mpc_spearman.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from mpc_spearman.comparison import compare as compare
     from mpc_spearman.config import Plan as Plan
     from mpc_spearman.config import load_plan as load_plan
     from mpc_spearman.errors import MpcSpearmanError as MpcSpearmanError
@@ -29,6 +30,7 @@ _HOME = {
     "NotRevealed": "errors",
     "Plan": "config",
     "Result": "result",
+    "compare": "comparison",
     "learnt": "views",
     "load_plan": "config",
     "merge": "merging",
@@ -41,6 +43,7 @@ __all__ = [
     "Plan",
     "Result",
     "__version__",
+    "compare",
     "learnt",
     "load_plan",
     "merge",

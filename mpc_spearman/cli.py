@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from mpc_spearman.commands import certs, join, local, merge
+from mpc_spearman.commands import certs, compare, join, local, merge
 from mpc_spearman.errors import MpcSpearmanError
 from mpc_spearman.version import __version__
 
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (local, join, merge, certs):
+    for command in (local, join, merge, compare, certs):
         command.add(commands)
     return parser
 

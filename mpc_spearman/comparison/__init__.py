@@ -1,0 +1,11 @@
+"""What protocols, schemes and levels cost: real runs of several plans at several sizes, side by side.
+
+`ways` names what a plan measures, `data` makes tables, `sweep` runs and resumes, `table` holds the figures
+tidily, `network` puts them on another network, `plots` and `page` show them.
+"""
+
+from mpc_spearman.comparison.network import LAN, WAN, Link, break_even, on_network
+from mpc_spearman.comparison.sweep import compare
+from mpc_spearman.comparison.table import RUN, TIDY, machine, per_run
+
+__all__ = ["LAN", "RUN", "TIDY", "WAN", "Link", "break_even", "compare", "machine", "on_network", "per_run"]

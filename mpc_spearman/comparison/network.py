@@ -1,0 +1,95 @@
+"""What measured runs would take on another network: a model, and nothing more.
+
+A run was measured on one machine, where messages cost next to nothing. On a network it takes longer by
+
+- **transfer**: in each phase the party with the most to send, or to receive, needs ``bytes / bandwidth`` for
+  it. Each party has a link of its own, full duplex, and phases follow one another;
+- **latency**: ``rounds × RTT / 2``. A round is one hop in the longest chain of messages that depend on each
+  other, so the chain that ends at the party with the most rounds is the one that counts.
+
+seconds = measured + transfer + latency. What the model leaves out: the handshake (``connect``: meeting, key
+agreement, TLS), keep-alives, TCP's slow start and headers, sending while computing (which makes real runs
+faster), and that on machines of their own the parties do not share processors as they did here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from mpc_spearman.comparison.table import after_handshake
+from mpc_spearman.errors import PlanError
+
+
+@dataclass(frozen=True)
+class Link:
+    """Each party's connection to the others.
+
+    Attributes
+    ----------
+    bandwidth : float
+        Bits a second, in each direction.
+    rtt : float
+        Seconds to the other side and back.
+    """
+
+    bandwidth: float
+    rtt: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bandwidth < float("inf"):
+            raise PlanError(f"bandwidth: {self.bandwidth!r} is not a number of bits a second above 0")
+        if not 0 <= self.rtt < float("inf"):
+            raise PlanError(f"rtt: {self.rtt!r} is not a number of seconds from 0")
+
+    def __str__(self) -> str:
+        return f"{self.bandwidth / 1e6:g} Mbit/s, {self.rtt * 1000:g} ms"
+
+
+#: In one building.
+LAN = Link(bandwidth=1e9, rtt=0.001)
+#: Between cities.
+WAN = Link(bandwidth=1e8, rtt=0.040)
+
+
+def on_network(table: pd.DataFrame, link: Link) -> pd.DataFrame:
+    """Put measured runs on a network.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The tidy table of `compare`.
+    link : Link
+
+    Returns
+    -------
+    DataFrame
+        The same with two more columns, seconds that the network adds to this party in this phase:
+        ``transfer`` and ``latency``; 0 in what the model leaves out. `per_run` sums them up.
+    """
+    counted = table.index.isin(after_handshake(table).index)
+    most = table[["bytes", "received"]].max(axis=1).where(counted, 0)
+    rounds = table["rounds"].where(counted, 0)
+    return table.assign(transfer=most * 8 / link.bandwidth, latency=rounds * link.rtt / 2)
+
+
+def break_even(one: pd.Series, other: pd.Series) -> float | None:
+    """Return the bandwidth at which two runs take equally long.
+
+    Parameters
+    ----------
+    one, other : Series
+        Rows of ``per_run(on_network(table, link))``: transfer is inversely proportional to the bandwidth, so
+        from one link follow all with its round-trip time.
+
+    Returns
+    -------
+    float or None
+        The factor by which that link's bandwidth has to be multiplied; None where one of the two is faster
+        at any bandwidth.
+    """
+    ahead = (one["seconds"] + one["latency"]) - (other["seconds"] + other["latency"])
+    behind = other["transfer"] - one["transfer"]
+    # seconds + transfer / factor + latency is equal on both sides where factor = behind / ahead.
+    return float(behind / ahead) if ahead * behind > 0 else None

@@ -1,0 +1,109 @@
+"""What a plan measures, in the words of the comparison's tables and figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mpc_spearman.config import HeSettings, Plan, load_plan
+from mpc_spearman.errors import PlanError
+
+
+class Size(NamedTuple):
+    """Rows, columns of each source, columns of the target."""
+
+    n: int
+    m_A: int
+    m_B: int
+
+    def __str__(self) -> str:
+        return f"{self.n:,} rows, {self.m_A} × {self.m_B} columns"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to compute: a plan on made-up tables, and its name.
+
+    Attributes
+    ----------
+    protocol, scheme, level, estimator : str
+        As in the comparison's table; ``scheme`` is one of "MPC", "HE BFV", "HE Paillier literal" (the paper's
+        protocol), "HE Paillier packed" and "HE Paillier short" (short randomness), followed by whatever else
+        in the plan changes what is computed.
+    plan : Plan
+        Without tables, columns and ``rows``; the owners of made-up tables allow everything.
+    """
+
+    protocol: str
+    scheme: str
+    level: str
+    estimator: str
+    plan: Plan
+
+    def __str__(self) -> str:
+        return f"{self.scheme}, {self.level}, {self.estimator}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All of the plan that can change a cost, as JSON keeps it."""
+        return {**self.plan.shared(), "workers": self.plan.he.workers}
+
+    def folder(self, size: Size, repeat: int) -> str:
+        """Name the folder of one run."""
+        words = f"{self.scheme} {self.level} {self.estimator} {size.n} {size.m_A}x{size.m_B} {repeat}"
+        return re.sub(r"[^a-z0-9_]+", "-", words.lower())
+
+
+def ways(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Way]:
+    """Name each plan, and free it of its own tables.
+
+    Raises
+    ------
+    PlanError
+        There is none; one cannot be run; or two have one name, so that no table could tell them apart.
+    """
+    if isinstance(plans, (str, Path, Mapping, Plan)):
+        plans = [plans]
+    found: dict[str, Way] = {}
+    for given in plans:
+        way = _way(given if isinstance(given, Plan) else load_plan(given))
+        if str(way) in found:
+            raise PlanError(
+                f"two plans are both {str(way)!r}: give plans that differ in protocol, scheme, reveal or "
+                "estimator"
+            )
+        found[str(way)] = way
+    if not found:
+        raise PlanError("there is no plan to compare; give at least one")
+    return list(found.values())
+
+
+def _way(plan: Plan) -> Way:
+    scheme = "MPC" if plan.protocol == "mpc" else _scheme(plan.he)
+    return Way(plan.protocol, scheme, plan.reveal, plan.estimator, _on_made_up_tables(plan))
+
+
+def _scheme(he: HeSettings) -> str:
+    literal = he.scheme == "paillier" and he.pairs == "all" and not he.packing
+    if he.scheme == "bfv":
+        name, usual = "HE BFV", HeSettings(scheme="bfv")
+    elif literal:
+        name, usual = "HE Paillier literal", HeSettings(pairs="all", packing=False)
+    elif he.randomness == "short":
+        name, usual = "HE Paillier short", HeSettings(randomness="short")
+    else:
+        name, usual = "HE Paillier packed", HeSettings()
+    return ", ".join([name, *(f"{key}={value}" for key, value in he if value != getattr(usual, key))])
+
+
+def _on_made_up_tables(plan: Plan) -> Plan:
+    content = {**plan.shared(), "rows": None}
+    content["he"] = {**content["he"], "workers": plan.he.workers}
+    content["privacy"] = {**content["privacy"], "min_rows_per_feature": 0}
+    parties = content["parties"]
+    for owner in (parties["target"], *parties["sources"]):
+        owner["policy"] = {"max_reveal": "differences"}
+    return load_plan(content)
