@@ -98,7 +98,7 @@ def join(point: MeetingPoint, plan: Plan, roster: Roster, say: Callable[[str], N
     return meeting.meet(
         store,
         roster,
-        meeting.Terms(len(roster.members), network.security),
+        meeting.Terms(len(roster.members), network.security or ""),
         _listen(point, plan, me),
         credentials(plan, me),
         hosting=point.hosting,

@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ from mpc_spearman.config import (
     check_policy_columns,
     check_policy_rows,
     differences,
+    host_and_port,
     load_plan,
 )
 from mpc_spearman.errors import PlanError, PolicyError, ProtocolViolation
@@ -283,7 +285,11 @@ NUMBER = "is not text but a number; put it in quotes"
         ("network.timeout", "1e3", f"'1e3' is not {SECONDS}; YAML reads it as text, write 1000"),
         ("network.timeout", "soon", f"'soon' is not {SECONDS}"),
         ("network", None, "null is not a value here; leave the key out to use its default"),
-        ("network", 60, "60 is not a group of keys; write timeout below it"),
+        (
+            "network",
+            60,
+            "60 is not a group of keys; write timeout, join_timeout, address, port, tls below it",
+        ),
         ("privacy.min_group", 0, "0 is not a whole number from 1 to 1000000000"),
         ("privacy.min_rows_per_feature", -1, "-1 is not a whole number from 0 to 1000000000"),
         (
@@ -292,7 +298,7 @@ NUMBER = "is not text but a number; put it in quotes"
             "'all' is not allowed; allowed: nothing, ranking, strengths, coefficients",
         ),
         ("parties", None, "null is not a value here; this key is needed"),
-        ("parties.coordinator", "C", "'C' is not a group of keys; write name below it"),
+        ("parties.coordinator", "C", "'C' is not a group of keys; write name, listen below it"),
         ("parties.sources", [], "[] is not a list of at least one source"),
         (
             "parties.sources",
@@ -372,10 +378,10 @@ def test_column_names_that_yaml_does_not_read_as_text(file: Path, written: str, 
         ("table", "did you mean parties.target.table or parties.sources.0.table?"),
         (
             "parties.target.feature",
-            "keys here: name, table, id, exclude, features, policy, alignment_key; did you mean 'features'?",
+            "keys here: name, listen, table, id, exclude, features, policy, alignment_key; did you mean 'features'?",
         ),
         ("parties.sources.0.alignment_key", "did you mean parties.target.alignment_key?"),
-        ("parties.coordinator.table", "keys here: name; did you mean parties.target.table or"),
+        ("parties.coordinator.table", "keys here: name, listen; did you mean parties.target.table or"),
         ("parties.sources.0.policy.min_row", "did you mean 'min_rows'?"),
         (
             "zzz",
@@ -537,6 +543,7 @@ def test_party_by_name() -> None:
 
 #: For every local field a value that would be recognised if it got out. A new field must be added here.
 LOCAL: dict[str, Any] = {
+    "listen": "secret.example.org:4242",
     "table": "/secret/table.csv",
     "id": "secret_id",
     "exclude": ["secret_column"],
@@ -602,6 +609,8 @@ SHARED: dict[str, Any] = {
     "privacy.min_group": 2,
     "privacy.min_rows_per_feature": 1,
     "network.timeout": 30,
+    "network.join_timeout": 30,
+    "network.tls": "insecure",
     "parties.coordinator.name": "C1",
     "parties.target.name": "B1",
     "parties.sources.0.name": "A1",
@@ -882,3 +891,50 @@ def test_strengths_over_one_column_need_consent_to_coefficients(level: str) -> N
     with pytest.raises(PolicyError, match="with a single source column each strength is its coefficient"):
         check_policy_columns(plan, "B", 1)
     check_policy_columns(load_plan(plan_with({"reveal": "strengths"})), "B", 1)
+
+
+FILES = {"ca": "tls/ca.pem", "certificate": "tls/{party}.pem", "key": "tls/{party}.key"}
+
+
+def test_of_tls_only_whether_there_is_any_is_shared(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(json.dumps({**MINIMAL, "network": {"tls": FILES, "address": "10.1.1.1", "port": 4711}}))
+    plan = load_plan(file)
+    assert plan.network.tls is not None
+    assert plan.network.tls.ca == tmp_path / "tls/ca.pem"
+    assert plan.shared()["network"] == {"timeout": 60.0, "join_timeout": 600.0, "tls": "mutual"}
+    elsewhere = load_plan(plan_with(network={"tls": {key: f"/other/{name}" for key, name in FILES.items()}}))
+    assert elsewhere.digest() == plan.digest()
+    assert (
+        load_plan(MINIMAL).digest() != plan.digest() != load_plan(MINIMAL, ["network.tls=insecure"]).digest()
+    )
+
+
+@pytest.mark.parametrize(
+    ("tls", "text"),
+    [
+        ({"ca": "ca.pem"}, "needs ca, certificate and key; missing: certificate, key"),
+        ({**FILES, "insecure": True}, "is 'insecure' and has files of TLS: take out one or the other"),
+        ({**FILES, "ca": " "}, "is not a file path"),
+        ("none", "'none' is not a group of keys; write ca, certificate, key, insecure below it"),
+    ],
+)
+def test_bad_tls(tls: Any, text: str) -> None:
+    with pytest.raises(PlanError, match=re.escape(text)):
+        load_plan(plan_with(network={"tls": tls}))
+
+
+@pytest.mark.parametrize(
+    "listen", ["10.0.0.7", "10.0.0.7:", ":29500", "h:70000", "0.0.0.0:29500", "[::]:1", 29500]
+)
+def test_bad_listen(listen: Any) -> None:
+    with pytest.raises(PlanError, match=r"parties\.coordinator\.listen: "):
+        load_plan(plan_with({"parties.coordinator.listen": listen}))
+
+
+def test_listen() -> None:
+    assert host_and_port("10.0.0.7:0") == ("10.0.0.7", 0)
+    assert host_and_port("[fe80::1]:29500") == ("fe80::1", 29500)
+    plan = load_plan(plan_with({"parties.coordinator.listen": "[::1]:29500"}))
+    assert plan.restricted_to("A").parties.coordinator.listen is None
+    assert plan.restricted_to("C").parties.coordinator.listen == "[::1]:29500"

@@ -62,7 +62,10 @@ def host_and_port(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
         raise ValueError("is not HOST:PORT, such as 10.0.0.7:29501")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    host = host.removeprefix("[").removesuffix("]")
+    if host in ("0.0.0.0", "::", "*"):
+        raise ValueError("is every address of this machine; name the one that the other parties reach")
+    return host, int(port)
 
 
 _Text = Annotated[str, Strict()]  # 7, true and 2024-01-01 are not text until someone quotes them
@@ -302,9 +305,11 @@ class Network(Section):
     tls: Tls | None = None
 
     @property
-    def security(self) -> str:
-        """What of `tls` all parties must agree on: ``mutual``, ``insecure``, or nothing."""
-        return "" if self.tls is None else "insecure" if self.tls.insecure else "mutual"
+    def security(self) -> Literal["mutual", "insecure"] | None:
+        """What of `tls` all parties must agree on."""
+        if self.tls is None:
+            return None
+        return "insecure" if self.tls.insecure else "mutual"
 
 
 class HeSettings(Section):

@@ -15,10 +15,10 @@ from typing import Any
 import pandas as pd
 
 from mpc_spearman.estimators import products_from_differences
-from mpc_spearman.protocols.answer import Answer, column_cautions, from_products, from_sums
+from mpc_spearman.protocols.answer import Answer, Description, column_cautions, from_products, from_sums
 from mpc_spearman.protocols.engine import Engine, source_operand, target_operand
 from mpc_spearman.protocols.outcome import result
-from mpc_spearman.protocols.steps import Run, Shapes, account, agree, align, connect, load, rank
+from mpc_spearman.protocols.steps import Run, Shapes, account, agree, align, connect, load, rank, step
 from mpc_spearman.protocols.telling import (
     describe,
     publish,
@@ -83,14 +83,7 @@ def run_coordinator(run: Run, engine: Engine) -> Result:
         of_target = receive_description(run, run.roster.target, shapes)
         tell_total(run, of_sources)
         integers = opened()
-    if run.plan.reveal == "strengths":
-        defined = sum(source.defined for source in of_sources)
-        answer = from_sums(run.plan, integers[0], of_target, shapes.n, shapes.m_sources, defined)
-    else:
-        if run.plan.reveal == "differences":
-            source_ties = [term for source in of_sources for term in source.ties]
-            integers = products_from_differences(integers, source_ties, of_target.ties, shapes.n)
-        answer = from_products(run.plan, integers, of_sources, of_target, shapes.n)
+    answer = conclude(run, integers, of_sources, of_target, shapes)
     source_names = [name for source in of_sources for name in source.names]
     publish(run, answer, source_names, of_target.names, shapes)
     return result(
@@ -102,6 +95,20 @@ def run_coordinator(run: Run, engine: Engine) -> Result:
         of_target.names,
         [*run.cautions, *answer.warnings],
     )
+
+
+@step("publish")
+def conclude(
+    run: Run, integers: Any, of_sources: Sequence[Description], of_target: Description, shapes: Shapes
+) -> Answer:
+    """Compute from the opened integers what the level gives (paper, step 5: eq. 2 and definition 2)."""
+    if run.plan.reveal == "strengths":
+        defined = sum(source.defined for source in of_sources)
+        return from_sums(run.plan, integers[0], of_target, shapes.n, shapes.m_sources, defined)
+    if run.plan.reveal == "differences":
+        source_ties = [term for source in of_sources for term in source.ties]
+        integers = products_from_differences(integers, source_ties, of_target.ties, shapes.n)
+    return from_products(run.plan, integers, of_sources, of_target, shapes.n)
 
 
 def _rows(shapes: Shapes, names: Sequence[str]) -> list[tuple[str, str]]:
