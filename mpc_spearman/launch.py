@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from mpc_spearman.errors import MpcSpearmanError, NetworkError, RoleCrashed
 from mpc_spearman.role_process import Order, read_error
@@ -30,6 +30,16 @@ GRACE = 8.0
 Watch = Callable[[str, str, int, int], None]
 #: Told of what is worth a sentence: party, text.
 Note = Callable[[str, str], None]
+
+
+class Hosts(Protocol):
+    """Hosts of their own for the roles, reached from this one: see :mod:`mpc_spearman.shaping`."""
+
+    def address(self, party: str) -> str:
+        """Return a party's address."""
+
+    def command(self, party: str, *command: str) -> list[str]:
+        """Return the command that runs another one on a party's host."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +187,7 @@ def launch(
     *,
     watch: Watch = lambda party, phase, done, of: None,
     note: Note = lambda party, text: None,
+    hosts: Hosts | None = None,
     command: Sequence[str] = (sys.executable, "-m", "mpc_spearman.role_process"),
 ) -> dict[str, Outcome]:
     """Run all roles to their end.
@@ -195,6 +206,8 @@ def launch(
         Told of each role's phase and progress: party, phase, steps done, steps in all.
     note : callable
         Told what a role has to say: party, text.
+    hosts : Hosts, optional
+        Where each role runs, if that is not simply here.
     command : sequence of str
         Starts a role's process.
 
@@ -212,7 +225,8 @@ def launch(
     try:
         for order in orders:
             frame = frames.get(order.party, b"")
-            children[order.party] = _Child(order, frame, command, events, environment)
+            wanted = command if hosts is None else hosts.command(order.party, *command)
+            children[order.party] = _Child(order, frame, wanted, events, environment)
         while len(outcomes) < len(children):
             if deadline is not None and time.monotonic() > deadline:
                 for child in children.values():

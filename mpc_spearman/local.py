@@ -33,6 +33,7 @@ def run_local(
     out: str | Path | None = None,
     watch: launcher.Watch = lambda party, phase, done, of: None,
     note: launcher.Note = lambda party, text: None,
+    hosts: launcher.Hosts | None = None,
     overrides: Sequence[str] = (),
     **settings: Any,
 ) -> Result:
@@ -54,6 +55,8 @@ def run_local(
         Told of progress: party, phase, steps done, steps in all (0 where unknown).
     note : callable
         Told what a role has to say, such as how long the run will take: party, text.
+    hosts : Hosts, optional
+        A network within this machine to run the roles on, such as a `mpc_spearman.shaping.ShapedNetwork`.
     overrides : sequence of str
         ``key=value``, as on the command line.
     **settings
@@ -91,7 +94,9 @@ def run_local(
     missing = [folder for folder in staging.parents if not folder.exists()]
     try:
         _make(staging)
-        outcomes = launcher.launch(orders(checked, staging), frames, watch=watch, note=note)
+        outcomes = launcher.launch(
+            orders(checked, staging, hosts), frames, watch=watch, note=note, hosts=hosts
+        )
         cause = launcher.first_cause(outcomes)
         if cause is not None:
             raise cause.error or RoleCrashed(f"party {cause.party} failed")
@@ -108,13 +113,21 @@ def run_local(
                 folder.rmdir()
 
 
-def orders(plan: Plan, staging: Path) -> list[Order]:
+def orders(plan: Plan, staging: Path, hosts: launcher.Hosts | None = None) -> list[Order]:
     """Make each role's order: its own part of the plan, and where to meet and to write."""
+    coordinator = plan.names[0]
+
+    def point(name: str) -> MeetingPoint:
+        if hosts is None:
+            return MeetingPoint(file=str(staging / "meeting-point"))
+        hosting = name == coordinator
+        return MeetingPoint(host=hosts.address(coordinator), port=plan.network.port, hosting=hosting)
+
     return [
         Order(
             plan=plan.restricted_to(name).model_dump(mode="json"),
             party=name,
-            meeting_point=asdict(MeetingPoint(file=str(staging / "meeting-point"))),
+            meeting_point=asdict(point(name)),
             out=str(staging / name),
             frame=0,
         )

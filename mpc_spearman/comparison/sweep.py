@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from operator import index
@@ -18,7 +19,7 @@ import pandas as pd
 
 from mpc_spearman.comparison import data
 from mpc_spearman.comparison.network import Link, on_network
-from mpc_spearman.comparison.table import TIDY, machine, tidy
+from mpc_spearman.comparison.table import TIDY, machine, shaped, tidy
 from mpc_spearman.comparison.ways import Size, Way, ways
 from mpc_spearman.config import Plan, differences
 from mpc_spearman.config.wording import canonical
@@ -26,6 +27,7 @@ from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError, SetupE
 from mpc_spearman.launch import Note, Watch
 from mpc_spearman.local import run_local
 from mpc_spearman.result import Result
+from mpc_spearman.shaping import ShapedNetwork, unavailable
 from mpc_spearman.units import human_seconds
 from mpc_spearman.version import __version__
 
@@ -42,6 +44,7 @@ def compare(
     network: Link | None = None,
     out: str | Path | None = None,
     *,
+    shape: bool = False,
     limit: float = LIMIT,
     watch: Watch = lambda party, phase, done, of: None,
     note: Note = lambda party, text: None,
@@ -65,6 +68,9 @@ def compare(
         Directory to keep: ``runs/<run>/<party>``, ``comparison.csv``, ``comparison.html`` and ``plots/``.
         Runs that it holds already are not run again, so a sweep that was interrupted goes on; it may grow,
         but one with other settings is refused.
+    shape : bool
+        Do each run also on a real `network` within this machine, with its rate and delay (Linux, root): the
+        table gets a column ``shaped``, seconds at work and waiting there. It shows how far the model is off.
     limit : float
         Seconds a run may take, start-up included, before it is stopped; looked at whenever a role tells of
         progress. What is at least as large is then not started.
@@ -92,10 +98,14 @@ def compare(
         raise PlanError(f"limit: {limit!r} is not a number of seconds above 0")
     if out is not None and find_spec("matplotlib") is None:
         raise SetupError(f"matplotlib, which draws the plots, is not installed. Run: {INSTALL_MATPLOTLIB}")
+    if shape:
+        problem = "give a network too" if network is None else unavailable()
+        if problem is not None:
+            raise SetupError(f"shape: {problem}")
     with _folder(out) as folder:
         if out is not None:
             _begin(folder, chosen, wanted, repeats)
-        sweep = _Sweep(folder, limit, watch, note)
+        sweep = _Sweep(folder, limit, network if shape else None, watch, note)
         turns = range(1, repeats + 1)
         table = sweep.run([(size, turn, way) for size in wanted for turn in turns for way in chosen])
         if out is not None:
@@ -143,6 +153,7 @@ class _OverLimit(Exception):
 class _Sweep:
     folder: Path
     limit: float
+    shape: Link | None
     watch: Watch
     note: Note
 
@@ -150,20 +161,30 @@ class _Sweep:
         """Do every run that is not there yet, and read them all."""
         found, left_out = [], []
         for number, (size, repeat, way) in enumerate(runs, start=1):
+            name = f"{way}, {size}" + (f", repeat {repeat}" if repeat > 1 else "")
             place = self.folder / "runs" / way.folder(size, repeat)
-            if not all((place / party).is_dir() for party in way.plan.names):
-                name = f"{way}, {size}" + (f", repeat {repeat}" if repeat > 1 else "")
-                why_not = self._try(way, size, place, name, f"run {number} of {len(runs)}")
-                if why_not is not None:
-                    left_out.append(f"{name}: {why_not}")
-                    self.note("compare", left_out[-1])
-                    continue
-            found.append(tidy(way, size, repeat, Result.load(place / way.plan.names[0]).cost))
+            costs = []
+            for where in [None] if self.shape is None else [None, self.shape]:
+                if where is not None:
+                    name, place = f"{name}, on {where}", place.with_name(f"{place.name}-{_slug(where)}")
+                if not all((place / party).is_dir() for party in way.plan.names):
+                    which = f"run {number} of {len(runs)}"
+                    why_not = self._try(way, size, place, where, name, which)
+                    if why_not is not None:
+                        left_out.append(f"{name}: {why_not}")
+                        self.note("compare", left_out[-1])
+                        break
+                costs.append(Result.load(place / way.plan.names[0]).cost)
+            if costs:
+                rows = tidy(way, size, repeat, costs[0])
+                found.append(shaped(rows, costs[1]) if costs[1:] else rows)
         table = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=TIDY)
         table.attrs["left_out"] = left_out
         return table
 
-    def _try(self, way: Way, size: Size, place: Path, name: str, which: str) -> str | None:
+    def _try(
+        self, way: Way, size: Size, place: Path, where: Link | None, name: str, which: str
+    ) -> str | None:
         """Do a run; return why there is none where it, or one no larger, takes too long."""
         stopped = _read(self.folder / "stopped.json") or {}
         why_not = self._why_not(way, size, stopped)
@@ -171,7 +192,7 @@ class _Sweep:
             return why_not
         self.note("compare", f"{which}: {name}")
         try:
-            self._measure(way, size, place)
+            self._measure(way, size, place, where)
         except _OverLimit:
             stopped[json.dumps([str(way), *size])] = self.limit
             write(self.folder / "stopped.json", json.dumps(stopped, indent=1) + "\n")
@@ -180,7 +201,7 @@ class _Sweep:
             raise type(error)(f"{name}: {error}", error.about) from error
         return None
 
-    def _measure(self, way: Way, size: Size, place: Path) -> None:
+    def _measure(self, way: Way, size: Size, place: Path, where: Link | None) -> None:
         began = monotonic()
 
         def watch(party: str, phase: str, done: int, of: int) -> None:
@@ -188,7 +209,13 @@ class _Sweep:
                 raise _OverLimit
             self.watch(party, phase, done, of)
 
-        run_local(way.plan, data.tables(way.plan, size), out=place, watch=watch, note=self.note)
+        with ExitStack() as stack:
+            hosts = None
+            if where is not None:
+                network = ShapedNetwork(way.plan.names, where.bandwidth, where.rtt / 2)
+                hosts = stack.enter_context(network)
+            tables = data.tables(way.plan, size)
+            run_local(way.plan, tables, out=place, watch=watch, note=self.note, hosts=hosts)
 
     def _why_not(self, way: Way, size: Size, stopped: Mapping[str, float]) -> str | None:
         """Say why a run is not started: it, or one no larger, was stopped at this limit or a higher one."""
@@ -199,6 +226,10 @@ class _Sweep:
                 which = "it" if Size(*known) == size else f"with {Size(*known)} it"
                 return f"not started: {which} took longer than the limit of {human_seconds(seconds)}"
         return None
+
+
+def _slug(link: Link) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", f"on {link}".lower())
 
 
 # --- the directory --------------------------------------------------------------------------------------

@@ -36,6 +36,12 @@ def tidy(way: Way, size: Size, repeat: int, cost: pd.DataFrame) -> pd.DataFrame:
     return figures.assign(**dict(zip(RUN, about, strict=True)))[TIDY]
 
 
+def shaped(table: pd.DataFrame, cost: pd.DataFrame) -> pd.DataFrame:
+    """Add to a run's rows what the same run took on a network: ``shaped``, seconds at work and waiting."""
+    elapsed = cost.set_index(["party", "phase"])[["seconds", "wait_seconds"]].sum(axis=1)
+    return table.join(elapsed.rename("shaped"), on=["party", "phase"])
+
+
 def after_handshake(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows that totals are made of: without ``connect`` and ``keep-alive``."""
     return table[~table["phase"].isin(_APART)]
@@ -57,7 +63,8 @@ def per_run(table: pd.DataFrame) -> pd.DataFrame:
         parties sent; ``rounds``, hops in the longest chain of messages; ``memory``, the largest peak of a
         party; and apart ``connect``, the seconds the handshake took. With a network also ``transfer`` (in
         every phase that of the party with the most to send or receive), ``latency`` (of the longest chain)
-        and ``modelled``, the sum of seconds, transfer and latency.
+        and ``modelled``, the sum of seconds, transfer and latency; and ``shaped`` where the same run was also
+        done on such a network, as ``seconds``.
     """
     rows = after_handshake(table).assign(elapsed=lambda part: part["seconds"] + part["wait"])
     every = [*RUN, "party"]
@@ -82,6 +89,8 @@ def per_run(table: pd.DataFrame) -> pd.DataFrame:
         figures["transfer"] = busiest.groupby(RUN, sort=False).sum()
         figures["latency"] = longest("latency")
         figures["modelled"] = figures["seconds"] + figures["transfer"] + figures["latency"]
+    if "shaped" in table:
+        figures["shaped"] = longest("shaped")
     return pd.DataFrame(figures).reset_index()
 
 
