@@ -24,7 +24,8 @@ SMALL = {
 LEVELS = ["differences"]
 SQUARE = 2
 ROWS = dict.fromkeys(ROWS, [12]) | {"MPC": [12, 24]}
-COLUMNS = dict.fromkeys(COLUMNS, [2])""",
+COLUMNS = dict.fromkeys(COLUMNS, [2])
+REAL = [12]""",
 }
 
 

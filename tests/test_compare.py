@@ -42,6 +42,7 @@ from mpc_spearman.comparison.ways import Size, ways
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.cost import COLUMNS, costed
 from mpc_spearman.errors import BoundError, OutputError, PlanError, SetupError
+from mpc_spearman.shaping import unavailable
 
 CONFIGS = ROOT / "configs"
 PARTIES = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
@@ -162,6 +163,31 @@ def test_the_page_and_the_plots_are_there_and_fetch_nothing(swept: dict[str, Any
     assert names == {f"{name}.{kind}" for name in drawn for kind in ("svg", "pdf")}
 
 
+@pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+def test_a_run_on_a_real_network_beside_the_model(tmp_path: Path) -> None:
+    link = Link(bandwidth=5e7, rtt=0.1)
+    table = compare([plan()], [(60, 2, 3)], network=link, out=tmp_path / "sweep", shape=True)
+    (run,) = per_run(table).to_dict("records")
+    # Its rounds take at least half an RTT each there, and hardly anything here.
+    assert run["rounds"] >= 4
+    assert run["shaped"] > run["rounds"] * link.rtt / 2
+    here, there = sorted((tmp_path / "sweep" / "runs").glob("*/C"))
+    one, other = Result.load(here), Result.load(there)
+    pd.testing.assert_frame_equal(one.coefficients, other.coefficients, check_exact=True)
+    assert there.parent.name == f"{here.parent.name}-on-50-mbit-s-100-ms"
+    elapsed = other.cost.set_index(["party", "phase"])[["seconds", "wait_seconds"]].sum(axis=1)
+    assert table.set_index(["party", "phase"])["shaped"].to_dict() == elapsed.to_dict()
+    assert f"{link}, measured" in (tmp_path / "sweep" / "comparison.html").read_text()
+
+
+def test_a_real_network_takes_a_network_and_a_machine_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PlanError, match="shape: give the network, too"):
+        compare([plan()], [(60, 2, 3)], shape=True)
+    monkeypatch.setattr(sweep, "unavailable", lambda: "network namespaces take Linux and root")
+    with pytest.raises(SetupError, match="take Linux and root"):
+        compare([plan()], [(60, 2, 3)], network=WAN, shape=True)
+
+
 # --- the same without processes ---------------------------------------------------------------------------
 
 
@@ -175,8 +201,16 @@ class FakeRuns:
         self.clock = 0.0
 
     def __call__(
-        self, plan: Plan, frames: Mapping[str, pd.DataFrame], *, out: Path, watch: Any, note: Any
+        self,
+        plan: Plan,
+        frames: Mapping[str, pd.DataFrame],
+        *,
+        out: Path,
+        watch: Any,
+        note: Any,
+        hosts: object = None,
     ) -> None:
+        assert hosts is None
         n = len(frames["B"])
         self.done.append((plan.reveal, n))
         if self.error is not None:
@@ -399,7 +433,11 @@ def test_a_scheme_is_named_by_what_changes_its_cost(settings: dict[str, Any], sc
 
 
 def test_the_plans_here_can_be_compared_and_lose_their_tables() -> None:
-    found = ways(sorted(CONFIGS.glob("*.yaml")))
+    # The others are one of these at other parties.
+    others = ("cluster.yaml", "two_sources.yaml")
+    found = ways(sorted(path for path in CONFIGS.glob("*.yaml") if path.name not in others))
+    for name in others:
+        assert str(ways([CONFIGS / name])[0]) in {str(way) for way in found}
     assert {way.scheme for way in found} == {"MPC", "HE BFV", "HE Paillier literal"}
     for way in found:
         assert way.plan.rows is None

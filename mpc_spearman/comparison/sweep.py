@@ -98,10 +98,10 @@ def compare(
         raise PlanError(f"limit: {limit!r} is not a number of seconds above 0")
     if out is not None and find_spec("matplotlib") is None:
         raise SetupError(f"matplotlib, which draws the plots, is not installed. Run: {INSTALL_MATPLOTLIB}")
-    if shape:
-        problem = "give a network too" if network is None else unavailable()
-        if problem is not None:
-            raise SetupError(f"shape: {problem}")
+    if shape and network is None:
+        raise PlanError("shape: give the network, too")
+    if shape and (problem := unavailable()) is not None:
+        raise SetupError(f"a network cannot be made within this machine: {problem}")
     with _folder(out) as folder:
         if out is not None:
             _begin(folder, chosen, wanted, repeats)
