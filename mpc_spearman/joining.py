@@ -93,7 +93,13 @@ def join(point: MeetingPoint, plan: Plan, roster: Roster, say: Callable[[str], N
         store = meeting.file_store(Path(point.file), len(roster.members))
     else:
         store = meeting.tcp_store(
-            point.host, point.port, hosting=point.hosting, seconds=network.join_timeout, say=say
+            point.host,
+            point.port,
+            roster.coordinator,
+            hosting=point.hosting,
+            join_timeout=network.join_timeout,
+            timeout=network.timeout,
+            say=say,
         )
     return meeting.meet(
         store,

@@ -109,6 +109,14 @@ class _Child:
             self.stopped = True
             self.process.kill()
 
+    def frozen(self) -> bool:
+        """Tell whether a signal has stopped the process: it will not end by itself."""
+        try:
+            status = Path("/proc", str(self.process.pid), "stat").read_text(encoding="utf-8")
+        except OSError:
+            return False
+        return status.rpartition(")")[2].split()[0] == "T"
+
     def close(self) -> None:
         """End the process if it still runs, and close the pipes to it."""
         self.kill()
@@ -193,7 +201,7 @@ def launch(
     """Run all roles to their end.
 
     A role that fails tells the others, which stop by themselves; whoever has not after `GRACE` seconds is
-    ended.
+    ended, and those that cannot because a signal froze them as soon as only they are left.
     When this returns or raises, no process is left.
 
     Parameters
@@ -228,8 +236,9 @@ def launch(
             wanted = command if hosts is None else hosts.command(order.party, *command)
             children[order.party] = _Child(order, frame, wanted, events, environment)
         while len(outcomes) < len(children):
-            if deadline is not None and time.monotonic() > deadline:
-                for child in children.values():
+            left = [child for child in children.values() if child.party not in outcomes]
+            if deadline and (time.monotonic() > deadline or all(child.frozen() for child in left)):
+                for child in left:
                     child.kill()
             try:
                 party, report = events.get(timeout=0.2)

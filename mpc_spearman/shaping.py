@@ -33,6 +33,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mpc_spearman.errors import SetupError
@@ -128,6 +129,8 @@ class ShapedNetwork:
                 _setting(name, "net/ipv6/conf/all/disable_ipv6", "1")  # would add packets of its own
                 _run("ip", "-n", name, "link", "set", "lo", "up")
             _setting(self._hub, "net/ipv4/ip_forward", "1")
+            for scope in ("all", "default"):  # what the relay gives back comes in by another device
+                _setting(self._hub, f"net/ipv4/conf/{scope}/rp_filter", "0")
             for party in self._parties:
                 self._connect(party)
             if self._delay:
@@ -175,6 +178,7 @@ class ShapedNetwork:
         _run("ip", "-n", self._hub, "tuntap", "add", "dev", "relay", "mode", "tun")
         relay = subprocess.Popen(
             ["ip", "netns", "exec", self._hub, sys.executable, "-m", __name__, "relay", str(self._delay)],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
             stdin=subprocess.PIPE,  # closed when this process ends, however it does: then the relay ends
             stdout=subprocess.PIPE,
         )
@@ -241,7 +245,8 @@ def relay(device: int, delay: float, until: int) -> None:
                     held.append((time.monotonic() + delay, os.read(device, _LARGEST_PACKET)))
         now = time.monotonic()
         while held and held[0][0] <= now:
-            os.write(device, held.popleft()[1])
+            with suppress(OSError):  # one packet lost, as on any network
+                os.write(device, held.popleft()[1])
 
 
 def main(name: str, delay: str) -> None:

@@ -27,6 +27,7 @@ from mpc_spearman.errors import (
     DisclosureError,
     HandshakeError,
     MpcSpearmanError,
+    PartyMissing,
     PeerDied,
     PeerFailed,
     PeerTimeout,
@@ -106,7 +107,6 @@ def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWith:
         source: pd.DataFrame = SOURCE,
         target: pd.DataFrame = TARGET,
         timeout: float = 60.0,
-        join_timeout: float = 600.0,
         settings: Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> Aftermath:
@@ -132,8 +132,7 @@ def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWith:
                 {"A": source, "B": target},
                 out=tmp_path / "deep" / "out",
                 watch=lambda party, phase, *_: entered.setdefault((party, phase), time.monotonic() - began),
-                network={"timeout": timeout, "join_timeout": join_timeout},
-                **dict(settings or {}),
+                **{"network": {"timeout": timeout}, **(settings or {})},
             )
         except MpcSpearmanError as raised:
             error = raised
@@ -448,17 +447,12 @@ def check_stopped(after: Aftermath, party: str, phase: str) -> None:
         waited = after.outcomes[other].seconds - after.entered[party, phase]
         assert 1.5 < waited < 2.0 + SOON
     assert type(after.error) is PeerTimeout
-    # It can not end by itself: the launcher ends it.
+    # It can not end by itself: the launcher ends it, as soon as there is nobody else left to wait for.
     assert after.outcomes[party].kind == "stopped"
+    last = max(after.outcomes[other].seconds for other in others(party))
+    assert after.outcomes[party].seconds - last < 3.0
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the launcher wait less long for a role that will never end by itself."""
-    monkeypatch.setattr(launcher, "GRACE", 4.0)
-
-
-@pytest.mark.usefixtures("impatient")
 def test_a_stopped_role_fails_at_the_deadline(run_with: RunWith) -> None:
     after = run_with("on_phase", party="A", phase="rank", act="stop", timeout=2.0)
     check_stopped(after, "A", "rank")
@@ -470,7 +464,6 @@ def test_a_stopped_role_fails_at_the_deadline(run_with: RunWith) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("party", "phase"), [entry for entry in MATRIX if entry[1] not in ("start", "connect")]
 )
@@ -479,12 +472,17 @@ def test_stopped_in_every_phase(run_with: RunWith, party: str, phase: str) -> No
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("impatient")
 def test_a_role_that_never_comes_to_the_meeting_point(run_with: RunWith) -> None:
-    after = run_with("on_phase", party="A", phase="start", act="stop", join_timeout=8.0)
+    network = {"timeout": 60, "join_timeout": 8}
+    after = run_with("on_phase", party="A", phase="start", act="stop", settings={"network": network})
     after.assert_clean()
     assert after.classes() == {"A": "RoleCrashed", "B": "PartyMissing", "C": "PartyMissing"}
-    assert "A (source)" in str(after.error) or "party A is lost" in str(after.error)
+    assert after.outcomes["A"].kind == "stopped"
+    assert type(after.error) is PartyMissing
+    for party in "BC":
+        assert after.error_of(party).about == ("PartyMissing", "A", "connect")
+    told = [str(after.error_of(party)) for party in "BC"]
+    assert any(text == "A (source) did not join within 8 s" for text in told)
 
 
 # ---- installation

@@ -123,32 +123,41 @@ class Doors:
         for theirs, connections in ((False, self._sending), (True, self._receiving)):
             try:
                 raw = socket.create_connection((address.host, address.port), timeout=seconds)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # ValueError: no host can have such a name
+                reason = getattr(error, "strerror", None) or error
                 raise NetworkError(
                     f"{self._roster.me} cannot reach {peer} at {address.host} port {address.port} "
-                    f"({error.strerror or error}): a firewall, or `listen` of {peer.name} names an address "
-                    "that only it can use"
+                    f"({reason}): it is gone, a firewall is between, or `listen` of {peer.name} names an "
+                    "address that only it can use",
+                    (NetworkError.__name__, peer.name, "connect"),
                 ) from None
-            connection: socket.socket = raw
+            connection = self._enter(raw, peer, theirs, address.token, seconds)
+            with self._changed:
+                connections[peer.rank] = connection
+
+    def _enter(
+        self, raw: socket.socket, peer: Member, theirs: bool, token: bytes, seconds: float
+    ) -> socket.socket:
+        """Say over a new connection who connects, and be let in; closed on failure."""
+        connection = raw
+        try:
             if self._client is not None:
                 connection = tls.handshake(raw, self._client, f"party {peer.name}")
-            greeting = _FORMAT.pack(_MAGIC, _VERSION, theirs, self._roster.me.rank, address.token)
-            try:
-                if self._client is not None:
-                    tls.check_name(connection, peer.name)  # type: ignore[arg-type]
-                connection.sendall(greeting)
-                answer = connection.recv(1)
-            except TimeoutError:
+                tls.check_name(connection, peer.name)
+            connection.sendall(_FORMAT.pack(_MAGIC, _VERSION, theirs, self._roster.me.rank, token))
+            self._understand(connection.recv(1), peer)
+            _settle(connection)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, TimeoutError):
                 raise PeerTimeout(
                     f"{peer} did not answer within {seconds:g} s",
                     (PeerTimeout.__name__, peer.name, "connect"),
                 ) from None
-            except OSError as error:
+            if isinstance(error, OSError):
                 raise self._explain(error, peer) from None
-            self._understand(answer, peer)
-            _settle(connection)
-            with self._changed:
-                connections[peer.rank] = connection
+            raise
+        return connection
 
     def wait(self, seconds: float) -> bool:
         """Wait a moment for the others to connect; tell whether all have.
@@ -194,15 +203,12 @@ class Doors:
         self._listener.close()
 
     def _accept(self) -> None:
-        while True:
+        while self._room.acquire():  # whoever finds no room waits outside
             try:
                 raw, _ = self._listener.accept()
             except OSError:
                 return
-            if self._room.acquire(blocking=False):
-                threading.Thread(target=self._admit, args=(raw,), name="door", daemon=True).start()
-            else:
-                raw.close()
+            threading.Thread(target=self._admit, args=(raw,), name="door", daemon=True).start()
 
     def _admit(self, raw: socket.socket) -> None:
         connection = raw
@@ -281,7 +287,8 @@ class Doors:
     def _explain(self, error: OSError, peer: Member) -> MpcSpearmanError:
         refused = tls.refused(error, f"party {peer.name}")
         return refused or NetworkError(
-            f"the connection to {peer} broke as it began ({error.strerror or type(error).__name__})"
+            f"the connection to {peer} broke as it began ({error.strerror or type(error).__name__})",
+            (NetworkError.__name__, peer.name, "connect"),
         )
 
 

@@ -184,6 +184,7 @@ class Links:
 
         When this returns, every party has done all it had to do.
         """
+        self.check()  # what is wrong by now still stops all
         for peer in self._roster.peers:
             self.send(peer, Kind.FAREWELL, {})
         for peer in self._roster.peers:

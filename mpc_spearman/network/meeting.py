@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswer
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 
@@ -25,7 +28,9 @@ from mpc_spearman.errors import (
     NetworkError,
     PartyMissing,
     PeerDied,
+    PeerTimeout,
     PlanMismatch,
+    ProtocolViolation,
 )
 from mpc_spearman.network.addresses import is_loopback
 from mpc_spearman.network.doors import TOKEN, Address, Doors
@@ -38,12 +43,15 @@ from mpc_spearman.roles import Member, Roster
 _LOOK, _SAY = 0.1, 10.0
 # Seconds that the party with the store stays after a failure.
 _LINGER = 2.0
-# Seconds that one question to the store may take.
-_ANSWER = 30.0
+# Longest name of a host.
+_HOST = 255
 _STOP = "stop"
+# What reading JSON of other things than expected raises.
+_NONSENSE = (ValueError, TypeError, LookupError, OverflowError, RecursionError)
 
 #: Told of what is worth a sentence.
 Say = Callable[[str], None]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -67,23 +75,35 @@ def file_store(path: Path, parties: int) -> Any:
     return dist.FileStore(str(path.absolute()), parties)  # type: ignore[attr-defined]
 
 
-def tcp_store(host: str, port: int, *, hosting: bool, seconds: float, say: Say) -> Any:
+def tcp_store(
+    host: str,
+    port: int,
+    coordinator: Member,
+    *,
+    hosting: bool,
+    join_timeout: float,
+    timeout: float,
+    say: Say,
+) -> Any:
     """Open the store for parties on several hosts.
 
     Parameters
     ----------
     host, port
         Where the coordinator's host has it, or under torchrun its agent.
+    coordinator : Member
     hosting : bool
         Whether this process is the one to provide it.
-    seconds : float
-        How long to wait until someone does.
+    join_timeout, timeout : float
+        Seconds to wait until someone does; then for an answer.
     say : callable
 
     Raises
     ------
     PartyMissing
         Nobody provides it in time.
+    PeerTimeout
+        Who provides it does not answer.
     NetworkError
         This process cannot.
     """
@@ -93,9 +113,9 @@ def tcp_store(host: str, port: int, *, hosting: bool, seconds: float, say: Say) 
             listen = host if is_loopback(host) else ""
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
             listener = socket.create_server((listen, port), family=family)
-            return _tcp(host if listen else "localhost", port, listener.detach())
-        _wait_for_service(host, port, seconds, say)
-        return _tcp(host, port)
+            return _tcp(host if listen else "localhost", port, timeout, listener.detach())
+        _wait_for_service(host, port, join_timeout, coordinator, say)
+        return _answer(lambda: _tcp(host, port, timeout), timeout, coordinator)
     except (OSError, RuntimeError) as error:
         doing = "provide the meeting point at" if hosting else "use the meeting point at"
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
@@ -104,33 +124,55 @@ def tcp_store(host: str, port: int, *, hosting: bool, seconds: float, say: Say) 
         ) from None
 
 
-def _tcp(host: str, port: int, listener: int | None = None) -> Any:
+def _tcp(host: str, port: int, timeout: float, listener: int | None = None) -> Any:
     return dist.TCPStore(  # type: ignore[attr-defined]
         host,
         port,
         None,
         listener is not None,
-        timeout=timedelta(seconds=_ANSWER),
+        timeout=timedelta(seconds=timeout),
         wait_for_workers=False,
         master_listen_fd=listener,
     )
 
 
-def _wait_for_service(host: str, port: int, seconds: float, say: Say) -> None:
+def _answer(question: Callable[[], _T], seconds: float, coordinator: Member) -> _T:
+    """Ask the store something, with a deadline: torch waits for ever if its host is frozen or cut off."""
+    answer: Future[_T] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(question())
+        except Exception as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, name="meeting point", daemon=True).start()
+    try:
+        return answer.result(seconds)
+    except NoAnswer:
+        raise PeerTimeout(
+            f"the meeting point, which {coordinator} provides, did not answer within {seconds:g} s",
+            (PeerTimeout.__name__, coordinator.name, "connect"),
+        ) from None
+
+
+def _wait_for_service(host: str, port: int, seconds: float, coordinator: Member, say: Say) -> None:
     """Wait until someone listens; TCPStore's own retries print a stack trace each."""
     end, next_line = time.monotonic() + seconds, time.monotonic() + 1
     while True:
         try:
-            socket.create_connection((host, port), timeout=5).close()
+            left = end - time.monotonic()
+            socket.create_connection((host, port), timeout=min(5.0, max(0.1, left))).close()
             return
         except OSError as error:
             if time.monotonic() > end:
                 raise PartyMissing(
                     f"nobody provides the meeting point at {host} port {port} ({error.strerror or error}) "
-                    f"within {seconds:g} s: is the coordinator running, and its port open?"
+                    f"within {seconds:g} s: is {coordinator} running, and its port open?",
+                    (PartyMissing.__name__, coordinator.name, "connect"),
                 ) from None
         if time.monotonic() > next_line:
-            say(f"waiting for the coordinator at {host} port {port}")
+            say(f"waiting for {coordinator} at {host} port {port}")
             next_line += _SAY
         time.sleep(0.5)
 
@@ -172,13 +214,16 @@ def meet(
     ------
     PartyMissing
         Not all joined in time.
+    PeerTimeout
+        The store does not answer, or a party that has joined does not connect.
     HandshakeError
         A second process has joined as this party; the terms differ (`PlanMismatch`).
     NetworkError
         A party cannot be reached; `TlsError` and its kinds.
     """
-    table = _Table(store, roster)
+    table = _Table(store, roster, timeout)
     doors: Doors | None = None
+    met = False
     try:
         doors = Doors(roster, *listen, credentials)
         table.write(doors.address, terms)
@@ -192,6 +237,7 @@ def meet(
             if time.monotonic() > end:
                 raise doors.give_up()
         table.leave(hosting, end)
+        met = True
         return doors.sockets()
     except RuntimeError as error:
         # torch's stores raise nothing else: the process that provides it is gone.
@@ -207,13 +253,24 @@ def meet(
     finally:
         if doors is not None:
             doors.close()
+            if not met:
+                doors.sockets().close()
 
 
 class _Table:
     """What the parties write into the store."""
 
-    def __init__(self, store: Any, roster: Roster) -> None:
-        self._store, self._roster = store, roster
+    def __init__(self, store: Any, roster: Roster, timeout: float) -> None:
+        self._store, self._roster, self._timeout = store, roster, timeout
+
+    def _ask(self, question: Callable[[], _T]) -> _T:
+        return _answer(question, self._timeout, self._roster.coordinator)
+
+    def _has(self, *keys: str) -> bool:
+        return bool(self._ask(lambda: self._store.check(list(keys))))
+
+    def _get(self, key: str) -> bytes:
+        return bytes(self._ask(lambda: self._store.get(key)))
 
     def write(self, address: Address, terms: Terms) -> None:
         me = self._roster.me
@@ -226,7 +283,7 @@ class _Table:
                 "tls": terms.tls,
             }
         )
-        if self._store.compare_set(_key(me), "", entry) != entry.encode():
+        if self._ask(lambda: self._store.compare_set(_key(me), "", entry)) != entry.encode():
             raise HandshakeError(f"another process has already joined as {me} (rank {me.rank})")
 
     def wait(self, terms: Terms, seconds: float, say: Say) -> dict[Member, Address]:
@@ -236,7 +293,7 @@ class _Table:
         while len(addresses) < len(self._roster.peers):
             self.check()
             for peer in self._roster.peers:
-                if peer not in addresses and self._store.check([_key(peer)]):
+                if peer not in addresses and self._has(_key(peer)):
                     addresses[peer] = self._read(peer, terms)
             missing = [peer for peer in self._roster.peers if peer not in addresses]
             if not missing:
@@ -254,8 +311,8 @@ class _Table:
 
     def leave(self, hosting: bool, end: float) -> None:
         """Say that this party is done with the store; if it ends with this process, wait for all."""
-        self._store.set(_done(self._roster.me), "")
-        while hosting and not self._store.check([_done(peer) for peer in self._roster.peers]):
+        self._ask(lambda: self._store.set(_done(self._roster.me), ""))
+        while hosting and not self._has(*map(_done, self._roster.peers)):
             self.check()
             if time.monotonic() > end:
                 return
@@ -263,28 +320,33 @@ class _Table:
 
     def check(self) -> None:
         """Raise what another party has stopped with, if one has."""
-        if not self._store.check([_STOP]):
+        if not self._has(_STOP):
             return
         names = {member.name for member in self._roster.members}
         try:
-            name, party, phase = (str(part) for part in json.loads(self._store.get(_STOP)))
-        except ValueError:
+            name, party, phase = (str(part) for part in json.loads(self._get(_STOP)))
+            error = from_notice(name, party, phase, told_by="another party", parties=names)
+        except (*_NONSENSE, ProtocolViolation):
             raise HandshakeError("what is written at the meeting point makes no sense") from None
-        raise from_notice(name, party, phase, told_by=f"party {party[:64]}", parties=names)
+        raise error
 
     def stop(self, error: BaseException) -> None:
         """Tell all who still look, unless another was first."""
-        with suppress(RuntimeError):
-            self._store.compare_set(_STOP, "", json.dumps(notice(error, self._roster.me.name, "connect")))
+        words = json.dumps(notice(error, self._roster.me.name, "connect"))
+        with suppress(RuntimeError, PeerTimeout):
+            _answer(lambda: self._store.compare_set(_STOP, "", words), _LINGER, self._roster.coordinator)
 
     def _read(self, peer: Member, terms: Terms) -> Address:
         try:
-            entry = json.loads(self._store.get(_key(peer)))
+            entry = json.loads(self._get(_key(peer)))
             address = Address(str(entry["host"]), int(entry["port"]), bytes.fromhex(entry["token"]))
             theirs = Terms(int(entry["parties"]), str(entry["tls"]))
-            if len(address.token) != TOKEN or not 0 < address.port < 1 << 16:
+            ports = range(1, 1 << 16)
+            if len(address.token) != TOKEN or address.port not in ports or theirs.parties not in ports:
                 raise ValueError
-        except (ValueError, KeyError, TypeError):
+            if len(address.host) > _HOST:
+                raise ValueError
+        except _NONSENSE:
             raise HandshakeError(f"what {peer} wrote at the meeting point makes no sense") from None
         me = self._roster.me
         differing = [

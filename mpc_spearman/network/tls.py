@@ -124,11 +124,16 @@ def handshake(raw: socket.socket, context: ssl.SSLContext, peer: str) -> ssl.SSL
     ------
     TlsError
         As :func:`explain` says it. The peer is sent an alert.
+    TimeoutError
+        It does not answer.
     """
     server = context.protocol == ssl.PROTOCOL_TLS_SERVER
     connection = context.wrap_socket(raw, server_side=server, do_handshake_on_connect=False)
     try:
         connection.do_handshake()
+    except TimeoutError:
+        connection.close()
+        raise
     except OSError as error:
         _linger(connection)
         raise explain(error, peer) from None
