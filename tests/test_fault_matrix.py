@@ -385,14 +385,15 @@ INTRODUCTION = f"""\
 
 Written by `make test-all` (tests/test_fault_matrix.py), version {__version__}. Every party is a real
 `mpc-spearman join` over TLS, with `network.timeout: {TIMEOUT:g}` and, where a party does not come,
-`network.join_timeout: {JOIN_TIMEOUT:g}` (by default 60 and 600). A is the source, B the target, C the coordinator.
-In every run no process was left, and nobody who failed wrote anything but `status.json`.
+`network.join_timeout: {JOIN_TIMEOUT:g}` (by default 60 and 600). A is the source, B the target, C the
+coordinator. In every run no process was left, and nobody who failed wrote anything but `status.json`.
 
-Each cell says how that party ended: class of the error, exit code, and seconds until its command had ended,
-after the fault or after it came to the meeting, whichever is later. The deadline is how long a party may wait
-for such a fault; the tests assert that all ended within {SLACK:g} s more. The longest took {{worst:.1f}} s; the most
-beyond a deadline was {{beyond:.1f}} s. A dash is the party at fault, which is gone, frozen or never came.
-`PeerFailed`: another party found the fault and told this one. `done`: the fault came too late to matter to it.
+Each cell says how that party ended: class of the error, exit code, and seconds until its command had
+ended, after the fault or after it came to the meeting, whichever is later. The deadline is how long a party
+may wait for such a fault; the tests assert that all ended within {SLACK:g} s more. The longest took
+{{worst:.1f}} s; the most beyond a deadline was {{beyond:.1f}} s. A dash is the party at fault, which is gone,
+frozen or never came. `PeerFailed`: another party found the fault and told this one. `done`: the fault came
+too late to matter to it.
 
 """
 HEADER = ("| Fault | At | Phase or message | Deadline (s) | A | B | C |", "|---|---|---|---|---|---|---|")

@@ -230,7 +230,11 @@ def meet(
         addresses = table.wait(terms, join_timeout, say)
         for peer in roster.peers:
             if peer.rank < roster.me.rank:
-                doors.connect(peer, addresses[peer], timeout)
+                try:
+                    doors.connect(peer, addresses[peer], timeout)
+                except NetworkError:
+                    table.check()  # who has stopped and said why: that says more than that it is gone
+                    raise
         end = time.monotonic() + timeout
         while not doors.wait(_LOOK):
             table.check()
