@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpc_spearman.config import Plan, host_and_port
-from mpc_spearman.errors import HandshakeError, NetworkError, PlanError
+from mpc_spearman.errors import HandshakeError, NetworkError, PlanError, TlsError
 from mpc_spearman.network.addresses import is_loopback, own_address
 from mpc_spearman.roles import Roster
 
 if TYPE_CHECKING:
     from mpc_spearman.network.tls import Credentials
     from mpc_spearman.network.transport import Sockets
+
+# Seconds that a party whose own credentials are wrong waits for the meeting point, to tell the others.
+_TELL = 5.0
 
 
 @dataclass(frozen=True)
@@ -89,29 +92,46 @@ def join(point: MeetingPoint, plan: Plan, roster: Roster, say: Callable[[str], N
     from mpc_spearman.network import meeting
 
     network, me = plan.network, roster.me.name
+    files = credentials(plan, me)
     if point.file:
         store = meeting.file_store(Path(point.file), len(roster.members))
     else:
-        store = meeting.tcp_store(
-            point.host,
-            point.port,
-            roster.coordinator,
-            hosting=point.hosting,
-            join_timeout=network.join_timeout,
-            timeout=network.timeout,
-            say=say,
-        )
+        wrong = _own_fault(files, me)
+        try:
+            store = meeting.tcp_store(
+                point.host,
+                point.port,
+                roster.coordinator,
+                hosting=point.hosting,
+                join_timeout=network.join_timeout if wrong is None else min(_TELL, network.join_timeout),
+                timeout=network.timeout,
+                say=say,
+            )
+        except NetworkError as error:
+            raise wrong or error from None
     return meeting.meet(
         store,
         roster,
         meeting.Terms(len(roster.members), network.security or ""),
         _listen(point, plan, me),
-        credentials(plan, me),
+        files,
         hosting=point.hosting,
         join_timeout=network.join_timeout,
         timeout=network.timeout,
         say=say,
     )
+
+
+def _own_fault(files: Credentials | None, party: str) -> TlsError | None:
+    """Find out what is wrong with a party's own credentials before it waits for anyone."""
+    from mpc_spearman.network.tls import check_own
+
+    try:
+        if files is not None:
+            check_own(files, party)
+    except TlsError as error:
+        return error
+    return None
 
 
 def credentials(plan: Plan, party: str) -> Credentials | None:

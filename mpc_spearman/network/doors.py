@@ -34,6 +34,7 @@ from mpc_spearman.errors import (
     HandshakeError,
     MpcSpearmanError,
     NetworkError,
+    PeerDied,
     PeerTimeout,
     PlaintextPeer,
     TlsError,
@@ -125,11 +126,13 @@ class Doors:
                 raw = socket.create_connection((address.host, address.port), timeout=seconds)
             except (OSError, ValueError) as error:  # ValueError: no host can have such a name
                 reason = getattr(error, "strerror", None) or error
-                raise NetworkError(
+                # It has listened there before it told the address: who refuses now has gone.
+                kind = PeerDied if isinstance(error, ConnectionRefusedError) else NetworkError
+                raise kind(
                     f"{self._roster.me} cannot reach {peer} at {address.host} port {address.port} "
                     f"({reason}): it is gone, a firewall is between, or `listen` of {peer.name} names an "
                     "address that only it can use",
-                    (NetworkError.__name__, peer.name, "connect"),
+                    (kind.__name__, peer.name, "connect"),
                 ) from None
             connection = self._enter(raw, peer, theirs, address.token, seconds)
             with self._changed:

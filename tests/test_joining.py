@@ -1,0 +1,87 @@
+"""Where the parties meet, by plan and environment, and with which credentials."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpc_spearman import joining
+from mpc_spearman.certs import make_certificates
+from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PlanError, TlsError, WrongName
+from mpc_spearman.joining import MeetingPoint, meeting_point
+from mpc_spearman.roles import Roster
+
+PARTIES = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
+
+
+def plan(**network: Any) -> Plan:
+    return load_plan({"parties": PARTIES, "network": network})
+
+
+def test_the_environment_comes_before_the_plan() -> None:
+    here = plan(address="127.0.0.2", port=4711)
+    assert meeting_point(here, "C", {}) == MeetingPoint(host="127.0.0.2", port=4711, hosting=True)
+    assert meeting_point(here, "A", {}) == MeetingPoint(host="127.0.0.2", port=4711, hosting=False)
+    environment = {"MASTER_ADDR": "127.0.0.3", "MASTER_PORT": "99", "RANK": "0", "WORLD_SIZE": "3"}
+    assert meeting_point(here, "C", environment) == MeetingPoint(host="127.0.0.3", port=99, hosting=True)
+    # torchrun's agent provides it.
+    by_torchrun = {**environment, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    assert not meeting_point(here, "C", by_torchrun).hosting
+
+
+@pytest.mark.parametrize(
+    ("environment", "error", "text"),
+    [
+        ({"RANK": "1"}, HandshakeError, "RANK is 1, but in the plan A (source) has rank 2"),
+        ({"WORLD_SIZE": "4"}, HandshakeError, "WORLD_SIZE is 4, but the plan has 3 parties"),
+        ({"MASTER_PORT": "http"}, PlanError, "the environment's MASTER_PORT is 'http', not a number"),
+    ],
+)
+def test_an_environment_that_contradicts_the_plan(
+    environment: dict[str, str], error: type[MpcSpearmanError], text: str
+) -> None:
+    with pytest.raises(error) as raised:
+        meeting_point(plan(address="127.0.0.1"), "A", environment)
+    assert type(raised.value) is error
+    assert str(raised.value) == text
+
+
+def test_nothing_says_where() -> None:
+    with pytest.raises(PlanError, match=r"network\.address is missing"):
+        meeting_point(plan(), "A", {})
+
+
+def test_between_hosts_the_plan_must_say_how_they_are_protected() -> None:
+    with pytest.raises(PlanError, match=r"network\.tls is missing: 192\.0\.2\.1 is another machine's"):
+        meeting_point(plan(address="192.0.2.1"), "A", {})
+    assert meeting_point(plan(address="192.0.2.1", tls="insecure"), "A", {}).host == "192.0.2.1"
+    for loopback in ("127.0.0.1", "::1", "localhost"):
+        assert meeting_point(plan(address=loopback), "A", {}).host == loopback
+
+
+def test_each_party_has_its_own_files(tmp_path: Path) -> None:
+    files = {"ca": "/c/ca.pem", "certificate": "/c/{party}.pem", "key": "/c/{party}/k"}
+    own = joining.credentials(plan(tls=files), "B")
+    assert own is not None
+    assert (own.ca, own.certificate, own.key) == (Path("/c/ca.pem"), Path("/c/B.pem"), Path("/c/B/k"))
+    assert joining.credentials(plan(tls="insecure"), "B") is None
+    assert joining.credentials(plan(), "B") is None
+
+
+@pytest.mark.parametrize(("name", "error"), [("nobody", TlsError), ("B", WrongName)])
+def test_who_has_wrong_credentials_need_not_wait_for_anyone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: type[TlsError]
+) -> None:
+    make_certificates(tmp_path, ["A", "B"])
+    monkeypatch.setattr(joining, "_TELL", 0.2)
+    files = {"ca": "ca.pem", "certificate": f"{name}.pem", "key": f"{name}.key"}
+    mine = plan(tls={key: str(tmp_path / file) for key, file in files.items()})
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        point = MeetingPoint(host="127.0.0.1", port=free.getsockname()[1])  # where nobody will be
+    with pytest.raises(TlsError) as raised:
+        joining.join(point, mine, Roster.of(mine, "A"), lambda text: None)
+    assert type(raised.value) is error
