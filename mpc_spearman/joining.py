@@ -62,14 +62,23 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
     roster = Roster.of(plan, party)
     host = environment.get("MASTER_ADDR") or plan.network.address
     if not host:
-        raise PlanError("network.address is missing: the coordinator's host, where the parties meet")
+        raise PlanError(
+            "network.address is missing: the coordinator's host, where the parties meet; give it "
+            "in the plan, as network.address=HOST, or in MASTER_ADDR"
+        )
     port = _number(environment, "MASTER_PORT", plan.network.port)
     size = _number(environment, "WORLD_SIZE", len(roster.members))
     rank = _number(environment, "RANK", roster.me.rank)
     if size != len(roster.members):
-        raise HandshakeError(f"WORLD_SIZE is {size}, but the plan has {len(roster.members)} parties")
+        raise HandshakeError(
+            f"the environment's WORLD_SIZE is {size}, but the plan has {len(roster.members)} parties: "
+            "start all"
+        )
     if rank != roster.me.rank:
-        raise HandshakeError(f"RANK is {rank}, but in the plan {roster.me} has rank {roster.me.rank}")
+        raise HandshakeError(
+            f"the environment's RANK is {rank}, but in the plan {roster.me} has rank {roster.me.rank}: "
+            "leave out --party or RANK"
+        )
     if plan.network.tls is None and not is_loopback(host):
         raise PlanError(
             f"network.tls is missing: {host} is another machine's address, and without TLS nobody knows who "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 from mpc_spearman import launch as launcher
 from mpc_spearman import rundir
 from mpc_spearman.config import DataParty, Plan, check_policy
-from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError
+from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError, TableError
 from mpc_spearman.installed import check_crypten
 from mpc_spearman.joining import meeting_point
 from mpc_spearman.result import Result
@@ -71,6 +72,10 @@ def run_member(
 
     directory = out.absolute() / party
     rundir.check_replaceable(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the run directory {directory}: {error.strerror}") from None
     ending: BaseException | None = None
     try:
         order = _order(plan, party, directory)
@@ -94,6 +99,8 @@ def _order(plan: Plan, party: str, directory: Path) -> Order:
         check_policy(plan, party)
         if own.table is None:
             raise PlanError(f"party {party} has no table: give `table` in its plan, or --table FILE")
+        if not own.table.exists():  # found now, not after waiting for the others
+            raise TableError(f"{party}: {own.table}: there is no such file")
     if plan.protocol == "mpc":
         check_crypten()
     return Order(
@@ -128,7 +135,8 @@ def _write_status(
         part.write_text(json.dumps(status, indent=2) + "\n", encoding="utf-8")
         os.replace(part, directory / "status.json")
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
         if ending is None:
             raise OutputError(f"cannot write {directory / 'status.json'}: {error.strerror}") from None
 

@@ -36,8 +36,16 @@ def test_the_environment_comes_before_the_plan() -> None:
 @pytest.mark.parametrize(
     ("environment", "error", "text"),
     [
-        ({"RANK": "1"}, HandshakeError, "RANK is 1, but in the plan A (source) has rank 2"),
-        ({"WORLD_SIZE": "4"}, HandshakeError, "WORLD_SIZE is 4, but the plan has 3 parties"),
+        (
+            {"RANK": "1"},
+            HandshakeError,
+            "the environment's RANK is 1, but in the plan A (source) has rank 2: leave out --party or RANK",
+        ),
+        (
+            {"WORLD_SIZE": "4"},
+            HandshakeError,
+            "the environment's WORLD_SIZE is 4, but the plan has 3 parties: start all",
+        ),
         ({"MASTER_PORT": "http"}, PlanError, "the environment's MASTER_PORT is 'http', not a number"),
     ],
 )
@@ -51,7 +59,7 @@ def test_an_environment_that_contradicts_the_plan(
 
 
 def test_nothing_says_where() -> None:
-    with pytest.raises(PlanError, match=r"network\.address is missing"):
+    with pytest.raises(PlanError, match=r"network\.address is missing: .* give it in the plan"):
         meeting_point(plan(), "A", {})
 
 

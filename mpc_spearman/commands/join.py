@@ -68,8 +68,9 @@ def run(parsed: argparse.Namespace) -> int:
 def _of_rank(names: tuple[str, ...]) -> str:
     rank = os.environ.get("RANK", "")
     if not rank.isdecimal() or int(rank) >= len(names):
+        found = f"the environment's RANK is {rank[:20]!r}" if rank else "neither --party nor RANK says so"
         raise PlanError(
-            f"which party is this? Say --party with one of {', '.join(names)}, or set RANK to 0 to "
+            f"which party is this? {found}: say --party with one of {', '.join(names)}, or set RANK to 0 to "
             f"{len(names) - 1}, in that order"
         )
     return names[int(rank)]
