@@ -232,6 +232,8 @@ def meet(
             if peer.rank < roster.me.rank:
                 try:
                     doors.connect(peer, addresses[peer], timeout)
+                except PeerTimeout:
+                    raise
                 except NetworkError:
                     table.check()  # who has stopped and said why: that says more than that it is gone
                     raise
