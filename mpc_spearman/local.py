@@ -107,7 +107,11 @@ def run_local(
             _commit(staging, target, checked.names)
         return result
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        try:
+            shutil.rmtree(staging, ignore_errors=True)
+        except (KeyboardInterrupt, SystemExit):  # a signal while cleaning up must not leave half of it
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
         for folder in missing:
             with suppress(OSError):  # gone already, or the results are in it
                 folder.rmdir()
