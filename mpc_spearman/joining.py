@@ -79,11 +79,14 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
             f"the environment's RANK is {rank}, but in the plan {roster.me} has rank {roster.me.rank}: "
             "leave out --party or RANK"
         )
-    if plan.network.tls is None and not is_loopback(host):
+    listen = plan.party(party).listen
+    hosts = [host] if listen is None else [host, host_and_port(listen)[0]]
+    outside = [each for each in hosts if not is_loopback(each)]
+    if plan.network.tls is None and outside:
         raise PlanError(
-            f"network.tls is missing: {host} is another machine's address, and without TLS nobody knows who "
-            "is at the other end. Give ca, certificate and key (mpc-spearman certs makes some for trials), "
-            "or say network.tls: insecure"
+            f"network.tls is missing: {outside[0]} can be reached from other machines, and without TLS "
+            "nobody knows who is at the other end. Give ca, certificate and key (mpc-spearman certs makes "
+            "some for trials), or say network.tls: insecure"
         )
     by_torchrun = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     return MeetingPoint(host=host, port=port, hosting=rank == 0 and not by_torchrun)
@@ -102,28 +105,29 @@ def join(point: MeetingPoint, plan: Plan, roster: Roster, say: Callable[[str], N
 
     network, me = plan.network, roster.me.name
     files = credentials(plan, me)
+    fault = _own_fault(files, me)
     if point.file:
         store = meeting.file_store(Path(point.file), len(roster.members))
     else:
-        wrong = _own_fault(files, me)
         try:
             store = meeting.tcp_store(
                 point.host,
                 point.port,
                 roster.coordinator,
                 hosting=point.hosting,
-                join_timeout=network.join_timeout if wrong is None else min(_TELL, network.join_timeout),
+                join_timeout=network.join_timeout if fault is None else min(_TELL, network.join_timeout),
                 timeout=network.timeout,
                 say=say,
             )
         except NetworkError as error:
-            raise wrong or error from None
+            raise fault or error from None
     return meeting.meet(
         store,
         roster,
         meeting.Terms(len(roster.members), network.security or ""),
         _listen(point, plan, me),
         files,
+        fault=fault,
         hosting=point.hosting,
         join_timeout=network.join_timeout,
         timeout=network.timeout,
@@ -158,11 +162,11 @@ def credentials(plan: Plan, party: str) -> Credentials | None:
 
 
 def _listen(point: MeetingPoint, plan: Plan, party: str) -> tuple[str, int]:
+    if point.file:
+        return "127.0.0.1", 0
     listen = plan.party(party).listen
     if listen is not None:
         return host_and_port(listen)
-    if point.file:
-        return "127.0.0.1", 0
     try:
         return own_address(point.host, point.port), 0
     except OSError as error:

@@ -64,9 +64,13 @@ def test_nothing_says_where() -> None:
 
 
 def test_between_hosts_the_plan_must_say_how_they_are_protected() -> None:
-    with pytest.raises(PlanError, match=r"network\.tls is missing: 192\.0\.2\.1 is another machine's"):
+    with pytest.raises(PlanError, match=r"network\.tls is missing: 192\.0\.2\.1 can be reached from"):
         meeting_point(plan(address="192.0.2.1"), "A", {})
     assert meeting_point(plan(address="192.0.2.1", tls="insecure"), "A", {}).host == "192.0.2.1"
+    own = load_plan({"parties": PARTIES}, ["network.address=localhost", "parties.target.listen='10.0.0.8:0'"])
+    with pytest.raises(PlanError, match=r"network\.tls is missing: 10\.0\.0\.8 can be reached from"):
+        meeting_point(own, "B", {})
+    assert meeting_point(own, "A", {}).host == "localhost"
     for loopback in ("127.0.0.1", "::1", "localhost"):
         assert meeting_point(plan(address=loopback), "A", {}).host == loopback
 

@@ -12,7 +12,7 @@ bytes  from the party that connects
 1      version of this format, 1
 1      0 if its own messages will travel here, 1 if the other's will
 4      its rank, big-endian
-16     the token that the other has published for this run, or zeros
+16     the token that the other has published for this run
 =====  ==============================================================================
 
 and is answered by one byte: 0, or why it is refused.
@@ -93,8 +93,6 @@ class Doors:
         self._roster = roster
         self._server = None if credentials is None else tls.server_context(credentials)
         self._client = None if credentials is None else tls.client_context(credentials)
-        if credentials is not None:
-            tls.check_own(credentials, roster.me.name)
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
             self._listener = socket.create_server((host, port), family=family, backlog=_MOST)
@@ -110,6 +108,7 @@ class Doors:
         self._taken: set[tuple[int, int]] = set()
         self._wrong: MpcSpearmanError | None = None
         self._turned_away: MpcSpearmanError | None = None
+        self._closed = False
         self._room = threading.BoundedSemaphore(_MOST)
         threading.Thread(target=self._accept, name="doors", daemon=True).start()
 
@@ -201,6 +200,7 @@ class Doors:
 
     def close(self) -> None:
         """Stop listening."""
+        self._closed = True
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -210,7 +210,11 @@ class Doors:
             try:
                 raw, _ = self._listener.accept()
             except OSError:
-                return
+                if self._closed:
+                    return
+                self._room.release()  # that caller is gone, or files are short: the next may be let in
+                time.sleep(0.01)
+                continue
             threading.Thread(target=self._admit, args=(raw,), name="door", daemon=True).start()
 
     def _admit(self, raw: socket.socket) -> None:

@@ -31,6 +31,7 @@ from mpc_spearman.errors import (
     PeerTimeout,
     PlanMismatch,
     ProtocolViolation,
+    TlsError,
 )
 from mpc_spearman.network.addresses import is_loopback
 from mpc_spearman.network.doors import TOKEN, Address, Doors
@@ -168,7 +169,7 @@ def _wait_for_service(host: str, port: int, seconds: float, coordinator: Member,
             if time.monotonic() > end:
                 raise PartyMissing(
                     f"nobody provides the meeting point at {host} port {port} ({error.strerror or error}) "
-                    f"within {seconds:g} s: is {coordinator} running, and its port open?",
+                    f"within {seconds:g} s: is {coordinator} running, its port open, network.address right?",
                     (PartyMissing.__name__, coordinator.name, "connect"),
                 ) from None
         if time.monotonic() > next_line:
@@ -184,6 +185,7 @@ def meet(
     listen: tuple[str, int],
     credentials: Credentials | None,
     *,
+    fault: TlsError | None,
     hosting: bool,
     join_timeout: float,
     timeout: float,
@@ -203,6 +205,8 @@ def meet(
         Host and port to listen on; port 0 is any free one.
     credentials : Credentials or None
         For TLS.
+    fault : TlsError or None
+        What is wrong with them: it ends this party's run, and the others are told.
     hosting : bool
         Whether the store ends with this process: it then leaves last.
     join_timeout, timeout : float
@@ -225,6 +229,8 @@ def meet(
     doors: Doors | None = None
     met = False
     try:
+        if fault is not None:
+            raise fault
         doors = Doors(roster, *listen, credentials)
         table.write(doors.address, terms)
         addresses = table.wait(terms, join_timeout, say)
@@ -297,10 +303,10 @@ class _Table:
         addresses: dict[Member, Address] = {}
         start, next_line = time.monotonic(), time.monotonic() + _SAY / 5
         while len(addresses) < len(self._roster.peers):
-            self.check()
             for peer in self._roster.peers:
                 if peer not in addresses and self._has(_key(peer)):
                     addresses[peer] = self._read(peer, terms)
+            self.check()  # after reading: who finds itself what is wrong can say more of it
             missing = [peer for peer in self._roster.peers if peer not in addresses]
             if not missing:
                 break
