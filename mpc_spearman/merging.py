@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from mpc_spearman import estimators, rundir
 from mpc_spearman.errors import MergeError, OutputError
-from mpc_spearman.result import COST_COLUMNS, Result
+from mpc_spearman.result import Result
+from mpc_spearman.result_tables import COST_COLUMNS
 
 #: What must be the same in all runs.
 _SAME: dict[str, Callable[[Result], Any]] = {

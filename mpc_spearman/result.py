@@ -16,9 +16,22 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import pandas as pd
 
-from mpc_spearman import cost as costs
 from mpc_spearman import rundir
 from mpc_spearman.errors import NotRevealed, OutputError
+from mpc_spearman.result_tables import (
+    COST_COLUMNS,
+    ESTIMATORS,
+    RANKING,
+    plain_cost,
+    plain_estimators,
+    plain_matrix,
+    plain_ranking,
+    plain_series,
+    read_cost,
+    read_estimators,
+    read_matrix,
+    read_ranking,
+)
 from mpc_spearman.version import __version__
 
 Role = Literal["coordinator", "target", "source"]
@@ -40,16 +53,8 @@ _FILES: dict[Part, str] = {
     "ranking": "ranking.csv",
     "estimators": "estimators.csv",
 }
-_RANKING = ["position", "feature", "strength"]
-_ESTIMATORS = ["tie_corrected", "paper"]
 _TAG = re.compile(r"[0-9a-f]{64}")
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
-
-#: Columns of `Result.cost` with their types; what they count is said at `mpc_spearman.cost.PhaseCost`.
-COST_COLUMNS: dict[str, type] = {
-    name: str if name in ("party", "phase") else float if name.endswith("seconds") else int
-    for name in costs.COLUMNS
-}
 
 _T = TypeVar("_T")
 
@@ -118,13 +123,13 @@ class Result:
         self._party, self._role, self._n = party, role, int(n)
         self._warnings = tuple(warnings)
         self._alignment = alignment
-        self._cost = _plain_cost(cost)
-        self._coefficients = None if coefficients is None else _plain_matrix(coefficients)
-        self._pvalues = None if pvalues is None else _plain_matrix(pvalues)
-        self._strengths = None if strengths is None else _plain_series(strengths, np.float64, "strength")
-        self._counts = None if counts is None else _plain_series(counts, np.int64, "count")
-        self._ranking = None if ranking is None else _plain_ranking(ranking)
-        self._estimators = None if estimators is None else _plain_estimators(estimators)
+        self._cost = plain_cost(cost)
+        self._coefficients = None if coefficients is None else plain_matrix(coefficients)
+        self._pvalues = None if pvalues is None else plain_matrix(pvalues)
+        self._strengths = None if strengths is None else plain_series(strengths, np.float64, "strength")
+        self._counts = None if counts is None else plain_series(counts, np.int64, "count")
+        self._ranking = None if ranking is None else plain_ranking(ranking)
+        self._estimators = None if estimators is None else plain_estimators(estimators)
         self._check()
 
     def _check(self) -> None:
@@ -253,6 +258,8 @@ class Result:
         if _REACH.get(level, 4) < need:
             return f"The {name} {verb} not in this result: the run revealed no more than {level!r} (reveal)."
         if self._role != "coordinator":
+            if part == "estimators":
+                return f"The {name} are the coordinator's alone: they tell of all ties."
             key = "target" if self._role == "target" else "sources"
             grant = str((self._plan.get("results") or {}).get(key))
             if _REACH.get(grant, 4) < need:
@@ -309,11 +316,11 @@ class Result:
                 rows = ([*key, *row] for key, row in zip(frame.index, frame.to_numpy().tolist(), strict=True))
                 files[name] = rundir.csv_text(["party", "feature", *frame.columns], rows)
         if self._ranking is not None:
-            lines = self._ranking.reindex(columns=_RANKING).itertuples(index=False)
-            files["ranking.csv"] = rundir.csv_text(_RANKING, lines)
+            lines = self._ranking.reindex(columns=RANKING).itertuples(index=False)
+            files["ranking.csv"] = rundir.csv_text(RANKING, lines)
         if self._estimators is not None:
             lines = self._estimators.itertuples()
-            files["estimators.csv"] = rundir.csv_text(["feature", *_ESTIMATORS], lines)
+            files["estimators.csv"] = rundir.csv_text(["feature", *ESTIMATORS], lines)
         return files
 
     @classmethod
@@ -347,7 +354,7 @@ class Result:
                 raise OutputError(f"{folder / 'result.json'} is damaged: it contradicts the plan in it")
             strengths = counts = ranking = None
             if "ranking" in holds:
-                ranking = _read_ranking(folder / "ranking.csv", "strengths" in holds)
+                ranking = read_ranking(folder / "ranking.csv", "strengths" in holds)
             if ranking is not None and "strengths" in holds:
                 by_feature = dict(zip(ranking["feature"], ranking["strength"], strict=True))
                 strengths = pd.Series([by_feature[name] for name in about["features"]], about["features"])
@@ -360,94 +367,13 @@ class Result:
                 n=about["n"],
                 alignment=about.get("alignment"),
                 warnings=about["warnings"],
-                cost=_read_cost(folder / "cost.csv"),
-                coefficients=_read_matrix(folder / "matrix.csv") if "coefficients" in holds else None,
-                pvalues=_read_matrix(folder / "pvalues.csv") if "pvalues" in holds else None,
+                cost=read_cost(folder / "cost.csv"),
+                coefficients=read_matrix(folder / "matrix.csv") if "coefficients" in holds else None,
+                pvalues=read_matrix(folder / "pvalues.csv") if "pvalues" in holds else None,
                 strengths=strengths,
                 counts=counts,
                 ranking=ranking,
-                estimators=_read_estimators(folder / "estimators.csv") if "estimators" in holds else None,
+                estimators=read_estimators(folder / "estimators.csv") if "estimators" in holds else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise OutputError(f"the run directory {folder} is damaged: {error!r}") from error
-
-
-# --- one form for every frame, whoever made it, so that a loaded result equals a saved one --------
-
-
-def _plain_matrix(frame: pd.DataFrame) -> pd.DataFrame:
-    if frame.index.nlevels != 2 or not frame.columns.is_unique:
-        raise ValueError("a matrix has rows (party, feature) and distinct columns")
-    index = pd.MultiIndex.from_tuples([(str(p), str(f)) for p, f in frame.index], names=["party", "feature"])
-    return pd.DataFrame(
-        frame.to_numpy(dtype=np.float64, copy=True),
-        index=index,
-        columns=[str(name) for name in frame.columns],
-    )
-
-
-def _plain_series(series: pd.Series[Any], dtype: type, name: str) -> pd.Series[Any]:
-    if not series.index.is_unique:
-        raise ValueError(f"the {name} index repeats a feature")
-    return pd.Series(
-        series.to_numpy(dtype=dtype, copy=True), index=[str(key) for key in series.index], name=name
-    )
-
-
-def _plain_ranking(frame: pd.DataFrame) -> pd.DataFrame:
-    features = [str(name) for name in frame["feature"]]
-    if list(frame["position"]) != list(range(1, len(features) + 1)) or len(set(features)) != len(features):
-        raise ValueError("a ranking has positions 1, 2, … and each feature once")
-    columns: dict[str, Any] = {"position": np.arange(1, len(features) + 1), "feature": features}
-    if "strength" in frame:
-        columns["strength"] = frame["strength"].to_numpy(dtype=np.float64, copy=True)
-    return pd.DataFrame(columns)
-
-
-def _plain_estimators(frame: pd.DataFrame) -> pd.DataFrame:
-    if list(frame.columns) != _ESTIMATORS or not frame.index.is_unique:
-        raise ValueError(f"the estimators are {', '.join(_ESTIMATORS)}, for each feature once")
-    index = [str(name) for name in frame.index]
-    return pd.DataFrame(frame.to_numpy(dtype=np.float64, copy=True), index=index, columns=_ESTIMATORS)
-
-
-def _plain_cost(frame: pd.DataFrame) -> pd.DataFrame:
-    if list(frame.columns) != list(COST_COLUMNS):
-        raise ValueError(f"cost columns are {', '.join(COST_COLUMNS)}")
-    plain = pd.DataFrame({name: [kind(cell) for cell in frame[name]] for name, kind in COST_COLUMNS.items()})
-    if plain[["seconds", "wait_seconds"]].isna().to_numpy().any():
-        raise ValueError("a cost has no seconds")
-    return plain
-
-
-# --- tables read back -----------------------------------------------------------------------------
-
-
-def _read_matrix(path: Path) -> pd.DataFrame:
-    header, rows = rundir.read_csv(path, ["party", "feature"])
-    cells = [[rundir.to_float(path, text) for text in row[2:]] for row in rows]
-    index = pd.MultiIndex.from_tuples([(row[0], row[1]) for row in rows])
-    return pd.DataFrame(np.array(cells).reshape(len(rows), -1), index=index, columns=header[2:])
-
-
-def _read_ranking(path: Path, strengths: bool) -> pd.DataFrame:
-    _, rows = rundir.read_csv(path, _RANKING)
-    positions = [rundir.to_int(path, row[0]) for row in rows]
-    frame = pd.DataFrame({"position": positions, "feature": [row[1] for row in rows]})
-    if strengths:
-        frame["strength"] = [rundir.to_float(path, row[2]) for row in rows]
-    return frame
-
-
-def _read_estimators(path: Path) -> pd.DataFrame:
-    _, rows = rundir.read_csv(path, ["feature", *_ESTIMATORS])
-    cells = [[rundir.to_float(path, text) for text in row[1:]] for row in rows]
-    return pd.DataFrame(np.array(cells).reshape(len(rows), 2), [row[0] for row in rows], _ESTIMATORS)
-
-
-def _read_cost(path: Path) -> pd.DataFrame:
-    _, rows = rundir.read_csv(path, list(COST_COLUMNS))
-    read = {str: lambda _, text: text, float: rundir.to_float, int: rundir.to_int}
-    kinds = list(COST_COLUMNS.values())
-    cells = [[read[kind](path, text) for kind, text in zip(kinds, row, strict=True)] for row in rows]
-    return pd.DataFrame(cells, columns=list(COST_COLUMNS))
