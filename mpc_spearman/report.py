@@ -17,6 +17,7 @@ import pandas as pd
 
 from mpc_spearman import cautions, charts, estimators
 from mpc_spearman.charts import number, printable
+from mpc_spearman.pages import template
 from mpc_spearman.units import human_bytes, human_seconds
 from mpc_spearman.version import __version__
 
@@ -249,17 +250,7 @@ def _both(result: Result) -> list[tuple[str, float, int, float, int]]:
 
 @cache
 def _template() -> jinja2.Template:
-    import jinja2  # here, as only a page needs it
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("mpc_spearman"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": number, "seconds": human_seconds, "bytes": human_bytes}
-    return environment.get_template("report.html")
+    return template("report.html", number=number, seconds=human_seconds, bytes=human_bytes)
 
 
 def render(result: Result) -> str:

@@ -14,6 +14,7 @@ import pandas as pd
 from mpc_spearman.comparison import plots
 from mpc_spearman.comparison.network import LAN, WAN, Link, on_network
 from mpc_spearman.comparison.table import RUN, machine, per_run
+from mpc_spearman.pages import template
 from mpc_spearman.units import human_bytes, human_seconds
 from mpc_spearman.version import __version__
 
@@ -96,17 +97,7 @@ def _distinct(table: pd.DataFrame, columns: list[str]) -> list[tuple[Any, ...]]:
 
 @cache
 def _template() -> jinja2.Template:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("mpc_spearman"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"seconds": human_seconds, "bytes": lambda size: human_bytes(round(size))}
-    return environment.get_template("comparison.html")
+    return template("comparison.html", seconds=human_seconds, bytes=lambda size: human_bytes(round(size)))
 
 
 def render(table: pd.DataFrame, network: Link | None, drawn: dict[str, tuple[str, Figure]]) -> str:
