@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mpc_spearman.commands.places import default_out
+from mpc_spearman.commands.arguments import add_plan, default_out
 from mpc_spearman.errors import PlanError
 
 
@@ -23,24 +23,11 @@ def add(commands: Any) -> None:
         "another party stopped, 18 party missing, 19 to 23 TLS; the README has them all. The run directory's "
         "status.json has them too.",
     )
-    parser.add_argument("plan", metavar="PLAN", help="YAML file, such as configs/cluster.yaml")
-    parser.add_argument(
-        "settings",
-        nargs="*",
-        default=[],
-        metavar="KEY=VALUE",
-        help="replace a setting, such as network.address=10.0.0.7",
-    )
+    add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
     parser.add_argument(
         "--party", metavar="NAME", help="whose role to run (default: the plan's party of the rank in RANK)"
     )
     parser.add_argument("--table", type=Path, metavar="FILE", help="its table, in place of the plan's")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="keep its results in DIR/<party> (default: runs/<plan>-<time>)",
-    )
     parser.set_defaults(run=run)
 
 

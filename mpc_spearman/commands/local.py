@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mpc_spearman.commands.places import default_out
+from mpc_spearman.commands.arguments import add_plan, default_out
 
 
 def add(commands: Any) -> None:
@@ -18,14 +18,7 @@ def add(commands: Any) -> None:
         epilog="Exit codes: 0 done, 2 plan or usage, 4 table, 5 disclosure, 6 policy, 10 unaligned rows, "
         "12 party lost, 13 party silent, 130 interrupted; the README has them all.",
     )
-    parser.add_argument("plan", metavar="PLAN", help="YAML file, such as configs/mpc.yaml")
-    parser.add_argument(
-        "settings",
-        nargs="*",
-        default=[],
-        metavar="KEY=VALUE",
-        help="replace a setting, such as reveal=strengths",
-    )
+    add_plan(parser, "configs/mpc.yaml", "reveal=strengths")
     parser.add_argument(
         "--table",
         action="append",
@@ -33,12 +26,6 @@ def add(commands: Any) -> None:
         type=party_table,
         metavar="PARTY=FILE",
         help="a party's table, in place of the plan's (repeatable)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="keep each party's results in DIR/<party> (default: runs/<plan>-<time>)",
     )
     parser.set_defaults(run=run)
 

@@ -28,6 +28,7 @@ def tables(plan: Plan, size: Size) -> dict[str, pd.DataFrame]:
     dict of str to DataFrame
         By party; the same for the same size and order of parties.
     """
+    # Not a secret: the same tables every time are what is wanted here.
     rng = np.random.default_rng([SEED, *size])
     ids = pd.Series([f"r{row}" for row in range(size.n)])
     factor = rng.normal(size=size.n)

@@ -1,0 +1,32 @@
+"""What several commands take, and where they write by default."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from datetime import datetime, timezone
+from pathlib import Path
+
+
+def add_plan(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
+    """Add a plan, settings that replace some of its, and where results go; with an example of each."""
+    parser.add_argument("plan", metavar="PLAN", help=f"YAML file, such as {plan}")
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"replace a setting, such as {setting}",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="keep each party's results in DIR/<party> (default: runs/<plan>-<time>)",
+    )
+
+
+def default_out(plan: str) -> Path:
+    """Make up a new folder under ``runs/`` for a run of a plan."""
+    started = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return Path("runs", f"{Path(plan).stem}-{started}")
