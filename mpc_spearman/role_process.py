@@ -130,6 +130,7 @@ def _run(launcher: _Launcher, order: Order, stream: bytes) -> None:
     # Only now the slow imports, so that a bad order fails fast.
     import pandas as pd
 
+    import mpc_spearman.network.meeting  # noqa: F401  it imports torch, which is not to count as meeting
     from mpc_spearman import joining
     from mpc_spearman.network.channel import Transport
     from mpc_spearman.roles import Roster
