@@ -568,6 +568,15 @@ def test_a_figure_names_its_axes_levels_and_schemes() -> None:
         assert word in text
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.3, 0.9), (0.3, 6.2), (0.21, 9.9), (0.4, 60.0), (0.01, 9000.0)])
+def test_an_axis_has_a_few_ticks_however_long_it_is(low: float, high: float) -> None:
+    runs = per_run(made_runs())
+    runs["seconds"] = np.where(runs["n"] == 10, low, high)
+    for axes in plots.scaling(runs, "n", "seconds").axes:
+        bottom, top = axes.get_ylim()
+        assert 3 <= sum(bottom <= tick <= top for tick in axes.get_yticks()) <= 8
+
+
 def test_what_was_not_measured_is_drawn_as_that() -> None:
     runs = per_run(made_runs())
     guess = runs[runs["n"] == 1000].assign(n=50_000)

@@ -289,7 +289,7 @@ def _log(axis: Any, write: Callable[[float], str]) -> None:
     """Make an axis logarithmic, with a tick at every power of ten, or at 1, 2, 5 where there are few."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     low, high = axis.get_view_interval()
-    few = math.log10(high / low) < 1.5
+    few = math.floor(math.log10(high)) - math.ceil(math.log10(low)) < 2  # fewer than three powers in view
     axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
     axis.set_minor_locator(NullLocator())
