@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from mpc_spearman import run_local
-from mpc_spearman.report import totals
-from mpc_spearman.units import human_bytes, human_seconds
+from mpc_spearman.results.report import totals
+from mpc_spearman.results.units import human_bytes, human_seconds
 
 ROOT = Path(__file__).parents[1]
 LEVELS = ("differences", "coefficients", "strengths")

@@ -5,8 +5,8 @@
 One direction, blocks of 4 MB as they travel in a run, the best of the repeats, all ways in turn:
 
 - ``ssl``: a plain blocking `ssl` socket, TLS 1.3, `sendall` and `recv_into`, and nothing else;
-- ``transport``: our two connections per pair (:mod:`mpc_spearman.network.transport`), over TLS;
-- ``links``: all of :mod:`mpc_spearman.network.links` over TLS: messages encoded and checked, encrypted and
+- ``transport``: our two connections per pair (:mod:`mpc_spearman.wire.sockets`), over TLS;
+- ``links``: all of :mod:`mpc_spearman.wire.links` over TLS: messages encoded and checked, encrypted and
   authenticated once more under the pair's own key;
 - ``links, plain``: the same over TCP alone, as between the roles on one machine.
 """
@@ -25,15 +25,15 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from mpc_spearman.certs import make_certificates
 from mpc_spearman.config import load_plan
-from mpc_spearman.cost import Meter
-from mpc_spearman.keys import PairKey
-from mpc_spearman.network.links import Links
-from mpc_spearman.network.tls import Credentials, client_context, handshake, server_context
-from mpc_spearman.network.transport import Sockets
-from mpc_spearman.roles import Member, Roster
-from mpc_spearman.views import Kind
+from mpc_spearman.parties import Party, Roster
+from mpc_spearman.wire.certificates import make_certificates
+from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.keys import PairKey
+from mpc_spearman.wire.links import Links
+from mpc_spearman.wire.meter import Meter
+from mpc_spearman.wire.sockets import Sockets
+from mpc_spearman.wire.tls import Credentials, client_context, handshake, server_context
 
 #: Bytes of a block: 16 columns of 32,768 ring elements.
 COLUMNS, ROWS = 16, 1 << 15
@@ -162,10 +162,10 @@ def receive_messages(ends: list[socket.socket], blocks: int) -> None:
     links.close()
 
 
-def _links(party: str, sending: socket.socket, receiving: socket.socket) -> tuple[Links, Member]:
+def _links(party: str, sending: socket.socket, receiving: socket.socket) -> tuple[Links, Party]:
     """Two parties' links, with a key that both derive from the same made-up secrets: nothing here is one."""
     whole = Roster.of(PLAN, party)
-    roster = Roster(whole.members[1:], whole.me)  # no coordinator: a pair
+    roster = Roster(whole.parties[1:], whole.me)  # no coordinator: a pair
     peer = roster.peers[0]
     sockets = Sockets({peer.rank: sending}, {peer.rank: receiving})
     links = Links(PLAN.shared(), roster, sockets, Meter(), PLAN.network.timeout)

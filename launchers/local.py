@@ -5,6 +5,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from mpc_spearman.cli import main
+from mpc_spearman.cli.main import main
 
 sys.exit(main(["local", *sys.argv[1:]]))

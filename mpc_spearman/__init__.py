@@ -4,6 +4,22 @@
 >>> result = mpc_spearman.run_local("configs/mpc.yaml")  # doctest: +SKIP
 >>> result.ranking  # doctest: +SKIP
 
+The package, from what a person starts down to what everything rests on; a room imports from those below it:
+
+==============  =====================================================================================
+``cli``         the commands, and progress on a terminal
+``comparison``  sweeps over plans and sizes, their table, figures and page; shaped networks
+``launch``      all roles here (`local`), one party here (`join`), the supervisor, a role's process
+``results``     a party's result, its files, merging, the report
+``protocols``   the three roles, their steps, what the coordinator concludes; ``mpc`` and ``he``, the engines
+``wire``        who learns what (`disclosure`), messages, frames, links, TLS, keys, the meter
+``privacy``     each owner's rules: precision, information budget, groups, ledger
+``config``      the plan, its policies, levels and grants in their order
+``data``        tables, columns, ids, ranks
+``statistics``  estimators, the sentences that go with a result, the plaintext reference
+``parties``     who takes part; ``errors``, ``installed``, ``version``
+==============  =====================================================================================
+
 Names are imported when first used, so that ``mpc-spearman --help`` needs neither torch nor pandas.
 """
 
@@ -20,21 +36,21 @@ if TYPE_CHECKING:
     from mpc_spearman.config import load_plan as load_plan
     from mpc_spearman.errors import MpcSpearmanError as MpcSpearmanError
     from mpc_spearman.errors import NotRevealed as NotRevealed
-    from mpc_spearman.local import run_local as run_local
-    from mpc_spearman.merging import merge as merge
-    from mpc_spearman.result import Result as Result
-    from mpc_spearman.views import learnt as learnt
+    from mpc_spearman.launch.local import run_local as run_local
+    from mpc_spearman.results.merge import merge as merge
+    from mpc_spearman.results.result import Result as Result
+    from mpc_spearman.wire.disclosure import learnt as learnt
 
 _HOME = {
     "MpcSpearmanError": "errors",
     "NotRevealed": "errors",
     "Plan": "config",
-    "Result": "result",
+    "Result": "results.result",
     "compare": "comparison",
-    "learnt": "views",
+    "learnt": "wire.disclosure",
     "load_plan": "config",
-    "merge": "merging",
-    "run_local": "local",
+    "merge": "results.merge",
+    "run_local": "launch.local",
 }
 
 __all__ = [

@@ -9,13 +9,13 @@ from functools import cache
 import numpy as np
 from scipy.stats import chi2
 
+from mpc_spearman.data.ranks import total
 from mpc_spearman.protocols.he.scheme import HeSettings, Sizes
-from mpc_spearman.ranks import total
 
 HAS_SEAL = importlib.util.find_spec("tenseal") is not None
 if HAS_SEAL:
-    from mpc_spearman.protocols.he.bfv import BfvPublicKey, BfvSecretKey
-    from mpc_spearman.protocols.he.tenseal_import import sealapi
+    from mpc_spearman.protocols.he.bfv.keys import BfvPublicKey, BfvSecretKey
+    from mpc_spearman.protocols.he.bfv.tenseal_import import sealapi
 
 SETTINGS = HeSettings(scheme="bfv")
 
@@ -29,16 +29,16 @@ def ranks(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
 
 
 @cache
-def made(sizes: Sizes, purpose: str) -> BfvSecretKey:
-    return BfvSecretKey.generate(SETTINGS, sizes, purpose)
+def made(sizes: Sizes, operation: str) -> BfvSecretKey:
+    return BfvSecretKey.generate(SETTINGS, sizes, operation)
 
 
-def key(sizes: Sizes, purpose: str = "products") -> BfvSecretKey:
-    return made(sizes, purpose)
+def key(sizes: Sizes, operation: str = "products") -> BfvSecretKey:
+    return made(sizes, operation)
 
 
-def received(sizes: Sizes, purpose: str = "products") -> BfvPublicKey:
-    return BfvPublicKey.from_bytes(key(sizes, purpose).public.to_bytes(), SETTINGS, sizes, purpose)
+def received(sizes: Sizes, operation: str = "products") -> BfvPublicKey:
+    return BfvPublicKey.from_bytes(key(sizes, operation).public.to_bytes(), SETTINGS, sizes, operation)
 
 
 def sent_products(public: BfvPublicKey, x: np.ndarray, y: np.ndarray) -> list[bytes]:

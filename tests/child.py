@@ -8,7 +8,7 @@ import importlib
 import json
 import sys
 
-from mpc_spearman import role_process
+from mpc_spearman.launch import role_process
 
 
 def main() -> None:

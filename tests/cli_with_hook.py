@@ -7,8 +7,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from mpc_spearman import cli, launch
+from mpc_spearman.cli import main
+from mpc_spearman.launch import supervisor
 
 child = [sys.executable, str(Path(__file__).with_name("child.py")), *sys.argv[1:3]]
-launch.launch = partial(launch.launch, command=child)
-sys.exit(cli.main(sys.argv[3:]))
+supervisor.launch = partial(supervisor.launch, command=child)
+sys.exit(main.main(sys.argv[3:]))

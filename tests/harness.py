@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 
 from mpc_spearman.config import Plan, load_plan
-from mpc_spearman.launch import Outcome, launch
-from mpc_spearman.local import arrow, orders
-from mpc_spearman.result import Result
+from mpc_spearman.launch.local import arrow, assignments
+from mpc_spearman.launch.supervisor import Outcome, launch
+from mpc_spearman.results.result import Result
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -66,8 +66,10 @@ def run_roles(
         ``module:function`` in this folder, and what it is called with; see child.py.
     """
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
-    wanted = [order for name, its in plans.items() for order in orders(its, staging) if order.party == name]
-    command = [sys.executable, "-m", "mpc_spearman.role_process"]
+    wanted = [
+        order for name, its in plans.items() for order in assignments(its, staging) if order.party == name
+    ]
+    command = [sys.executable, "-m", "mpc_spearman.launch.role_process"]
     if hook is not None:
         command = [sys.executable, str(HERE / "child.py"), hook, json.dumps(dict(arguments or {}))]
     streams = {party: arrow(party, frame) for party, frame in frames.items()}

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mpc_spearman import errors, role_process
+from mpc_spearman import errors
+from mpc_spearman.launch import role_process
 
 
 def on_phase(
@@ -104,8 +105,7 @@ def on_message(order: role_process.Order, *, party: str, kind: str, change: str)
     """Let `party` change its messages of a kind: their payload, or the header that goes on the wire."""
     if order.party != party:
         return
-    from mpc_spearman import views
-    from mpc_spearman.network import channel
+    from mpc_spearman.wire import channel, disclosure
 
     put = channel.Channel.put
     if change in ("short", "long", "empty", "huge"):
@@ -122,16 +122,16 @@ def on_message(order: role_process.Order, *, party: str, kind: str, change: str)
         channel.Channel.put = put_changed
         return
 
-    from mpc_spearman.network import transport
+    from mpc_spearman.wire import sockets
 
-    send = transport.Sockets.send
+    send = sockets.Sockets.send
 
     def send_changed(sockets: Any, rank: int, header: bytes, payload: bytes) -> None:
-        if header[3] == views.Kind[kind]:
+        if header[3] == disclosure.Kind[kind]:
             header = _HEADERS[change](*struct.unpack("!2sBBIQQ", header))
         send(sockets, rank, header, payload)
 
-    transport.Sockets.send = send_changed
+    sockets.Sockets.send = send_changed
 
 
 def _header(*parts: Any) -> bytes:
@@ -168,7 +168,7 @@ def on_hello(order: role_process.Order, *, party: str, claims: dict[str, Any]) -
     """Let `party` claim other things in its HELLO."""
     if order.party != party:
         return
-    from mpc_spearman.network import links
+    from mpc_spearman.wire import links
 
     send = links.Links.send
 

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import hooks_record
 
-from mpc_spearman.protocols.he import engine, paillier_math
+from mpc_spearman.protocols.he import engine
+from mpc_spearman.protocols.he.paillier import arithmetic
 
 
 def record(order, directory):
     """Record the wire, and at the coordinator what must never be on it: the secret primes and what opens."""
     hooks_record.record(order, directory)
     place = Path(directory, order.party)
-    generate, add = paillier_math.generate, engine.Squares.add_basis
+    generate, add = arithmetic.generate, engine.Squares.add_basis
 
     def recorded_generate(bits, *, short):
         secret, public = generate(bits, short=short)
@@ -26,14 +27,14 @@ def record(order, directory):
             file.write(opened.astype("<i8").tobytes())
         add(self, opened)
 
-    paillier_math.generate, engine.Squares.add_basis = recorded_generate, recorded_add
+    arithmetic.generate, engine.Squares.add_basis = recorded_generate, recorded_add
 
 
 def damage(order, kind):
     """Let the target add one to a byte in the middle of its first message of a kind, before encryption."""
     if order.party != "B":
         return
-    from mpc_spearman.network import links
+    from mpc_spearman.wire import links
 
     send, done = links.Links.send, []
 

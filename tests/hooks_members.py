@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mpc_spearman import role_process
+from mpc_spearman.launch import role_process
 
 
 def mark(
@@ -57,16 +57,16 @@ def at(order: role_process.Order, fault: Callable[[], None], *, phase: str, act:
     if phase != "meeting":
         on_phase(phase, happen)
         return
-    from mpc_spearman.network import meeting
+    from mpc_spearman.wire import rendezvous
 
-    wait = meeting._Table.wait
+    wait = rendezvous._Table.wait
 
     def wait_and_happen(*given: Any) -> Any:
         met = wait(*given)
         happen()
         return met
 
-    meeting._Table.wait = wait_and_happen
+    rendezvous._Table.wait = wait_and_happen
 
 
 def _kill() -> None:
@@ -79,21 +79,21 @@ def _freeze() -> None:
 
 def _prepare_cut() -> None:
     """Make the links of this role such that from the cut on no byte gets out, and none gets in."""
-    from mpc_spearman.network import transport
+    from mpc_spearman.wire import sockets
 
-    send, receive = transport.Sockets.send, transport.Sockets.receive
+    send, receive = sockets.Sockets.send, sockets.Sockets.receive
 
     def mute(sockets: Any, rank: int, header: bytes, payload: bytes) -> None:
         if not _cut.is_set():
             send(sockets, rank, header, payload)
 
-    begin = transport.Sockets.__init__
+    begin = sockets.Sockets.__init__
 
     def keep(sockets: Any, *connections: Any) -> None:
         begin(sockets, *connections)
         _connections.extend(one for half in connections for one in half.values())
 
-    transport.Sockets.__init__ = keep
+    sockets.Sockets.__init__ = keep
 
     def deaf(sockets: Any, rank: int, size: int, heard: Callable[[], None]) -> memoryview:
         data = receive(sockets, rank, size, lambda: None if _cut.is_set() else heard())
@@ -101,7 +101,7 @@ def _prepare_cut() -> None:
             time.sleep(60)
         return data
 
-    transport.Sockets.send, transport.Sockets.receive = mute, deaf
+    sockets.Sockets.send, sockets.Sockets.receive = mute, deaf
 
 
 def _cut_off() -> None:
@@ -126,13 +126,12 @@ _ACTS = {"kill": _kill, "freeze": _freeze, "cut": _cut_off}
 
 def message(order: role_process.Order, fault: Callable[[], None], *, kind: str, change: str) -> None:
     """Corrupt or replay the first message of a kind, as it would be by whoever sits between the hosts."""
-    from mpc_spearman import views
-    from mpc_spearman.network import transport
+    from mpc_spearman.wire import disclosure, sockets
 
-    send, done = transport.Sockets.send, []
+    send, done = sockets.Sockets.send, []
 
     def changed(sockets: Any, rank: int, header: bytes, payload: bytes) -> None:
-        if header[3] != views.Kind[kind] or done:
+        if header[3] != disclosure.Kind[kind] or done:
             send(sockets, rank, header, payload)
             return
         done.append(True)
@@ -146,12 +145,12 @@ def message(order: role_process.Order, fault: Callable[[], None], *, kind: str, 
                 sockets, rank, header, payload[:middle] + bytes([payload[middle] ^ 4]) + payload[middle + 1 :]
             )
 
-    transport.Sockets.send = changed
+    sockets.Sockets.send = changed
 
 
 def unchecked(order: role_process.Order, fault: Callable[[], None]) -> None:
     """Go to the meeting whatever this party's own certificate is: the others must find out."""
-    from mpc_spearman.network import tls
+    from mpc_spearman.wire import tls
 
     tls.check_own = lambda *_: None
 
@@ -170,13 +169,13 @@ def relayed(order: role_process.Order, fault: Callable[[], None], *, port: int, 
     """Listen behind a relay, which has the port that the others are told, and say when the links are up."""
     from dataclasses import replace
 
-    from mpc_spearman.network import doors
+    from mpc_spearman.wire import handshake
 
-    begin = doors.Doors.__init__
+    begin = handshake.Listener.__init__
 
     def begin_behind(self: Any, roster: Any, host: str, _: int, credentials: Any) -> None:
         begin(self, roster, host, behind, credentials)
         self.address = replace(self.address, port=port)
 
-    doors.Doors.__init__ = begin_behind
+    handshake.Listener.__init__ = begin_behind
     on_phase("agree", fault)

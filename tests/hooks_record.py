@@ -32,13 +32,14 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from mpc_spearman import joining, keys, report, result, run
-from mpc_spearman.network import links, meeting, transport
+from mpc_spearman.launch import meeting, role
 from mpc_spearman.protocols.mpc import session, sharing
 from mpc_spearman.protocols.mpc.crypten_import import ArithmeticSharedTensor, crypten
+from mpc_spearman.results import report, result
+from mpc_spearman.wire import keys, links, rendezvous, sockets
 
 assert report
-assert run  # imported here so that no import happens once the generators refuse to work
+assert role  # imported here so that no import happens once the generators refuse to work
 
 
 def record(order, directory, block_bytes=None):
@@ -63,7 +64,7 @@ def _note(path: Path, **fields: object) -> None:
 
 
 def _record_wire(place: Path, meeting_point: Path) -> None:
-    send, receive, join = transport.Sockets.send, transport.Sockets.receive, joining.join
+    send, receive, join = sockets.Sockets.send, sockets.Sockets.receive, meeting.join
 
     def recorded_send(self, rank, header, payload):
         _append(place / f"to-{rank}.bin", header + payload)
@@ -74,7 +75,7 @@ def _record_wire(place: Path, meeting_point: Path) -> None:
         _append(place / f"from-{rank}.bin", bytes(data))
         return data
 
-    stores, open_store = [], meeting.file_store
+    stores, open_store = [], rendezvous.file_store
 
     def kept_store(*arguments):
         # The last store to be forgotten removes the file.
@@ -90,8 +91,8 @@ def _record_wire(place: Path, meeting_point: Path) -> None:
         dist.init_process_group = _refusing(place, "torch.distributed.init_process_group")
         return joined
 
-    transport.Sockets.send, transport.Sockets.receive = recorded_send, recorded_receive
-    joining.join, meeting.file_store = recorded_join, kept_store
+    sockets.Sockets.send, sockets.Sockets.receive = recorded_send, recorded_receive
+    meeting.join, rendezvous.file_store = recorded_join, kept_store
 
 
 def _record_messages(place: Path) -> None:
@@ -101,7 +102,7 @@ def _record_messages(place: Path) -> None:
         payload = opened(self, peer, frame)
         _note(
             place / "opened.jsonl",
-            rank=peer.rank,
+            rank=peer.number,
             kind=int(frame.header.kind),
             payload=bytes(payload).hex(),
         )
@@ -115,9 +116,9 @@ def _record_keys(place: Path) -> None:
 
     def recorded_make(self, mine, theirs, me, peer, run_id, plan_digest):
         make(self, mine, theirs, me, peer, run_id, plan_digest)
-        self._peer_rank = peer.rank
+        self._peer_rank = peer.number
         secret = mine.exchange(keys.X25519PublicKey.from_public_bytes(theirs))
-        _note(place / "keys.jsonl", rank=peer.rank, purpose="", session="", key=secret.hex())
+        _note(place / "keys.jsonl", rank=peer.number, purpose="", session="", key=secret.hex())
 
     def recorded_subkey(self, purpose, name):
         key = subkey(self, purpose, name)

@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 from harness import ROOT
 
-from mpc_spearman.certs import make_certificates
-from mpc_spearman.result import Result
-from mpc_spearman.shaping import ShapedNetwork, unavailable
+from mpc_spearman.comparison.shaping import ShapedNetwork, unavailable
+from mpc_spearman.results.result import Result
+from mpc_spearman.wire.certificates import make_certificates
 
 _TORCHRUN = Path(sys.executable).parent / "torchrun"
 
@@ -87,7 +87,7 @@ class Job:
     def join(self, **own: str) -> None:
         """Start every role by ``mpc-spearman join``; `own` is a setting of one party alone."""
         for name in self.names:
-            command = [sys.executable, "-m", "mpc_spearman.cli", "join", str(self.plan)]
+            command = [sys.executable, "-m", "mpc_spearman.cli.main", "join", str(self.plan)]
             self._start(name, [*command, *self._options(name), *filter(None, [own.get(name)])])
 
     def torchrun(self) -> None:

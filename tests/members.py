@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 from harness import ROOT
 
-from mpc_spearman.certs import make_certificates
+from mpc_spearman.wire.certificates import make_certificates
 
 HERE = Path(__file__).parent
 #: ``network.timeout`` of all parties here, and ``network.join_timeout`` where a party will not come; seconds.

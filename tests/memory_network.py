@@ -12,15 +12,15 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from harness import plan
 
-from mpc_spearman.cost import Meter
-from mpc_spearman.keys import PairKey
-from mpc_spearman.network.links import Links
-from mpc_spearman.roles import Member, Role, Roster
+from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.wire.keys import PairKey
+from mpc_spearman.wire.links import Links
+from mpc_spearman.wire.meter import Meter
 
 C, B, A = MEMBERS = (
-    Member("C", Role.COORDINATOR, 0),
-    Member("B", Role.TARGET, 1),
-    Member("A", Role.SOURCE, 2),
+    Party("C", Role.COORDINATOR, 0),
+    Party("B", Role.TARGET, 1),
+    Party("A", Role.SOURCE, 2),
 )
 PLAN = plan().shared()
 #: A message of each of a few kinds.
@@ -105,7 +105,7 @@ class Network:
     ----------
     timeout : float
         ``network.timeout``.
-    silent : tuple of Member
+    silent : tuple of Party
         Parties whose wires carry nothing out.
     secured : bool
         Whether each pair has its key already.
@@ -115,18 +115,18 @@ class Network:
         self,
         *,
         timeout: float = 60.0,
-        silent: tuple[Member, ...] = (),
+        silent: tuple[Party, ...] = (),
         secured: bool = True,
         capacity: int = 1 << 20,
     ) -> None:
         self.wires: defaultdict[tuple[int, int], Wire] = defaultdict(lambda: Wire(capacity))
         for sender in MEMBERS:
             for receiver in MEMBERS:
-                self.wires[sender.rank, receiver.rank].mute = sender in silent
+                self.wires[sender.number, receiver.number].mute = sender in silent
         self.meters = {member: Meter() for member in MEMBERS}
         self.links = {
             member: Links(
-                PLAN, Roster(MEMBERS, member), Transport(self, member.rank), self.meters[member], timeout
+                PLAN, Roster(MEMBERS, member), Transport(self, member.number), self.meters[member], timeout
             )
             for member in MEMBERS
         }
@@ -142,13 +142,13 @@ class Network:
                     key = PairKey(mine[me], theirs, me, peer, bytes(16), bytes(32))
                     self.links[me].secure(peer, key)
 
-    def wire(self, sender: Member, receiver: Member) -> Wire:
-        return self.wires[sender.rank, receiver.rank]
+    def wire(self, sender: Party, receiver: Party) -> Wire:
+        return self.wires[sender.number, receiver.number]
 
-    def cut(self, member: Member) -> None:
+    def cut(self, member: Party) -> None:
         """Close all wires from and to a party, as its end does."""
         for pair, wire in self.wires.items():
-            if member.rank in pair:
+            if member.number in pair:
                 wire.close()
 
     def close(self) -> None:

@@ -19,10 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpc_spearman import alignment, load_plan
-from mpc_spearman.alignment import alignment_tag
+from mpc_spearman import load_plan
+from mpc_spearman.data import ids
+from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.errors import OutputError, PlanError
-from mpc_spearman.result import Result
+from mpc_spearman.results.result import Result
 
 IDS = ["p1", "p2", "pé"]
 
@@ -215,4 +216,4 @@ def test_results_without_a_tag_still_load(tmp_path: Path) -> None:
 
 def test_the_label_is_fixed() -> None:
     # Another label would make every earlier result impossible to merge.
-    assert alignment._LABEL == b"mpc_spearman alignment 1"
+    assert ids._LABEL == b"mpc_spearman alignment 1"

@@ -17,7 +17,7 @@ from recording import Recorded, encoded
 from uniform import ENOUGH, fair, signs_of_pattern, twisted_bits
 
 from mpc_spearman.protocols.mpc.crypten_import import ArithmeticSharedTensor, crypten
-from mpc_spearman.reference import reference
+from mpc_spearman.statistics.reference import reference
 
 M = 200  # columns a side
 N = 151  # fewer rows than columns: the coordinator then knows vectors orthogonal to the target's masks

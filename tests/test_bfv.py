@@ -20,18 +20,18 @@ from bfv_parties import HAS_SEAL, SETTINGS, exact, key, rank_sizes, ranks, recei
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation, SetupError
-from mpc_spearman.protocols.he import bfv_params
-from mpc_spearman.protocols.he.bfv_params import SECURITY, Parameters, choose, fresh_noise
+from mpc_spearman.protocols.he.bfv import parameters
+from mpc_spearman.protocols.he.bfv.parameters import SECURITY, Parameters, choose, fresh_noise
 from mpc_spearman.protocols.he.scheme import HeSettings, Sizes
-from mpc_spearman.ranks import MAX_ROWS, total
 
-IMPORT = bfv_params.__file__.replace("bfv_params", "tenseal_import")
+IMPORT = parameters.__file__.replace("bfv_params", "tenseal_import")
 
 if HAS_SEAL:
-    from mpc_spearman.protocols.he import bfv_seal
-    from mpc_spearman.protocols.he.bfv import BfvSecretKey
-    from mpc_spearman.protocols.he.tenseal_import import sealapi
+    from mpc_spearman.protocols.he.bfv import seal
+    from mpc_spearman.protocols.he.bfv.keys import BfvSecretKey
+    from mpc_spearman.protocols.he.bfv.tenseal_import import sealapi
 
 with_seal = pytest.mark.skipif(
     not HAS_SEAL, reason="TenSEAL is not installed (it has no build for Python 3.10)"
@@ -46,7 +46,7 @@ def hold(parameters: Parameters, sizes: Sizes) -> None:
     layout, degree = parameters.layout, parameters.layout.degree
     moduli = (*parameters.data, parameters.special, *parameters.plain)
     assert len(set(moduli)) == len(moduli)
-    assert all(prime % (2 * degree) == 1 and bfv_params.is_prime(prime) for prime in moduli)
+    assert all(prime % (2 * degree) == 1 and parameters.is_prime(prime) for prime in moduli)
     assert math.prod((*parameters.data, parameters.special)).bit_length() <= SECURITY[degree]
     assert math.prod(parameters.plain) > 4 * sizes.result_bound
     assert layout.columns * layout.rows <= degree
@@ -90,14 +90,14 @@ def test_parameters_at_strengths_hold_any_64_bit_sum(target_bound):
 @pytest.mark.parametrize("products", [False, True])
 @pytest.mark.parametrize("keys", [2, 3, 64])
 def test_the_keys_of_a_run_share_the_flooding_distance(products, keys):
-    purpose = "products" if products else "differences"
+    operation = "products" if products else "differences"
     alone = rank_sizes(5_000, 3, 4, products=products)
     several = dataclasses.replace(alone, keys=keys)
-    parameters = choose(SETTINGS, several, purpose)
+    parameters = choose(SETTINGS, several, operation)
     hold(parameters, several)
     hidden = keys * parameters.layout.degree * parameters.layout.results * (parameters.before + 1)
-    assert hidden << bfv_params.STATISTICAL <= 1 << (parameters.flood_bits + 1)
-    assert parameters.flood_bits > choose(SETTINGS, alone, purpose).flood_bits
+    assert hidden << parameters.STATISTICAL <= 1 << (parameters.flood_bits + 1)
+    assert parameters.flood_bits > choose(SETTINGS, alone, operation).flood_bits
 
 
 def test_more_columns_share_a_ciphertext_where_that_is_cheaper():
@@ -116,7 +116,7 @@ def test_sizes_without_secure_flooded_parameters_are_refused(monkeypatch):
     sizes = rank_sizes(10_000)
     choose.cache_clear()
     for bits in (800, 2000):
-        monkeypatch.setattr(bfv_params, "STATISTICAL", bits)
+        monkeypatch.setattr(parameters, "STATISTICAL", bits)
         with pytest.raises(BoundError, match="no parameters of 128-bit security"):
             choose(SETTINGS, sizes, "products")
     monkeypatch.undo()
@@ -130,11 +130,11 @@ def test_one_ciphertext_per_rank_is_refused():
 
 def test_primes():
     sieve = [n for n in range(2000) if n > 1 and all(n % d for d in range(2, math.isqrt(n) + 1))]
-    assert [n for n in range(2000) if bfv_params.is_prime(n)] == sieve
-    assert bfv_params.is_prime(2**61 - 1)
+    assert [n for n in range(2000) if parameters.is_prime(n)] == sieve
+    assert parameters.is_prime(2**61 - 1)
     # strong pseudoprimes to the first 9 and 12 prime bases
     for composite in (3_825_123_056_546_413_051, 318_665_857_834_031_151_167_461, (2**31 - 1) ** 2):
-        assert not bfv_params.is_prime(composite)
+        assert not parameters.is_prime(composite)
 
 
 @with_seal
@@ -142,10 +142,10 @@ def test_seal_has_the_same_table_of_security_and_refuses_more():
     for degree, bits in SECURITY.items():
         assert sealapi.CoeffModulus.MaxBitCount(degree, sealapi.SEC_LEVEL_TYPE.TC128) == bits
     parameters = choose(SETTINGS, rank_sizes(10_000), "products")
-    bfv_seal.Ring(parameters, parameters.plain[0])
+    seal.Ring(parameters, parameters.plain[0])
     more = tuple(modulus.value() for modulus in sealapi.CoeffModulus.Create(8192, [60]))
     with pytest.raises(PlanError, match="SEAL refuses"):
-        bfv_seal.Ring(dataclasses.replace(parameters, dropped=parameters.dropped + more), parameters.plain[0])
+        seal.Ring(dataclasses.replace(parameters, dropped=parameters.dropped + more), parameters.plain[0])
 
 
 def test_without_tenseal_the_error_names_what_to_do(monkeypatch):
@@ -195,7 +195,7 @@ def test_products_up_to_the_largest(n, m_source, m_target):
 def test_columns_in_several_groups_the_last_of_them_not_full(monkeypatch):
     sizes = rank_sizes(50, 5, 2)
     monkeypatch.setattr(
-        bfv_params, "_cost", lambda layout, *_: (layout.degree, layout.columns != 2, layout.moduli)
+        parameters, "_cost", lambda layout, *_: (layout.degree, layout.columns != 2, layout.moduli)
     )
     choose.cache_clear()
     secret = BfvSecretKey.generate(SETTINGS, sizes, "products")
@@ -266,9 +266,9 @@ def test_round_trip_of_coefficients():
     primes, degree = (2**16 + 1, 2**40 + 15, 2**59 + 131), 64
     rng = np.random.default_rng(1)
     data = np.stack([rng.integers(0, prime, (2, degree)) for prime in primes], axis=1).astype(np.uint64)
-    raw = bfv_seal.pack(data, primes)
-    assert len(raw) == bfv_seal.packed_bytes(primes, degree) == 2 * degree * (3 + 6 + 8)
-    np.testing.assert_array_equal(bfv_seal.unpack(raw, primes, degree), data)
+    raw = seal.pack(data, primes)
+    assert len(raw) == seal.packed_bytes(primes, degree) == 2 * degree * (3 + 6 + 8)
+    np.testing.assert_array_equal(seal.unpack(raw, primes, degree), data)
 
 
 @with_seal
@@ -323,7 +323,7 @@ def test_whatever_leaves_twice_is_encrypted_afresh_even_where_the_paper_would_no
     dumped = [public.dump(one) for _ in range(2)]
     exported = [public.export(a, rerandomise=False) for a in (one, theirs, public.subtract(theirs, two)) * 2]
     for raws, primes in ((dumped, public.parameters.data), (exported, public.parameters.kept)):
-        c1 = [bfv_seal.unpack(raw[1:], primes, public.slots)[1] for raw in raws]
+        c1 = [seal.unpack(raw[1:], primes, public.slots)[1] for raw in raws]
         assert all((a != b).mean() > 0.99 for i, a in enumerate(c1) for b in c1[:i])
 
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpc_spearman.keys import Stream
-from mpc_spearman.protocols.he import bfv_params
-from mpc_spearman.protocols.he.bfv_params import fresh_noise
+from mpc_spearman.protocols.he.bfv import parameters
+from mpc_spearman.protocols.he.bfv.parameters import fresh_noise
 from mpc_spearman.protocols.he.scheme import Sizes
+from mpc_spearman.wire.keys import Stream
 
 pytest.importorskip("tenseal", reason="TenSEAL is not installed (it has no build for Python 3.10)")
 
@@ -32,9 +32,9 @@ from bfv_parties import (
     sent_products,
 )
 
-from mpc_spearman.protocols.he import bfv, bfv_products, bfv_seal
-from mpc_spearman.protocols.he.bfv import BfvPublicKey, BfvSecretKey
-from mpc_spearman.protocols.he.tenseal_import import sealapi
+from mpc_spearman.protocols.he.bfv import keys, products, seal
+from mpc_spearman.protocols.he.bfv.keys import BfvPublicKey, BfvSecretKey
+from mpc_spearman.protocols.he.bfv.tenseal_import import sealapi
 
 # --- noise: bounds, flooding and the attack
 
@@ -56,7 +56,7 @@ def before_shrinking(monkeypatch) -> list[np.ndarray]:
 @pytest.fixture
 def no_flood(monkeypatch) -> None:
     monkeypatch.setattr(
-        bfv, "flood", lambda stream, degree, bits, primes: np.zeros((len(primes), degree), dtype=np.uint64)
+        keys, "flood", lambda stream, degree, bits, primes: np.zeros((len(primes), degree), dtype=np.uint64)
     )
 
 
@@ -90,13 +90,13 @@ def test_noise_before_flooding_is_within_its_bound(no_flood, before_shrinking):
     assert 20 < largest(noise(secret, before_shrinking[1])) <= public.parameters.before
 
 
-@pytest.mark.parametrize("purpose", ["products", "differences"])
-def test_noise_after_flooding_is_what_the_formula_says(purpose, before_shrinking):
+@pytest.mark.parametrize("operation", ["products", "differences"])
+def test_noise_after_flooding_is_what_the_formula_says(operation, before_shrinking):
     n = 8192
-    sizes = rank_sizes(n, products=purpose == "products")
-    secret, public = key(sizes, purpose), received(sizes, purpose)
+    sizes = rank_sizes(n, products=operation == "products")
+    secret, public = key(sizes, operation), received(sizes, operation)
     x, y = ranks(np.random.default_rng(1), 1, n), ranks(np.random.default_rng(2), 1, n)
-    if purpose == "products":
+    if operation == "products":
         raw = sent_products(public, x, y)[0]
     else:
         raw = public.export(public.encrypt(x[0, : public.slots]))
@@ -109,7 +109,7 @@ def test_noise_after_flooding_is_what_the_formula_says(purpose, before_shrinking
     assert abs((units**2).mean() - 1 / 3) < 8 * math.sqrt(4 / 45 / degree)
     assert_uniform(((units + 1) / 2).clip(0, 1 - 1e-12))
     # after shrinking: the bound of the formula, and SEAL's own measure of it
-    _, coefficients = raw[0], bfv_seal.unpack(raw[1:], parameters.kept, degree)
+    _, coefficients = raw[0], seal.unpack(raw[1:], parameters.kept, degree)
     assert largest(noise(secret, coefficients)) <= parameters.after
     ring = public.rings[0]
     budget = secret._decryptors[0].invariant_noise_budget(ring.write(coefficients, ring.kept))
@@ -205,7 +205,7 @@ def test_the_coordinators_slots_are_uniform_before_they_are_summed(n, monkeypatc
     for raws in (one, two):
         np.testing.assert_array_equal(secret.open_products(raws), exact(same[:2], same))
     # without masks they are not
-    monkeypatch.setattr(bfv_products, "uniform", lambda stream, count, t: np.zeros(count, dtype=np.int64))
+    monkeypatch.setattr(products, "uniform", lambda stream, count, t: np.zeros(count, dtype=np.int64))
     slots, coefficients = opened(secret, sent_products(received(sizes), same[:2], same))
     with pytest.raises(AssertionError):
         assert_uniform(coefficients)
@@ -229,7 +229,7 @@ def test_masks_differ_between_moduli_and_leave_only_the_results():
 @given(st.integers(2, 2**60), st.integers(0, 2**32))
 @settings(max_examples=30, deadline=None)
 def test_uniform_draws_stay_below_their_bound(bound, seed):
-    drawn = bfv_seal.uniform(Stream(seed.to_bytes(32, "big")), 3000, bound)
+    drawn = seal.uniform(Stream(seed.to_bytes(32, "big")), 3000, bound)
     assert drawn.shape == (3000,)
     assert drawn.min() >= 0
     assert drawn.max() < bound
@@ -243,15 +243,15 @@ def test_reduction_is_exact(bits, prime, limb, value):
     prime = max(3, prime >> bits) if prime >> bits > 2**33 else prime % 2**26 + 2**34
     for v in {value % prime, 0, prime - 1}:
         for each in {limb, 0, 2**48 - 1}:
-            found = bfv_seal._shifted(np.array([v], np.uint64), np.array([each], np.uint64), prime)
+            found = seal._shifted(np.array([v], np.uint64), np.array([each], np.uint64), prime)
             assert int(found[0]) == ((v << 48) + each) % prime
 
 
 @pytest.mark.parametrize("bits", [31, 63, 64, 70, 97, 130])
 def test_flooding_noise_is_uniform_and_the_same_integer_under_every_prime(bits):
     degree = 4096
-    primes = bfv_params._first(bfv_params._downwards(2**56, 2 * degree), 3)
-    residues = bfv_seal.flood(Stream(bytes(31) + bytes([bits])), degree, bits, primes)
+    primes = parameters._first(parameters._downwards(2**56, 2 * degree), 3)
+    residues = seal.flood(Stream(bytes(31) + bytes([bits])), degree, bits, primes)
     q = math.prod(primes)
     found = sum(
         residues[i].astype(object) * (q // prime * pow(q // prime, -1, prime))

@@ -14,9 +14,9 @@ import pytest
 from test_compare import made_runs
 from test_report import synthetic
 
-from mpc_spearman import report
-from mpc_spearman.charts import contrast
 from mpc_spearman.comparison import page
+from mpc_spearman.results import report
+from mpc_spearman.results.charts import contrast
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from mpc_spearman.certs import authority, issue, make_certificates
-from mpc_spearman.cli import main
+from mpc_spearman.cli.main import main
 from mpc_spearman.errors import OutputError, PlanError
-from mpc_spearman.network.tls import Credentials, check_own
+from mpc_spearman.wire.certificates import authority, issue, make_certificates
+from mpc_spearman.wire.tls import Credentials, check_own
 
 FILES = ["A.key", "A.pem", "ca.key", "ca.pem", "Ward 3.key", "Ward 3.pem"]
 

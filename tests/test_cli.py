@@ -26,9 +26,9 @@ import pytest
 from test_faults import processes
 
 from mpc_spearman import Result, errors
-from mpc_spearman.cli import main
+from mpc_spearman.cli.main import main
 
-COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman.cli"]
+COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman.cli.main"]
 PLAN = """
 parties:
   coordinator: {name: C}
@@ -129,7 +129,7 @@ HEAVY = ("torch", "pandas", "numpy", "scipy", "pyarrow", "crypten", "jinja2", "p
 )
 def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
     script = (
-        "import sys\nfrom mpc_spearman.cli import main\n"
+        "import sys\nfrom mpc_spearman.cli.main import main\n"
         f"try:\n    main({arguments!r})\n"
         f"finally:\n    print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
     )

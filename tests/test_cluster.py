@@ -16,9 +16,9 @@ from harness import ROOT
 from hosts import Job, hosts
 
 from mpc_spearman import run_local
+from mpc_spearman.comparison.shaping import ShapedNetwork
 from mpc_spearman.errors import PlanError
-from mpc_spearman.result import Result
-from mpc_spearman.shaping import ShapedNetwork
+from mpc_spearman.results.result import Result
 
 MPC = {"protocol": "mpc", "reveal": "coefficients"}
 BFV = {"protocol": "he", "reveal": "coefficients", "he": {"scheme": "bfv"}}
@@ -103,7 +103,7 @@ def test_torchrun(network: ShapedNetwork, tmp_path: Path, by_mpc: Result) -> Non
 
 def test_no_word_on_tls_is_an_error(tmp_path: Path) -> None:
     """Documentation addresses (RFC 5737), which no host has: nothing is sent before the plan is refused."""
-    command = [sys.executable, "-m", "mpc_spearman.cli", "join", str(ROOT / "configs" / "cluster.yaml")]
+    command = [sys.executable, "-m", "mpc_spearman.cli.main", "join", str(ROOT / "configs" / "cluster.yaml")]
     options = [
         "network.address=192.0.2.1",
         "network.tls=null",

@@ -23,7 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_faults import processes
 
-from mpc_spearman import Result, cli, compare
+from mpc_spearman import Result, compare
+from mpc_spearman.cli import main
 from mpc_spearman.comparison import (
     LAN,
     RUN,
@@ -38,11 +39,11 @@ from mpc_spearman.comparison import (
     sweep,
 )
 from mpc_spearman.comparison.data import tables
-from mpc_spearman.comparison.ways import Size, ways
+from mpc_spearman.comparison.shaping import unavailable
+from mpc_spearman.comparison.variants import Size, ways
 from mpc_spearman.config import Plan, load_plan
-from mpc_spearman.cost import COLUMNS, costed
 from mpc_spearman.errors import BoundError, OutputError, PlanError, SetupError
-from mpc_spearman.shaping import unavailable
+from mpc_spearman.wire.meter import COLUMNS, costed
 
 CONFIGS = ROOT / "configs"
 PARTIES = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
@@ -58,7 +59,7 @@ ARGUMENTS = ["compare", "mpc.yaml", "strengths.yaml", "--rows", "40", "--feature
 
 
 def command(out: Path) -> list[str]:
-    return [sys.executable, "-W", "error", "-m", "mpc_spearman.cli", *ARGUMENTS, str(out)]
+    return [sys.executable, "-W", "error", "-m", "mpc_spearman.cli.main", *ARGUMENTS, str(out)]
 
 
 def run_folders(out: Path) -> dict[str, int]:
@@ -634,7 +635,7 @@ def test_wrong_usage_has_its_exit_code(
         str(tmp_path / "s"),
     ]
     try:
-        ended = cli.main([*given, *extra])
+        ended = main.main([*given, *extra])
     except SystemExit as end:
         ended = int(str(end.code))
     assert ended == code
@@ -643,7 +644,7 @@ def test_wrong_usage_has_its_exit_code(
 
 
 def test_the_commands_limit_is_that_of_python() -> None:
-    parsed = cli._parser().parse_args(["compare", "p", "--rows", "9", "--features", "1x1", "--out", "o"])
+    parsed = main._parser().parse_args(["compare", "p", "--rows", "9", "--features", "1x1", "--out", "o"])
     assert parsed.limit == sweep.LIMIT
 
 
@@ -662,7 +663,7 @@ def test_the_command_says_what_was_not_measured(
         "--limit",
         "50",
     ]
-    assert cli.main([*given, "--bandwidth", "10", "--rtt", "100", "--out", str(tmp_path)]) == 0
+    assert main.main([*given, "--bandwidth", "10", "--rtt", "100", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "Not measured: MPC, coefficients, tie_corrected, 60 rows, 2 × 2 columns: stopped" in printed
     assert "yours" in printed

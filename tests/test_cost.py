@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from mpc_spearman.cost import COLUMNS, PHASES, Meter
+from mpc_spearman.wire.meter import COLUMNS, PHASES, Meter
 
 
 def spend(seconds: float) -> None:

@@ -16,8 +16,8 @@ from scipy.stats import rankdata, spearmanr
 
 from mpc_spearman import run_local
 from mpc_spearman.errors import NotRevealed
-from mpc_spearman.reference import Reference, reference
-from mpc_spearman.result import Result
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics.reference import Reference, reference
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from mpc_spearman import cautions, estimators
-from mpc_spearman import ranks as ranks_module
+from mpc_spearman.data import ranks as ranks_module
+from mpc_spearman.data.ranks import MAX_ROWS, Ranks, rank_columns, scale, strength_vector, total
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.estimators import (
+from mpc_spearman.statistics import estimators, result_warnings
+from mpc_spearman.statistics.estimators import (
     coefficients,
     products_from_differences,
     pvalues,
@@ -24,7 +25,6 @@ from mpc_spearman.estimators import (
     strengths_from_sums,
     without_pvalue,
 )
-from mpc_spearman.ranks import MAX_ROWS, Ranks, rank_columns, scale, strength_vector, total
 
 ESTIMATORS = ("tie_corrected", "paper")
 
@@ -372,34 +372,36 @@ def test_order_is_a_permutation_and_sorted(values):
 
 def test_cautions_about_ties():
     a = rank_columns([np.array([1, 1, 2, 2, 3, 3]), np.arange(6)])
-    (sentence,) = cautions.ties("clinic", ["hlthp", "mdvis"], a.tie_terms, 6)
+    (sentence,) = result_warnings.ties("clinic", ["hlthp", "mdvis"], a.tie_terms, 6)
     assert sentence.startswith("clinic.hlthp has ties")
     assert "tie term 6 is 0.0857 of" in sentence
     assert "adds 0.0429 to" in sentence  # 6/70 and half of it
 
 
 def test_cautions_about_constants():
-    (sentence,) = cautions.constants("A", ["u", "v"], [False, True], "tie_corrected")
+    (sentence,) = result_warnings.constants("A", ["u", "v"], [False, True], "tie_corrected")
     assert "A.v is constant" in sentence
     assert "NaN" in sentence
-    assert "eq. 2" in cautions.constants("A", ["v"], [True], "paper")[0]
+    assert "eq. 2" in result_warnings.constants("A", ["v"], [True], "paper")[0]
 
 
 def test_cautions_about_cancelling_signs():
     mu = np.array([0.01, 0.2, -0.01, math.nan, 0.001])
     size = np.array([0.30, 0.3, 0.40, math.nan, 0.04])
-    found = cautions.cancellations(list("abcde"), mu, size)
+    found = result_warnings.cancellations(list("abcde"), mu, size)
     assert [sentence[0] for sentence in found] == ["a", "c"]
     assert "strength -0.010, mean |rho| 0.400" in found[1]
 
 
 def test_cautions_about_missing_pvalues_and_k():
-    assert cautions.pvalues_missing(np.zeros((2, 2), dtype=bool), "paper") == []
+    assert result_warnings.pvalues_missing(np.zeros((2, 2), dtype=bool), "paper") == []
     missing = np.array([[True, False], [True, True]])
-    assert cautions.pvalues_missing(missing, "paper")[0].startswith("3 of 4 p-values are missing: with ties")
-    assert "constant" in cautions.pvalues_missing(missing, "tie_corrected")[0]
-    assert cautions.k_note(3, 3) == []
-    assert "each strength is its coefficient" in cautions.k_note(1, 1)[0]
-    assert "not constant (of 3): each strength is its coefficient" in cautions.k_note(1, 3)[0]
-    assert "over 2 of 3 source columns" in cautions.k_note(2, 3)[0]
-    assert "no strength is defined" in cautions.k_note(0, 3)[0]
+    assert result_warnings.pvalues_missing(missing, "paper")[0].startswith(
+        "3 of 4 p-values are missing: with ties"
+    )
+    assert "constant" in result_warnings.pvalues_missing(missing, "tie_corrected")[0]
+    assert result_warnings.k_note(3, 3) == []
+    assert "each strength is its coefficient" in result_warnings.k_note(1, 1)[0]
+    assert "not constant (of 3): each strength is its coefficient" in result_warnings.k_note(1, 3)[0]
+    assert "over 2 of 3 source columns" in result_warnings.k_note(2, 3)[0]
+    assert "no strength is defined" in result_warnings.k_note(0, 3)[0]

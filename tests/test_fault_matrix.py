@@ -21,9 +21,9 @@ import pytest
 from harness import ROOT
 from members import JOIN_TIMEOUT, TIMEOUT, Ending, Members, members
 
-from mpc_spearman.certs import Issued, authority, issue
 from mpc_spearman.errors import ERRORS
 from mpc_spearman.version import __version__
+from mpc_spearman.wire.certificates import Issued, authority, issue
 
 #: Beyond its deadline no party may last longer than this, seconds.
 SLACK = 5.0

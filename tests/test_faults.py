@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpc_spearman import launch as launcher
 from mpc_spearman import run_local
 from mpc_spearman.errors import (
     AlignmentError,
@@ -38,7 +37,8 @@ from mpc_spearman.errors import (
     SetupError,
     TableError,
 )
-from mpc_spearman.result import Result
+from mpc_spearman.launch import supervisor
+from mpc_spearman.results.result import Result
 
 HERE = Path(__file__).parent
 #: Seconds within which every other role must have ended.
@@ -62,7 +62,7 @@ class Aftermath:
 
     result: Result | None
     error: MpcSpearmanError | None
-    outcomes: Mapping[str, launcher.Outcome]
+    outcomes: Mapping[str, supervisor.Outcome]
     entered: Mapping[tuple[str, str], float]
     files: list[str]
     processes: list[int]
@@ -99,7 +99,7 @@ RunWith = Callable[..., Aftermath]
 def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWith:
     tag = secrets.token_hex(8)
     monkeypatch.setenv("MPC_SPEARMAN_TEST", tag)
-    original = launcher.launch
+    original = supervisor.launch
 
     def run(
         hook: str | None = None,
@@ -110,21 +110,21 @@ def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWith:
         settings: Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> Aftermath:
-        seen: dict[str, launcher.Outcome] = {}
+        seen: dict[str, supervisor.Outcome] = {}
         entered: dict[tuple[str, str], float] = {}
         began = time.monotonic()
 
-        def launch(*given: Any, **more: Any) -> dict[str, launcher.Outcome]:
+        def launch(*given: Any, **more: Any) -> dict[str, supervisor.Outcome]:
             nonlocal began
             began = time.monotonic()
             outcomes = original(*given, **more)
             seen.update(outcomes)
             return outcomes
 
-        command = [sys.executable, "-m", "mpc_spearman.role_process"]
+        command = [sys.executable, "-m", "mpc_spearman.launch.role_process"]
         if hook is not None:
             command = [sys.executable, str(HERE / "child.py"), f"hooks_fault:{hook}", json.dumps(arguments)]
-        monkeypatch.setattr(launcher, "launch", partial(launch, command=command))
+        monkeypatch.setattr(supervisor, "launch", partial(launch, command=command))
         result, error = None, None
         try:
             result = run_local(

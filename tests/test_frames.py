@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from memory_network import HELLO, PLAN, SHAPE, A, B, C, Network, eventually
 
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.keys import Box
-from mpc_spearman.messages import encode
-from mpc_spearman.network.frames import HEADER, Header
-from mpc_spearman.views import Kind, fields
+from mpc_spearman.wire.disclosure import Kind, fields
+from mpc_spearman.wire.frames import HEADER, Header
+from mpc_spearman.wire.keys import Box
+from mpc_spearman.wire.messages import encode
 
 Make = Callable[..., Network]
 

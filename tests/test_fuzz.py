@@ -22,18 +22,18 @@ from hypothesis import strategies as st
 from memory_network import HELLO, PLAN, SHAPE, A, B, C, Network
 from test_messages import PLANS, _sent, messages
 
-from mpc_spearman.certs import make_certificates
-from mpc_spearman.cost import Meter
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, NetworkError, PeerDied, ProtocolViolation
-from mpc_spearman.keys import Box
-from mpc_spearman.messages import MAX_PAYLOAD, decode, encode
-from mpc_spearman.network import doors, meeting
-from mpc_spearman.network.channel import CLEAR, MAX_QUEUED, Channel
-from mpc_spearman.network.frames import HEADER, Header
-from mpc_spearman.network.tls import Credentials
-from mpc_spearman.network.transport import Sockets
-from mpc_spearman.roles import Member, Roster
-from mpc_spearman.views import VIEW, Kind, Row, fields
+from mpc_spearman.parties import Party, Roster
+from mpc_spearman.wire import handshake, rendezvous
+from mpc_spearman.wire.certificates import make_certificates
+from mpc_spearman.wire.channel import CLEAR, MAX_QUEUED, Channel
+from mpc_spearman.wire.disclosure import VIEW, Kind, Row, fields
+from mpc_spearman.wire.frames import HEADER, Header
+from mpc_spearman.wire.keys import Box
+from mpc_spearman.wire.messages import MAX_PAYLOAD, decode, encode
+from mpc_spearman.wire.meter import Meter
+from mpc_spearman.wire.sockets import Sockets
+from mpc_spearman.wire.tls import Credentials
 
 MEMBERS = (C, B, A)
 #: Changes to a string of bytes: what is done, where, and bytes for it.
@@ -208,14 +208,14 @@ class Meeting:
         for member in MEMBERS:
             with socket.create_server(("127.0.0.1", 0)) as free:
                 self.ports[member] = free.getsockname()[1]
-        self.met: dict[Member, Sockets | BaseException] = {}
-        self._threads: dict[Member, threading.Thread] = {}
+        self.met: dict[Party, Sockets | BaseException] = {}
+        self._threads: dict[Party, threading.Thread] = {}
 
-    def come(self, member: Member) -> None:
+    def come(self, member: Party) -> None:
         self._threads[member] = threading.Thread(target=self._meet, args=(member,))
         self._threads[member].start()
 
-    def wait(self) -> dict[Member, Sockets | BaseException]:
+    def wait(self) -> dict[Party, Sockets | BaseException]:
         for thread in self._threads.values():
             thread.join(60.0)
             assert not thread.is_alive()
@@ -228,12 +228,12 @@ class Meeting:
             if isinstance(sockets, Sockets):
                 sockets.close()
 
-    def _meet(self, me: Member) -> None:
+    def _meet(self, me: Party) -> None:
         try:
-            self.met[me] = meeting.meet(
-                meeting.file_store(self._place, len(MEMBERS)),
+            self.met[me] = rendezvous.meet(
+                rendezvous.file_store(self._place, len(MEMBERS)),
                 Roster(MEMBERS, me),
-                meeting.Terms(len(MEMBERS), "" if self._folder is None else "mutual"),
+                rendezvous.Terms(len(MEMBERS), "" if self._folder is None else "mutual"),
                 ("127.0.0.1", self.ports[me]),
                 credentials(self._folder, me.name),
                 fault=None,
@@ -259,15 +259,15 @@ def meet(tmp_path: Path) -> Iterator[Callable[..., Meeting]]:
         each.close()
 
 
-def assert_connected(met: dict[Member, Sockets | BaseException]) -> None:
+def assert_connected(met: dict[Party, Sockets | BaseException]) -> None:
     for me in MEMBERS:
         for peer in MEMBERS:
             if me is not peer:
                 sender, receiver = met[me], met[peer]
                 assert isinstance(sender, Sockets), sender
                 assert isinstance(receiver, Sockets), receiver
-                sender.send(peer.rank, b"from", me.name.encode())
-                assert bytes(receiver.receive(me.rank, 5, lambda: None)) == b"from" + me.name.encode()
+                sender.send(peer.number, b"from", me.name.encode())
+                assert bytes(receiver.receive(me.number, 5, lambda: None)) == b"from" + me.name.encode()
 
 
 def knock(port: int, said: bytes) -> socket.socket:
@@ -292,7 +292,7 @@ def test_strangers_at_the_door_do_not_disturb_a_meeting(
     run = meet(certificates if secured else None)
     run.come(C)
     run.come(B)
-    greeting = doors._FORMAT.pack(b"MPCSPEAR", 1, 0, 2, bytes(16))
+    greeting = handshake._FORMAT.pack(b"MPCSPEAR", 1, 0, 2, bytes(16))
     for i in range(strangers):
         hello = b"\x16\x03\x01\xff\xff" + os.urandom(200)  # as TLS begins
         said = [os.urandom(1 + i % 300), greeting, greeting[:-1], hello, b""]
@@ -309,11 +309,11 @@ def test_silent_strangers_hold_nobody_up_for_long(
     secured: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doors, "_PATIENCE", 1.0)
+    monkeypatch.setattr(handshake, "_PATIENCE", 1.0)
     run = meet(certificates if secured else None)
     run.come(C)
     # More than are let in at the same time.
-    silent = [knock(run.ports[C], b"MPC" if i % 2 else b"") for i in range(doors._MOST + 20)]
+    silent = [knock(run.ports[C], b"MPC" if i % 2 else b"") for i in range(handshake._MOST + 20)]
     run.come(B)
     run.come(A)
     try:
@@ -325,10 +325,10 @@ def test_silent_strangers_hold_nobody_up_for_long(
 
 @pytest.mark.parametrize("host", ["x" * 200, "a..b", "\0", "256.256.256.256"])
 def test_an_address_that_cannot_be_one(host: str) -> None:
-    door = doors.Doors(Roster(MEMBERS, A), "127.0.0.1", 0, None)
+    door = handshake.Listener(Roster(MEMBERS, A), "127.0.0.1", 0, None)
     try:
         with pytest.raises(NetworkError, match=r"^A \(source\) cannot reach C \(coordinator\) at") as raised:
-            door.connect(C, doors.Address(host, 9, bytes(16)), 5.0)
+            door.connect(C, handshake.Address(host, 9, bytes(16)), 5.0)
     finally:
         door.close()
     assert raised.value.about == ("NetworkError", "C", "connect")
@@ -347,8 +347,8 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
 
         other = threading.Thread(target=reply)
         other.start()
-        door = doors.Doors(Roster(MEMBERS, A), "127.0.0.1", 0, None)
-        address = doors.Address("127.0.0.1", listener.getsockname()[1], bytes(16))
+        door = handshake.Listener(Roster(MEMBERS, A), "127.0.0.1", 0, None)
+        address = handshake.Address("127.0.0.1", listener.getsockname()[1], bytes(16))
         # The second connection is never answered: nobody accepts it any more.
         with pytest.raises(MpcSpearmanError):
             door.connect(C, address, 0.5)
@@ -400,9 +400,9 @@ ENTRIES = st.one_of(
 @settings(max_examples=400, deadline=None)
 @given(ENTRIES)
 def test_any_entry_in_the_store_is_an_address_or_a_failed_handshake(entry: bytes) -> None:
-    table = meeting._Table(Store(party_2=entry), Roster(MEMBERS, C), 10.0)
+    table = rendezvous._Table(Store(party_2=entry), Roster(MEMBERS, C), 10.0)
     try:
-        address = table._read(A, meeting.Terms(3, ""))
+        address = table._read(A, rendezvous.Terms(3, ""))
     except HandshakeError as raised:
         error = raised
     else:
@@ -423,7 +423,7 @@ def test_any_entry_in_the_store_is_an_address_or_a_failed_handshake(entry: bytes
     )
 )
 def test_any_word_to_stop_stops_with_our_own_error(entry: bytes) -> None:
-    table = meeting._Table(Store(stop=entry), Roster(MEMBERS, C), 10.0)
+    table = rendezvous._Table(Store(stop=entry), Roster(MEMBERS, C), 10.0)
     with pytest.raises((HandshakeError, NetworkError)) as raised:
         table.check()
     assert len(str(raised.value)) < 300
@@ -431,7 +431,7 @@ def test_any_word_to_stop_stops_with_our_own_error(entry: bytes) -> None:
 
 def test_garbage_in_the_store_ends_a_meeting_for_all(meet: Callable[..., Meeting], tmp_path: Path) -> None:
     run = meet(None)
-    meeting.file_store(tmp_path / "meeting-point-0", 3).set("party/2", "{")
+    rendezvous.file_store(tmp_path / "meeting-point-0", 3).set("party/2", "{")
     run.come(C)
     run.come(B)
     assert {type(error) for error in run.wait().values()} == {HandshakeError}
@@ -445,7 +445,7 @@ def test_a_store_that_does_not_answer_is_not_waited_for(meet: Callable[..., Meet
             asked.wait(30.0)
             return False
 
-    table = meeting._Table(Frozen(), Roster(MEMBERS, A), 0.5)
+    table = rendezvous._Table(Frozen(), Roster(MEMBERS, A), 0.5)
     begin = time.monotonic()
     with pytest.raises(NetworkError, match=r"which C \(coordinator\) provides, did not answer"):
         table.check()
@@ -459,10 +459,10 @@ def test_a_store_that_is_gone_is_a_dead_coordinator(tmp_path: Path) -> None:
             raise RuntimeError("failed to recv, got 0 bytes")
 
     with pytest.raises(PeerDied, match="the meeting point is gone") as raised:
-        meeting.meet(
+        rendezvous.meet(
             Gone(),
             Roster(MEMBERS, A),
-            meeting.Terms(3, ""),
+            rendezvous.Terms(3, ""),
             ("127.0.0.1", 0),
             None,
             fault=None,

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from mpc_spearman.data.ranks import total
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.protocols.he.scheme import HeSettings, PublicKey, SecretKey, Sizes
 from mpc_spearman.protocols.he.schemes import secret_key
-from mpc_spearman.ranks import total
 
 # Keys that can be broken but are quick: what is tested here does not depend on their size.
 SETTINGS = {
@@ -37,18 +37,18 @@ def scheme(request) -> str:
     return request.param
 
 
-def generate(scheme: str, sizes: Sizes, purpose: str) -> SecretKey:
-    return secret_key(SETTINGS[scheme], sizes, purpose)
+def generate(scheme: str, sizes: Sizes, operation: str) -> SecretKey:
+    return secret_key(SETTINGS[scheme], sizes, operation)
 
 
 @cache  # a key and its table of powers take longer to make than most tests do
-def key(scheme: str, sizes: Sizes, purpose: str, number: int = 0) -> SecretKey:
-    return generate(scheme, sizes, purpose)
+def key(scheme: str, sizes: Sizes, operation: str, number: int = 0) -> SecretKey:
+    return generate(scheme, sizes, operation)
 
 
-def received(secret: SecretKey, scheme: str, sizes: Sizes, purpose: str) -> PublicKey:
+def received(secret: SecretKey, scheme: str, sizes: Sizes, operation: str) -> PublicKey:
     """The public key as another party has it; what one party may export under one key can be limited."""
-    return type(secret.public).from_bytes(secret.public.to_bytes(), SETTINGS[scheme], sizes, purpose)
+    return type(secret.public).from_bytes(secret.public.to_bytes(), SETTINGS[scheme], sizes, operation)
 
 
 def chunks(values: np.ndarray, slots: int) -> list[np.ndarray]:
@@ -246,14 +246,14 @@ def test_products_of_the_wrong_number_or_form_are_refused(scheme):
             secret.open_products(bad)
 
 
-@pytest.mark.parametrize("purpose", ["differences", "products"])
-def test_a_public_key_that_is_not_one_is_refused(scheme, purpose):
-    sizes = DIFFERENCES if purpose == "differences" else PRODUCTS
-    public = key(scheme, sizes, purpose).public
+@pytest.mark.parametrize("operation", ["differences", "products"])
+def test_a_public_key_that_is_not_one_is_refused(scheme, operation):
+    sizes = DIFFERENCES if operation == "differences" else PRODUCTS
+    public = key(scheme, sizes, operation).public
     raw = public.to_bytes()
     for bad in (b"", raw[:-1], raw + b"\0", bytes(len(raw)), b"\xff" * len(raw)):
         with pytest.raises(ProtocolViolation):
-            type(public).from_bytes(bad, SETTINGS[scheme], sizes, purpose)
+            type(public).from_bytes(bad, SETTINGS[scheme], sizes, operation)
 
 
 # --- other keys, and changes on the way
@@ -335,9 +335,9 @@ def test_only_a_fresh_encryption_goes_from_source_to_target(scheme):
             public.dump(stale)
 
 
-@pytest.mark.parametrize(("sizes", "purpose"), [(DIFFERENCES, "differences"), (PRODUCTS, "products")])
-def test_lengths_depend_on_public_sizes_only(scheme, sizes, purpose):
-    keys = [key(scheme, sizes, purpose, number).public for number in (0, 1)]
+@pytest.mark.parametrize(("sizes", "operation"), [(DIFFERENCES, "differences"), (PRODUCTS, "products")])
+def test_lengths_depend_on_public_sizes_only(scheme, sizes, operation):
+    keys = [key(scheme, sizes, operation, number).public for number in (0, 1)]
     names = ("ciphertext_bytes", "result_ciphertext_bytes", "slots", "rows", "block_ciphertexts")
     lengths = [[len(public.to_bytes()), *(getattr(public, name) for name in names)] for public in keys]
     assert lengths[0] == lengths[1]

@@ -14,8 +14,8 @@ from test_end_to_end import SHARED, run, ulps
 from transcript import Transcript
 
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.reference import reference
-from mpc_spearman.result import Result
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics.reference import reference
 
 SMALL = {"key_bits": 512, "insecure": True, "randomness": "short"}
 SCHEMES = {

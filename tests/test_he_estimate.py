@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 
 from mpc_spearman.config import HeSettings
+from mpc_spearman.parties import Party, Role
 from mpc_spearman.protocols.he.estimate import announce
 from mpc_spearman.protocols.he.scheme import Sizes
 from mpc_spearman.protocols.he.schemes import secret_key
-from mpc_spearman.roles import Member, Role
 
 TIME = r"(\d+ h \d\d min|\d+ min \d\d s|[\d.]+ s|\d+ ms)"
 MANY = 3_000_000
 
 
-def said(reveal: str, n: int, source: Member | None = None, **settings: Any) -> list[str]:
+def said(reveal: str, n: int, source: Party | None = None, **settings: Any) -> list[str]:
     he = HeSettings(key_bits=512, insecure=True, **settings)
     if reveal == "differences":
         sizes = Sizes(n, 4, 6, n - 1, n - 1, 2 * (n - 1))
     else:
         sizes = Sizes(n, 4, 6, n - 1, n - 1, n * (n * n - 1) // 3)
-    purpose = "differences" if reveal == "differences" else "products"
+    operation = "differences" if reveal == "differences" else "products"
     heard: list[str] = []
     run: Any = SimpleNamespace(
         plan=SimpleNamespace(he=he, reveal=reveal),
@@ -32,7 +32,7 @@ def said(reveal: str, n: int, source: Member | None = None, **settings: Any) -> 
         workers=1,
         say=heard.append,
     )
-    announce(run, secret_key(he, sizes, purpose), sizes, 9, source)
+    announce(run, secret_key(he, sizes, operation), sizes, 9, source)
     return heard
 
 
@@ -55,7 +55,7 @@ def test_other_long_runs_say_what_is_faster(reveal: str, randomness: str) -> Non
 
 @pytest.mark.parametrize("reveal", ["differences", "coefficients"])
 def test_with_several_sources_the_line_says_whose_session_it_is_about(reveal: str) -> None:
-    (line,) = said(reveal, MANY, Member("A2", Role.SOURCE, 3))
+    (line,) = said(reveal, MANY, Party("A2", Role.SOURCE, 3))
     assert line.startswith("estimate for A2: about ")
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman import joining
-from mpc_spearman.certs import make_certificates
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PlanError, TlsError, WrongName
-from mpc_spearman.joining import MeetingPoint, meeting_point
-from mpc_spearman.roles import Roster
+from mpc_spearman.launch import meeting
+from mpc_spearman.launch.meeting import MeetingPoint, meeting_point
+from mpc_spearman.parties import Roster
+from mpc_spearman.wire.certificates import make_certificates
 
 PARTIES = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
 
@@ -77,11 +77,11 @@ def test_between_hosts_the_plan_must_say_how_they_are_protected() -> None:
 
 def test_each_party_has_its_own_files(tmp_path: Path) -> None:
     files = {"ca": "/c/ca.pem", "certificate": "/c/{party}.pem", "key": "/c/{party}/k"}
-    own = joining.credentials(plan(tls=files), "B")
+    own = meeting.credentials(plan(tls=files), "B")
     assert own is not None
     assert (own.ca, own.certificate, own.key) == (Path("/c/ca.pem"), Path("/c/B.pem"), Path("/c/B/k"))
-    assert joining.credentials(plan(tls="insecure"), "B") is None
-    assert joining.credentials(plan(), "B") is None
+    assert meeting.credentials(plan(tls="insecure"), "B") is None
+    assert meeting.credentials(plan(), "B") is None
 
 
 @pytest.mark.parametrize(("name", "error"), [("nobody", TlsError), ("B", WrongName)])
@@ -89,11 +89,11 @@ def test_who_has_wrong_credentials_need_not_wait_for_anyone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: type[TlsError]
 ) -> None:
     make_certificates(tmp_path, ["A", "B"])
-    monkeypatch.setattr(joining, "_TELL", 0.2)
+    monkeypatch.setattr(meeting, "_TELL", 0.2)
     files = {"ca": "ca.pem", "certificate": f"{name}.pem", "key": f"{name}.key"}
     mine = plan(tls={key: str(tmp_path / file) for key, file in files.items()})
     with socket.create_server(("127.0.0.1", 0)) as free:
         point = MeetingPoint(host="127.0.0.1", port=free.getsockname()[1])  # where nobody will be
     with pytest.raises(TlsError) as raised:
-        joining.join(point, mine, Roster.of(mine, "A"), lambda text: None)
+        meeting.join(point, mine, Roster.of(mine, "A"), lambda text: None)
     assert type(raised.value) is error

@@ -16,8 +16,8 @@ from transcript import Keystream, hkdf, joined, subkey
 from uniform import signs_of_pattern
 
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.keys import Box, PairKey, Purpose, Stream, _joined
-from mpc_spearman.roles import Member, Role
+from mpc_spearman.parties import Party, Role
+from mpc_spearman.wire.keys import Box, PairKey, Purpose, Stream, _joined
 
 P = 2**255 - 19
 
@@ -43,8 +43,8 @@ def x25519(scalar: bytes, point: bytes) -> bytes:
 
 
 NINE = (9).to_bytes(32, "little")
-A = Member("A", Role.SOURCE, 2)
-B = Member("B", Role.TARGET, 1)
+A = Party("A", Role.SOURCE, 2)
+B = Party("B", Role.TARGET, 1)
 MINE, THEIRS = bytes(range(32)), bytes(range(100, 132))
 RUN, PLAN = b"r" * 16, hashlib.sha256(b"plan").digest()
 
@@ -90,15 +90,15 @@ def test_whatever_differs_gives_another_key():
         "as it is": pair(),
         "run": pair(run=b"s" * 16),
         "plan": pair(plan=hashlib.sha256(b"another").digest()),
-        "my name": pair(me=Member("A2", Role.SOURCE, 2)),
-        "peer's name": pair(peer=Member("B2", Role.TARGET, 1)),
-        "my rank": pair(me=Member("A", Role.SOURCE, 3)),
-        "peer's rank": pair(peer=Member("B", Role.TARGET, 0)),
+        "my name": pair(me=Party("A2", Role.SOURCE, 2)),
+        "peer's name": pair(peer=Party("B2", Role.TARGET, 1)),
+        "my rank": pair(me=Party("A", Role.SOURCE, 3)),
+        "peer's rank": pair(peer=Party("B", Role.TARGET, 0)),
         "my key": pair(mine=other),
         "peer's key": pair(theirs=other),
         # what is joined must not run together
-        "names cut elsewhere": pair(Member("AB", Role.SOURCE, 2), Member("", Role.TARGET, 1)),
-        "names exchanged": pair(Member("B", Role.SOURCE, 2), Member("A", Role.TARGET, 1)),
+        "names cut elsewhere": pair(Party("AB", Role.SOURCE, 2), Party("", Role.TARGET, 1)),
+        "names exchanged": pair(Party("B", Role.SOURCE, 2), Party("A", Role.TARGET, 1)),
     }
     found = [
         (what, key.subkey(purpose, session))

@@ -13,7 +13,6 @@ from typing import Any
 import harness
 import pytest
 
-from mpc_spearman import launch as launcher
 from mpc_spearman.errors import (
     AlignmentError,
     MpcSpearmanError,
@@ -24,9 +23,10 @@ from mpc_spearman.errors import (
     RoleCrashed,
     TableError,
 )
-from mpc_spearman.launch import Outcome, first_cause, launch
-from mpc_spearman.local import orders
-from mpc_spearman.role_process import Order
+from mpc_spearman.launch import supervisor
+from mpc_spearman.launch.local import assignments
+from mpc_spearman.launch.role_process import Assignment
+from mpc_spearman.launch.supervisor import Outcome, first_cause, launch
 
 #: A stand-in for a role's process: it reads its order and its table, then does what is written for its party.
 STAND_IN = """
@@ -44,8 +44,8 @@ def done(): say(done=True); os._exit(0)
 
 
 @pytest.fixture
-def three(tmp_path: Path) -> list[Order]:
-    return orders(harness.plan(), tmp_path)
+def three(tmp_path: Path) -> list[Assignment]:
+    return assignments(harness.plan(), tmp_path)
 
 
 def stand_in(**bodies: str) -> list[str]:
@@ -64,7 +64,7 @@ def alive(process: int) -> bool:
         return False
 
 
-def test_all_return(three: list[Order]) -> None:
+def test_all_return(three: list[Assignment]) -> None:
     seen: list[tuple[Any, ...]] = []
     outcomes = launch(
         three,
@@ -80,7 +80,7 @@ def test_all_return(three: list[Order]) -> None:
     assert first_cause(outcomes) is None
 
 
-def test_notes_are_passed_on(three: list[Order]) -> None:
+def test_notes_are_passed_on(three: list[Assignment]) -> None:
     notes: list[tuple[str, str]] = []
     launch(
         three,
@@ -92,7 +92,7 @@ def test_notes_are_passed_on(three: list[Order]) -> None:
 
 
 def test_each_process_gets_its_own_order_and_table_and_shares_no_memory(
-    three: list[Order], tmp_path: Path
+    three: list[Assignment], tmp_path: Path
 ) -> None:
     table = os.urandom(300_000)  # more than a pipe holds
     body = f"open({str(tmp_path)!r} + '/' + party, 'wb').write(frame)\nphase(str(os.getpid()))\ndone()"
@@ -105,7 +105,7 @@ def test_no_order_holds_another_partys_own_things(tmp_path: Path) -> None:
     plan = harness.plan()
     party = plan.parties.target.model_copy(update={"table": Path("/secret/b.csv"), "id": "patient"})
     plan = plan.model_copy(update={"parties": plan.parties.model_copy(update={"target": party})})
-    lines = {order.party: order.line() for order in orders(plan, tmp_path)}
+    lines = {order.party: order.line() for order in assignments(plan, tmp_path)}
     assert b"/secret/b.csv" in lines["B"]
     assert b"patient" in lines["B"]
     for other in "AC":
@@ -113,7 +113,7 @@ def test_no_order_holds_another_partys_own_things(tmp_path: Path) -> None:
         assert b"patient" not in lines[other]
 
 
-def test_a_reported_error_is_rebuilt_and_the_others_are_told_who_is_lost(three: list[Order]) -> None:
+def test_a_reported_error_is_rebuilt_and_the_others_are_told_who_is_lost(three: list[Assignment]) -> None:
     told = "fail('PeerDied', 12, 'lost ' + wait(), ['PeerDied', 'A', 'connect'])"
     outcomes = launch(three, {}, command=stand_in(A="fail('TableError', 4, 'no rows')", B=told, C=told))
     assert outcomes["A"].kind == "raised"
@@ -128,12 +128,12 @@ def test_a_reported_error_is_rebuilt_and_the_others_are_told_who_is_lost(three: 
     assert first_cause(outcomes) is outcomes["A"]
 
 
-def test_an_error_of_a_class_nobody_knows_is_still_an_error(three: list[Order]) -> None:
+def test_an_error_of_a_class_nobody_knows_is_still_an_error(three: list[Assignment]) -> None:
     outcomes = launch(three, {}, command=stand_in(A="fail('Oops', 1)", B="done()", C="done()"))
     assert type(outcomes["A"].error) is MpcSpearmanError
 
 
-def test_a_process_that_ends_without_a_word_is_quoted(three: list[Order]) -> None:
+def test_a_process_that_ends_without_a_word_is_quoted(three: list[Assignment]) -> None:
     command = stand_in(A="phase('rank')\nraise SystemExit('out of luck')", B="done()", C="done()")
     error = launch(three, {}, command=command)["A"].error
     assert type(error) is RoleCrashed
@@ -143,12 +143,12 @@ def test_a_process_that_ends_without_a_word_is_quoted(three: list[Order]) -> Non
     )
 
 
-def test_a_process_that_says_done_and_then_fails_has_not_returned(three: list[Order]) -> None:
+def test_a_process_that_says_done_and_then_fails_has_not_returned(three: list[Assignment]) -> None:
     command = stand_in(A="say(done=True)\nos._exit(9)", B="done()", C="done()")
     assert launch(three, {}, command=command)["A"].kind == "died"
 
 
-def test_a_signal_is_named(three: list[Order]) -> None:
+def test_a_signal_is_named(three: list[Assignment]) -> None:
     command = stand_in(A="os.kill(os.getpid(), signal.SIGSEGV)", B="done()", C="done()")
     outcome = launch(three, {}, command=command)["A"]
     assert (outcome.kind, outcome.exit_code) == ("died", -signal.SIGSEGV)
@@ -159,9 +159,9 @@ def test_a_signal_is_named(three: list[Order]) -> None:
     "how", ["time.sleep(600)", "os.kill(os.getpid(), signal.SIGSTOP)", "while True: phase('rank', 1, 2)"]
 )
 def test_who_does_not_end_by_itself_is_ended(
-    three: list[Order], monkeypatch: pytest.MonkeyPatch, how: str
+    three: list[Assignment], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(launcher, "GRACE", 0.5)
+    monkeypatch.setattr(supervisor, "GRACE", 0.5)
     begin = time.monotonic()
     outcomes = launch(three, {}, command=stand_in(A="fail('TableError', 4)", B=how, C=how))
     assert time.monotonic() - begin < 10
@@ -170,9 +170,9 @@ def test_who_does_not_end_by_itself_is_ended(
 
 
 def test_a_stopped_process_that_never_read_its_table_holds_nobody_up(
-    three: list[Order], monkeypatch: pytest.MonkeyPatch
+    three: list[Assignment], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launcher, "GRACE", 0.5)
+    monkeypatch.setattr(supervisor, "GRACE", 0.5)
     stuck = [sys.executable, "-IS", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"]
     begin = time.monotonic()
     children = {"A": stand_in(A="fail('TableError', 4)")}
@@ -190,7 +190,9 @@ def test_a_stopped_process_that_never_read_its_table_holds_nobody_up(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
-def test_whatever_ends_the_launcher_leaves_no_process(three: list[Order], error: type[BaseException]) -> None:
+def test_whatever_ends_the_launcher_leaves_no_process(
+    three: list[Assignment], error: type[BaseException]
+) -> None:
     pids: list[int] = []
 
     def watch(party: str, phase: str, done: int, of: int) -> None:
@@ -211,10 +213,10 @@ def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
         "from mpc_spearman import role_process\n"
         "def run(launcher, order, stream):\n"
         '    print(\'{"error": "TableError"}\', flush=True)\n'
-        "    launcher.say(phase='rank', done=0, of=0)\n"
+        "    supervisor.say(phase='rank', done=0, of=0)\n"
         "role_process._run = run\nrole_process.main()\n"
     )
-    outcomes = launch(orders(harness.plan(), tmp_path), {}, command=[sys.executable, "-c", script])
+    outcomes = launch(assignments(harness.plan(), tmp_path), {}, command=[sys.executable, "-c", script])
     assert {outcome.kind for outcome in outcomes.values()} == {"returned"}
     assert {outcome.phase for outcome in outcomes.values()} == {"rank"}
 
@@ -225,8 +227,8 @@ def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
 def test_a_role_that_waits_for_others_ends_when_they_or_the_launcher_are_gone(
     tmp_path: Path, after: bytes, code: int
 ) -> None:
-    order = next(order for order in orders(harness.plan(), tmp_path) if order.party == "C")
-    command = [sys.executable, "-m", "mpc_spearman.role_process"]
+    order = next(order for order in assignments(harness.plan(), tmp_path) if order.party == "C")
+    command = [sys.executable, "-m", "mpc_spearman.launch.role_process"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as role:

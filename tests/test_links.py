@@ -27,13 +27,13 @@ from mpc_spearman.errors import (
     ProtocolViolation,
     TableError,
 )
-from mpc_spearman.messages import encode
-from mpc_spearman.network import channel as channel_module
-from mpc_spearman.network import links as links_module
-from mpc_spearman.network.channel import MAX_QUEUED
-from mpc_spearman.network.frames import HEADER, Header
-from mpc_spearman.roles import Member
-from mpc_spearman.views import Kind, fields
+from mpc_spearman.parties import Party
+from mpc_spearman.wire import channel as channel_module
+from mpc_spearman.wire import links as links_module
+from mpc_spearman.wire.channel import MAX_QUEUED
+from mpc_spearman.wire.disclosure import Kind, fields
+from mpc_spearman.wire.frames import HEADER, Header
+from mpc_spearman.wire.messages import encode
 
 Make = Callable[..., Network]
 
@@ -325,12 +325,12 @@ def test_a_send_that_waits_ends_when_the_peer_dies(make: Make) -> None:
 # ---- rounds
 
 
-def pass_on(network: Network, sender: Member, receiver: Member, **more: Any) -> None:
+def pass_on(network: Network, sender: Party, receiver: Party, **more: Any) -> None:
     network.links[sender].send(receiver, Kind.SHAPE, SHAPE, **more)
     network.links[receiver].receive(sender, Kind.SHAPE)
 
 
-def rounds(network: Network, member: Member) -> dict[str, int]:
+def rounds(network: Network, member: Party) -> dict[str, int]:
     return {phase: cost.rounds for phase, cost in network.meters[member].costs.items() if cost.rounds}
 
 

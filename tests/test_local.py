@@ -15,7 +15,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from mpc_spearman import Result, launch, load_plan, run_local, rundir
+from mpc_spearman import Result, load_plan, run_local
+from mpc_spearman.data.tables import read_table
 from mpc_spearman.errors import (
     MpcSpearmanError,
     OutputError,
@@ -25,9 +26,10 @@ from mpc_spearman.errors import (
     SetupError,
     TableError,
 )
-from mpc_spearman.launch import Outcome
-from mpc_spearman.local import arrow
-from mpc_spearman.tables import read_table
+from mpc_spearman.launch import supervisor
+from mpc_spearman.launch.local import arrow
+from mpc_spearman.launch.supervisor import Outcome
+from mpc_spearman.results import run_directory
 
 IDS = ["a", "b", "c", "d"]
 PLAN = {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
@@ -49,7 +51,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise Ran
 
-    monkeypatch.setattr(launch, "launch", refuse)
+    monkeypatch.setattr(supervisor, "launch", refuse)
 
 
 # ---- DataFrames
@@ -123,7 +125,7 @@ def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
         frames.update(given)
         raise Ran
 
-    monkeypatch.setattr(launch, "launch", look)
+    monkeypatch.setattr(supervisor, "launch", look)
     plan = {"parties": {**PLAN["parties"], "sources": [{"name": "A", **own}]}}
     remark = ["nobody's business", 7, None, ()]
     with pytest.raises(Ran):
@@ -206,13 +208,13 @@ class TestBeforeAnythingRuns:
 def write_runs(orders: Any, *_: Any, **__: Any) -> dict[str, Outcome]:
     """Stand in for the roles: each leaves a run directory."""
     for order in orders:
-        rundir.replace(order.out, {"result.json": '{"schema_version": 1}', "cost.csv": order.party})
+        run_directory.replace(order.out, {"result.json": '{"schema_version": 1}', "cost.csv": order.party})
     return {order.party: Outcome(order.party, "returned", None, "account", 0, 1.0) for order in orders}
 
 
 @pytest.fixture
 def roles_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "launch", write_runs)
+    monkeypatch.setattr(supervisor, "launch", write_runs)
     monkeypatch.setattr(Result, "load", classmethod(lambda cls, directory: directory.name))
 
 
@@ -253,10 +255,10 @@ def test_if_one_directory_cannot_be_placed_all_stay_as_they_were(
     def write_and_spoil(orders: Any, *given: Any, **more: Any) -> Any:
         outcomes = write_runs(orders)
         # The last one to be placed is gone.
-        rundir.shutil.rmtree(Path(orders[-1].out))
+        run_directory.shutil.rmtree(Path(orders[-1].out))
         return outcomes
 
-    monkeypatch.setattr(launch, "launch", write_and_spoil)
+    monkeypatch.setattr(supervisor, "launch", write_and_spoil)
     with pytest.raises(OutputError, match="cannot write the results to"):
         run_local(PLAN, TABLES, out=tmp_path / "out")
     assert os.listdir(tmp_path) == ["out"]
@@ -277,7 +279,7 @@ def test_the_first_cause_is_raised_and_nothing_kept(tmp_path: Path, monkeypatch:
         error = RoleCrashed("the process of party A ended")
         return outcomes | {"A": Outcome("A", "died", error, "rank", -9, 1.0)}
 
-    monkeypatch.setattr(launch, "launch", fail)
+    monkeypatch.setattr(supervisor, "launch", fail)
     with pytest.raises(RoleCrashed, match="the process of party A ended") as raised:
         run_local(PLAN, TABLES, out=tmp_path / "out")
     assert raised.value.__cause__ is raised.value.__context__ is None
@@ -294,7 +296,7 @@ def test_no_other_user_can_look_at_files_of_a_run_under_way(
         modes.append(Path(orders[0].out).parent.stat().st_mode & 0o777)
         raise Ran
 
-    monkeypatch.setattr(launch, "launch", look)
+    monkeypatch.setattr(supervisor, "launch", look)
     for out in (None, tmp_path / "out"):
         with pytest.raises(Ran):
             run_local(PLAN, TABLES, out=out)

@@ -29,7 +29,7 @@ from recording import (
 from transcript import PARTIES
 from uniform import signs_of_pattern
 
-from mpc_spearman.ranks import rank_columns, strength_vector
+from mpc_spearman.data.ranks import rank_columns, strength_vector
 
 X, Y = encoded(TABLES["A"]), encoded(TABLES["B"])
 

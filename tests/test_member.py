@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from harness import ROOT
 
-from mpc_spearman import launch, member
-from mpc_spearman.cli import main
+from mpc_spearman.cli.main import main
 from mpc_spearman.config import load_plan
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, OutputError, PlanError, TableError
+from mpc_spearman.launch import join, supervisor
 
 CLUSTER = ROOT / "configs" / "cluster.yaml"
 CLINIC = ROOT / "data" / "clinic.csv"
@@ -25,19 +25,19 @@ def nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*arguments: Any, **more: Any) -> None:
         pytest.fail("the role was started")
 
-    monkeypatch.setattr(launch, "launch", started)
+    monkeypatch.setattr(supervisor, "launch", started)
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
 
 
-def join(table: Path, out: Path) -> None:
+def join_as_b(table: Path, out: Path) -> None:
     plan = load_plan(CLUSTER, ["network.address=127.0.0.1"], {"B": table})
-    member.run_member(plan, "B", out)
+    join.run_party(plan, "B", out)
 
 
 def test_no_table(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"B: .*nope\.csv: there is no such file") as caught:
-        join(tmp_path / "nope.csv", tmp_path / "out")
+        join_as_b(tmp_path / "nope.csv", tmp_path / "out")
     status = json.loads((tmp_path / "out" / "B" / "status.json").read_text())
     assert (status["exit_code"], status["message"]) == (TableError.exit_code, str(caught.value))
     assert (status["phase"], status["result"]) == ("start", "none")
@@ -47,7 +47,7 @@ def test_nowhere_to_write(tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file")
     with pytest.raises(OutputError, match=r"cannot make the run directory .*taken/B: Not a directory"):
-        join(CLINIC, taken)
+        join_as_b(CLINIC, taken)
     assert taken.read_text() == "a file"
 
 

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 from test_result import costs, listing, shared_plan
 
 import mpc_spearman
-from mpc_spearman import Result, estimators, report, run_local
-from mpc_spearman.alignment import alignment_tag
-from mpc_spearman.cli import main
+from mpc_spearman import Result, run_local
+from mpc_spearman.cli.main import main
+from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.errors import MergeError, OutputError
-from mpc_spearman.merging import merge
-from mpc_spearman.reference import reference
+from mpc_spearman.results import report
+from mpc_spearman.results.merge import merge
+from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics.reference import reference
 
 TAG = "0123456789abcdef" * 4
 FEATURES = ["x", "y", "z"]

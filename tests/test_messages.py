@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpc_spearman import views
 from mpc_spearman.errors import BoundError, ProtocolViolation
-from mpc_spearman.messages import MAX_BLOB, MAX_NAME, MAX_PAYLOAD, MAX_TEXT, decode, encode, largest
-from mpc_spearman.roles import Role
-from mpc_spearman.views import VIEW, Field, Kind, Row
+from mpc_spearman.parties import Role
+from mpc_spearman.wire import disclosure
+from mpc_spearman.wire.disclosure import VIEW, Field, Kind, Row
+from mpc_spearman.wire.messages import MAX_BLOB, MAX_NAME, MAX_PAYLOAD, MAX_TEXT, decode, encode, largest
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
@@ -35,9 +35,9 @@ PLANS = [
     for sources, protocol, level, estimator, g in itertools.product(
         ([{"name": "A"}], [{"name": "A1"}, {"name": "A2"}]),
         ("mpc", "he"),
-        views.LEVELS,
+        disclosure.LEVELS,
         ("tie_corrected", "paper"),
-        views.GRANTS,
+        disclosure.GRANTS,
     )
 ]
 #: One field of each type, with every kind of shape.
@@ -107,7 +107,7 @@ def _sent(row: Row, plan: dict[str, Any]) -> set[tuple[Field, ...]]:
         fields
         for sender, receiver in pairs
         if sender is not receiver or row.kind is Kind.ABORT
-        for fields in [views.fields(plan, row.kind, sender, receiver)]
+        for fields in [disclosure.fields(plan, row.kind, sender, receiver)]
         if fields is not None
     }
 
@@ -295,22 +295,22 @@ def test_unknown_dimensions_allow_no_more_than_a_frame() -> None:
 def test_sources_exchange_nothing_but_what_everyone_does() -> None:
     common = {Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO, Kind.SHAPE, Kind.FAREWELL}
     for plan in PLANS:
-        allowed = {k for k in Kind if views.fields(plan, k, Role.SOURCE, Role.SOURCE) is not None}
+        allowed = {k for k in Kind if disclosure.fields(plan, k, Role.SOURCE, Role.SOURCE) is not None}
         assert allowed == common
 
 
 def test_only_several_sources_are_told_how_many_features_all_of_them_have_that_are_not_constant() -> None:
     for plan in PLANS:
-        told = views.fields(plan, Kind.TOTAL, Role.COORDINATOR, Role.SOURCE) is not None
+        told = disclosure.fields(plan, Kind.TOTAL, Role.COORDINATOR, Role.SOURCE) is not None
         assert told == (
             (plan["reveal"], plan["estimator"]) == ("strengths", "tie_corrected")
             and len(plan["parties"]["sources"]) > 1
         )
-        assert views.fields(plan, Kind.TOTAL, Role.COORDINATOR, Role.TARGET) is None
+        assert disclosure.fields(plan, Kind.TOTAL, Role.COORDINATOR, Role.TARGET) is None
 
 
 def test_no_plan_lets_a_source_and_the_coordinator_exchange_blocks_of_ranks() -> None:
     for plan in PLANS:
         for kind in (Kind.MASKED, Kind.ALIGNMENT):
-            assert views.fields(plan, kind, Role.SOURCE, Role.COORDINATOR) is None
-            assert views.fields(plan, kind, Role.COORDINATOR, Role.SOURCE) is None
+            assert disclosure.fields(plan, kind, Role.SOURCE, Role.COORDINATOR) is None
+            assert disclosure.fields(plan, kind, Role.COORDINATOR, Role.SOURCE) is None

@@ -15,12 +15,12 @@ import pytest
 from gmpy2 import mpz
 
 from mpc_spearman.config import HeSettings
+from mpc_spearman.data.ranks import total
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation
-from mpc_spearman.protocols.he import paillier_products
-from mpc_spearman.protocols.he.paillier import PaillierPublicKey, PaillierSecretKey
-from mpc_spearman.protocols.he.paillier_math import PublicNumbers
-from mpc_spearman.protocols.he.scheme import Purpose, Sizes
-from mpc_spearman.ranks import total
+from mpc_spearman.protocols.he.paillier import products
+from mpc_spearman.protocols.he.paillier.arithmetic import PublicNumbers
+from mpc_spearman.protocols.he.paillier.keys import PaillierPublicKey, PaillierSecretKey
+from mpc_spearman.protocols.he.scheme import Operation, Sizes
 
 N = 100
 DIFFERENCES = Sizes(N, 1, 1, N - 1, N - 1, 2 * (N - 1))
@@ -32,14 +32,14 @@ def plan(**changes) -> HeSettings:
 
 
 @cache
-def key(purpose: Purpose = "differences", **changes) -> PaillierSecretKey:
-    sizes = DIFFERENCES if purpose == "differences" else PRODUCTS
-    return PaillierSecretKey.generate(plan(**changes), sizes, purpose)
+def key(operation: Operation = "differences", **changes) -> PaillierSecretKey:
+    sizes = DIFFERENCES if operation == "differences" else PRODUCTS
+    return PaillierSecretKey.generate(plan(**changes), sizes, operation)
 
 
-def received(secret: PaillierSecretKey, purpose: Purpose = "differences", **changes) -> PaillierPublicKey:
-    sizes = DIFFERENCES if purpose == "differences" else PRODUCTS
-    return PaillierPublicKey.from_bytes(secret.public.to_bytes(), plan(**changes), sizes, purpose)
+def received(secret: PaillierSecretKey, operation: Operation = "differences", **changes) -> PaillierPublicKey:
+    sizes = DIFFERENCES if operation == "differences" else PRODUCTS
+    return PaillierPublicKey.from_bytes(secret.public.to_bytes(), plan(**changes), sizes, operation)
 
 
 def factors(secret: PaillierSecretKey) -> tuple[mpz, mpz]:
@@ -126,7 +126,7 @@ def test_the_paper_s_form_has_one_rank_per_ciphertext():
 
 
 def test_rows_are_multiplied_up_in_several_goes(monkeypatch):
-    monkeypatch.setattr(paillier_products, "_ROWS", 31)
+    monkeypatch.setattr(products, "_ROWS", 31)
     secret = key("products")
     source, target = received(secret, "products"), received(secret, "products")
     rng = np.random.default_rng(2)

@@ -12,8 +12,8 @@ from gmpy2 import mpz
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mpc_spearman.protocols.he import paillier_math
-from mpc_spearman.protocols.he.paillier_math import PublicNumbers, SecretNumbers, generate
+from mpc_spearman.protocols.he.paillier import arithmetic
+from mpc_spearman.protocols.he.paillier.arithmetic import PublicNumbers, SecretNumbers, generate
 
 
 @cache
@@ -58,7 +58,7 @@ def test_a_short_exponent_is_the_bytes_drawn(monkeypatch):
     monkeypatch.setattr(secrets, "token_bytes", lambda count: raw[:count])
     exponent = int.from_bytes(raw, "little")
     assert public.residue() == pow(77 - 9, 77 * exponent, 77**2)
-    assert [paillier_math.exponent_bytes(bits) * 8 for bits in (2048, 3072)] == [448, 512]
+    assert [arithmetic.exponent_bytes(bits) * 8 for bits in (2048, 3072)] == [448, 512]
 
 
 @pytest.mark.parametrize("h", [None, mpz(77 - 9)])
@@ -110,5 +110,5 @@ def test_keys_are_what_the_encryption_asks_for(bits):
         assert gmpy2.gcd(public.n, (p - 1) * (q - 1)) == 1
         assert bits < 256 or abs(p - q).bit_length() > bits // 2 - 100
         assert gmpy2.jacobi(public.h, p) == gmpy2.jacobi(public.h, q) == -1  # minus a square modulo both
-        assert paillier_math.plausible_base(public.h, public.n)
-        assert paillier_math.plausible_modulus(public.n, bits)
+        assert arithmetic.plausible_base(public.h, public.n)
+        assert arithmetic.plausible_modulus(public.n, bits)

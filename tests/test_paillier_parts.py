@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.errors import BoundError
-from mpc_spearman.protocols.he.multiexp import Digits, power_product
-from mpc_spearman.protocols.he.packing import Slots
+from mpc_spearman.protocols.he.paillier.multiexp import Digits, power_product
+from mpc_spearman.protocols.he.paillier.packing import Slots
 from mpc_spearman.protocols.he.threads import spread
 
 MODULUS = mpz(2**512 - 569)  # of 512 bits; slots do not care that it is a prime

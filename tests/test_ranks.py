@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import rankdata
 
-from mpc_spearman import ranks as module
-from mpc_spearman.errors import BoundError, DisclosureError
-from mpc_spearman.ranks import (
+from mpc_spearman.data import ranks as module
+from mpc_spearman.data.ranks import (
     MAX_ERROR,
     MAX_ROWS,
     Ranks,
@@ -27,6 +26,7 @@ from mpc_spearman.ranks import (
     strength_vector,
     total,
 )
+from mpc_spearman.errors import BoundError, DisclosureError
 
 RING = 2**63 - 1
 

@@ -20,16 +20,18 @@ import pandas as pd
 import pytest
 from pydantic import BaseModel
 
-from mpc_spearman import cli, load_plan, rundir
+from mpc_spearman import load_plan
+from mpc_spearman.cli import main
 from mpc_spearman.config import DataParty, Plan, Protocol, TargetParty
-from mpc_spearman.cost import COLUMNS, costed
+from mpc_spearman.data.ranks import MAX_ERROR, MAX_ROWS, check_bounds
 from mpc_spearman.errors import ERRORS, BoundError, PlanError
 from mpc_spearman.installed import INSTALL_CRYPTEN
-from mpc_spearman.keys import Box
-from mpc_spearman.network.frames import HEADER
-from mpc_spearman.ranks import MAX_ERROR, MAX_ROWS, check_bounds
-from mpc_spearman.reference import reference
-from mpc_spearman.result import Result
+from mpc_spearman.results import run_directory
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics.reference import reference
+from mpc_spearman.wire.frames import HEADER
+from mpc_spearman.wire.keys import Box
+from mpc_spearman.wire.meter import COLUMNS, costed
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -269,7 +271,7 @@ def test_the_commands_are_understood() -> None:
     for arguments in found:
         if len(arguments) == 1:  # the command's name in a sentence
             continue
-        parsed = cli._parser().parse_args(arguments)
+        parsed = main._parser().parse_args(arguments)
         for path in getattr(parsed, "plans", ()):
             load_plan(ROOT / path)
         if not hasattr(parsed, "plan"):
@@ -287,7 +289,7 @@ def test_the_commands_are_understood() -> None:
 
 
 def test_the_options_are_those_of_the_command() -> None:
-    parser = cli._parser()
+    parser = main._parser()
     (commands_action,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     assert {arguments[0] for arguments in commands()} == set(commands_action.choices)
     real = {
@@ -342,7 +344,7 @@ def test_every_path_named_exists() -> None:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What the demo prints, and where it leaves its results."""
     out = tmp_path_factory.mktemp("readme") / "demo"
-    command = [sys.executable, "-m", "mpc_spearman.cli", "local", "configs/mpc.yaml", "--out", str(out)]
+    command = [sys.executable, "-m", "mpc_spearman.cli.main", "local", "configs/mpc.yaml", "--out", str(out)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert run.returncode == 0, run.stderr
     return run.stdout, out
@@ -355,7 +357,7 @@ def test_the_demo_prints_what_the_readme_shows(demo: tuple[str, Path]) -> None:
 
 def test_the_demo_leaves_what_the_readme_lists(demo: tuple[str, Path]) -> None:
     table = {code(row[0])[0]: row for row in rows(section("What a run leaves"), "file")}
-    assert set(table) == set(rundir.FILES)
+    assert set(table) == set(run_directory.FILES)
     del table["status.json"]  # of `join` alone
     plan = load_plan(ROOT / "configs" / "mpc.yaml")
     target, (source,) = plan.parties.target.name, plan.parties.sources

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from mpc_spearman import estimators
-from mpc_spearman import reference as module
-from mpc_spearman.ranks import rank_columns, strength_vector, total
-from mpc_spearman.reference import reference
+from mpc_spearman.data.ranks import rank_columns, strength_vector, total
+from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics import reference as module
+from mpc_spearman.statistics.reference import reference
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 DATASETS = {"breast": ("id", ["y"]), "student": ("id", ["y"]), "motor": ("idx", [])}

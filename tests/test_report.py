@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from mpc_spearman import charts, report
-from mpc_spearman.cost import COLUMNS
-from mpc_spearman.reference import reference
-from mpc_spearman.result import Result
+from mpc_spearman.results import charts, report
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics.reference import reference
+from mpc_spearman.wire.meter import COLUMNS
 
 DATA = Path(__file__).parents[1] / "data"
 #: What HTML lets stand without an end tag.
@@ -282,7 +282,7 @@ def test_who_learnt_what_is_the_view_table(monkeypatch: pytest.MonkeyPatch) -> N
         asked.append(plan)
         return facts
 
-    monkeypatch.setitem(sys.modules, "mpc_spearman.views", SimpleNamespace(learnt=learnt))
+    monkeypatch.setitem(sys.modules, "mpc_spearman.wire.disclosure", SimpleNamespace(learnt=learnt))
     result = synthetic()
     found = page(result)
     assert asked == [result.plan]

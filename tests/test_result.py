@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mpc_spearman import report, rundir
-from mpc_spearman.cost import COLUMNS
 from mpc_spearman.errors import NotRevealed, OutputError
-from mpc_spearman.result import Result
+from mpc_spearman.results import report, run_directory
+from mpc_spearman.results.result import Result
+from mpc_spearman.wire.meter import COLUMNS
 
 PARTS = ("coefficients", "pvalues", "strengths", "counts", "ranking")
 
@@ -353,12 +353,12 @@ def test_a_file_beyond_the_level_is_refused(tmp_path: Path) -> None:
 def test_there_is_no_run_directory(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"result\.json cannot be read"):
         Result.load(tmp_path / "none")
-    assert rundir.FILES[0] == "result.json"
+    assert run_directory.FILES[0] == "result.json"
 
 
 def test_reading_a_result_needs_no_heavy_import() -> None:
     code = (
-        "import sys, mpc_spearman.result, mpc_spearman.report;"
+        "import sys, mpc_spearman.results.result, mpc_spearman.results.report;"
         "print(sorted({'torch', 'crypten', 'jinja2', 'rich', 'scipy', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.protocols.ring import matmul
-from mpc_spearman.ranks import MAX_ROWS, total
 
 LOW, HIGH = -(2**63), 2**63 - 1
 #: Ends of the ring, and around the ends of the limbs into which elements are split.

@@ -12,10 +12,10 @@ from harness import ROOT, plan, run_roles
 from test_end_to_end import by_equation_2, by_scipy, table, ulps
 
 from mpc_spearman import load_plan, run_local
+from mpc_spearman.data.ranks import rank_columns, scale, strength_vector, total
 from mpc_spearman.errors import AlignmentError, PolicyError
-from mpc_spearman.ranks import rank_columns, scale, strength_vector, total
-from mpc_spearman.reference import reference
-from mpc_spearman.result import Result
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics.reference import reference
 
 N = 211
 LEVELS = ("differences", "coefficients", "strengths")

@@ -18,11 +18,11 @@ from transcript import HELLO, parse
 from uniform import signs_of_pattern
 
 from mpc_spearman.config import HeSettings
+from mpc_spearman.data.ranks import rank_columns, strength_vector
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.protocols.he.scheme import Sizes
 from mpc_spearman.protocols.he.schemes import public_key
-from mpc_spearman.ranks import rank_columns, strength_vector
-from mpc_spearman.reference import Reference, reference
+from mpc_spearman.statistics.reference import Reference, reference
 
 PARTIES = ("C", "B", "A", "D")
 SOURCES = ("A", "D")

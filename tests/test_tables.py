@@ -24,8 +24,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata, spearmanr
 
+from mpc_spearman.data.tables import Table, id_digest, read_table
 from mpc_spearman.errors import TableError
-from mpc_spearman.tables import Table, id_digest, read_table
 
 DATA = Path(__file__).parents[1] / "data"
 SHARED = Path(__file__).parents[2] / "shared" / "data"

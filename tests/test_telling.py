@@ -10,14 +10,14 @@ import pytest
 from harness import plan
 
 from mpc_spearman.config import load_plan
-from mpc_spearman.cost import Meter
+from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.errors import PolicyError, ProtocolViolation
-from mpc_spearman.protocols.answer import Answer, Description
+from mpc_spearman.parties import Party, Roster
+from mpc_spearman.protocols.conclude import Conclusion, Description
+from mpc_spearman.protocols.publish import receive_description, receive_total, tell_total
 from mpc_spearman.protocols.steps import Run, Shapes
-from mpc_spearman.protocols.telling import receive_description, receive_total, tell_total
-from mpc_spearman.ranks import rank_columns
-from mpc_spearman.roles import Member, Roster
-from mpc_spearman.views import Kind
+from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.meter import Meter
 
 STRENGTHS: dict[str, Any] = {"reveal": "strengths", "estimator": "tie_corrected"}
 
@@ -28,10 +28,10 @@ class Peers:
     def __init__(self, said: Mapping[str, Any]) -> None:
         self.said, self.sent = said, []
 
-    def receive(self, peer: Member, kind: Kind, **_: Any) -> Mapping[str, Any]:
+    def receive(self, peer: Party, kind: Kind, **_: Any) -> Mapping[str, Any]:
         return self.said
 
-    def send(self, peer: Member, kind: Kind, values: Mapping[str, Any], **_: Any) -> None:
+    def send(self, peer: Party, kind: Kind, values: Mapping[str, Any], **_: Any) -> None:
         self.sent.append((peer.name, kind, {name: value.tolist() for name, value in values.items()}))
 
 
@@ -103,12 +103,12 @@ def test_each_source_has_its_rows_of_the_matrix():
     run = run_of("C", {}, "A1", "A2", "A3")
     shapes = shapes_of(run, 3, 1, 2)
     matrix = np.arange(12.0).reshape(6, 2)
-    answer = Answer(coefficients=matrix, pvalues=-matrix, strengths=matrix.mean(axis=0))
+    answer = Conclusion(coefficients=matrix, pvalues=-matrix, strengths=matrix.mean(axis=0))
     parts = [answer.restricted(shapes.rows(source)) for source in run.roster.sources]
     assert [len(part.coefficients) for part in parts] == [3, 1, 2]
     np.testing.assert_array_equal(np.vstack([part.coefficients for part in parts]), matrix)
     np.testing.assert_array_equal(np.vstack([part.pvalues for part in parts]), -matrix)
     assert all(part.strengths is answer.strengths for part in parts)
     assert shapes.m_sources == 6
-    only = Answer(strengths=matrix[0])
+    only = Conclusion(strengths=matrix[0])
     assert only.restricted(slice(0, 1)) is only

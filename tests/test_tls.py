@@ -15,10 +15,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from mpc_spearman import certs
-from mpc_spearman.certs import Issued, authority, issue
 from mpc_spearman.errors import CertificateExpired, PlaintextPeer, TlsError, UntrustedCertificate, WrongName
-from mpc_spearman.network.tls import (
+from mpc_spearman.wire import certificates
+from mpc_spearman.wire.certificates import Issued, authority, issue
+from mpc_spearman.wire.tls import (
     Credentials,
     check_name,
     check_own,
@@ -183,9 +183,9 @@ def test_a_ca_that_has_expired(tmp_path: Path) -> None:
 
 def test_a_certificate_for_one_end_only(tmp_path: Path) -> None:
     key = issue(CA, "A", *NOW_VALID).key
-    usage = x509.ExtendedKeyUsage([certs.ExtendedKeyUsageOID.SERVER_AUTH])
-    builder = certs._builder(certs._name("A"), CA.certificate.subject, key, CA.key, *NOW_VALID)
-    own = Issued(builder.add_extension(usage, critical=False).sign(CA.key, certs.SHA256()), key)
+    usage = x509.ExtendedKeyUsage([certificates.ExtendedKeyUsageOID.SERVER_AUTH])
+    builder = certificates._builder(certificates._name("A"), CA.certificate.subject, key, CA.key, *NOW_VALID)
+    own = Issued(builder.add_extension(usage, critical=False).sign(CA.key, certificates.SHA256()), key)
     with pytest.raises(UntrustedCertificate, match="purpose"):
         check_own(credentials(tmp_path / "own", own), "A")
 
@@ -218,8 +218,8 @@ def test_a_certificate_without_one_common_name(
     names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "A")]
     names += [x509.NameAttribute(NameOID.COMMON_NAME, "A")] * count
     key = issue(CA, "A", *NOW_VALID).key
-    builder = certs._builder(x509.Name(names), CA.certificate.subject, key, CA.key, *NOW_VALID)
-    own = Issued(builder.sign(CA.key, certs.SHA256()), key)
+    builder = certificates._builder(x509.Name(names), CA.certificate.subject, key, CA.key, *NOW_VALID)
+    own = Issued(builder.sign(CA.key, certificates.SHA256()), key)
     bad = credentials(tmp_path / "bad", own)
     at_server, _ = ends(good["B"], bad)
     assert type(at_server) is WrongName
@@ -331,4 +331,4 @@ def test_a_key_with_a_passphrase_is_refused_without_asking(good: dict[str, Crede
 
 def test_nothing_shows_more_than_paths(good: dict[str, Credentials]) -> None:
     assert "PRIVATE" not in repr(good["A"])
-    assert repr(issue(CA, "A", *NOW_VALID)).startswith("<mpc_spearman.certs.Issued object")
+    assert repr(issue(CA, "A", *NOW_VALID)).startswith("<mpc_spearman.wire.certificates.Issued object")

@@ -16,7 +16,7 @@ from recording import FEATURES, M_A, M_B, TABLES, N, Recorded, directed_links, e
 from transcript import HELLO, PARTIES, parse
 
 from mpc_spearman.errors import NotRevealed
-from mpc_spearman.reference import reference
+from mpc_spearman.statistics.reference import reference
 
 # ---- (a) nothing arrives that is not listed ----
 # Sizes: mA, mB columns; basis = mA + mB − 1; rows of the block. A level of None: at every level.

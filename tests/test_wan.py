@@ -12,11 +12,11 @@ from hosts import Job, hosts
 
 from mpc_spearman import run_local
 from mpc_spearman.comparison import data
-from mpc_spearman.comparison.network import WAN, on_network
+from mpc_spearman.comparison.network_model import WAN, on_network
 from mpc_spearman.comparison.table import after_handshake, per_run, tidy
-from mpc_spearman.comparison.ways import Size, ways
+from mpc_spearman.comparison.variants import Size, ways
 from mpc_spearman.config import load_plan
-from mpc_spearman.result import Result
+from mpc_spearman.results.result import Result
 
 SIZE = Size(n=250_000, m_A=30, m_B=30)
 PLAN: dict[str, Any] = {

@@ -4,7 +4,7 @@
 tidily, `network` puts them on another network, `plots` and `page` show them.
 """
 
-from mpc_spearman.comparison.network import LAN, WAN, Link, break_even, on_network
+from mpc_spearman.comparison.network_model import LAN, WAN, Link, break_even, on_network
 from mpc_spearman.comparison.sweep import compare
 from mpc_spearman.comparison.table import RUN, TIDY, machine, per_run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.comparison.ways import Size
+from mpc_spearman.comparison.variants import Size
 from mpc_spearman.config import Plan
 
 #: Every sweep's tables are the same for the same size.

@@ -19,9 +19,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from mpc_spearman.comparison.network import Link, on_network
+from mpc_spearman.comparison.network_model import Link, on_network
 from mpc_spearman.comparison.table import RUN, after_handshake, per_run
-from mpc_spearman.units import human_bytes
+from mpc_spearman.results.units import human_bytes
 
 #: Width of a page's text in inches; a journal's column is half of it, and figures scale to that.
 WIDTH = 7.0

@@ -18,17 +18,17 @@ from typing import Any
 import pandas as pd
 
 from mpc_spearman.comparison import data
-from mpc_spearman.comparison.network import Link, on_network
+from mpc_spearman.comparison.network_model import Link, on_network
+from mpc_spearman.comparison.shaping import ShapedNetwork, unavailable
 from mpc_spearman.comparison.table import TIDY, machine, shaped, tidy
-from mpc_spearman.comparison.ways import Size, Way, ways
+from mpc_spearman.comparison.variants import Size, Way, ways
 from mpc_spearman.config import Plan, differences
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError, SetupError
-from mpc_spearman.launch import Note, Watch
-from mpc_spearman.local import run_local
-from mpc_spearman.result import Result
-from mpc_spearman.shaping import ShapedNetwork, unavailable
-from mpc_spearman.units import human_seconds
+from mpc_spearman.launch.local import run_local
+from mpc_spearman.launch.supervisor import Note, Watch
+from mpc_spearman.results.result import Result
+from mpc_spearman.results.units import human_seconds
 from mpc_spearman.version import __version__
 
 #: What installs the plots' library.
@@ -63,7 +63,7 @@ def compare(
     repeats : int
         Runs of each.
     network : Link, optional
-        A network to put the measured runs on; see :mod:`mpc_spearman.comparison.network`.
+        A network to put the measured runs on; see :mod:`mpc_spearman.comparison.network_model`.
     out : path, optional
         Directory to keep: ``runs/<run>/<party>``, ``comparison.csv``, ``comparison.html`` and ``plots/``.
         Runs that it holds already are not run again, so a sweep that was interrupted goes on; it may grow,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from mpc_spearman.comparison.ways import Size, Way
+from mpc_spearman.comparison.variants import Size, Way
 
 #: Columns that say which run it is.
 RUN = ["protocol", "scheme", "level", "estimator", "n", "m_A", "m_B", "repeat"]

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from mpc_spearman.config import Plan
-from mpc_spearman.keys import Stream
+from mpc_spearman.data.ranks import Ranks, strength_vector
+from mpc_spearman.parties import Party
 from mpc_spearman.protocols.steps import Run, Shape, Shapes
-from mpc_spearman.ranks import Ranks, strength_vector
-from mpc_spearman.roles import Member
+from mpc_spearman.wire.keys import Stream
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,7 +44,7 @@ class Engine(Protocol):
     """The private computation between the sources, the target and the coordinator.
 
     It is one session per source, of that source, the target and the coordinator, one after the other in
-    roster order. A source takes part in its own, the others in all: `mpc_spearman.roles.Roster.sessions`.
+    roster order. A source takes part in its own, the others in all: `mpc_spearman.parties.Roster.sessions`.
     """
 
     def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
@@ -53,7 +53,7 @@ class Engine(Protocol):
     def give_products(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Do a data party's part at ``coefficients``; `own` are its ranks, int64 (m, n)."""
 
-    def give_sums(self, run: Run, own: Callable[[Member], Operand], shapes: Shapes) -> None:
+    def give_sums(self, run: Run, own: Callable[[Party], Operand], shapes: Shapes) -> None:
         """Do a data party's part at ``strengths``; `own` makes its operand when a source's session begins."""
 
     def opening(self, run: Run, shapes: Shapes) -> AbstractContextManager[Callable[[], Any]]:

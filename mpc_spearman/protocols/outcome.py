@@ -1,4 +1,4 @@
-"""From a party's numbers to its :class:`mpc_spearman.result.Result`: names on rows and columns."""
+"""From a party's numbers to its :class:`mpc_spearman.results.result.Result`: names on rows and columns."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 import pandas as pd
 
-from mpc_spearman.protocols.answer import Answer
+from mpc_spearman.protocols.conclude import Conclusion
 from mpc_spearman.protocols.steps import Run
-from mpc_spearman.result import Result
+from mpc_spearman.results.result import Result
 
 
 def result(
     run: Run,
     n: int,
     cost: pd.DataFrame,
-    answer: Answer,
+    answer: Conclusion,
     source_names: Sequence[tuple[str, str]],
     target_names: Sequence[str],
     warnings: Sequence[str],
@@ -28,7 +28,7 @@ def result(
     run : Run
     n : int
     cost : DataFrame
-    answer : Answer
+    answer : Conclusion
         As far as this party has it.
     source_names : sequence of (str, str)
         Party and feature of each row.

@@ -1,8 +1,8 @@
 """The three roles, each a flat list of steps, for every protocol.
 
 The steps before and after the private computation are in :mod:`mpc_spearman.protocols.steps` and
-:mod:`mpc_spearman.protocols.telling`; the computation itself is the engine's. Each role learns what the view
-table lists for it (:func:`mpc_spearman.views.learnt`).
+:mod:`mpc_spearman.protocols.publish`; the computation itself is the engine's. Each role learns what the view
+table lists for it (:func:`mpc_spearman.wire.disclosure.learnt`).
 
 Threat model: semi-honest parties, no two of them colluding, authenticated encrypted links.
 """
@@ -14,12 +14,12 @@ from typing import Any
 
 import pandas as pd
 
-from mpc_spearman.estimators import products_from_differences
-from mpc_spearman.protocols.answer import Answer, Description, column_cautions, from_products, from_sums
+from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.tables import Table
+from mpc_spearman.protocols.conclude import Conclusion, Description, column_cautions, from_products, from_sums
 from mpc_spearman.protocols.engine import Engine, source_operand, target_operand
 from mpc_spearman.protocols.outcome import result
-from mpc_spearman.protocols.steps import Run, Shapes, account, agree, align, connect, load, rank, step
-from mpc_spearman.protocols.telling import (
+from mpc_spearman.protocols.publish import (
     describe,
     publish,
     receive_description,
@@ -27,9 +27,9 @@ from mpc_spearman.protocols.telling import (
     receive_total,
     tell_total,
 )
-from mpc_spearman.ranks import Ranks
-from mpc_spearman.result import Result
-from mpc_spearman.tables import Table
+from mpc_spearman.protocols.steps import Run, Shapes, account, agree, align, connect, load, rank, step
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics.estimators import products_from_differences
 
 
 def run_source(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
@@ -100,7 +100,7 @@ def run_coordinator(run: Run, engine: Engine) -> Result:
 @step("publish")
 def conclude(
     run: Run, integers: Any, of_sources: Sequence[Description], of_target: Description, shapes: Shapes
-) -> Answer:
+) -> Conclusion:
     """Compute from the opened integers what the level gives (paper, step 5: eq. 2 and definition 2)."""
     if run.plan.reveal == "strengths":
         defined = sum(source.defined for source in of_sources)
@@ -128,4 +128,4 @@ def _own_result(
     """Keep what a data party was given, its own costs, and cautions about its own columns."""
     cost = account(run)
     own = column_cautions(run.plan, table.party, table.features, ranks.tie_terms, table.n)
-    return result(run, table.n, cost, Answer.received(given), rows, target_names, [*run.cautions, *own])
+    return result(run, table.n, cost, Conclusion.received(given), rows, target_names, [*run.cautions, *own])

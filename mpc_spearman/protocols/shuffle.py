@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc_spearman.keys import Purpose, Stream
+from mpc_spearman.parties import Party
 from mpc_spearman.protocols.steps import Run
-from mpc_spearman.roles import Member
+from mpc_spearman.wire.keys import Purpose, Stream
 
 
-def shuffle(run: Run, source: Member, n: int) -> np.ndarray:
+def shuffle(run: Run, source: Party, n: int) -> np.ndarray:
     """Draw the row order of one source's session from the key that only source and target hold; int64 (n,).
 
     The order of the rows tells the coordinator nothing, and links no row to one of another session or run.

@@ -2,7 +2,7 @@
 
 Each step is a phase of the run: its name is the word in the cost report and in error messages. In order:
 ``connect, load, agree, rank, align, describe``, then what the protocol computes, then ``publish, account``.
-Those of ``describe`` and ``publish`` are in :mod:`mpc_spearman.protocols.telling`.
+Those of ``describe`` and ``publish`` are in :mod:`mpc_spearman.protocols.publish`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from mpc_spearman.alignment import alignment_tag
 from mpc_spearman.config import (
     DataParty,
     Plan,
@@ -27,7 +26,9 @@ from mpc_spearman.config import (
     check_policy_rows,
     differences,
 )
-from mpc_spearman.cost import COLUMNS, PHASES, Meter, costed
+from mpc_spearman.data.ids import alignment_tag
+from mpc_spearman.data.ranks import Ranks, check_bounds, check_groups, check_width, rank_columns
+from mpc_spearman.data.tables import Table, id_digest, read_table
 from mpc_spearman.errors import (
     AlignmentError,
     BoundError,
@@ -36,14 +37,13 @@ from mpc_spearman.errors import (
     ProtocolViolation,
     TableError,
 )
-from mpc_spearman.keys import PairKey, Purpose
-from mpc_spearman.messages import MAX_PAYLOAD
-from mpc_spearman.network.links import Links
-from mpc_spearman.ranks import Ranks, check_bounds, check_groups, check_width, rank_columns
-from mpc_spearman.roles import Member, Role, Roster
-from mpc_spearman.tables import Table, id_digest, read_table
+from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.version import __version__
-from mpc_spearman.views import Kind
+from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.keys import PairKey, Purpose
+from mpc_spearman.wire.links import Links
+from mpc_spearman.wire.messages import MAX_PAYLOAD
+from mpc_spearman.wire.meter import COLUMNS, PHASES, Meter, costed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class Run:
     progress: Progress
     say: Say
     workers: int = 1
-    keys: dict[Member, PairKey] = field(default_factory=dict)
+    keys: dict[Party, PairKey] = field(default_factory=dict)
     cautions: list[str] = field(default_factory=list)
     alignment: str | None = None
     _shown: set[str] = field(default_factory=set)
@@ -126,7 +126,7 @@ class Shapes:
     """
 
     n: int
-    features: Mapping[Member, int]
+    features: Mapping[Party, int]
     m_target: int
 
     @property
@@ -134,11 +134,11 @@ class Shapes:
         """Features of all sources together: rows of the matrix."""
         return sum(self.features.values())
 
-    def of(self, source: Member) -> Shape:
+    def of(self, source: Party) -> Shape:
         """Return the sizes in one source's session."""
         return Shape(self.n, self.features[source], self.m_target)
 
-    def rows(self, source: Member) -> slice:
+    def rows(self, source: Party) -> slice:
         """Return which rows of the matrix are one source's: they are stacked in roster order."""
         before = list(self.features)[: list(self.features).index(source)]
         start = sum(self.features[other] for other in before)
@@ -179,7 +179,7 @@ def connect(run: Run) -> None:
         "version": __version__,
         "party": me.name,
         "role": me.role.value,
-        "rank": np.array([me.rank]),
+        "number": np.array([me.number]),
         "plan": run.plan.canonical_json(),
         "public_key": mine.public_key().public_bytes_raw(),
         "run": token_bytes(16),
@@ -195,7 +195,7 @@ def connect(run: Run) -> None:
         run.links.secure(peer, run.keys[peer])
 
 
-def _check_hello(run: Run, peer: Member, theirs: Mapping[str, Any]) -> None:
+def _check_hello(run: Run, peer: Party, theirs: Mapping[str, Any]) -> None:
     if theirs["version"] != __version__:
         raise HandshakeError(
             f"{peer} runs version {theirs['version'][:50]!r}, {run.roster.me} {__version__!r}"
@@ -205,11 +205,11 @@ def _check_hello(run: Run, peer: Member, theirs: Mapping[str, Any]) -> None:
         raise PlanMismatch(
             f"the plans of {run.roster.me} (here) and {peer} (there) differ: " + "; ".join(differing)
         )
-    claimed = (theirs["party"], theirs["role"], int(theirs["rank"][0]))
-    if claimed != (peer.name, peer.role.value, peer.rank):
+    claimed = (theirs["party"], theirs["role"], int(theirs["number"][0]))
+    if claimed != (peer.name, peer.role.value, peer.number):
         raise HandshakeError(
-            f"rank {peer.rank} should be {peer}, but what answers there is "
-            f"{claimed[0][:64]} ({claimed[1][:20]}) of rank {claimed[2]}"
+            f"party {peer.number} should be {peer}, but what answers there is "
+            f"{claimed[0][:64]} ({claimed[1][:20]}) with number {claimed[2]}"
         )
 
 
@@ -262,8 +262,8 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         Too few rows for so many features (``privacy.min_rows_per_feature``).
     """
     links, roster, plan = run.links, run.roster, run.plan
-    owners = [member for member in roster.members if member.role is not Role.COORDINATOR]
-    sizes: dict[Member, tuple[int, int]] = {}
+    owners = [party for party in roster.parties if party.role is not Role.COORDINATOR]
+    sizes: dict[Party, tuple[int, int]] = {}
     if table is not None:
         sizes[roster.me] = (table.n, table.m)
         for peer in roster.peers:
@@ -326,7 +326,7 @@ def rank(run: Run, table: Table) -> Ranks:
 
 
 @step("align")
-def align(run: Run, table: Table, source: Member) -> None:
+def align(run: Run, table: Table, source: Party) -> None:
     """Compare a digest of source's and target's ids, keyed with what the coordinator does not know.
 
     It is also the go-ahead: a party sends nothing of its data before its peer has passed every check
@@ -368,8 +368,8 @@ def account(run: Run) -> pd.DataFrame:
         run.links.send(run.roster.coordinator, Kind.COST, {"seconds": seconds, "counts": counts})
     shown = costed(run.plan.protocol)
     rows = [
-        (member.name, phase, *(float(x) for x in seconds[i]), *(int(x) for x in counts[i]))
-        for member, (seconds, counts) in sorted(costs.items(), key=lambda item: item[0].rank)
+        (party.name, phase, *(float(x) for x in seconds[i]), *(int(x) for x in counts[i]))
+        for party, (seconds, counts) in sorted(costs.items(), key=lambda item: item[0].number)
         for i, phase in enumerate(PHASES)
         if phase in shown
     ]

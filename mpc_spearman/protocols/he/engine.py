@@ -43,16 +43,16 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman.config import HeSettings, Plan
+from mpc_spearman.data.ranks import total
 from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.parties import Party, Role
 from mpc_spearman.protocols.engine import Operand
-from mpc_spearman.protocols.he.scheme import PublicKey, Purpose, SecretKey, Sizes, Tick
+from mpc_spearman.protocols.he.scheme import Operation, PublicKey, SecretKey, Sizes, Tick
 from mpc_spearman.protocols.he.schemes import public_key, secret_key
 from mpc_spearman.protocols.shuffle import shuffle
-from mpc_spearman.protocols.squares import Squares
+from mpc_spearman.protocols.squared_differences import Squares
 from mpc_spearman.protocols.steps import Run, Shape, Shapes, step
-from mpc_spearman.ranks import total
-from mpc_spearman.roles import Member, Role
-from mpc_spearman.views import Kind
+from mpc_spearman.wire.disclosure import Kind
 
 # Bytes of one message of ciphertexts, about.
 _BATCH_BYTES = 1 << 22
@@ -80,10 +80,10 @@ class He:
             else:
                 multiply_vectors(run, key, [(source, own)], shapes.n)
 
-    def give_sums(self, run: Run, own: Callable[[Member], Operand], shapes: Shapes) -> None:
+    def give_sums(self, run: Run, own: Callable[[Party], Operand], shapes: Shapes) -> None:
         """Encrypt the source's vector; at the target add up its products with all sources', pass them on."""
-        layout, purpose = sizes(run.plan, shapes)
-        key = receive_key(run, layout, purpose)
+        layout, operation = sizes(run.plan, shapes)
+        key = receive_key(run, layout, operation)
         # One by one: the target's are as large as its table.
         values = ((one, _values(run, own(one), shapes.of(one))) for one in run.roster.sessions)
         if run.roster.me.role is Role.SOURCE:
@@ -108,7 +108,7 @@ class He:
             yield lambda: np.vstack([decrypt_products(run, key) for key in keys.values()])
 
 
-def sizes(plan: Plan, shapes: Shapes, source: Member | None = None) -> tuple[Sizes, Purpose]:
+def sizes(plan: Plan, shapes: Shapes, source: Party | None = None) -> tuple[Sizes, Operation]:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
     The bounds are those of DESIGN 1.2 and 1.3. At ``strengths`` one key, and one sum, serve all sources: the
@@ -132,13 +132,13 @@ def sizes(plan: Plan, shapes: Shapes, source: Member | None = None) -> tuple[Siz
 
 
 @step("keys")
-def make_key(run: Run, shapes: Shapes, source: Member | None = None) -> SecretKey:
+def make_key(run: Run, shapes: Shapes, source: Party | None = None) -> SecretKey:
     """Make a key pair (paper, step 1), for one source's session or for all.
 
     Its public half goes to that source, or to all, and to the target.
     """
-    layout, purpose = sizes(run.plan, shapes, source)
-    key = secret_key(run.plan.he, layout, purpose)
+    layout, operation = sizes(run.plan, shapes, source)
+    key = secret_key(run.plan.he, layout, operation)
     for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
         run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
     _take_note(run, key.public)
@@ -150,7 +150,7 @@ def make_key(run: Run, shapes: Shapes, source: Member | None = None) -> SecretKe
     return key
 
 
-def receive_keys(run: Run, shapes: Shapes) -> dict[Member, PublicKey]:
+def receive_keys(run: Run, shapes: Shapes) -> dict[Party, PublicKey]:
     """Receive the key of each session this party takes part in, all of them before the first session.
 
     So the coordinator never waits for a session to end before it can send a key of a later one.
@@ -159,10 +159,10 @@ def receive_keys(run: Run, shapes: Shapes) -> dict[Member, PublicKey]:
 
 
 @step("keys")
-def receive_key(run: Run, layout: Sizes, purpose: Purpose) -> PublicKey:
+def receive_key(run: Run, layout: Sizes, operation: Operation) -> PublicKey:
     """Receive and check a public key of the coordinator's."""
     raw = run.links.receive(run.roster.coordinator, Kind.PUBLIC_KEY)["key"]
-    key = public_key(raw, run.plan.he, layout, purpose)
+    key = public_key(raw, run.plan.he, layout, operation)
     _take_note(run, key)
     return key
 
@@ -184,7 +184,7 @@ def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
 
 
 @step("evaluate")
-def subtract_ranks(run: Run, key: PublicKey, source: Member, own: np.ndarray, shape: Shape) -> None:
+def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, shape: Shape) -> None:
     """Target: encrypt its ranks, subtract, and send the differences to the coordinator (paper, step 4).
 
     By pairs, or by the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, whose second part the target encrypts itself.
@@ -249,7 +249,7 @@ def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
 
 
 @step("evaluate")
-def multiply_vectors(run: Run, key: PublicKey, own: Iterable[tuple[Member, np.ndarray]], of: int) -> None:
+def multiply_vectors(run: Run, key: PublicKey, own: Iterable[tuple[Party, np.ndarray]], of: int) -> None:
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
 
     `own` are int64 (m_B, rows) for each source, `of` rows in all. The products of several sources add up.
@@ -282,14 +282,14 @@ def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
     return _blocks(n, key.slots * max(1, per_message // columns))
 
 
-def send(run: Run, key: PublicKey, peer: Member, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
+def send(run: Run, key: PublicKey, peer: Party, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
     """Send ciphertexts of one length, as many to a message as fit, and the fingerprint of their key."""
     for batch in _batches(len(ciphertexts), _bytes(key, kind)):
         values = {"key": key.fingerprint, "batch": b"".join(ciphertexts[batch])}
         run.links.send(peer, kind, values, sizes=_sizes(key, batch))
 
 
-def receive(run: Run, key: PublicKey, peer: Member, kind: Kind, count: int) -> list[bytes]:
+def receive(run: Run, key: PublicKey, peer: Party, kind: Kind, count: int) -> list[bytes]:
     """Receive that many ciphertexts of one length.
 
     Raises

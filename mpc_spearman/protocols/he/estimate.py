@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mpc_spearman.protocols.he.packing import Slots
+from mpc_spearman.parties import Party
+from mpc_spearman.protocols.he.paillier.packing import Slots
 from mpc_spearman.protocols.he.scheme import SecretKey, Sizes
 from mpc_spearman.protocols.steps import Run
-from mpc_spearman.roles import Member
-from mpc_spearman.units import human_seconds
+from mpc_spearman.results.units import human_seconds
 
 # Runs shorter than this, in seconds, get no estimate.
 _WORTH_SAYING = 10.0
@@ -24,7 +24,7 @@ _TRIAL = 0.25
 _TRIED_ROWS = 256
 
 
-def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int, source: Member | None = None) -> None:
+def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int, source: Party | None = None) -> None:
     """Say how long the run will take, if that is long, and what would take less.
 
     Parameters
@@ -35,7 +35,7 @@ def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int, source: Membe
     sizes : Sizes
     vectors : int
         Difference vectors the coordinator gets, at ``differences``.
-    source : Member, optional
+    source : Party, optional
         Whose session it is about, where there are several.
     """
     text = (

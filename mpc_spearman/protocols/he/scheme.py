@@ -38,7 +38,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 #: What a key is made for: its layout follows from it.
-Purpose = Literal["differences", "products"]
+Operation = Literal["differences", "products"]
 
 #: Told now and then, from the calling thread, how many ciphertexts of this call are done. What it raises
 #: ends the call.
@@ -176,7 +176,7 @@ class PublicKey(StaysHere, ABC):
 
     @classmethod
     @abstractmethod
-    def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes, purpose: Purpose) -> PublicKey:
+    def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes, operation: Operation) -> PublicKey:
         """Rebuild the coordinator's key, checking all that can be checked without the secret.
 
         Raises
@@ -297,7 +297,7 @@ class SecretKey(StaysHere, ABC):
 
     @classmethod
     @abstractmethod
-    def generate(cls, settings: HeSettings, sizes: Sizes, purpose: Purpose) -> SecretKey:
+    def generate(cls, settings: HeSettings, sizes: Sizes, operation: Operation) -> SecretKey:
         """Make a key from the operating system's randomness.
 
         Raises

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from mpc_spearman.config import HeSettings
-from mpc_spearman.protocols.he.scheme import PublicKey, Purpose, SecretKey, Sizes
+from mpc_spearman.protocols.he.scheme import Operation, PublicKey, SecretKey, Sizes
 
 
-def secret_key(settings: HeSettings, sizes: Sizes, purpose: Purpose) -> SecretKey:
+def secret_key(settings: HeSettings, sizes: Sizes, operation: Operation) -> SecretKey:
     """Make a key pair of the plan's scheme."""
-    return _scheme(settings)[0].generate(settings, sizes, purpose)
+    return _scheme(settings)[0].generate(settings, sizes, operation)
 
 
-def public_key(raw: bytes, settings: HeSettings, sizes: Sizes, purpose: Purpose) -> PublicKey:
+def public_key(raw: bytes, settings: HeSettings, sizes: Sizes, operation: Operation) -> PublicKey:
     """Rebuild a public key of the plan's scheme from the wire."""
-    return _scheme(settings)[1].from_bytes(raw, settings, sizes, purpose)
+    return _scheme(settings)[1].from_bytes(raw, settings, sizes, operation)
 
 
 def _scheme(settings: HeSettings) -> tuple[type[SecretKey], type[PublicKey]]:
     if settings.scheme == "bfv":
-        from mpc_spearman.protocols.he.bfv import BfvPublicKey, BfvSecretKey
+        from mpc_spearman.protocols.he.bfv.keys import BfvPublicKey, BfvSecretKey
 
         return BfvSecretKey, BfvPublicKey
-    from mpc_spearman.protocols.he.paillier import PaillierPublicKey, PaillierSecretKey
+    from mpc_spearman.protocols.he.paillier.keys import PaillierPublicKey, PaillierSecretKey
 
     return PaillierSecretKey, PaillierPublicKey

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from mpc_spearman.parties import Party
 from mpc_spearman.protocols.mpc.session import Session
 from mpc_spearman.protocols.mpc.sharing import blocks, mask_stream
 from mpc_spearman.protocols.shuffle import shuffle
-from mpc_spearman.protocols.squares import Squares
+from mpc_spearman.protocols.squared_differences import Squares
 from mpc_spearman.protocols.steps import Run, Shape, step
-from mpc_spearman.roles import Member
 
 
 @step("share")
-def open_differences(run: Run, session: Session, source: Member, own: np.ndarray, shape: Shape) -> None:
+def open_differences(run: Run, session: Session, source: Party, own: np.ndarray, shape: Shape) -> None:
     """Share a data party's shuffled ranks and open the basis of differences.
 
     Parameters
@@ -49,7 +49,7 @@ def open_differences(run: Run, session: Session, source: Member, own: np.ndarray
 
 
 @step("reveal")
-def square_differences(run: Run, session: Session, source: Member, shape: Shape) -> np.ndarray:
+def square_differences(run: Run, session: Session, source: Party, shape: Shape) -> np.ndarray:
     """Open the basis at the coordinator, block by block, and sum every pair's squares.
 
     Returns

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from mpc_spearman.parties import Party
 from mpc_spearman.protocols.engine import Operand
 from mpc_spearman.protocols.mpc.differences import open_differences, square_differences
 from mpc_spearman.protocols.mpc.session import Session
 from mpc_spearman.protocols.mpc.sharing import multiply_masks, multiply_own, reveal, reveal_total
 from mpc_spearman.protocols.steps import Run, Shapes
-from mpc_spearman.roles import Member
 
 
 class Mpc:
@@ -39,7 +39,7 @@ class Mpc:
                 other = shapes.m_target
             reveal(run, session, multiply_own(run, session, source, own, other, shapes.n - 1))
 
-    def give_sums(self, run: Run, own: Callable[[Member], Operand], shapes: Shapes) -> None:
+    def give_sums(self, run: Run, own: Callable[[Party], Operand], shapes: Shapes) -> None:
         """Share the operands, compute this party's term of each product, and open the sum of all."""
         terms = []
         for source in run.roster.sessions:

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mpc_spearman.keys import Purpose, Stream
-from mpc_spearman.network.links import Links
+from mpc_spearman.parties import Party
 from mpc_spearman.protocols.mpc.crypten_import import (
     ArithmeticSharedTensor,
     Communicator,
@@ -29,8 +28,9 @@ from mpc_spearman.protocols.mpc.crypten_import import (
     crypten,
 )
 from mpc_spearman.protocols.steps import Run, Shape
-from mpc_spearman.roles import Member
-from mpc_spearman.views import Kind
+from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.keys import Purpose, Stream
+from mpc_spearman.wire.links import Links
 
 _CPU = torch.device("cpu")
 
@@ -38,17 +38,17 @@ _CPU = torch.device("cpu")
 class _Communicator(Communicator):  # type: ignore[misc]
     """What CrypTen's ``reveal`` needs of a communicator, over typed messages.
 
-    CrypTen numbers the parties by their place in `members`: coordinator 0, target 1, then sources.
+    CrypTen numbers the parties by their place in `parties`: coordinator 0, target 1, then sources.
     """
 
-    def __init__(self, links: Links, members: Sequence[Member], me: Member, shape: Shape | None) -> None:
-        self._links, self._members, self._me, self._shape = links, members, me, shape
+    def __init__(self, links: Links, parties: Sequence[Party], me: Party, shape: Shape | None) -> None:
+        self._links, self._parties, self._me, self._shape = links, parties, me, shape
 
     def get_rank(self) -> int:
-        return self._members.index(self._me)
+        return self._parties.index(self._me)
 
     def get_world_size(self) -> int:
-        return len(self._members)
+        return len(self._parties)
 
     def reduce(
         self, tensor: torch.Tensor, dst: int, op: object = None, async_op: bool = False
@@ -56,11 +56,11 @@ class _Communicator(Communicator):  # type: ignore[misc]
         """Add the parties' shares up at `dst`; the others only send theirs."""
         sizes = self._shape.sizes(rows=tensor.shape[1]) if self._shape else {}
         if self.get_rank() != dst:
-            self._links.send(self._members[dst], Kind.SHARE, {"share": tensor.numpy()}, sizes=sizes)
+            self._links.send(self._parties[dst], Kind.SHARE, {"share": tensor.numpy()}, sizes=sizes)
             return tensor
-        for member in self._members:
-            if member != self._me:
-                share = self._links.receive(member, Kind.SHARE, sizes=sizes)["share"]
+        for party in self._parties:
+            if party != self._me:
+                share = self._links.receive(party, Kind.SHARE, sizes=sizes)["share"]
                 tensor += torch.from_numpy(share.copy())
         return tensor
 
@@ -71,19 +71,19 @@ class Session:
     Parameters
     ----------
     run : Run
-    source : Member
+    source : Party
         The source whose session it is; its name separates the streams.
     shape : Shape
         Kept as an attribute: what the symbols in the session's messages stand for.
     """
 
-    def __init__(self, run: Run, source: Member, shape: Shape) -> None:
+    def __init__(self, run: Run, source: Party, shape: Shape) -> None:
         self.shape = shape
-        members = (run.roster.coordinator, run.roster.target, source)
-        mine = members.index(run.roster.me)
-        self._communicator = _Communicator(run.links, members, run.roster.me, shape)
+        parties = (run.roster.coordinator, run.roster.target, source)
+        mine = parties.index(run.roster.me)
+        self._communicator = _Communicator(run.links, parties, run.roster.me, shape)
         self._zeros = {
-            name: Stream(run.keys[members[(mine + step) % 3]].subkey(Purpose.ZERO, source.name))
+            name: Stream(run.keys[parties[(mine + step) % 3]].subkey(Purpose.ZERO, source.name))
             for name, step in (("prev", -1), ("next", 1))
         }
 
@@ -157,7 +157,7 @@ def reveal_sum(run: Run, values: Sequence[Any]) -> np.ndarray:
     total = values[0]
     for value in values[1:]:
         total = total + value
-    return _open(total, _Communicator(run.links, run.roster.members, run.roster.me, None))
+    return _open(total, _Communicator(run.links, run.roster.parties, run.roster.me, None))
 
 
 def _open(value: Any, ours: _Communicator) -> np.ndarray:

@@ -29,13 +29,13 @@ from itertools import islice
 
 import numpy as np
 
-from mpc_spearman.keys import Purpose, Stream
-from mpc_spearman.network.channel import MAX_QUEUED
+from mpc_spearman.parties import Party
 from mpc_spearman.protocols import ring
 from mpc_spearman.protocols.mpc.session import Session, reveal_sum
 from mpc_spearman.protocols.steps import Run, step
-from mpc_spearman.roles import Member
-from mpc_spearman.views import Kind
+from mpc_spearman.wire.channel import MAX_QUEUED
+from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.keys import Purpose, Stream
 
 # Bytes of one block of the wider table: large enough to keep BLAS and the link busy, small enough for caches.
 _BLOCK_BYTES = 1 << 22
@@ -51,21 +51,21 @@ def blocks(n: int, columns: int) -> Iterator[slice]:
         yield slice(start, min(n, start + rows))
 
 
-def mask_stream(run: Run, peer: Member, source: Member) -> Stream:
+def mask_stream(run: Run, peer: Party, source: Party) -> Stream:
     """Open the stream of masks shared with a peer in one source's session."""
     return Stream(run.keys[peer].subkey(Purpose.MASK, source.name))
 
 
 @step("multiply")
 def multiply_own(
-    run: Run, session: Session, source: Member, own: np.ndarray, other_columns: int, bound: int
+    run: Run, session: Session, source: Party, own: np.ndarray, other_columns: int, bound: int
 ) -> np.ndarray:
     """Compute a data party's term of X·Yᵀ.
 
     Parameters
     ----------
     session : Session
-    source : Member
+    source : Party
         Whose session it is.
     own : ndarray of int64, shape (m, n)
         The party's own values.
@@ -99,7 +99,7 @@ def multiply_own(
 
 @step("share")
 def share_block(
-    run: Run, session: Session, peer: Member, values: np.ndarray, masks: Stream, depth: int
+    run: Run, session: Session, peer: Party, values: np.ndarray, masks: Stream, depth: int
 ) -> np.ndarray:
     """Share a block of one's own values and send the peer its copy; returns the mask, (m, rows)."""
     mask = masks.ring(values.shape)
@@ -111,7 +111,7 @@ def share_block(
 
 
 @step("share")
-def receive_block(run: Run, session: Session, peer: Member, rows: int) -> np.ndarray:
+def receive_block(run: Run, session: Session, peer: Party, rows: int) -> np.ndarray:
     """Receive the peer's masked block: the copy that replication needs."""
     values = run.links.receive(peer, Kind.MASKED, sizes=session.shape.sizes(rows=rows))
     block: np.ndarray = values["block"]
@@ -120,7 +120,7 @@ def receive_block(run: Run, session: Session, peer: Member, rows: int) -> np.nda
 
 @step("multiply")
 def multiply_masks(
-    run: Run, session: Session, source: Member, n: int, source_columns: int, target_columns: int
+    run: Run, session: Session, source: Party, n: int, source_columns: int, target_columns: int
 ) -> np.ndarray:
     """Compute the coordinator's term, R·Uᵀ: it needs no message, so it runs while the others rank.
 

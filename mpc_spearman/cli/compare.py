@@ -1,0 +1,142 @@
+"""``mpc-spearman compare``: what several plans cost at several sizes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+#: What a command that is ended by Ctrl-C returns.
+INTERRUPTED = 130
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "compare",
+        help="measure what plans cost at several sizes",
+        description="Run every plan at every size on this machine, on made-up tables, and put their costs "
+        "side by side: a table, plots and a page. Runs that DIR holds already are not run again.",
+        epilog="Exit codes: 0 done, 2 plan or usage, 3 something is not installed, 16 DIR cannot be used, "
+        "130 interrupted; a run that fails ends the command with its own. The README has them all.",
+    )
+    parser.add_argument("plans", nargs="+", metavar="PLAN", help="YAML files, such as configs/mpc.yaml")
+    parser.add_argument(
+        "--rows", nargs="+", type=int, required=True, metavar="N", help="rows, such as 1000 10000"
+    )
+    parser.add_argument(
+        "--features",
+        nargs="+",
+        type=features,
+        required=True,
+        metavar="AxB",
+        help="columns of each source and of the target, such as 10x10 30x30",
+    )
+    parser.add_argument("--repeats", type=int, default=1, metavar="K", help="runs of each (default: 1)")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="keep runs, table, plots and page here"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=600.0,
+        metavar="SECONDS",
+        help="stop a run after so long, and start none that is larger (default: 600)",
+    )
+    parser.add_argument(
+        "--bandwidth", type=float, metavar="MBIT/S", help="put the runs on such a network (with --rtt)"
+    )
+    parser.add_argument("--rtt", type=float, metavar="MS", help="its round-trip time")
+    parser.add_argument(
+        "--shape",
+        action="store_true",
+        help="do each run also on a real network within this machine, of that bandwidth and round-trip time "
+        "(Linux, root)",
+    )
+    parser.set_defaults(run=run)
+
+
+def features(text: str) -> tuple[int, int]:
+    """Read ``10x30``."""
+    source, separator, target = text.partition("x")
+    if not (separator and source.isascii() and source.isdigit() and target.isascii() and target.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not AxB, such as 10x30")
+    return int(source), int(target)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Measure, and show one line per run."""
+    from rich.console import Console
+
+    from mpc_spearman.cli import progress
+    from mpc_spearman.comparison import Link, compare
+    from mpc_spearman.comparison.page import summary
+    from mpc_spearman.config import load_plan
+    from mpc_spearman.errors import PlanError
+
+    if (parsed.bandwidth is None) != (parsed.rtt is None):
+        raise PlanError("--bandwidth and --rtt: give both, or neither")
+    if parsed.shape and parsed.rtt is None:
+        raise PlanError("--shape: give the network with --bandwidth and --rtt")
+    network = None if parsed.rtt is None else Link(parsed.bandwidth * 1e6, parsed.rtt / 1000)
+    plans = [load_plan(plan) for plan in parsed.plans]
+    sizes = [(n, *columns) for n, columns in product(parsed.rows, parsed.features)]
+    console = Console()
+    parties = dict.fromkeys(name for plan in plans for name in plan.names)
+    try:
+        with progress.shown(console, list(parties)) as display:
+            table = compare(
+                plans,
+                sizes,
+                parsed.repeats,
+                network,
+                parsed.out,
+                shape=parsed.shape,
+                limit=parsed.limit,
+                watch=display.watch,
+                note=display.note,
+            )
+    except KeyboardInterrupt:
+        print(
+            f"interrupted: the runs that had ended are in {parsed.out}; the same command goes on from there",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    if len(table):
+        show(summary(table, network), console)
+    for text in table.attrs["left_out"]:
+        console.print(f"Not measured: {text}", highlight=False, soft_wrap=True, markup=False)
+    console.print(f"Page: {parsed.out / 'comparison.html'}", highlight=False, soft_wrap=True, markup=False)
+    return 0
+
+
+def show(runs: pd.DataFrame, console: Console) -> None:
+    """Print one line per run."""
+    from rich.table import Table
+
+    from mpc_spearman.results.units import human_bytes, human_seconds
+
+    names = [name for name in ("LAN", "WAN", "yours", "shaped") if name in runs]
+    both = runs["estimator"].nunique() > 1
+    table = Table("scheme", "level", *["estimator"] * both, box=None, pad_edge=False, padding=(0, 1))
+    for title in ("rows", "columns", "time", *names, "sent"):
+        table.add_column(title, justify="right")
+    for row in runs.to_dict("records"):
+        table.add_row(
+            row["scheme"],
+            row["level"],
+            *[row["estimator"]] * both,
+            f"{row['n']:,}",
+            f"{row['m_A']}x{row['m_B']}",
+            *(human_seconds(row[name]) for name in ("seconds", *names)),
+            human_bytes(round(row["bytes"])),
+        )
+    if not console.is_terminal:
+        console.width = max(console.width, 120)  # a pipe has no edge to wrap at
+    console.print(table)

@@ -1,0 +1,64 @@
+"""``mpc-spearman join``: one role of a plan on this host, the others on theirs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from mpc_spearman.cli.arguments import add_plan, default_out
+from mpc_spearman.errors import PlanError
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "join",
+        help="run one role of a plan here, the others on their hosts",
+        description="Run one party's role of a plan on this host, and meet the others on theirs. Every party "
+        "runs this with the same shared plan. They meet at network.address and network.port (or MASTER_ADDR "
+        "and MASTER_PORT), which the coordinator provides.",
+        epilog="Exit codes: 0 done, 9 plans differ, 11 unreachable, 12 party lost, 13 party silent, 14 "
+        "another party stopped, 18 party missing, 19 to 23 TLS; the README has them all. The run directory's "
+        "status.json has them too.",
+    )
+    add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
+    parser.add_argument(
+        "--party", metavar="NAME", help="whose role to run (default: the plan's party of the rank in RANK)"
+    )
+    parser.add_argument("--table", type=Path, metavar="FILE", help="its table, in place of the plan's")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Run the role and show what it was given."""
+    from rich.console import Console
+
+    from mpc_spearman.cli import progress
+    from mpc_spearman.config import load_plan
+    from mpc_spearman.launch.join import run_party
+    from mpc_spearman.results import report
+
+    plan = load_plan(parsed.plan, parsed.settings)
+    party = parsed.party or _of_rank(plan.names)
+    if parsed.table is not None:
+        plan = load_plan(parsed.plan, parsed.settings, {party: parsed.table})
+    out = parsed.out or default_out(parsed.plan)
+    console = Console()
+    with progress.shown(console, [party]) as display:
+        result = run_party(plan, party, out, watch=display.watch, note=display.note)
+    report.summarize(result, console)
+    console.print(f"Report: {out / party / 'report.html'}", highlight=False, soft_wrap=True, markup=False)
+    return 0
+
+
+def _of_rank(names: tuple[str, ...]) -> str:
+    rank = os.environ.get("RANK", "")
+    if not rank.isdecimal() or int(rank) >= len(names):
+        found = f"the environment's RANK is {rank[:20]!r}" if rank else "neither --party nor RANK says so"
+        raise PlanError(
+            f"which party is this? {found}: say --party with one of {', '.join(names)}, or set RANK to 0 to "
+            f"{len(names) - 1}, in that order"
+        )
+    return names[int(rank)]

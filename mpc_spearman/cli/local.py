@@ -1,0 +1,59 @@
+"""``mpc-spearman local``: all roles of a plan on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from mpc_spearman.cli.arguments import add_plan, default_out
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "local",
+        help="run all roles of a plan on this machine",
+        description="Run every role of a plan as a process of its own on this machine.",
+        epilog="Exit codes: 0 done, 2 plan or usage, 4 table, 5 disclosure, 6 policy, 10 unaligned rows, "
+        "12 party lost, 13 party silent, 130 interrupted; the README has them all.",
+    )
+    add_plan(parser, "configs/mpc.yaml", "reveal=strengths")
+    parser.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        type=party_table,
+        metavar="PARTY=FILE",
+        help="a party's table, in place of the plan's (repeatable)",
+    )
+    parser.set_defaults(run=run)
+
+
+def party_table(text: str) -> tuple[str, Path]:
+    """Read ``PARTY=FILE``."""
+    party, separator, file = text.partition("=")
+    if not (party and separator and file):
+        raise argparse.ArgumentTypeError(f"{text!r} is not PARTY=FILE")
+    return party, Path(file)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Run the plan and show its result."""
+    from rich.console import Console
+
+    from mpc_spearman.cli import progress
+    from mpc_spearman.config import load_plan
+    from mpc_spearman.launch.local import run_local
+    from mpc_spearman.results import report
+
+    plan = load_plan(parsed.plan, parsed.settings, dict(parsed.table))
+    out = parsed.out or default_out(parsed.plan)
+    console = Console()
+    with progress.shown(console, plan.names) as display:
+        result = run_local(plan, out=out, watch=display.watch, note=display.note)
+    report.summarize(result, console)
+    console.print(
+        f"Report: {out / plan.names[0] / 'report.html'}", highlight=False, soft_wrap=True, markup=False
+    )
+    return 0

@@ -1,0 +1,57 @@
+"""The command ``mpc-spearman``."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+
+from mpc_spearman.cli import certs, compare, join, local, merge
+from mpc_spearman.errors import MpcSpearmanError
+from mpc_spearman.version import __version__
+
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code (see :mod:`mpc_spearman.errors`)."""
+    parser = _parser()
+    parsed, rest = parser.parse_known_args(arguments)
+    if rest and (any(word.startswith("-") for word in rest) or not hasattr(parsed, "settings")):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        parsed.settings += rest  # argparse gives up on those that come after an option
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is not
+            signal.signal(number, _end)
+    try:
+        return int(parsed.run(parsed))
+    except MpcSpearmanError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted: all roles were stopped, nothing was written", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def _end(number: int, frame: object) -> None:
+    """End on a signal as on an error: stop the roles and take their files away."""
+    raise SystemExit(128 + number)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mpc-spearman",
+        description="Private Spearman rank correlation between parties that hold different columns of the "
+        "same rows.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in (local, join, merge, compare, certs):
+        command.add(commands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""``mpc-spearman merge``: a later source's rows added to an earlier result."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "merge",
+        help="add a later source's rows to an earlier result",
+        description="Merge the target's results of several runs over the same rows, with different sources, "
+        "into the result of one run with all of them. Nothing is computed anew.",
+        epilog="Exit codes: 0 done, 2 usage, 16 a run directory cannot be read or written, 24 results that "
+        "cannot be merged.",
+    )
+    parser.add_argument(
+        "runs",
+        metavar="RUN_DIR",
+        nargs="+",
+        type=Path,
+        help="the target's run directories, such as runs/one/B",
+    )
+    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="where the merged result goes")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Merge, and show the result."""
+    from rich.console import Console
+
+    from mpc_spearman.results import report
+    from mpc_spearman.results.merge import merge
+
+    result = merge(parsed.runs, parsed.out)
+    console = Console()
+    report.summarize(result, console)
+    console.print(f"Report: {parsed.out / 'report.html'}", highlight=False, soft_wrap=True, markup=False)
+    return 0

@@ -1,0 +1,127 @@
+"""What a person sees while a run goes on: a live display on a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from mpc_spearman.results.units import human_seconds
+
+# Seconds between two lines about the same phase of the same party, in a pipe.
+_EVERY = 10.0
+
+
+class Display(Protocol):
+    """Shows what a run tells."""
+
+    def watch(self, party: str, phase: str, done: int, of: int) -> None:
+        """Show progress; see :data:`mpc_spearman.launch.supervisor.Watch`."""
+
+    def note(self, party: str, text: str) -> None:
+        """Show a sentence; see :data:`mpc_spearman.launch.supervisor.Note`."""
+
+
+@contextmanager
+def shown(console: Console, parties: Sequence[str]) -> Iterator[Display]:
+    """Show the progress of each party while the block runs.
+
+    Parameters
+    ----------
+    console : Console
+        On a terminal one live line per party, with rate and time left; otherwise a line when a party enters
+        a phase, and every ten seconds in a long one.
+    parties : sequence of str
+    """
+    if not console.is_terminal:
+        yield _Lines(console)
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.fields[party]}"),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bars:
+        yield _Live(bars, parties)
+
+
+class _Live:
+    """Progress on a terminal."""
+
+    def __init__(self, bars: Progress, parties: Sequence[str]) -> None:
+        self._bars = bars
+        self._tasks = {party: bars.add_task("start", total=None, party=party, rate="") for party in parties}
+        self._work: dict[str, _Work] = {}
+
+    def watch(self, party: str, phase: str, done: int, of: int) -> None:
+        task, work = self._tasks[party], self._work.get(party)
+        if work is None or work.phase != phase:
+            self._bars.reset(task, description=phase, total=of or None, party=party, rate="")
+            work = self._work[party] = _Work(phase, time.monotonic())
+        rate = work.rate(done)
+        shown_rate = f"{rate:.3g}/s" if of and rate else ""
+        self._bars.update(task, completed=done, total=of or None, rate=shown_rate)
+
+    def note(self, party: str, text: str) -> None:
+        self._bars.console.print(f"{party}: {text}", highlight=False, markup=False)
+
+
+@dataclass
+class _Work:
+    """One party's current phase."""
+
+    phase: str
+    began: float
+    told: float = 0.0
+
+    def rate(self, done: int) -> float:
+        """Return steps a second so far; 0 in the first second, when it means nothing."""
+        elapsed = time.monotonic() - self.began
+        return done / elapsed if elapsed > 1.0 else 0.0
+
+
+class _Lines:
+    """Progress in a pipe."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._phases: set[tuple[str, str]] = set()
+        self._work: dict[str, _Work] = {}
+
+    def watch(self, party: str, phase: str, done: int, of: int) -> None:
+        now = time.monotonic()
+        work = self._work.get(party)
+        if work is None or work.phase != phase:
+            work = self._work[party] = _Work(phase, now, now)
+        if (party, phase) not in self._phases:
+            self._phases.add((party, phase))
+            self._say(f"{party}: {phase}")
+        elif of and now - work.told > _EVERY:
+            work.told = now
+            rate = work.rate(done)
+            left = f", about {human_seconds((of - done) / rate)} left" if rate else ""
+            self._say(f"{party}: {phase} {done:,} of {of:,}, {rate:.3g}/s{left}")
+
+    def note(self, party: str, text: str) -> None:
+        self._say(f"{party}: {text}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -1,1 +1,0 @@
-"""The commands of ``mpc-spearman``, one module each; none imports torch before it runs."""

@@ -1,0 +1,1 @@
+"""From a party's table to its ranks."""

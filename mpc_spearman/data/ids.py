@@ -1,0 +1,88 @@
+"""The target's tag of its row ids, by which results of several runs over the same rows know each other.
+
+The tag is an HMAC under a key that the target alone keeps, in the file ``parties.target.alignment_key``. It
+stays in the target's own result. Without the key it says nothing about the ids; whoever has both could test
+guesses of the whole list, so the key is never written anywhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from mpc_spearman.data.tables import id_digest
+from mpc_spearman.errors import PlanError
+
+KEY_BYTES = 32
+_LABEL = b"mpc_spearman alignment 1"  # the digest of ids in a run's handshake is under other keys
+
+
+def alignment_tag(key_file: Path, ids: Sequence[str]) -> str:
+    """Tag row ids and their order.
+
+    HMAC-SHA256 of the length-prefixed ids (:func:`mpc_spearman.data.tables.id_digest`), under HMAC-SHA256 of
+    a fixed label under the file's key.
+
+    Parameters
+    ----------
+    key_file : Path
+        32 random bytes, its owner's alone. Made where missing, and never replaced.
+    ids : sequence of str
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Raises
+    ------
+    PlanError
+        The file cannot be made or read, has another size, or others may read it.
+    """
+    try:
+        if not key_file.exists():
+            _make(key_file)
+        key = _read(key_file)
+    except OSError as error:
+        raise PlanError(
+            f"parties.target.alignment_key: {key_file} can be neither read nor made: {error.strerror}"
+        ) from None
+    return id_digest(ids, hmac.digest(key, _LABEL, hashlib.sha256)).hex()
+
+
+def _make(path: Path) -> None:
+    """Make the key whole under another name, then give it its own unless a file has got it meanwhile."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):  # another run of the target's was first: its key is the key
+            os.link(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> bytes:
+    key, mode = b"", path.stat().st_mode
+    if stat.S_ISREG(mode):  # a pipe could block for ever
+        with path.open("rb") as file:
+            key = file.read(KEY_BYTES + 1)
+    if len(key) != KEY_BYTES:
+        raise PlanError(
+            f"parties.target.alignment_key: {path} is not a file of {KEY_BYTES} bytes, so not a key "
+            "that a run made; name another file, and it will be made"
+        )
+    if mode & 0o077:
+        raise PlanError(
+            f"parties.target.alignment_key: {path} may be read or changed by other users of this machine; "
+            "make it yours alone: chmod 600"
+        )
+    return key

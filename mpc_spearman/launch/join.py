@@ -1,0 +1,151 @@
+"""One party's role as a process on this host, the other parties on theirs, and how it ended.
+
+The role runs in a process of its own, as it does when all roles are on one machine
+(:mod:`mpc_spearman.launch.local`), so that also a crash ends with a documented exit code and a line in
+``status.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from mpc_spearman.config import DataParty, Plan, check_policy
+from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError, TableError
+from mpc_spearman.installed import check_crypten
+from mpc_spearman.launch import supervisor
+from mpc_spearman.launch.meeting import meeting_point
+from mpc_spearman.launch.role_process import Assignment
+from mpc_spearman.results import run_directory
+from mpc_spearman.results.result import Result
+
+INSECURE = (
+    "network.tls is insecure: whoever is between the hosts can take part in the key agreement and read or "
+    "change everything the parties send"
+)
+
+
+def run_party(
+    plan: Plan,
+    party: str,
+    out: Path,
+    *,
+    watch: supervisor.Watch = lambda party, phase, done, of: None,
+    note: supervisor.Note = lambda party, text: None,
+) -> Result:
+    """Run one party's role and meet the others, each started on its own host.
+
+    Parameters
+    ----------
+    plan : Plan
+        The shared part and this party's own local part.
+    party : str
+    out : Path
+        The party's run directory is written to ``out/<party>``. Its ``status.json`` says how the run ended,
+        also where there is no result.
+    watch, note : callable
+        Told of progress, and of what is worth a sentence: party first.
+
+    Returns
+    -------
+    Result
+        This party's own.
+
+    Raises
+    ------
+    MpcSpearmanError
+        What ended the run for this party; see :mod:`mpc_spearman.errors`.
+    """
+    started = datetime.now(timezone.utc)
+    phase = "start"
+
+    def watch_phase(party: str, now: str, done: int, of: int) -> None:
+        nonlocal phase
+        phase = now
+        watch(party, now, done, of)
+
+    directory = out.absolute() / party
+    run_directory.check_replaceable(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the run directory {directory}: {error.strerror}") from None
+    ending: BaseException | None = None
+    try:
+        order = _order(plan, party, directory)
+        if plan.network.security == "insecure":
+            note(party, INSECURE)
+        outcome = supervisor.launch([order], {}, watch=watch_phase, note=note)[party]
+        if outcome.error is not None:
+            raise outcome.error
+        return Result.load(directory)
+    except BaseException as error:
+        ending = error
+        raise
+    finally:
+        _write_status(directory, party, started, phase, ending)
+
+
+def _order(plan: Plan, party: str, directory: Path) -> Assignment:
+    own = plan.party(party)
+    point = meeting_point(plan, party)
+    if isinstance(own, DataParty):
+        check_policy(plan, party)
+        if own.table is None:
+            raise PlanError(f"party {party} has no table: give `table` in its plan, or --table FILE")
+        if not own.table.exists():  # found now, not after waiting for the others
+            raise TableError(f"{party}: {own.table}: there is no such file")
+    if plan.protocol == "mpc":
+        check_crypten()
+    return Assignment(
+        plan=plan.restricted_to(party).model_dump(mode="json"),
+        party=party,
+        meeting_point=asdict(point),
+        out=str(directory),
+        frame=0,
+    )
+
+
+def _write_status(
+    directory: Path, party: str, started: datetime, phase: str, ending: BaseException | None
+) -> None:
+    """Write how the run ended; what launches this process may show every failure as 1."""
+    ended = datetime.now(timezone.utc)
+    kept = (directory / "result.json").exists()
+    status: dict[str, Any] = {
+        "schema_version": run_directory.SCHEMA_VERSION,
+        "party": party,
+        "exit_code": _exit_code(ending),
+        "error": None if ending is None else type(ending).__name__,
+        "message": None if ending is None else str(ending),
+        "phase": phase,
+        "started": started.isoformat(timespec="milliseconds"),
+        "ended": ended.isoformat(timespec="milliseconds"),
+        "result": "none" if not kept else "here" if ending is None else "of an earlier run",
+    }
+    part = directory / f".status.{secrets.token_hex(4)}.part"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(status, indent=2) + "\n", encoding="utf-8")
+        os.replace(part, directory / "status.json")
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        if ending is None:
+            raise OutputError(f"cannot write {directory / 'status.json'}: {error.strerror}") from None
+
+
+def _exit_code(ending: BaseException | None) -> int:
+    if ending is None:
+        return 0
+    if isinstance(ending, MpcSpearmanError):
+        return ending.exit_code
+    if isinstance(ending, SystemExit) and isinstance(ending.code, int):
+        return ending.code
+    return 130 if isinstance(ending, KeyboardInterrupt) else 1

@@ -1,0 +1,97 @@
+"""Run one role of a plan in this process: what every launcher calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pandas as pd
+
+from mpc_spearman.config import Plan
+from mpc_spearman.parties import Role, Roster
+from mpc_spearman.protocols.engine import Engine
+from mpc_spearman.protocols.roles import run_coordinator, run_source, run_target
+from mpc_spearman.protocols.steps import Progress, Run, Say
+from mpc_spearman.results.result import Result
+from mpc_spearman.wire.channel import Transport
+from mpc_spearman.wire.links import Links
+from mpc_spearman.wire.meter import Meter
+
+
+def run_role(
+    plan: Plan,
+    party: str,
+    frame: pd.DataFrame | None,
+    *,
+    join: Callable[[Roster], Transport],
+    progress: Progress = lambda phase, done, of: None,
+    say: Say = lambda text: None,
+) -> Result:
+    """Run one party's role from hello to farewell.
+
+    When this returns, every party has finished. If this party fails, the others are told the error's class,
+    and no more.
+
+    Parameters
+    ----------
+    plan : Plan
+        The shared part and this party's own local part.
+    party : str
+    frame : DataFrame or None
+        This party's table, where it is not a file; None for the coordinator.
+    join : callable
+        Meets the other parties and returns the transport to them.
+    progress : callable
+        Told of phases and of progress within them.
+    say : callable
+        Told what is worth a sentence, such as how long a run will take.
+
+    Returns
+    -------
+    Result
+        This party's own: what ``results`` grants it, and its costs.
+
+    Raises
+    ------
+    MpcSpearmanError
+        See :mod:`mpc_spearman.errors`.
+    """
+    engine = _engine(plan)
+    roster, meter = Roster.of(plan, party), Meter()
+    with meter.phase("connect"):
+        progress("connect", 0, 0)
+        with meter.waiting():
+            carrier = join(roster)
+        links = Links(plan.shared(), roster, carrier, meter, plan.network.timeout)
+    run = Run(plan, roster, links, meter, progress, say, plan.he.workers or workers())
+    try:
+        if roster.me.role is Role.COORDINATOR:
+            result = run_coordinator(run, engine)
+        else:
+            result = (run_source if roster.me.role is Role.SOURCE else run_target)(run, engine, frame)
+        with meter.phase("account"):
+            links.close()
+    except BaseException as error:
+        links.abort(error)
+        raise
+    carrier.close()
+    return result
+
+
+def _engine(plan: Plan) -> Engine:
+    """Import the plan's protocol: only what it needs has to be installed."""
+    if plan.protocol == "he":
+        from mpc_spearman.protocols.he.engine import He
+
+        return He()
+    from mpc_spearman.protocols.mpc.engine import Mpc
+
+    return Mpc()
+
+
+def workers() -> int:
+    """Threads one role may use: ``OMP_NUM_THREADS`` if it is set, or the processors this process may use."""
+    try:
+        return max(1, int(os.environ["OMP_NUM_THREADS"]))
+    except (KeyError, ValueError):
+        return len(os.sched_getaffinity(0))

@@ -1,0 +1,288 @@
+"""Start roles as processes of their own on this machine, and see how each of them ends.
+
+The processes share no memory: each gets its own part of the plan, and its table if that is a DataFrame,
+through a pipe. They cannot outlive the launcher, whose end of the pipe is their lifeline.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any, Literal, Protocol
+
+from mpc_spearman.errors import MpcSpearmanError, NetworkError, RoleCrashed
+from mpc_spearman.launch.role_process import Assignment, read_error
+
+#: Seconds the other roles have to end by themselves once one has failed: they are told by it, and stop.
+GRACE = 8.0
+
+#: Told of progress: party, phase, steps done, steps in all (0 where unknown).
+Watch = Callable[[str, str, int, int], None]
+#: Told of what is worth a sentence: party, text.
+Note = Callable[[str, str], None]
+
+
+class Hosts(Protocol):
+    """Hosts of their own for the roles, reached from this one: see :mod:`mpc_spearman.comparison.shaping`."""
+
+    def address(self, party: str) -> str:
+        """Return a party's address."""
+
+    def command(self, party: str, *command: str) -> list[str]:
+        """Return the command that runs another one on a party's host."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one role ended.
+
+    Attributes
+    ----------
+    party : str
+    kind : {"returned", "raised", "died", "stopped"}
+        It finished; it reported an error; it ended without a word; the launcher had to end it.
+    error : MpcSpearmanError or None
+    phase : str
+        The last phase it was in.
+    exit_code : int
+        Of the process; negative for a signal.
+    seconds : float
+        From the start of all roles to the end of this one.
+    """
+
+    party: str
+    kind: Literal["returned", "raised", "died", "stopped"]
+    error: MpcSpearmanError | None
+    phase: str
+    exit_code: int
+    seconds: float
+
+
+class _Child:
+    """One role's process."""
+
+    def __init__(
+        self,
+        order: Assignment,
+        frame: bytes,
+        command: Sequence[str],
+        events: Queue[tuple[str, Any]],
+        environment: Mapping[str, str],
+    ) -> None:
+        self.party = order.party
+        self.phase = "start"
+        self.error: MpcSpearmanError | None = None
+        self.done = False
+        self.stopped = False
+        self._complaints: list[str] = []
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment),
+            # Ctrl-C reaches the launcher alone, which then ends its roles in order.
+            start_new_session=True,
+        )
+        self._start(self._feed, replace(order, frame=len(frame)).line() + frame)
+        self._readers = [self._start(self._listen, events), self._start(self._complain)]
+        self._start(self._wait, events)
+
+    def lost(self, party: str) -> None:
+        """Tell the process that another party's process ended."""
+        # In a thread of its own: a process that is stopped reads nothing, and the pipe may be full.
+        self._start(self._feed, json.dumps({"lost": party}).encode() + b"\n")
+
+    def kill(self) -> None:
+        """End the process now."""
+        if self.process.poll() is None:
+            self.stopped = True
+            self.process.kill()
+
+    def frozen(self) -> bool:
+        """Tell whether a signal has stopped the process: it will not end by itself."""
+        try:
+            status = Path("/proc", str(self.process.pid), "stat").read_text(encoding="utf-8")
+        except OSError:
+            return False
+        return status.rpartition(")")[2].split()[0] == "T"
+
+    def close(self) -> None:
+        """End the process if it still runs, and close the pipes to it."""
+        self.kill()
+        self.process.wait()
+        for reader, pipe in zip(self._readers, (self.process.stdout, self.process.stderr), strict=True):
+            reader.join(5.0)
+            if pipe is not None and not reader.is_alive():
+                pipe.close()
+        if self.process.stdin is not None:
+            with suppress(OSError):  # what could not be fed to it any more
+                self.process.stdin.close()
+
+    def outcome(self, seconds: float) -> Outcome:
+        """Say how it ended."""
+        code = self.process.returncode
+        kind: Literal["returned", "raised", "died", "stopped"]
+        if self.done and code == 0:
+            kind, error = "returned", None
+        elif self.error is not None:
+            kind, error = "raised", self.error
+        else:
+            kind, error = ("stopped" if self.stopped else "died"), self._crash(code)
+        return Outcome(self.party, kind, error, self.phase, code, seconds)
+
+    def _crash(self, code: int) -> RoleCrashed:
+        how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        last = "".join(self._complaints[-20:]).strip()
+        return RoleCrashed(
+            f"the process of party {self.party} ended {how} in phase {self.phase}, without a word"
+            + (f"; the last it printed:\n{last}" if last else "")
+        )
+
+    def _start(self, target: Callable[..., None], *args: object) -> threading.Thread:
+        thread = threading.Thread(target=target, args=args, daemon=True)
+        thread.start()
+        return thread
+
+    def _feed(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            return  # it is gone; its outcome says why
+
+    def _listen(self, events: Queue[tuple[str, Any]]) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            report = json.loads(line)
+            if "error" in report:
+                self.error = read_error(report)
+            elif "phase" in report:
+                self.phase = report["phase"]
+                events.put((self.party, report))
+            elif "note" in report:
+                events.put((self.party, report))
+            else:
+                self.done = True
+
+    def _complain(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._complaints.append(line.decode(errors="replace"))
+            del self._complaints[:-100]
+
+    def _wait(self, events: Queue[tuple[str, Any]]) -> None:
+        self.process.wait()
+        for reader in self._readers:
+            reader.join(5.0)
+        events.put((self.party, None))
+
+
+def launch(
+    orders: Sequence[Assignment],
+    frames: Mapping[str, bytes],
+    *,
+    watch: Watch = lambda party, phase, done, of: None,
+    note: Note = lambda party, text: None,
+    hosts: Hosts | None = None,
+    command: Sequence[str] = (sys.executable, "-m", "mpc_spearman.launch.role_process"),
+) -> dict[str, Outcome]:
+    """Run all roles to their end.
+
+    A role that fails tells the others, which stop by themselves; whoever has not after `GRACE` seconds is
+    ended, and those that cannot because a signal froze them as soon as only they are left.
+    When this returns or raises, no process is left.
+
+    Parameters
+    ----------
+    orders : sequence of Assignment
+        One per role.
+    frames : mapping of str to bytes
+        Arrow streams by party, for tables that are DataFrames.
+    watch : callable
+        Told of each role's phase and progress: party, phase, steps done, steps in all.
+    note : callable
+        Told what a role has to say: party, text.
+    hosts : Hosts, optional
+        Where each role runs, if that is not simply here.
+    command : sequence of str
+        Starts a role's process.
+
+    Returns
+    -------
+    dict of str to Outcome
+        By party.
+    """
+    events: Queue[tuple[str, Any]] = Queue()
+    start = time.monotonic()
+    children: dict[str, _Child] = {}
+    outcomes: dict[str, Outcome] = {}
+    deadline: float | None = None
+    environment = _environment(len(orders))
+    try:
+        for order in orders:
+            frame = frames.get(order.party, b"")
+            wanted = command if hosts is None else hosts.command(order.party, *command)
+            children[order.party] = _Child(order, frame, wanted, events, environment)
+        while len(outcomes) < len(children):
+            left = [child for child in children.values() if child.party not in outcomes]
+            if deadline and (time.monotonic() > deadline or all(child.frozen() for child in left)):
+                for child in left:
+                    child.kill()
+            try:
+                party, report = events.get(timeout=0.2)
+            except Empty:
+                continue
+            if report is not None:
+                if "note" in report:
+                    note(party, report["note"])
+                else:
+                    watch(party, report["phase"], report["done"], report["of"])
+                continue
+            outcomes[party] = children[party].outcome(time.monotonic() - start)
+            if outcomes[party].kind != "returned":
+                deadline = deadline or time.monotonic() + GRACE
+                for other in children.values():
+                    if other.party not in outcomes:
+                        other.lost(party)
+    finally:
+        for child in children.values():
+            child.close()
+    return outcomes
+
+
+def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
+    """Find the role whose failure explains the others', or None if all returned.
+
+    An error of a role's own comes before a process that died, and that before what the others noticed of it.
+    """
+
+    def rank(outcome: Outcome) -> tuple[int, float]:
+        error = outcome.error
+        if outcome.kind == "raised" and error and not error.about and not isinstance(error, NetworkError):
+            return 0, outcome.seconds
+        return {"died": 1, "raised": 2, "stopped": 3}.get(outcome.kind, 4), outcome.seconds
+
+    failed = [outcome for outcome in outcomes.values() if outcome.kind != "returned"]
+    return min(failed, key=rank) if failed else None
+
+
+def _environment(roles: int) -> dict[str, str]:
+    """Environment of a role: `roles` of them share this machine's processors, and find this package."""
+    environment = dict(os.environ)
+    share = max(1, len(os.sched_getaffinity(0)) // roles)
+    environment.setdefault("OMP_NUM_THREADS", str(share))
+    home = str(Path(__file__).parents[1])
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (home, environment.get("PYTHONPATH"))))
+    return environment

@@ -1,1 +1,0 @@
-"""Links between the parties of a run: everything on the wire goes through this package."""

@@ -1,0 +1,161 @@
+"""What the coordinator computes from the opened integers, and the part of it each party is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.config import Estimator, Plan
+from mpc_spearman.data.ranks import total
+from mpc_spearman.statistics import estimators, result_warnings
+from mpc_spearman.wire import disclosure
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a data party told the coordinator about its columns; empty where withheld.
+
+    Attributes
+    ----------
+    defined : int
+        Over how many of them strengths average: those that are not constant, if that is told, else all.
+    """
+
+    defined: int
+    names: tuple[str, ...] = ()
+    ties: tuple[int, ...] = ()
+    constant: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """The numbers of a run, as far as a party has them. Shapes: (m_A, m_B) and (m_B,)."""
+
+    order: NDArray[np.int64] | None = None
+    strengths: NDArray[np.float64] | None = None
+    counts: NDArray[np.int64] | None = None
+    coefficients: NDArray[np.float64] | None = None
+    pvalues: NDArray[np.float64] | None = None
+    #: Strengths under ``tie_corrected`` and ``paper``, (m_B, 2): never passed on, they tell of all ties.
+    both: NDArray[np.float64] | None = None
+    warnings: tuple[str, ...] = ()
+
+    def granted(self, fields: Sequence[disclosure.Field]) -> dict[str, Any]:
+        """Pick the numbers among a message's fields."""
+        return {field.name: getattr(self, field.name) for field in fields if hasattr(self, field.name)}
+
+    def restricted(self, rows: slice) -> Conclusion:
+        """Keep only some rows of the matrices."""
+        if self.coefficients is None or self.pvalues is None:
+            return self
+        return replace(self, coefficients=self.coefficients[rows], pvalues=self.pvalues[rows])
+
+    @classmethod
+    def received(cls, values: Mapping[str, Any]) -> Conclusion:
+        """Build a party's copy from what the coordinator sent it."""
+        return cls(**{name: value for name, value in values.items() if name in cls.__dataclass_fields__})
+
+
+def from_products(
+    plan: Plan, products: NDArray[Any], sources: Sequence[Description], target: Description, n: int
+) -> Conclusion:
+    """Conclude from S, at ``differences`` and ``coefficients`` (paper, eq. 2 and definition 2).
+
+    Parameters
+    ----------
+    plan : Plan
+    products : ndarray of int, shape (m_A, m_B)
+        S of every pair, the sources' rows in the plan's order.
+    sources : sequence of Description
+        One per source, in the plan's order, with names and tie terms.
+    target : Description
+        With names and tie terms.
+    n : int
+        Rows.
+    """
+    estimator = plan.estimator
+    source_ties = [term for source in sources for term in source.ties]
+    matrices: dict[Estimator, NDArray[np.float64]] = {
+        name: estimators.coefficients(products, source_ties, target.ties, n, name)
+        for name in ("tie_corrected", "paper")
+    }
+    rho = matrices[estimator]
+    both = np.column_stack([estimators.strengths(matrix, plan.strength)[0] for matrix in matrices.values()])
+    missing = estimators.without_pvalue(source_ties, target.ties, n, estimator)
+    mu, counts = estimators.strengths(rho, plan.strength)
+    mean, _ = estimators.strengths(rho, "mean")
+    mean_abs, _ = estimators.strengths(rho, "mean_abs")
+    owners = [*(source.name for source in plan.parties.sources), plan.parties.target.name]
+    sides = list(zip(owners, [*sources, target], strict=True))
+    warnings = [
+        *(
+            result_warnings.eq2(target.names, both[:, 0], both[:, 1], plan.order)
+            if estimator == "paper"
+            else ()
+        ),
+        *(line for name, side in sides for line in column_cautions(plan, name, side.names, side.ties, n)),
+        *result_warnings.pvalues_missing(missing, estimator),
+        *(result_warnings.cancellations(target.names, mean, mean_abs) if plan.strength == "mean" else ()),
+    ]
+    return Conclusion(
+        order=np.array(estimators.order(mu, plan.order), dtype=np.int64),
+        strengths=mu,
+        counts=counts,
+        coefficients=rho,
+        pvalues=estimators.pvalues(rho, n, missing),
+        both=both,
+        warnings=tuple(warnings),
+    )
+
+
+def from_sums(
+    plan: Plan, sums: NDArray[np.int64], target: Description, n: int, columns: int, defined: int
+) -> Conclusion:
+    """Conclude from one sum per target column, at ``strengths``.
+
+    Parameters
+    ----------
+    plan : Plan
+    sums : ndarray of int64, shape (m_B,)
+    target : Description
+        As far as this level tells.
+    n : int
+        Rows.
+    columns, defined : int
+        Columns of all sources, m_A, and over how many of them strengths average, k.
+    """
+    constant = target.constant or tuple(term == total(n) for term in target.ties)
+    mu, counts = estimators.strengths_from_sums(
+        sums.tolist(),
+        n=n,
+        columns=columns,
+        defined=defined,
+        target_ties=target.ties or None,
+        target_constant=constant,
+        estimator=plan.estimator,
+    )
+    warnings = [
+        *(result_warnings.eq2_unseen() if plan.estimator == "paper" else ()),
+        *result_warnings.constants(plan.parties.target.name, target.names, constant, plan.estimator),
+        *result_warnings.k_note(defined, columns),
+    ]
+    return Conclusion(
+        order=np.array(estimators.order(mu, plan.order), dtype=np.int64),
+        strengths=mu,
+        counts=counts,
+        warnings=tuple(warnings),
+    )
+
+
+def column_cautions(plan: Plan, party: str, names: Sequence[str], ties: Sequence[int], n: int) -> list[str]:
+    """Sentences about a party's own columns: ties under ``paper``, constants."""
+    flags = [term == total(n) for term in ties]
+    untied_or_constant = [0 if constant else term for term, constant in zip(ties, flags, strict=True)]
+    return [
+        *(result_warnings.ties(party, names, untied_or_constant, n) if plan.estimator == "paper" else ()),
+        *result_warnings.constants(party, names, flags, plan.estimator),
+    ]

@@ -1,0 +1,243 @@
+"""Results of several runs over the same rows, with different sources, made into one.
+
+A run gives one source's rows of the matrix; a source that joins later brings rows of its own, and the earlier
+ones need not be computed again (paper, several parties). What is merged are the target's own copies, on the
+target's machine: nothing is sent, and no party learns anything that the target did not already have.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mpc_spearman.errors import MergeError, OutputError
+from mpc_spearman.results import run_directory
+from mpc_spearman.results.result import Result
+from mpc_spearman.results.tables import COST_COLUMNS
+from mpc_spearman.statistics import estimators
+
+#: What must be the same in all runs.
+_SAME: dict[str, Callable[[Result], Any]] = {
+    "target": lambda result: result.party,
+    "number of rows": lambda result: result.n,
+    "list of the target's features": lambda result: list(result.strengths.index),
+    "estimator": lambda result: result.plan["estimator"],
+    "strength": lambda result: result.plan["strength"],
+    "order": lambda result: result.plan["order"],
+}
+#: Levels of ``reveal`` and grants of ``results`` in one order.
+_LEVELS = ("nothing", "ranking", "strengths", "coefficients", "differences")
+
+# A run directory as the caller named it, and the result in it.
+Loaded = tuple[Path, Result]
+
+
+def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
+    """Merge the target's results of several runs over the same rows.
+
+    Where all hold coefficients, the merged result is what one run with all sources gives, float for float.
+    Otherwise, where all hold strengths, it holds strengths: their means, weighted by the number of
+    coefficients behind each.
+
+    Parameters
+    ----------
+    directories : sequence of str or Path
+        Loaded directories of the target, at least two, each with a tag of its row ids
+        (``parties.target.alignment_key``). A merged result may be among them.
+    out : str or Path
+        Where the merged run directory is written, whole or not at all; none of `directories`.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    MergeError
+        The results do not belong together, or one holds too little.
+    OutputError
+        A directory cannot be read or written.
+    """
+    runs = [_load(Path(directory)) for directory in directories]
+    if len(runs) < 2:
+        raise MergeError("merging takes the run directories of at least two runs")
+    if any(Path(out).resolve() == folder.resolve() for folder, _ in runs):
+        raise OutputError(f"{out} is one of the runs to be merged; choose another directory for the result")
+    run_directory.check_replaceable(out)
+    for run in runs:
+        _check_mergeable(*run)
+    for other in runs[1:]:
+        _check_together(runs[0], other)
+    plan = _plan(runs)
+    merged = _merged(runs, plan)
+    merged.save(out)
+    return merged
+
+
+def _load(folder: Path) -> Loaded:
+    """Load a result; who names the folder of all parties is told what is in it."""
+    inside = sorted(str(path.parent) for path in folder.glob("*/result.json"))
+    if inside and not (folder / "result.json").exists():
+        raise OutputError(
+            f"{folder} is not a run directory, but the folder of several: name the target's among "
+            f"{', '.join(inside)}"
+        )
+    return folder, Result.load(folder)
+
+
+def _check_mergeable(folder: Path, result: Result) -> None:
+    """Refuse what cannot be merged with anything."""
+    if result.role != "target":
+        raise MergeError(
+            f"{folder} is the copy of {result.party}, the {result.role}: merging takes the target's run "
+            "directories, for only the target can tell whether two runs had the same rows"
+        )
+    if result.withheld("strengths"):
+        why = result.withheld("strengths")
+        what = (
+            "holds no result at all"
+            if result.withheld("ranking")
+            else "holds the order of the features only, and orders do not add up: which feature is first "
+            "over all sources depends on by how much it is first with each"
+        )
+        raise MergeError(f"{folder} {what}. {why}")
+    if result.withheld("counts"):
+        raise MergeError(
+            f"{folder} does not say over how many coefficients its strengths are, so they have no weight"
+        )
+    if result.alignment is None:
+        raise MergeError(
+            f"{folder} has no tag of its row ids, so nothing shows that its rows are those of the other "
+            "runs: set parties.target.alignment_key to the same file (of the target's own) in all runs"
+        )
+
+
+def _check_together(first: Loaded, other: Loaded) -> None:
+    """Refuse results of different things."""
+    for what, of in _SAME.items():
+        here, there = of(first[1]), of(other[1])
+        if here != there:
+            found = "" if isinstance(here, list) else f": {here!r} and {there!r}"
+            raise MergeError(f"{first[0]} and {other[0]} cannot be merged: the {what} differs{found}")
+    if not hmac.compare_digest(first[1].alignment or "", other[1].alignment or ""):
+        raise MergeError(
+            f"{first[0]} and {other[0]} cannot be merged: other row ids, another order of rows, or another "
+            "parties.target.alignment_key"
+        )
+
+
+def _plan(runs: Sequence[Loaded]) -> dict[str, Any]:
+    """Return the plan that one run with all sources would have had, at the least that all revealed."""
+    plans = [result.plan for _, result in runs]
+    plan = plans[0]
+    plan["parties"]["sources"] = [source for one in plans for source in one["parties"]["sources"]]
+    taken = {plan["parties"][role]["name"].casefold() for role in ("coordinator", "target")}
+    for source in plan["parties"]["sources"]:
+        name = source["name"]
+        if name.casefold() in taken:
+            holders = [str(folder) for folder, result in runs if name in _names(result)]
+            raise MergeError(
+                f"party {name!r} is in more than one of the runs ({', '.join(holders)}): its rows would "
+                "count twice, or two parties have one name; leave one of those runs out"
+            )
+        taken.add(name.casefold())
+    plan["reveal"] = min((one["reveal"] for one in plans), key=_LEVELS.index)
+    for role in ("target", "sources"):
+        plan["results"][role] = min((one["results"][role] for one in plans), key=_LEVELS.index)
+    return plan
+
+
+def _names(result: Result) -> list[str]:
+    parties = result.plan["parties"]
+    return [parties["coordinator"]["name"], *(source["name"] for source in parties["sources"])]
+
+
+def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
+    results = [result for _, result in runs]
+    first = results[0]
+    features = list(first.strengths.index)
+    coefficients = _stacked(results, "coefficients")
+    if coefficients is not None:
+        mu, counts = estimators.strengths(coefficients.to_numpy(), plan["strength"])
+    else:
+        mu, counts = _weighted(results)
+    order = estimators.order(mu, plan["order"])
+    return Result(
+        plan=plan,
+        party=first.party,
+        role=first.role,
+        n=first.n,
+        cost=_cost(results),
+        alignment=first.alignment,
+        warnings=_warnings(runs, plan, int(counts.max()), coefficients),
+        coefficients=coefficients,
+        pvalues=_stacked(results, "pvalues"),
+        strengths=pd.Series(mu, index=features, name="strength"),
+        counts=pd.Series(counts, index=features, name="count"),
+        ranking=pd.DataFrame(
+            {
+                "position": range(1, len(features) + 1),
+                "feature": [features[q] for q in order],
+                "strength": mu[order],
+            }
+        ),
+    )
+
+
+def _stacked(results: Sequence[Result], part: Any) -> pd.DataFrame | None:
+    """All rows of a matrix, where every run has them."""
+    if any(result.withheld(part) or result.withheld("coefficients") for result in results):
+        return None
+    rows: list[pd.DataFrame] = [getattr(result, part) for result in results]
+    return pd.concat(rows)
+
+
+def _weighted(results: Sequence[Result]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Means of all coefficients from the runs' means and the counts behind them."""
+    counts = np.array([result.counts.to_numpy() for result in results], dtype=np.int64)
+    means = np.array([result.strengths.to_numpy() for result in results])
+    total: NDArray[np.int64] = counts.sum(axis=0)
+    sums = [
+        math.fsum(k * mean for k, mean in zip(ks, column, strict=True) if k)
+        for ks, column in zip(counts.T.tolist(), means.T.tolist(), strict=True)
+    ]
+    mu = [value / k if k else math.nan for value, k in zip(sums, total.tolist(), strict=True)]
+    return np.array(mu, dtype=np.float64), total
+
+
+def _cost(results: Sequence[Result]) -> pd.DataFrame:
+    """Add up what all runs cost: sums by party and phase, and the largest memory."""
+    together = pd.concat([result.cost for result in results], ignore_index=True)
+    how = {name: "sum" for name in COST_COLUMNS if name not in ("party", "phase")}
+    how["peak_memory_bytes"] = "max"
+    merged: pd.DataFrame = together.groupby(["party", "phase"], sort=False, as_index=False).agg(how)
+    return merged[list(COST_COLUMNS)]
+
+
+def _warnings(
+    runs: Sequence[Loaded], plan: dict[str, Any], defined: int, coefficients: pd.DataFrame | None
+) -> list[str]:
+    """Those of the runs, where the result came from, and a rule that every single run kept but all break."""
+    origins = []
+    for folder, result in runs:
+        sources = ", ".join(source["name"] for source in result.plan["parties"]["sources"])
+        origins.append(f"{folder} ({sources}; protocol {result.plan['protocol']})")
+    found = dict.fromkeys(line for _, result in runs for line in result.warnings)
+    lines = [*found, f"merged from {len(runs)} results over the same rows: {', '.join(origins)}"]
+    n, m_target = runs[0][1].n, len(runs[0][1].strengths)
+    per_feature = max(int(result.plan["privacy"]["min_rows_per_feature"]) for _, result in runs)
+    # At `strengths` the target knows only how many of the source columns are not constant.
+    m_source = defined if coefficients is None else len(coefficients)
+    if n < per_feature * (m_source + m_target):
+        lines.append(
+            f"together the runs have {m_source} source and {m_target} target columns, too many for {n} rows: "
+            f"one run with all of them would be refused (privacy.min_rows_per_feature: {per_feature})"
+        )
+    return lines

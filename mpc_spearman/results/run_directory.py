@@ -1,0 +1,212 @@
+"""Run directories as files: written whole or not at all, and read with suspicion.
+
+What the files mean is `mpc_spearman.results.result`'s business. Here a directory is replaced in one rename,
+text is UTF-8 with Unix line ends, and floats are written with `repr`, which reads back to the same float64.
+An undefined number is an empty cell.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mpc_spearman.errors import OutputError
+
+SCHEMA_VERSION = 1
+
+#: Every file a run directory can hold. A directory that holds anything else is somebody's, and is left alone.
+FILES = (
+    "result.json",
+    "matrix.csv",
+    "pvalues.csv",
+    "ranking.csv",
+    "estimators.csv",
+    "cost.csv",
+    "report.html",
+    "status.json",
+)
+
+
+def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
+    """Make `directory` hold exactly `files`, or leave it as it was.
+
+    Parameters
+    ----------
+    directory : str or Path
+        Created with its parents where missing. An empty directory or an earlier run directory is replaced.
+    files : mapping of str to str
+        Text by file name; names from `FILES`.
+
+    Returns
+    -------
+    Path
+        The absolute path of the directory written.
+
+    Raises
+    ------
+    OutputError
+        If something else is there, or it cannot be written.
+    """
+    target = Path(directory).absolute()
+    if target.is_symlink():  # write where it points to, do not turn the link into a directory
+        target = target.resolve()
+    # A sibling, so that the rename stays within one file system. `secrets`, not `tempfile`: no part of a run
+    # draws on a seedable generator.
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        check_replaceable(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part.mkdir()
+        for name, text in files.items():
+            (part / name).write_bytes(text.encode("utf-8"))
+        swap({part: target})
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "a name in it is not valid Unicode"
+        raise OutputError(f"cannot write the run directory {target}: {reason}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return target
+
+
+def check_replaceable(directory: str | Path) -> None:
+    """Refuse a place that is neither free, an empty directory nor an earlier run directory.
+
+    Raises
+    ------
+    OutputError
+        Naming the directory and what is in the way.
+    """
+    target = Path(directory)
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise OutputError(f"{target} exists and is not a directory")
+    names = {entry.name for entry in target.iterdir()}
+    foreign = sorted(names.difference(FILES))
+    if foreign:
+        raise OutputError(f"{target} is not replaced: it holds {foreign[0]!r}, which no run wrote")
+    if names - {"status.json"}:  # a run that failed leaves that alone
+        try:
+            read_about(target)
+        except OutputError as error:
+            raise OutputError(f"{target} is not replaced: it is not empty and not a run directory") from error
+
+
+def swap(moves: Mapping[Path, Path]) -> None:
+    """Rename each `part` to its `target`, all of them or none.
+
+    Parameters
+    ----------
+    moves : mapping of Path to Path
+        From part to target, on one file system. What stood at a target survives until all are in place.
+
+    Raises
+    ------
+    OSError
+        One rename failed; all others were undone.
+    """
+    undo: list[tuple[Path, Path]] = []
+    asides: list[Path] = []
+    try:
+        for part, target in moves.items():
+            if target.exists():
+                aside = part.with_name(f"{part.name}.{secrets.token_hex(4)}.old")
+                target.rename(aside)
+                undo.append((aside, target))
+                asides.append(aside)
+            part.rename(target)
+            undo.append((target, part))
+    except BaseException:
+        for now, before in reversed(undo):
+            now.rename(before)
+        raise
+    for aside in asides:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Write a table as CSV: NaN as an empty cell, other floats with `repr`."""
+
+    def cell(value: object) -> str:
+        if isinstance(value, float):
+            return "" if math.isnan(value) else repr(float(value))
+        text = str(value)
+        # csv.writer leaves a lone carriage return bare before Python 3.13; its reader sees a line end there.
+        return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
+
+    return "".join(",".join(map(cell, row)) + "\n" for row in (header, *rows))
+
+
+def read_about(directory: Path) -> dict[str, Any]:
+    """Read ``result.json``.
+
+    Raises
+    ------
+    OutputError
+        If it is missing, damaged or of another schema version.
+    """
+    path = directory / "result.json"
+    try:
+        about = json.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise OutputError(f"{path} is damaged: {error}") from error
+    found = about.get("schema_version") if isinstance(about, dict) else None
+    if found != SCHEMA_VERSION:
+        raise OutputError(f"{path} has schema version {found!r}; this package reads {SCHEMA_VERSION}")
+    return dict(about)
+
+
+def read_csv(path: Path, header: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Read a CSV whose first columns are `header`.
+
+    Returns
+    -------
+    tuple
+        The whole header, and the rows, each as long as the header.
+
+    Raises
+    ------
+    OutputError
+        If it is missing, or not such a table.
+    """
+    try:
+        lines = list(csv.reader(io.StringIO(path.read_bytes().decode("utf-8"), newline=""), strict=True))
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, csv.Error) as error:
+        raise OutputError(f"{path} is damaged: {error}") from error
+    if not lines or lines[0][: len(header)] != list(header):
+        raise OutputError(f"{path} is damaged: its columns should start {','.join(header)}")
+    first, *rows = lines
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(first):
+            raise OutputError(f"{path} is damaged: row {number} has {len(row)} cells, not {len(first)}")
+    return first, rows
+
+
+def to_float(path: Path, text: str) -> float:
+    """Read a cell of `path` as a float, empty as NaN; `OutputError` if it is neither."""
+    try:
+        value = float(text) if text else math.nan
+    except ValueError:
+        value = math.inf
+    if text and not math.isfinite(value):
+        raise OutputError(f"{path} is damaged: a cell is not a number")
+    return value
+
+
+def to_int(path: Path, text: str) -> int:
+    """Read a cell of `path` as an integer; `OutputError` if it is none."""
+    try:
+        return int(text)
+    except ValueError:
+        raise OutputError(f"{path} is damaged: a cell is not an integer") from None

@@ -1,0 +1,1 @@
+"""Coefficients, p-values and strengths from exact integers; the reference they are tested against."""

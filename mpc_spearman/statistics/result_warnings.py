@@ -1,0 +1,215 @@
+"""The sentences in ``Result.warnings``: what a reader must know before trusting a number.
+
+They name parties and columns, tie terms and counts, never cells. Who may be shown which of them follows
+from what that role has learnt; that is the caller's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.data.ranks import total
+from mpc_spearman.statistics import estimators
+
+if TYPE_CHECKING:
+    from mpc_spearman.config import Estimator, Order
+
+#: A strength is flagged when it is under this share of the mean |rho| it averages: two thirds of the
+#: association or more has cancelled (with equal magnitudes, at least a third of the signs disagree) …
+CANCELLED = 1 / 3
+#: … and only when that mean |rho| is worth a second look at all.
+NOTEWORTHY = 0.05
+#: Strengths under the two estimators that differ by no more than this are worth no sentence.
+TIED = 0.001
+
+
+def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) -> list[str]:
+    """One sentence per column with ties, for the ``paper`` estimator.
+
+    Eq. 2 is S/N + (T_x + T_y)/(2N): ties in a column add T/(2N) to each of its coefficients.
+
+    Parameters
+    ----------
+    party : str
+        The columns' owner.
+    features : sequence of str
+        Column names.
+    tie_terms : sequence of int
+        T of each.
+    n : int
+        Rows.
+
+    Returns
+    -------
+    list of str
+    """
+    return [
+        f"{party}.{feature} has ties, which eq. 2 (estimator: paper) takes for agreement: its tie term "
+        f"{int(term)} is {int(term) / total(n):.3g} of the largest possible and adds "
+        f"{int(term) / (2 * total(n)):.3g} to every coefficient of this column"
+        for feature, term in zip(features, tie_terms, strict=True)
+        if term
+    ]
+
+
+def constants(party: str, features: Sequence[str], flags: Sequence[bool], estimator: Estimator) -> list[str]:
+    """One sentence per constant column.
+
+    Parameters
+    ----------
+    party : str
+        The columns' owner.
+    features : sequence of str
+        Column names.
+    flags : sequence of bool
+        Which are constant.
+    estimator : str
+        As in the plan.
+
+    Returns
+    -------
+    list of str
+    """
+    consequence = (
+        "eq. 2 (estimator: paper) gives it numbers all the same, which mean nothing"
+        if estimator == "paper"
+        else "its coefficients are NaN and no mean counts them"
+    )
+    return [
+        f"{party}.{feature} is constant, so it has no rank correlation: {consequence}"
+        for feature, constant in zip(features, flags, strict=True)
+        if constant
+    ]
+
+
+def cancellations(
+    features: Sequence[str], mu: NDArray[np.float64], mean_abs: NDArray[np.float64]
+) -> list[str]:
+    """One sentence per target feature whose mean hides coefficients of opposite signs.
+
+    Flagged when |mu| < ``CANCELLED`` * mean |rho| and mean |rho| >= ``NOTEWORTHY``.
+
+    Parameters
+    ----------
+    features : sequence of str
+        The target's column names.
+    mu, mean_abs : ndarray of float64
+        Mean of rho and of |rho|; NaN is never flagged.
+
+    Returns
+    -------
+    list of str
+    """
+    return [
+        f"{feature}: its coefficients have opposite signs and largely cancel in the mean "
+        f"(strength {mean:.3f}, mean |rho| {size:.3f})"
+        for feature, mean, size in zip(features, mu.tolist(), mean_abs.tolist(), strict=True)
+        if size >= NOTEWORTHY and abs(mean) < CANCELLED * size
+    ]
+
+
+def eq2(
+    features: Sequence[str], corrected: NDArray[np.float64], paper: NDArray[np.float64], order: Order
+) -> list[str]:
+    """Say what eq. 2's blindness to ties does to the ranking, where it does anything.
+
+    Parameters
+    ----------
+    features : sequence of str
+        The target's column names.
+    corrected, paper : ndarray of float64
+        Strengths under ``tie_corrected`` and under ``paper``.
+    order : str
+        As in the plan.
+
+    Returns
+    -------
+    list of str
+        Empty where no strength differs by more than `TIED`, else one sentence.
+    """
+    apart = np.abs(corrected - paper)
+    if not np.nanmax(apart, initial=0.0) > TIED:
+        return []
+    true, wrong = estimators.order(corrected, order), estimators.order(paper, order)
+    first = wrong[0]
+    if true[0] == first:
+        worst = int(np.nanargmax(apart))
+        return [
+            f"ties shift eq. 2: it gives {features[worst]} a strength of {paper[worst]:.3g}, which is "
+            f"{_strength(corrected[worst])} when ties are accounted for"
+        ]
+    return [
+        f"ties mislead eq. 2: it ranks {features[first]} first with a strength of {paper[first]:.3g}, which "
+        f"is {_strength(corrected[first])} (position {true.index(first) + 1} of {len(true)}) when ties are "
+        f"accounted for; then {features[true[0]]} is first with {_strength(corrected[true[0]])}"
+    ]
+
+
+def _strength(value: float) -> str:
+    return "undefined" if np.isnan(value) else f"{value:.3g}"
+
+
+def pvalues_missing(missing: NDArray[np.bool_], estimator: Estimator) -> list[str]:
+    """Say for how many pairs there is no p-value, and why.
+
+    Parameters
+    ----------
+    missing : ndarray of bool, shape (m_A, m_B)
+        From :func:`mpc_spearman.statistics.estimators.without_pvalue`.
+    estimator : str
+        As in the plan.
+
+    Returns
+    -------
+    list of str
+        Empty, or one sentence.
+    """
+    count = int(missing.sum())
+    if not count:
+        return []
+    reason = (
+        "with ties eq. 2 (estimator: paper) is not the rank correlation, so its distribution is unknown"
+        if estimator == "paper"
+        else "a constant column has no rank correlation to test"
+    )
+    return [f"{count} of {missing.size} p-values are missing: {reason}"]
+
+
+def eq2_unseen() -> list[str]:
+    """Say what the coordinator cannot know at ``strengths`` under ``paper``."""
+    return [
+        "eq. 2 (estimator: paper) takes ties for agreement, and at reveal: strengths the coordinator cannot "
+        "see how many there are: the ranking may be of ties"
+    ]
+
+
+def k_note(defined: int, columns: int) -> list[str]:
+    """Say over how many source columns the strengths average, when that is not all of them.
+
+    Parameters
+    ----------
+    defined : int
+        Source columns that are not constant, k.
+    columns : int
+        All source columns, m_A.
+
+    Returns
+    -------
+    list of str
+        Empty, or one sentence.
+    """
+    if defined == 1:
+        others = "" if columns == 1 else f" that is not constant (of {columns})"
+        return [f"there is one source column{others}: each strength is its coefficient"]
+    if defined == columns:
+        return []
+    if not defined:
+        return [f"all {columns} source columns are constant: no strength is defined"]
+    return [
+        f"strengths average over {defined} of {columns} source columns: the others are constant and have no "
+        "rank correlation"
+    ]

@@ -1,0 +1,228 @@
+"""One link to one peer: a thread that sends and a thread that receives.
+
+The sending thread sends a keep-alive whenever it has had nothing to send for a while, so that a party deep
+in a computation is still heard. The receiving thread takes frames off the wire as they come, checks their
+headers, and queues them. Both report trouble to the owner (:class:`mpc_spearman.wire.links.Links`).
+"""
+
+from __future__ import annotations
+
+import queue
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from mpc_spearman.errors import MpcSpearmanError, PeerDied, ProtocolViolation
+from mpc_spearman.parties import Party
+from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.frames import HEADER, Frame, Header
+from mpc_spearman.wire.keys import Box
+from mpc_spearman.wire.messages import MAX_PAYLOAD
+from mpc_spearman.wire.meter import Meter
+
+#: Frames received but not yet asked for. When as many wait, the thread stops reading and the peer's sends
+#: block: memory stays bounded whatever a peer sends.
+MAX_QUEUED = 16
+_KEEPALIVE = "keep-alive"
+
+#: Kinds that travel in the clear: HELLO comes before there is a key, the others carry nothing of the data.
+#: A forged keep-alive or abort takes a number, so it stops the run; only TLS keeps strangers off the link.
+CLEAR = frozenset({Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO})
+
+
+class Transport(Protocol):
+    """What carries the bytes."""
+
+    def send(self, number: int, header: bytes, payload: bytes) -> None:
+        """Send a frame; raise OSError if the connection is gone."""
+
+    def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
+        """Receive exactly so many bytes, calling `heard` whenever some arrive; raise OSError likewise."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+class Channel:
+    """The link to one peer.
+
+    Parameters
+    ----------
+    peer : Party
+    transport : Transport
+    meter : Meter
+    changed : threading.Condition
+        Notified whenever a frame arrives, a frame has left, or the link fails.
+    interval : float
+        Seconds without a frame after which a keep-alive is sent.
+    limit : callable
+        Kind to the longest payload the peer may send of it; raises for what it may not send.
+    read_abort : callable
+        Turns the payload of the peer's ABORT into the error to fail with.
+
+    Attributes
+    ----------
+    failure : MpcSpearmanError or None
+        Why the link is unusable.
+    seal, open : Box or None
+        Encryption of each direction, set when the key is agreed.
+    """
+
+    def __init__(
+        self,
+        peer: Party,
+        transport: Transport,
+        meter: Meter,
+        changed: threading.Condition,
+        interval: float,
+        *,
+        limit: Callable[[Kind], int],
+        read_abort: Callable[[memoryview], MpcSpearmanError],
+    ) -> None:
+        self.peer = peer
+        self.failure: MpcSpearmanError | None = None
+        self.seal: Box | None = None
+        self.open: Box | None = None
+        self._transport, self._meter, self._changed, self._interval = transport, meter, changed, interval
+        self._limit, self._read_abort = limit, read_abort
+        self._outbox: queue.Queue[tuple[Kind, int, bytes]] = queue.Queue()
+        self._unsent = 0
+        self._inbox: deque[Frame] = deque()
+        self._heard = time.monotonic()
+        self._full = False
+        self._over = False
+        self._threads = [
+            threading.Thread(target=self._run, args=(loop,), name=f"{name} {peer.name}", daemon=True)
+            for loop, name in ((self._send_frames, "to"), (self._receive_frames, "from"))
+        ]
+
+    def start(self) -> None:
+        """Start sending and receiving."""
+        self._heard = time.monotonic()
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the peer was last heard, 0 while it is our own queue that is full."""
+        return 0.0 if self._full or self._over else time.monotonic() - self._heard
+
+    def put(self, kind: Kind, depth: int, payload: bytes, phase: str) -> None:
+        """Queue a message for sending; it is counted now, so that a party's costs do not depend on timing."""
+        self._meter.sent(phase, HEADER + len(payload) + (0 if kind in CLEAR else Box.OVERHEAD))
+        with self._changed:
+            self._unsent += 1
+        self._outbox.put((kind, depth, payload))
+
+    def backlog(self) -> int:
+        """How many queued messages have not left."""
+        return self._unsent
+
+    def take(self) -> Frame | None:
+        """Take the oldest received frame, if any. Call with `changed` held."""
+        if not self._inbox:
+            return None
+        self._changed.notify_all()
+        return self._inbox.popleft()
+
+    def fail(self, error: MpcSpearmanError) -> None:
+        """Mark the link as failed; the first reason stays."""
+        with self._changed:
+            if self.failure is None and not self._over:
+                self.failure = error
+            self._changed.notify_all()
+
+    def join(self, seconds: float) -> None:
+        """Wait until both threads have ended."""
+        for thread in self._threads:
+            thread.join(seconds)
+
+    def _run(self, loop: Callable[[], None]) -> None:
+        try:
+            loop()
+        except ProtocolViolation as error:
+            self.fail(ProtocolViolation(f"on the link with {self.peer}: {error}"))
+        except MpcSpearmanError as error:
+            self.fail(error)
+        except OSError as error:
+            self.fail(self._gone(error))
+
+    def _gone(self, error: OSError) -> MpcSpearmanError:
+        if isinstance(error, ssl.SSLError) and not isinstance(
+            error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+        ):
+            return ProtocolViolation(
+                f"on the link with {self.peer}: what arrived fails TLS's authentication ({error.reason}): "
+                "it was altered on the way"
+            )
+        reason = error.strerror or str(error) or "closed"
+        return PeerDied(
+            f"the connection to {self.peer} is gone ({reason})",
+            (PeerDied.__name__, self.peer.name, self._meter.current),
+        )
+
+    def _send_frames(self) -> None:
+        number = 0
+        while True:
+            try:
+                kind, depth, payload = self._outbox.get(timeout=self._interval)
+            except queue.Empty:
+                kind, depth, payload = Kind.KEEPALIVE, 0, b""
+                self._meter.sent(_KEEPALIVE, HEADER)
+            box = None if kind in CLEAR else self.seal
+            if box is None and kind not in CLEAR:
+                raise ProtocolViolation(f"no key with {self.peer} for a {kind.name} message")
+            length = len(payload) + (Box.OVERHEAD if box else 0)
+            header = Header(kind, depth, number, length).pack()
+            sealed = box.seal(number, header, payload) if box else payload
+            self._transport.send(self.peer.number, header, sealed)
+            number += 1
+            if kind is not Kind.KEEPALIVE:
+                with self._changed:
+                    self._unsent -= 1
+                    self._changed.notify_all()
+            if kind is Kind.FAREWELL:
+                return
+
+    def _receive_frames(self) -> None:
+        number = 0
+        while True:
+            header = Header.unpack(bytes(self._receive(HEADER)), number)
+            if header.length > self._limit(header.kind):
+                raise ProtocolViolation(
+                    f"a {header.kind.name} message of {header.length} bytes was announced, "
+                    f"more than the protocol allows"
+                )
+            payload = self._receive(header.length) if header.length else memoryview(b"")
+            number += 1
+            self._accept(Frame(header, payload))
+            if header.kind is Kind.FAREWELL:
+                return
+
+    def _receive(self, size: int) -> memoryview:
+        return self._transport.receive(self.peer.number, size, self._hear)
+
+    def _hear(self) -> None:
+        self._heard = time.monotonic()
+
+    def _accept(self, frame: Frame) -> None:
+        """Queue a frame, waiting while the queue is full; keep-alives only count, an abort is an error."""
+        if frame.header.kind in (Kind.KEEPALIVE, Kind.ABORT):
+            self._meter.received(_KEEPALIVE, frame.size)
+            if frame.header.kind is Kind.ABORT:
+                raise self._read_abort(frame.payload)
+            return
+        with self._changed:
+            self._full = not self._has_room()
+            self._changed.wait_for(self._has_room)
+            self._full = False
+            self._hear()
+            self._over = frame.header.kind is Kind.FAREWELL
+            self._inbox.append(frame)
+            self._changed.notify_all()
+
+    def _has_room(self) -> bool:
+        return len(self._inbox) < MAX_QUEUED and sum(frame.size for frame in self._inbox) < MAX_PAYLOAD

@@ -1,0 +1,449 @@
+"""The view table: every field a role can ever receive, at which level, and what it tells that role.
+
+This is the one place that says who learns what. The codec refuses any message or field that is not in
+it, the report and the README print it, and the tests hold every recorded byte against it.
+
+A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
+at the levels, estimators and grants it names. Symbols in shapes are resolved by what the parties agreed
+on: ``n``, ``m_target``, ``m_sources`` of all sources together; of the one source a message is about
+``m_source`` and ``basis`` = m_source + m_target − 1; ``rows`` of one block, or ciphertexts of one batch, and
+how many bytes each takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Literal
+
+from mpc_spearman.parties import Role
+from mpc_spearman.wire.meter import PHASES
+
+FieldType = Literal["text", "texts", "blob", "bytes", "int64", "float64", "flags"]
+
+#: Levels of ``reveal``, weakest privacy first.
+LEVELS = ("differences", "coefficients", "strengths", "ranking")
+#: What ``results`` can pass on, least first.
+GRANTS = ("nothing", "ranking", "strengths", "coefficients")
+
+_ROWWISE = ("differences", "coefficients")
+
+
+class Kind(IntEnum):
+    """What a frame is; its number on the wire."""
+
+    KEEPALIVE = 0
+    ABORT = 1
+    HELLO = 2
+    SHAPE = 3
+    ALIGNMENT = 4
+    DESCRIPTION = 5
+    MASKED = 6
+    SHARE = 7
+    RESULT = 8
+    COST = 9
+    FAREWELL = 10
+    PUBLIC_KEY = 11
+    CIPHERTEXT = 12
+    EVALUATED = 13
+    TOTAL = 14
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value of a message.
+
+    Attributes
+    ----------
+    name, type, shape
+        ``bytes`` has a fixed length; arrays and ``texts`` have one entry per cell of `shape`.
+    tells : str
+        What the receiver learns from it, in the words the report uses; empty for bookkeeping.
+    levels, estimators, grants, protocols
+        Where it is sent; None means everywhere.
+    several : bool
+        Sent only in runs of several sources.
+    """
+
+    name: str
+    type: FieldType
+    shape: tuple[int | str, ...] = ()
+    tells: str = ""
+    levels: tuple[str, ...] | None = None
+    estimators: tuple[str, ...] | None = None
+    grants: tuple[str, ...] | None = None
+    protocols: tuple[str, ...] | None = None
+    several: bool = False
+
+    def sent(self, plan: Mapping[str, Any], grant: str) -> bool:
+        """Tell whether this field is part of its message under a shared plan and a receiver's grant."""
+        return (
+            (self.levels is None or plan["reveal"] in self.levels)
+            and (self.estimators is None or plan["estimator"] in self.estimators)
+            and (self.grants is None or grant in self.grants)
+            and (self.protocols is None or plan["protocol"] in self.protocols)
+            and (not self.several or len(plan["parties"]["sources"]) > 1)
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind of message from some roles to some roles, in one phase."""
+
+    kind: Kind
+    phase: str
+    senders: tuple[Role, ...]
+    receivers: tuple[Role, ...]
+    fields: tuple[Field, ...]
+
+
+_S, _T, _C = Role.SOURCE, Role.TARGET, Role.COORDINATOR
+_ALL = (_S, _T, _C)
+_MPC, _HE = ("mpc",), ("he",)
+_MATRIX = ("coefficients",)
+_FROM_STRENGTHS = ("strengths", "coefficients")
+_FROM_RANKING = ("ranking", "strengths", "coefficients")
+
+# What the coordinator passes on, as far as ``results`` grants it: the target gets the rows of all sources, a
+# source its own.
+_RANKED = (
+    Field("order", "int64", ("m_target",), "the ranking of the target's features", grants=_FROM_RANKING),
+    Field("strengths", "float64", ("m_target",), "the strengths", grants=_FROM_STRENGTHS),
+    Field(
+        "counts",
+        "int64",
+        ("m_target",),
+        "over how many coefficients each strength is",
+        grants=_FROM_STRENGTHS,
+    ),
+)
+
+
+def _matrix(rows: str) -> tuple[Field, Field]:
+    return (
+        Field(
+            "coefficients",
+            "float64",
+            (rows, "m_target"),
+            "the coefficients: linear equations in the other side's ranks",
+            grants=_MATRIX,
+        ),
+        Field(
+            "pvalues",
+            "float64",
+            (rows, "m_target"),
+            "the p-values, and which are undefined: that shows ties under `paper`, constants otherwise",
+            grants=_MATRIX,
+        ),
+    )
+
+
+# What the coordinator finds when it opens.
+_OPENED = {
+    "differences": "every within-row difference of ranks; so nearly all ranks, each side's own correlations, "
+    "and the coefficients",
+    "coefficients": "the coefficients (hence strengths and ranking), nothing per row",
+    "strengths": "the strengths (hence the ranking) only",
+}
+
+
+_DIGEST = Field("digest", "bytes", (32,), "whether the ids are the same, in the same order (keyed digest)")
+
+# Which key a message's ciphertexts are under: SHA-256 of the public key, which says nothing new.
+_KEY = Field("key", "bytes", (32,), protocols=_HE)
+
+
+def _masked(columns: int | str, what: str, *levels: str) -> Field:
+    return Field(
+        "block",
+        "int64",
+        (columns, "rows"),
+        f"nothing: {what} under a one-time mask",
+        levels,
+        protocols=_MPC,
+    )
+
+
+VIEW: tuple[Row, ...] = (
+    # Control frames: any time, from anyone.
+    Row(Kind.KEEPALIVE, "keep-alive", _ALL, _ALL, ()),
+    Row(
+        Kind.ABORT,
+        "keep-alive",
+        _ALL,
+        _ALL,
+        (
+            Field("error", "text", tells="if a run fails: the class of the error, the party and the phase"),
+            Field("party", "text"),
+            Field("phase", "text"),
+        ),
+    ),
+    Row(
+        Kind.HELLO,
+        "connect",
+        _ALL,
+        _ALL,
+        (
+            Field("version", "text", tells="the package version"),
+            Field("party", "text"),
+            Field("role", "text"),
+            Field("number", "int64", (1,)),
+            Field("plan", "text", tells="the shared part of the plan, which is the same for all"),
+            Field("public_key", "bytes", (32,), tells="an X25519 key made for this run"),
+            Field("run", "bytes", (16,)),
+        ),
+    ),
+    Row(
+        Kind.SHAPE,
+        "agree",
+        (_S, _T),
+        _ALL,
+        (
+            Field("n", "int64", (1,), tells="the number of rows"),
+            Field("features", "int64", (1,), tells="the number of features"),
+        ),
+    ),
+    Row(Kind.ALIGNMENT, "align", (_S,), (_T,), (_DIGEST,)),
+    Row(Kind.ALIGNMENT, "align", (_T,), (_S,), (_DIGEST,)),
+    Row(
+        Kind.DESCRIPTION,
+        "describe",
+        (_S,),
+        (_C,),
+        (
+            Field("names", "texts", ("m_source",), "the feature names", _ROWWISE),
+            Field(
+                "ties",
+                "int64",
+                ("m_source",),
+                "the tie term of each feature, which shows constant ones",
+                _ROWWISE,
+            ),
+            Field(
+                "defined",
+                "int64",
+                (1,),
+                "the number k of features that are not constant",
+                ("strengths",),
+                ("tie_corrected",),
+            ),
+        ),
+    ),
+    Row(
+        Kind.DESCRIPTION,
+        "describe",
+        (_T,),
+        (_C,),
+        (
+            Field("names", "texts", ("m_target",), "the feature names"),
+            Field(
+                "ties",
+                "int64",
+                ("m_target",),
+                "the tie term of each feature, which shows constant ones",
+                _ROWWISE,
+            ),
+            Field(
+                "ties",
+                "int64",
+                ("m_target",),
+                "the tie term of each feature, which shows constant ones",
+                ("strengths",),
+                ("tie_corrected",),
+            ),
+            Field(
+                "constant", "flags", ("m_target",), "which features are constant", ("strengths",), ("paper",)
+            ),
+        ),
+    ),
+    Row(
+        Kind.TOTAL,
+        "describe",
+        (_C,),
+        (_S,),
+        (
+            Field(
+                "total",
+                "int64",
+                (1,),
+                "the number k of all sources' features that are not constant",
+                ("strengths",),
+                ("tie_corrected",),
+                several=True,
+            ),
+        ),
+    ),
+    Row(
+        Kind.MASKED,
+        "share",
+        (_S,),
+        (_T,),
+        (
+            _masked("m_source", "ranks", "coefficients"),
+            _masked(1, "one sum of ranks", "strengths"),
+        ),
+    ),
+    Row(Kind.MASKED, "share", (_T,), (_S,), (_masked("m_target", "ranks", "coefficients", "strengths"),)),
+    Row(
+        Kind.SHARE,
+        "reveal",
+        (_S, _T),
+        (_C,),
+        tuple(
+            Field(
+                "share", "int64", shape, f"with the other shares: {_OPENED[level]}", (level,), protocols=_MPC
+            )
+            for level, shape in (
+                ("differences", ("basis", "rows")),
+                ("coefficients", ("m_source", "m_target")),
+                ("strengths", (1, "m_target")),
+            )
+        ),
+    ),
+    Row(
+        Kind.PUBLIC_KEY,
+        "keys",
+        (_C,),
+        (_S, _T),
+        (Field("key", "blob", tells="a public encryption key made for this run", protocols=_HE),),
+    ),
+    Row(
+        Kind.CIPHERTEXT,
+        "encrypt",
+        (_S,),
+        (_T,),
+        (
+            _KEY,
+            Field(
+                "batch",
+                "bytes",
+                ("rows", "ciphertext_bytes"),
+                "nothing: ranks under the coordinator's encryption key",
+                protocols=_HE,
+            ),
+        ),
+    ),
+    Row(
+        Kind.EVALUATED,
+        "evaluate",
+        (_T,),
+        (_C,),
+        (
+            _KEY,
+            *(
+                Field(
+                    "batch", "bytes", ("rows", "result_bytes"), f"decrypted: {tells}", (level,), protocols=_HE
+                )
+                for level, tells in _OPENED.items()
+            ),
+        ),
+    ),
+    Row(
+        Kind.RESULT,
+        "publish",
+        (_C,),
+        (_T,),
+        (
+            *_RANKED,
+            *_matrix("m_sources"),
+            Field("source_names", "texts", ("m_sources",), "the sources' feature names", grants=_MATRIX),
+        ),
+    ),
+    Row(
+        Kind.RESULT,
+        "publish",
+        (_C,),
+        (_S,),
+        (
+            *_RANKED,
+            *_matrix("m_source"),
+            Field("target_names", "texts", ("m_target",), "the target's feature names", grants=_FROM_RANKING),
+        ),
+    ),
+    Row(
+        Kind.COST,
+        "account",
+        (_S, _T),
+        (_C,),
+        (
+            Field("seconds", "float64", (len(PHASES), 2), "seconds, bytes, rounds and memory of each phase"),
+            Field("counts", "int64", (len(PHASES), 5)),
+        ),
+    ),
+    Row(Kind.FAREWELL, "account", _ALL, _ALL, ()),
+)
+
+
+def row(kind: Kind, sender: Role, receiver: Role) -> Row | None:
+    """Find the row of a message between two roles; None where the table has no such message."""
+    for candidate in VIEW:
+        if candidate.kind is kind and sender in candidate.senders and receiver in candidate.receivers:
+            return candidate
+    return None
+
+
+def phase(kind: Kind) -> str:
+    """Phase to which a message's bytes are charged, at both ends."""
+    return next(candidate.phase for candidate in VIEW if candidate.kind is kind)
+
+
+def grant(plan: Mapping[str, Any], receiver: Role) -> str:
+    """Look up what ``results`` passes on to a role."""
+    if receiver is Role.COORDINATOR:
+        return "nothing"
+    return str(plan["results"]["target" if receiver is Role.TARGET else "sources"])
+
+
+def fields(plan: Mapping[str, Any], kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None:
+    """Fields of a message under a shared plan, in wire order.
+
+    Returns
+    -------
+    tuple of Field, or None
+        None where the plan does not allow this message at all: the table has no such row, or no
+        field of the row is sent at this level, estimator and grant.
+    """
+    found = row(kind, sender, receiver)
+    if found is None:
+        return None
+    sent = tuple(field for field in found.fields if field.sent(plan, grant(plan, receiver)))
+    return None if found.fields and not sent else sent
+
+
+def learnt(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Who learns what in a run of this plan, one row per party and fact.
+
+    Parameters
+    ----------
+    plan : mapping
+        The shared part of a plan (``Plan.shared()``).
+
+    Returns
+    -------
+    list of dict
+        With keys ``role``, ``party``, ``what``, ``from``, ``phase``; the coordinator first, then the target,
+        then the sources.
+    """
+    parties = plan["parties"]
+    names = {
+        Role.COORDINATOR: [parties["coordinator"]["name"]],
+        Role.TARGET: [parties["target"]["name"]],
+        Role.SOURCE: [source["name"] for source in parties["sources"]],
+    }
+    return [
+        {
+            "role": receiver.value,
+            "party": party,
+            "what": field.tells,
+            "from": ", ".join(senders),
+            "phase": found.phase,
+        }
+        for receiver in (Role.COORDINATOR, Role.TARGET, Role.SOURCE)
+        for party in names[receiver]
+        for found in VIEW
+        if receiver in found.receivers
+        and (senders := [name for role in found.senders for name in names[role] if name != party])
+        for field in found.fields
+        if field.tells and field.sent(plan, grant(plan, receiver))
+    ]

@@ -1,0 +1,88 @@
+"""The frame: what every message looks like on the wire.
+
+========  =====  ==============================================================
+offset    bytes  meaning
+========  =====  ==============================================================
+0         2      ``MS``
+2         1      format version, 1
+3         1      kind (:class:`mpc_spearman.wire.disclosure.Kind`)
+4         4      depth: length of the longest chain of messages this one depends on
+8         8      number: 0, 1, 2, … per direction; also the nonce of the encryption
+16        8      length of the payload
+24        …      the payload; encrypted and authenticated, this header included, once the
+                 two parties have agreed a key
+========  =====  ==============================================================
+
+All integers are big-endian. A frame costs ``HEADER + length`` bytes, and that is what the meter counts.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.wire.disclosure import Kind
+
+_FORMAT = struct.Struct("!2sBBIQQ")
+_MAGIC = b"MS"
+_VERSION = 1
+
+#: Bytes of a header.
+HEADER = _FORMAT.size
+
+
+@dataclass(frozen=True)
+class Header:
+    """A frame's header."""
+
+    kind: Kind
+    depth: int
+    number: int
+    length: int
+
+    def pack(self) -> bytes:
+        """Return the 24 bytes."""
+        return _FORMAT.pack(_MAGIC, _VERSION, self.kind, self.depth, self.number, self.length)
+
+    @classmethod
+    def unpack(cls, raw: bytes, number: int) -> Header:
+        """Read a header; its length is for the caller to check before anything is allocated.
+
+        Parameters
+        ----------
+        raw : bytes
+            24 bytes from the wire.
+        number : int
+            The number the next frame of this direction must have.
+
+        Raises
+        ------
+        ProtocolViolation
+            Not a frame, another version, unknown kind, or wrong number.
+        """
+        magic, version, kind, depth, got, length = _FORMAT.unpack(raw)
+        if magic != _MAGIC:
+            raise ProtocolViolation("what arrived is not a frame of this protocol")
+        if version != _VERSION:
+            raise ProtocolViolation(f"a frame of format version {version} arrived, {_VERSION} is spoken here")
+        try:
+            known = Kind(kind)
+        except ValueError:
+            raise ProtocolViolation(f"a message of unknown kind {kind} arrived") from None
+        if got != number:
+            raise ProtocolViolation(f"message {got} arrived where number {number} was due")
+        return cls(known, depth, got, length)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame as received: header and payload as they came off the wire."""
+
+    header: Header
+    payload: memoryview
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire."""
+        return HEADER + len(self.payload)

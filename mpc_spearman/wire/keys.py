@@ -1,0 +1,161 @@
+"""Keys that two parties share for one run, and the streams and boxes made from them.
+
+Each pair agrees its key directly, by ephemeral X25519 (RFC 7748), never through the coordinator or the
+rendezvous store. HKDF-SHA256 (RFC 5869) turns it into one subkey per session and purpose; its context
+binds the run, the plan, both parties' names and ranks, and both public keys. Asking twice for the same
+subkey raises, so that no stream is ever used twice.
+
+Ephemeral X25519 alone is secure against whoever only listens. Who the peer is must come from TLS: an
+active attacker between two parties could agree a key with each of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import Enum
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.parties import Party
+
+_LABEL = b"mpc_spearman/1"
+_ZEROS = memoryview(bytes(1 << 16))
+
+
+class Purpose(Enum):
+    """What a subkey is for; each gives an independent key."""
+
+    MASK = "mask"
+    ZERO = "zero"
+    DIGEST = "digest"
+    SHUFFLE = "shuffle"
+    LINK = "link"
+
+
+class PairKey:
+    """The key one party shares with one peer in one run. Its repr shows no key.
+
+    Parameters
+    ----------
+    mine : X25519PrivateKey
+        Made for this run.
+    theirs : bytes
+        The peer's public key, 32 bytes, from its HELLO.
+    me, peer : Party
+    run : bytes
+        The run id, 16 bytes, chosen by the coordinator.
+    plan_digest : bytes
+        SHA-256 of the shared plan.
+
+    Raises
+    ------
+    ProtocolViolation
+        The peer's public key is of small order (RFC 7748, section 6.1).
+    """
+
+    def __init__(
+        self, mine: X25519PrivateKey, theirs: bytes, me: Party, peer: Party, run: bytes, plan_digest: bytes
+    ) -> None:
+        try:
+            self._secret = mine.exchange(X25519PublicKey.from_public_bytes(theirs))
+        except ValueError:
+            raise ProtocolViolation(f"{peer} sent a public key that gives no shared key") from None
+        ends = sorted(
+            [(me.number, me.name, mine.public_key().public_bytes_raw()), (peer.number, peer.name, theirs)]
+        )
+        self._context = _joined(
+            _LABEL,
+            run,
+            plan_digest,
+            *(part for number, name, key in ends for part in (str(number).encode(), name.encode(), key)),
+        )
+        self._issued: set[tuple[Purpose, str]] = set()
+
+    def subkey(self, purpose: Purpose, session: str) -> bytes:
+        """Derive the 32-byte key of one purpose in one session, once.
+
+        Parameters
+        ----------
+        purpose : Purpose
+        session : str
+            The name of the source whose columns it is about; for a link, of the sender.
+        """
+        if (purpose, session) in self._issued:
+            raise RuntimeError(f"the {purpose.value} key of session {session!r} is already in use")
+        self._issued.add((purpose, session))
+        info = _joined(self._context, purpose.value.encode(), session.encode())
+        return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info).derive(self._secret)
+
+
+class Stream:
+    """A one-time stream of uniform bits: AES-256 in counter mode from block zero under a key of its own.
+
+    The key is never used for anything else (see :meth:`PairKey.subkey`), so the stream is a pseudo-random
+    function of its position and both holders of the key read the same values in the same order.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+    def ring(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Draw uniform elements of Z_2^64, as int64 of the given shape, row by row."""
+        return self._draw(int(np.prod(shape, dtype=np.int64)) * 8).view(np.int64).reshape(shape)
+
+    def permutation(self, n: int) -> np.ndarray:
+        """Draw a uniform permutation of n rows, as int64 (n,).
+
+        Sorting independent 64-bit keys gives every order the same chance as long as they differ;
+        a draw with two equal keys is thrown away.
+        """
+        while True:
+            keys = self.ring((n,))
+            order = np.argsort(keys)
+            if n < 2 or (np.diff(keys[order]) != 0).all():
+                return order
+
+    def uniform(self, n: int) -> np.ndarray:
+        """Draw n float64, uniform on the multiples of 2^-53 in [0, 1)."""
+        return (self.ring((n,)).view(np.uint64) >> np.uint64(11)) * 2.0**-53
+
+    def _draw(self, size: int) -> np.ndarray:
+        # A stream cipher's keystream is what it makes of zeros; update_into wants room for a block beyond.
+        out = np.empty(size + 15, dtype=np.uint8)
+        view = out.data
+        for start in range(0, size, len(_ZEROS)):
+            self._cipher.update_into(_ZEROS[: size - start], view[start:])
+        return out[:size]
+
+
+class Box:
+    """Authenticated encryption of one direction of one link: AES-256-GCM, the nonce is the frame's number."""
+
+    #: Bytes a sealed payload is longer than the payload.
+    OVERHEAD = 16
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+
+    def seal(self, number: int, header: bytes, payload: bytes) -> bytes:
+        """Encrypt a payload and authenticate its header."""
+        return self._cipher.encrypt(number.to_bytes(12, "big"), payload, header)
+
+    def open(self, number: int, header: bytes, sealed: memoryview) -> memoryview:
+        """Decrypt; raise ProtocolViolation if one bit of header or payload is not the sender's."""
+        try:
+            return memoryview(self._cipher.decrypt(number.to_bytes(12, "big"), sealed, header))
+        except InvalidTag:
+            raise ProtocolViolation(
+                "a message fails its authentication: altered, replayed or not the peer's"
+            ) from None
+
+
+def _joined(*parts: bytes) -> bytes:
+    """Join byte strings so that no two different lists give the same result, and keep it short."""
+    return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()

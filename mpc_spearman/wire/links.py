@@ -1,0 +1,267 @@
+"""All links of one party: typed messages in and out, with a deadline on every wait.
+
+Who waits for whom is always named. Three things end a wait:
+
+- the peer's connection is gone: :class:`PeerDied`;
+- nothing came from the peer, not even a keep-alive, for ``network.timeout`` seconds: :class:`PeerTimeout`.
+  A thread beside the computation sends keep-alives, so hours of honest computing are no time-out;
+- some party stopped and said so: :class:`PeerFailed`, or the same class where the error concerns all alike.
+
+Trouble on any link ends the run for this party, also while it computes: loops call :meth:`Links.check`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PeerTimeout, ProtocolViolation
+from mpc_spearman.parties import Party, Roster
+from mpc_spearman.wire import disclosure
+from mpc_spearman.wire.aborts import from_notice, notice
+from mpc_spearman.wire.channel import CLEAR, Channel, Transport
+from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.frames import Frame
+from mpc_spearman.wire.keys import Box, PairKey, Purpose
+from mpc_spearman.wire.messages import decode, encode, largest
+from mpc_spearman.wire.meter import Meter
+
+# How many messages may wait to leave before a send blocks: enough to keep the link busy.
+_MAX_UNSENT = 2
+# How long a party that stops keeps trying to tell the others, in seconds.
+_LAST_WORDS = 2.0
+_NO_SIZES: Mapping[str, int] = MappingProxyType({})
+
+
+class Links:
+    """The links from one party to all others.
+
+    Parameters
+    ----------
+    plan : mapping
+        The shared part of the plan: it decides which messages the view table allows.
+    roster : Roster
+    transport : Transport
+    meter : Meter
+    timeout : float
+        ``network.timeout``, seconds.
+
+    Attributes
+    ----------
+    dimensions : dict
+        What the symbols in message shapes stand for that mean the same throughout the run; filled in by the
+        ``agree`` step.
+    """
+
+    def __init__(
+        self, plan: Mapping[str, Any], roster: Roster, transport: Transport, meter: Meter, timeout: float
+    ) -> None:
+        self.dimensions: dict[str, int] = {}
+        self._plan, self._roster, self._meter, self._timeout = plan, roster, meter, timeout
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        interval = min(5.0, timeout / 4)
+        self._channels = {
+            peer: Channel(
+                peer,
+                transport,
+                meter,
+                self._changed,
+                interval,
+                limit=partial(self._limit, peer),
+                read_abort=partial(self._read_abort, peer),
+            )
+            for peer in roster.peers
+        }
+        for channel in self._channels.values():
+            channel.start()
+        threading.Thread(target=self._watch, name="deadlines", daemon=True).start()
+
+    def send(
+        self,
+        peer: Party,
+        kind: Kind,
+        values: Mapping[str, Any],
+        *,
+        sizes: Mapping[str, int] = _NO_SIZES,
+        depth: int | None = None,
+    ) -> None:
+        """Send one message; returns once it is queued and the link is not far behind.
+
+        Parameters
+        ----------
+        peer : Party
+        kind : Kind
+        values : mapping
+            The message's fields, as the view table lists them for this plan.
+        sizes : mapping
+            What the other symbols in this message's shapes stand for.
+        depth : int, optional
+            Length of the longest chain of messages this one depends on, where that is less than all this
+            party has received so far.
+
+        Raises
+        ------
+        NetworkError
+            A link failed.
+        """
+        fields = self._fields(kind, self._roster.me, peer)
+        channel = self._channels[peer]
+        payload = encode(fields, {**self.dimensions, **sizes}, values)
+        channel.put(kind, self._meter.depth if depth is None else depth, payload, disclosure.phase(kind))
+        with self._meter.waiting(), self._changed:
+            while channel.backlog() > _MAX_UNSENT:
+                self._raise_failure(f"sending to {peer}")
+                self._changed.wait(1.0)
+
+    def receive(self, peer: Party, kind: Kind, *, sizes: Mapping[str, int] = _NO_SIZES) -> dict[str, Any]:
+        """Wait for a peer's next message, which must be of this kind.
+
+        `sizes` are as in :meth:`send`.
+
+        Returns
+        -------
+        dict
+            Field name to value; arrays are read-only.
+
+        Raises
+        ------
+        NetworkError
+            A link failed, or the peer was silent for too long.
+        ProtocolViolation
+            The message is of another kind, or not what the view table says.
+        """
+        fields = self._fields(kind, peer, self._roster.me)
+        frame = self._next_frame(peer, kind)
+        self._meter.received(disclosure.phase(frame.header.kind), frame.size)
+        if frame.header.kind is not kind:
+            raise ProtocolViolation(
+                f"{peer} sent {frame.header.kind.name} where {self._roster.me} waited for {kind.name} "
+                f"in phase {self._meter.current}"
+            )
+        try:
+            values = decode(fields, {**self.dimensions, **sizes}, self._opened(peer, frame))
+        except ProtocolViolation as error:
+            raise ProtocolViolation(
+                f"{peer} sent a bad {kind.name} message in phase {self._meter.current}: {error}"
+            ) from None
+        self._meter.follow(frame.header.depth)
+        return values
+
+    def secure(self, peer: Party, key: PairKey) -> None:
+        """Encrypt and authenticate everything to and from a peer from now on."""
+        channel, me = self._channels[peer], self._roster.me
+        channel.open = Box(key.subkey(Purpose.LINK, peer.name))
+        channel.seal = Box(key.subkey(Purpose.LINK, me.name))
+
+    def check(self) -> None:
+        """Raise what has gone wrong on any link, if anything has."""
+        with self._changed:
+            self._raise_failure("computing")
+
+    def abort(self, error: BaseException) -> None:
+        """Tell every peer that can still be told that this party stops: class of the error, party, phase."""
+        about = notice(error, self._roster.me.name, self._meter.current)
+        payload = encode(
+            self._fields(Kind.ABORT, self._roster.me, self._roster.me),
+            {},
+            dict(zip(("error", "party", "phase"), about, strict=True)),
+        )
+        hearing = [channel for channel in self._channels.values() if channel.failure is None]
+        for channel in hearing:
+            channel.put(Kind.ABORT, 0, payload, "keep-alive")
+        with self._changed:
+            self._changed.wait_for(
+                lambda: all(channel.backlog() == 0 or channel.failure for channel in hearing), _LAST_WORDS
+            )
+
+    def close(self) -> None:
+        """Say farewell to every peer, wait for theirs, and end all threads.
+
+        When this returns, every party has done all it had to do.
+        """
+        self.check()  # what is wrong by now still stops all
+        for peer in self._roster.peers:
+            self.send(peer, Kind.FAREWELL, {})
+        for peer in self._roster.peers:
+            self.receive(peer, Kind.FAREWELL)
+        self._closing.set()
+        for channel in self._channels.values():
+            channel.join(self._timeout)
+
+    def _fields(self, kind: Kind, sender: Party, receiver: Party) -> tuple[disclosure.Field, ...]:
+        fields = disclosure.fields(self._plan, kind, sender.role, receiver.role)
+        if fields is None:
+            raise ProtocolViolation(f"{kind.name} from {sender} to {receiver} is not in the view table")
+        return fields
+
+    def _limit(self, peer: Party, kind: Kind) -> int:
+        """Longest payload a peer may send of a kind; raises if it may send none at all."""
+        fields = self._fields(kind, peer, self._roster.me)
+        return largest(fields, self.dimensions) + (0 if kind in CLEAR else Box.OVERHEAD)
+
+    def _next_frame(self, peer: Party, kind: Kind) -> Frame:
+        channel = self._channels[peer]
+        patience = _LAST_WORDS
+        with self._meter.waiting(), self._changed:
+            while True:
+                # What came before a failure is still read: it often says more than the failure.
+                frame = channel.take()
+                if frame is not None:
+                    return frame
+                start = time.monotonic()
+                if patience <= 0 or channel.failure is not None or not self._others_differ():
+                    self._raise_failure(f"waiting for {kind.name} from {peer}")
+                    self._changed.wait(1.0)
+                else:
+                    # What is on its way from this peer may show how; that says more than that they do.
+                    self._changed.wait(patience)
+                    patience -= time.monotonic() - start
+
+    def _opened(self, peer: Party, frame: Frame) -> memoryview:
+        if frame.header.kind in CLEAR:
+            return frame.payload
+        box = self._channels[peer].open
+        if box is None:
+            raise ProtocolViolation("it came before a key was agreed")
+        return box.open(frame.header.number, frame.header.pack(), frame.payload)
+
+    def _others_differ(self) -> bool:
+        """Tell whether others stopped only because the parties do not run the same thing."""
+        failures = [channel.failure for channel in self._channels.values() if channel.failure is not None]
+        return bool(failures) and all(isinstance(failure, HandshakeError) for failure in failures)
+
+    def _raise_failure(self, doing: str) -> None:
+        for channel in self._channels.values():
+            if channel.failure is not None:
+                raise _in_context(
+                    channel.failure, f"{self._roster.me}, {doing} in phase {self._meter.current}"
+                )
+
+    def _watch(self) -> None:
+        """Fail links whose peer is silent for too long."""
+        while not self._closing.wait(min(1.0, self._timeout / 10)):
+            for channel in self._channels.values():
+                if channel.silence > self._timeout:
+                    channel.fail(
+                        PeerTimeout(
+                            f"{channel.peer} sent nothing for {self._timeout:g} s, not even a keep-alive",
+                            (PeerTimeout.__name__, channel.peer.name, self._meter.current),
+                        )
+                    )
+
+    def _read_abort(self, peer: Party, payload: memoryview) -> MpcSpearmanError:
+        values = decode(self._fields(Kind.ABORT, peer, self._roster.me), {}, payload)
+        names = {party.name for party in self._roster.parties}
+        return from_notice(
+            values["error"], values["party"], values["phase"], told_by=str(peer), parties=names
+        )
+
+
+def _in_context(error: MpcSpearmanError, where: str) -> MpcSpearmanError:
+    """Return the same error saying also who noticed it and when: a link thread knows neither."""
+    return type(error)(f"{error} [{where}]", error.about)

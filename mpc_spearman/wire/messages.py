@@ -1,0 +1,187 @@
+"""The codec: a message's fields to bytes and back, strictly, with no pickle.
+
+A payload is its fields one after another, in the order of the view table, nothing between or after:
+
+========== =====================================================================
+text       4-byte big-endian length, UTF-8 bytes
+blob       4-byte big-endian length, bytes
+texts      as many ``text`` as the shape has cells
+bytes      exactly as many bytes as the shape says
+int64      little-endian two's complement, row by row
+float64    little-endian IEEE 754, row by row
+flags      one byte each, 0 or 1
+========== =====================================================================
+
+Every length is known from the view table and from what the parties agreed on, or has an upper bound, and is
+checked before anything is allocated for it. What does not fit is a :class:`ProtocolViolation`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mpc_spearman.errors import BoundError, ProtocolViolation
+from mpc_spearman.wire.disclosure import Field
+
+#: Longest text: the plan's canonical JSON is the only long one.
+MAX_TEXT = 1 << 20
+#: Longest blob: a public key.
+MAX_BLOB = 1 << 23
+#: Longest payload of a frame, in bytes. Block sizes are chosen well below it.
+MAX_PAYLOAD = 1 << 26
+
+#: Longest name of a feature or party, in bytes.
+MAX_NAME = 1 << 10
+
+_CELL = {
+    "text": 4 + MAX_TEXT,
+    "blob": 4 + MAX_BLOB,
+    "texts": 4 + MAX_NAME,
+    "bytes": 1,
+    "int64": 8,
+    "float64": 8,
+    "flags": 1,
+}
+_DTYPES = {"int64": np.dtype("<i8"), "float64": np.dtype("<f8")}
+
+
+def encode(fields: Sequence[Field], dimensions: Mapping[str, int], values: Mapping[str, Any]) -> bytes:
+    """Turn field values into a payload.
+
+    Parameters
+    ----------
+    fields : sequence of Field
+        From the view table.
+    dimensions : mapping
+        What the symbols in the fields' shapes stand for.
+    values : mapping
+        One value per field name, no more and no fewer.
+
+    Raises
+    ------
+    BoundError
+        The payload would be longer than a frame can carry.
+    """
+    if set(values) != {field.name for field in fields}:
+        raise TypeError(f"fields {sorted(values)} given, {[field.name for field in fields]} expected")
+    payload = b"".join(
+        part for field in fields for part in _pack(field, _shape(field, dimensions), values[field.name])
+    )
+    if len(payload) > MAX_PAYLOAD:
+        raise BoundError(f"a message of {len(payload)} bytes does not fit a frame of {MAX_PAYLOAD} bytes")
+    return payload
+
+
+def decode(fields: Sequence[Field], dimensions: Mapping[str, int], payload: memoryview) -> dict[str, Any]:
+    """Turn a payload into field values.
+
+    Arrays are views of `payload` where alignment allows, read-only otherwise copied.
+
+    Raises
+    ------
+    ProtocolViolation
+        The payload is shorter or longer than its fields, or a value is outside its type.
+    """
+    values: dict[str, Any] = {}
+    offset = 0
+    for field in fields:
+        values[field.name], offset = _unpack(field, _shape(field, dimensions), payload, offset)
+    if offset != len(payload):
+        raise ProtocolViolation(f"{len(payload) - offset} bytes follow its last field")
+    return values
+
+
+def largest(fields: Sequence[Field], dimensions: Mapping[str, int]) -> int:
+    """Longest payload these fields can take, in bytes; ``MAX_PAYLOAD`` while a dimension is not known."""
+    size = 0
+    for field in fields:
+        if any(isinstance(symbol, str) and symbol not in dimensions for symbol in field.shape):
+            return MAX_PAYLOAD
+        cells = math.prod(_shape(field, dimensions))
+        size += cells * _CELL[field.type]
+    return min(size, MAX_PAYLOAD)
+
+
+def _shape(field: Field, dimensions: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(size if isinstance(size, int) else dimensions[size] for size in field.shape)
+
+
+def _pack(field: Field, shape: tuple[int, ...], value: Any) -> list[bytes]:
+    if field.type == "text":
+        return _pack_text(field, value)
+    if field.type == "blob":
+        if len(value) > MAX_BLOB:
+            raise BoundError(f"{field.name}: {len(value)} bytes are longer than {MAX_BLOB}")
+        return [len(value).to_bytes(4, "big"), bytes(value)]
+    if field.type == "texts":
+        if len(value) != math.prod(shape):
+            raise TypeError(f"{field.name}: {len(value)} texts given, {math.prod(shape)} expected")
+        return [part for text in value for part in _pack_text(field, text)]
+    if field.type == "bytes":
+        if len(value) != math.prod(shape):
+            raise TypeError(f"{field.name}: {len(value)} bytes given, {math.prod(shape)} expected")
+        return [bytes(value)]
+    dtype = np.dtype(np.uint8) if field.type == "flags" else _DTYPES[field.type]
+    array = np.asarray(value)
+    if array.shape != shape or not np.can_cast(array.dtype, dtype, "safe"):
+        raise TypeError(f"{field.name}: {array.dtype}{array.shape} given, {dtype}{shape} expected")
+    return [np.ascontiguousarray(array, dtype=dtype).tobytes()]
+
+
+def _pack_text(field: Field, text: str) -> list[bytes]:
+    raw = text.encode()
+    if len(raw) > _longest(field):
+        raise BoundError(f"{field.name}: a text of {len(raw)} bytes is longer than {_longest(field)}")
+    return [len(raw).to_bytes(4, "big"), raw]
+
+
+def _unpack(field: Field, shape: tuple[int, ...], payload: memoryview, offset: int) -> tuple[Any, int]:
+    if field.type == "text":
+        return _unpack_text(field, payload, offset)
+    if field.type == "blob":
+        length = int.from_bytes(_take(field, payload, offset, 4), "big")
+        return bytes(_take(field, payload, offset + 4, length)), offset + 4 + length
+    if field.type == "texts":
+        texts = []
+        for _ in range(math.prod(shape)):
+            text, offset = _unpack_text(field, payload, offset)
+            texts.append(text)
+        return texts, offset
+    count = math.prod(shape)
+    size = count * (8 if field.type in _DTYPES else 1)
+    raw = _take(field, payload, offset, size)
+    if field.type == "bytes":
+        return bytes(raw), offset + size
+    if field.type == "flags":
+        flags = np.frombuffer(raw, dtype=np.uint8).reshape(shape)
+        if flags.size and flags.max() > 1:
+            raise ProtocolViolation(f"field {field.name!r} holds a flag that is neither 0 nor 1")
+        return flags.astype(bool), offset + size
+    return np.frombuffer(raw, dtype=_DTYPES[field.type]).reshape(shape), offset + size
+
+
+def _unpack_text(field: Field, payload: memoryview, offset: int) -> tuple[str, int]:
+    length = int.from_bytes(_take(field, payload, offset, 4), "big")
+    if length > _longest(field):
+        raise ProtocolViolation(f"field {field.name!r} announces a text of {length} bytes")
+    raw = _take(field, payload, offset + 4, length)
+    try:
+        return str(raw, "utf-8"), offset + 4 + length
+    except UnicodeDecodeError:
+        raise ProtocolViolation(f"field {field.name!r} is not UTF-8") from None
+
+
+def _longest(field: Field) -> int:
+    return MAX_NAME if field.type == "texts" else MAX_TEXT
+
+
+def _take(field: Field, payload: memoryview, offset: int, size: int) -> memoryview:
+    if offset + size > len(payload):
+        raise ProtocolViolation(
+            f"field {field.name!r} needs {size} bytes, {max(0, len(payload) - offset)} are left"
+        )
+    return payload[offset : offset + size]

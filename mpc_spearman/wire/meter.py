@@ -1,0 +1,184 @@
+"""The meter: what each phase of a run costs a party.
+
+Everything that crosses a link is counted here, once, by the code that puts it there or takes it off
+(:mod:`mpc_spearman.wire`), at both ends, so that what A says it sent is what B says it received.
+"""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+#: The phases of a run, in order: the words of the code, the cost report and the error messages.
+#: ``keep-alive`` is no phase of the protocol but a row of its own for what runs beside it.
+PHASES = (
+    "connect",
+    "load",
+    "agree",
+    "rank",
+    "align",
+    "describe",
+    "keys",
+    "encrypt",
+    "evaluate",
+    "decrypt",
+    "share",
+    "multiply",
+    "reveal",
+    "publish",
+    "account",
+    "keep-alive",
+)
+
+#: The phases that only one protocol has.
+_ONLY = {"he": ("keys", "encrypt", "evaluate", "decrypt"), "mpc": ("share", "multiply", "reveal")}
+
+
+def costed(protocol: str) -> tuple[str, ...]:
+    """Phases in the cost table of a protocol: all but ``account``, which carries the table itself."""
+    others = [phase for name, phases in _ONLY.items() if name != protocol for phase in phases]
+    return tuple(phase for phase in PHASES if phase != "account" and phase not in others)
+
+
+@dataclass
+class PhaseCost:
+    """Cost of one phase to one party.
+
+    Attributes
+    ----------
+    seconds : float
+        Wall time spent working in the phase, without the time spent waiting.
+    wait_seconds : float
+        Wall time spent waiting for a peer.
+    bytes_sent, bytes_received : int
+        Bytes of frames, headers and authentication tags included.
+    messages : int
+        Frames sent.
+    rounds : int
+        Hops that the phase added to the longest chain of dependent messages that ends at this party.
+    peak_memory_bytes : int
+        Largest resident set while in the phase.
+    """
+
+    seconds: float = 0.0
+    wait_seconds: float = 0.0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    messages: int = 0
+    rounds: int = 0
+    peak_memory_bytes: int = 0
+
+
+#: Columns of ``cost.csv``.
+COLUMNS = ("party", "phase", *(field.name for field in fields(PhaseCost)))
+
+
+class Meter:
+    """Counts one party's costs, phase by phase. Safe to use from the link threads.
+
+    Attributes
+    ----------
+    current : str
+        The phase the party is in.
+    depth : int
+        Length of the longest chain of dependent messages that ends here (DESIGN: a round is one hop).
+    """
+
+    def __init__(self) -> None:
+        self.costs = {phase: PhaseCost() for phase in PHASES}
+        self.current = PHASES[0]
+        self.depth = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Charge the block's time and memory to a phase; re-entering a phase adds to it.
+
+        An inner phase interrupts the outer one: its time is charged to it alone.
+        """
+        outer, self.current = self.current, name
+        cost = self.costs[name]
+        elsewhere = self._busy()
+        self._note_memory(outer)
+        _reset_peak_memory()
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            inside = self._busy() - elsewhere
+            cost.seconds += time.monotonic() - start - inside
+            self._note_memory(name)
+            _reset_peak_memory()
+        # Not after an error: it is reported with the phase that it happened in.
+        self.current = outer
+
+    def _note_memory(self, phase: str) -> None:
+        cost = self.costs[phase]
+        cost.peak_memory_bytes = max(cost.peak_memory_bytes, _peak_memory())
+
+    def _busy(self) -> float:
+        """Seconds already charged somewhere: an enclosing phase leaves them out of its own."""
+        return sum(cost.seconds + cost.wait_seconds for cost in self.costs.values())
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Charge the block's time to the current phase as waiting for a peer."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.costs[self.current].wait_seconds += time.monotonic() - start
+
+    def sent(self, phase: str, size: int) -> None:
+        """Count a frame that left, header included."""
+        with self._lock:
+            cost = self.costs[phase]
+            cost.bytes_sent += size
+            cost.messages += 1
+
+    def received(self, phase: str, size: int) -> None:
+        """Count a frame that arrived, header included."""
+        with self._lock:
+            self.costs[phase].bytes_received += size
+
+    def follow(self, depth: int) -> None:
+        """Take note that this party now depends on a message of the given depth."""
+        deeper = depth + 1 - self.depth
+        if deeper > 0:
+            self.depth += deeper
+            self.costs[self.current].rounds += deeper
+
+    def table(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the costs as arrays: float64 (phases, 2) of seconds and int64 (phases, 5) of counts."""
+        with self._lock:
+            rows = [astuple(self.costs[phase]) for phase in PHASES]
+        return (
+            np.array([row[:2] for row in rows], dtype=np.float64),
+            np.array([row[2:] for row in rows], dtype=np.int64),
+        )
+
+
+def _reset_peak_memory() -> None:
+    """Ask Linux to forget the peak resident set; elsewhere the peak is the process's lifetime peak."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def _peak_memory() -> int:
+    """Return the peak resident set in bytes since the last reset."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
