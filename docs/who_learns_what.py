@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from mpc_spearman import learnt, load_plan
-from mpc_spearman.config import Estimator, Grant, Protocol, Reveal
+from mpc_spearman.config import Estimator, Grant, Protocol, Reveal, least
 from mpc_spearman.errors import PlanError
-from mpc_spearman.wire import disclosure
 
 README = Path(__file__).parents[1] / "README.md"
 BEGIN = "<!-- made by: python docs/who_learns_what.py -->"
@@ -92,7 +91,7 @@ def cell(choices: Choices, every: Choices) -> str:
         if settings != {choice[i] for choice in every}
     ]
     if grants != {choice[2] for choice in every}:
-        parts.append(f"if granted `{min(grants, key=disclosure.GRANTS.index)}`")
+        parts.append(f"if granted `{least(grants)}`")
     if sources == {"several"}:
         parts.append("of several sources")
     return ", ".join(parts)

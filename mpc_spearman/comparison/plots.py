@@ -21,6 +21,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from mpc_spearman.comparison.network_model import Link, on_network
 from mpc_spearman.comparison.table import RUN, after_handshake, per_run
+from mpc_spearman.config import LEVELS
 from mpc_spearman.results.units import human_bytes
 
 #: Width of a page's text in inches; a journal's column is half of it, and figures scale to that.
@@ -57,7 +58,6 @@ _SCHEMES = {
     "HE Paillier literal": ("#000000", "D"),
 }
 _OTHERS = (("#E69F00", "P"), ("#56B4E9", "X"), ("#8c8c8c", "*"))
-_LEVELS = ("differences", "coefficients", "strengths", "ranking")
 #: Phases that are shown as one, in the order of a run, with their colour.
 _PHASES = {
     "prepare": (("load", "agree", "rank", "align", "describe"), "#bbbbbb"),
@@ -329,7 +329,7 @@ def _median(runs: pd.DataFrame, figures: list[str]) -> pd.DataFrame:
 
 
 def _levels(table: pd.DataFrame) -> list[str]:
-    return [level for level in _LEVELS if (table["level"] == level).any()]
+    return [level for level in LEVELS if (table["level"] == level).any()]
 
 
 def _schemes(names: pd.Series) -> list[str]:

@@ -1,22 +1,27 @@
 """The plan of a run: read, checked, split into what is shared and what stays local, and vetoed by its owners.
 
-`sections` holds its typed parts, `plan` the whole and `load_plan`; `draft` reads YAML and overrides,
-`wording` makes sentences of what is wrong, and `policy` holds each owner's veto.
+`levels` holds the order of levels and grants, `sections` the plan's typed parts, `plan` the whole and
+`load_plan`; `draft` reads YAML and overrides, `wording` makes sentences of what is wrong, and `policy` holds
+each owner's veto.
 """
 
+from mpc_spearman.config.levels import GRANTS, LEVELS, Grant, Reveal, least, reach, within
 from mpc_spearman.config.plan import Plan, load_plan
-from mpc_spearman.config.policy import check_policy, check_policy_columns, check_policy_rows
+from mpc_spearman.config.policy import (
+    check_policy,
+    check_policy_columns,
+    check_policy_network,
+    check_policy_rows,
+)
 from mpc_spearman.config.sections import (
     CoordinatorParty,
     DataParty,
     Estimator,
-    Grant,
     HeSettings,
     Order,
     Policy,
     Protocol,
     Results,
-    Reveal,
     Strength,
     TargetParty,
     host_and_port,
@@ -24,6 +29,8 @@ from mpc_spearman.config.sections import (
 from mpc_spearman.config.wording import differences
 
 __all__ = [
+    "GRANTS",
+    "LEVELS",
     "CoordinatorParty",
     "DataParty",
     "Estimator",
@@ -39,8 +46,12 @@ __all__ = [
     "TargetParty",
     "check_policy",
     "check_policy_columns",
+    "check_policy_network",
     "check_policy_rows",
     "differences",
     "host_and_port",
+    "least",
     "load_plan",
+    "reach",
+    "within",
 ]

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import (
     Field,
@@ -28,12 +28,12 @@ from pydantic import (
 )
 
 from mpc_spearman.config.draft import Draft
+from mpc_spearman.config.levels import GRANTS, LEVELS, Reveal, grants, least, within
 from mpc_spearman.config.sections import (
     CoordinatorParty,
     Count,
     DataParty,
     Estimator,
-    Grant,
     HeSettings,
     Network,
     Order,
@@ -41,7 +41,6 @@ from mpc_spearman.config.sections import (
     Privacy,
     Protocol,
     Results,
-    Reveal,
     Section,
     Strength,
     TargetParty,
@@ -52,17 +51,6 @@ from mpc_spearman.errors import PlanError
 
 #: Values that have a name but no implementation in this version.
 NOT_YET: Mapping[str, tuple[str, ...]] = MappingProxyType({"protocol": (), "reveal": ("ranking",)})
-
-_GRANTS: tuple[Grant, ...] = get_args(Grant)  # from the least to the most
-#: What the coordinator can pass on of what each level gives it. Row-wise differences never leave it.
-_MOST: Mapping[str, Grant] = MappingProxyType(
-    {
-        "differences": "coefficients",
-        "coefficients": "coefficients",
-        "strengths": "strengths",
-        "ranking": "ranking",
-    }
-)
 
 
 class Plan(Section):
@@ -109,8 +97,8 @@ class Plan(Section):
     @classmethod
     def _fill_in(cls, results: Results, info: ValidationInfo) -> Results:
         # shared() must hold the real value: two parties that both leave it out must mean the same.
-        most = _MOST[info.data.get("reveal", "coefficients")]
-        return results if results.target else results.model_copy(update={"target": most})
+        default = least(("strengths", info.data.get("reveal", "coefficients")))
+        return results if results.target else results.model_copy(update={"target": default})
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Plan:
@@ -246,18 +234,18 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
         return found if isinstance(found, Mapping) else {}
 
     reveal = data.get("reveal", "coefficients")
-    usable = isinstance(reveal, str) and reveal not in NOT_YET["reveal"]
-    most = _MOST.get(reveal) if usable else None
-    if most is not None:
+    if reveal in LEVELS and reveal not in NOT_YET["reveal"]:
         for role in ("target", "sources"):
             grant = section("results").get(role)
-            if grant in _GRANTS and _GRANTS.index(grant) > _GRANTS.index(most):
-                allowed = ", ".join(_GRANTS[: _GRANTS.index(most) + 1])
+            if grant in GRANTS and not within(grant, reveal):
                 has = f"more than the coordinator has under reveal: {shown(reveal)}"
-                yield ("results", role), f"{shown(grant)} is {has}; allowed: {allowed}"
-        if data.get("strength") == "mean_abs" and most != "coefficients":
-            needs = f"'mean_abs' needs the coefficients, and reveal: {shown(reveal)} does not give them"
-            yield ("strength",), f"{needs}; use strength: mean, or reveal: coefficients"
+                yield ("results", role), f"{shown(grant)} is {has}; allowed: {', '.join(grants(reveal))}"
+        if not within("coefficients", reveal):
+            lacks = f"needs the coefficients, and reveal: {shown(reveal)} does not give them"
+            if data.get("strength") == "mean_abs":
+                yield ("strength",), f"'mean_abs' {lacks}; use strength: mean, or reveal: coefficients"
+            if section("results").get("precision") == "exact":
+                yield ("results", "precision"), f"'exact' {lacks}; use precision: statistical"
 
     yield from _he_contradictions(section("he"), data.get("protocol", "mpc"), reveal)
 

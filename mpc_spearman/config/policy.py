@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from mpc_spearman.config.levels import within
 from mpc_spearman.config.plan import Plan
-from mpc_spearman.config.sections import DataParty, Reveal
+from mpc_spearman.config.sections import DataParty
 from mpc_spearman.errors import PolicyError
 
-#: Levels from the least that the coordinator learns to the most.
-_LEVELS: tuple[Reveal, ...] = ("ranking", "strengths", "coefficients", "differences")
+_Rules = Callable[[Plan, DataParty], Iterator[str]]
 
 
 def check_policy(plan: Plan, name: str) -> None:
@@ -22,9 +22,18 @@ def check_policy(plan: Plan, name: str) -> None:
     PlanError
         No party has that name.
     """
-    party = plan.party(name)
-    if isinstance(party, DataParty):
-        _refuse(party, _beyond(plan, party))
+    _refuse(plan, name, _beyond)
+
+
+def check_policy_network(plan: Plan, name: str) -> None:
+    """Refuse links without TLS to other hosts where the owner has not agreed to them.
+
+    Raises
+    ------
+    PolicyError
+        Naming the party and its rule.
+    """
+    _refuse(plan, name, _unprotected)
 
 
 def check_policy_rows(plan: Plan, name: str, n: int) -> None:
@@ -34,42 +43,46 @@ def check_policy_rows(plan: Plan, name: str, n: int) -> None:
     ------
     PolicyError
         Naming the party and its rule.
-    PlanError
-        No party has that name.
     """
-    party = plan.party(name)
-    if isinstance(party, DataParty) and party.policy.min_rows is not None and n < party.policy.min_rows:
-        _refuse(party, [f"min_rows: {party.policy.min_rows} or more, but this run has {n}"])
+
+    def broken(plan: Plan, party: DataParty) -> Iterator[str]:
+        least = party.policy.min_rows
+        if least is not None and n < least:
+            yield f"min_rows: {least} or more, but there are {n} aligned rows"
+
+    _refuse(plan, name, broken)
 
 
-def check_policy_columns(plan: Plan, name: str, columns: int) -> None:
-    """Refuse ``strengths`` over a single column where the owner's policy stops short of coefficients.
+def check_policy_columns(plan: Plan, name: str, distinct: int) -> None:
+    """Refuse strengths over so few source columns that they are next to single coefficients.
 
-    A mean over one coefficient is that coefficient. An owner asks with what it knows: the target with the
-    columns of all sources, a single source with its columns that are not constant, one of several sources
-    with those of all sources, which the coordinator tells it. (Under ``paper`` constant columns count.)
+    Parameters
+    ----------
+    plan : Plan
+    name : str
+        A data party whose policy stops short of coefficients.
+    distinct : int
+        Source columns, of all sources together, that are neither constant nor a repetition of another one.
 
     Raises
     ------
     PolicyError
         Naming the party and its rule.
-    PlanError
-        No party has that name.
     """
-    party = plan.party(name)
-    if (
-        isinstance(party, DataParty)
-        and plan.reveal == "strengths"
-        and columns == 1
-        and _LEVELS.index(party.policy.max_reveal) < _LEVELS.index("coefficients")
-    ):
-        rule = f"max_reveal: {party.policy.max_reveal} at most"
-        _refuse(party, [f"{rule}, but with a single source column each strength is its coefficient"])
+
+    def broken(plan: Plan, party: DataParty) -> Iterator[str]:
+        least = party.policy.min_columns
+        asked = plan.reveal == "strengths" and not within("coefficients", party.policy.max_reveal)
+        if asked and distinct < least:
+            has = "is one" if distinct == 1 else f"are {distinct}"
+            yield f"min_columns: {least} or more distinct, non-constant source columns, but there {has}"
+
+    _refuse(plan, name, broken)
 
 
 def _beyond(plan: Plan, party: DataParty) -> Iterator[str]:
     policy = party.policy
-    if _LEVELS.index(plan.reveal) > _LEVELS.index(policy.max_reveal):
+    if not within(plan.reveal, policy.max_reveal):
         yield f"max_reveal: {policy.max_reveal} at most, but the plan has reveal: {plan.reveal}"
     if plan.protocol not in policy.protocols:
         listed = ", ".join(policy.protocols) or "none"
@@ -78,12 +91,30 @@ def _beyond(plan: Plan, party: DataParty) -> Iterator[str]:
         if role not in policy.results_to and grant != "nothing":
             listed = ", ".join(policy.results_to) or "nobody"
             yield f"results_to: {listed} only, but the plan has results.{role}: {grant}"
-    if policy.min_group is not None and plan.privacy.min_group < policy.min_group:
-        asked = f"the plan has privacy.min_group: {plan.privacy.min_group}"
-        yield f"min_group: {policy.min_group} or more, but {asked}"
+    if plan.results.precision == "exact" and not policy.exact:
+        yield "exact: false, but the plan has results.precision: exact"
+    for key, floor in (
+        ("min_group", policy.min_group),
+        ("min_rows_per_feature", policy.min_rows_per_feature),
+    ):
+        if getattr(plan.privacy, key) < floor:
+            yield f"{key}: {floor} or more, but the plan has privacy.{key}: {getattr(plan.privacy, key)}"
+    if plan.privacy.budget > policy.budget:
+        yield f"budget: {policy.budget:g} at most, but the plan has privacy.budget: {plan.privacy.budget:g}"
+    he = plan.he
+    if plan.protocol == "he" and he.scheme == "paillier" and he.key_bits < policy.min_key_bits:
+        yield f"min_key_bits: {policy.min_key_bits} or more, but the plan has he.key_bits: {he.key_bits}"
 
 
-def _refuse(party: DataParty, rules: Iterator[str] | list[str]) -> None:
-    broken = [f"party {party.name} does not allow this plan: its policy.{rule}" for rule in rules]
-    if broken:
-        raise PolicyError("\n".join(broken))
+def _unprotected(plan: Plan, party: DataParty) -> Iterator[str]:
+    if plan.network.security == "insecure" and party.policy.tls != "insecure":
+        yield f"tls: {party.policy.tls}, but the plan has network.tls: insecure"
+
+
+def _refuse(plan: Plan, name: str, rules: _Rules) -> None:
+    party = plan.party(name)
+    if isinstance(party, DataParty):
+        who = f"party {party.name} does not allow this plan: its policy."
+        broken = [who + rule for rule in rules(plan, party)]
+        if broken:
+            raise PolicyError("\n".join(broken))

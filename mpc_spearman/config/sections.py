@@ -17,14 +17,14 @@ from pydantic import (
     model_validator,
 )
 
+from mpc_spearman.config.levels import Grant, Reveal
 from mpc_spearman.config.wording import shown
 
 Protocol = Literal["mpc", "he"]
-Reveal = Literal["differences", "coefficients", "strengths", "ranking"]
 Estimator = Literal["tie_corrected", "paper"]
 Strength = Literal["mean", "mean_abs"]
 Order = Literal["descending", "ascending"]
-Grant = Literal["nothing", "ranking", "strengths", "coefficients"]
+Precision = Literal["statistical", "exact"]
 
 
 def party_name(name: str) -> str:
@@ -89,6 +89,31 @@ def whole(low: int, default: int | None) -> Any:
     return Field(default=default, ge=low, le=10**9, description=f"a whole number from {low} to 1000000000")
 
 
+Flag = Annotated[bool, Strict()]
+Share = Annotated[float, Strict()]
+
+
+def flag(default: bool) -> Any:
+    """Declare a yes or no."""
+    return Field(default=default, description="true or false")
+
+
+def share(default: float) -> Any:
+    """Declare a share of what a column holds; above 1 it limits nothing."""
+    return Field(
+        default=default, gt=0, le=1e6, allow_inf_nan=False, description="a number above 0 and at most 1000000"
+    )
+
+
+def key_bits() -> Any:
+    """Declare the length of Paillier's modulus."""
+    return Field(default=3072, ge=256, le=16384, description="a whole number of bits from 256 to 16384")
+
+
+#: The shared defaults of ``privacy``, and each owner's floors.
+MIN_GROUP, MIN_ROWS_PER_FEATURE, BUDGET = 10, 3, 0.5
+
+
 class Policy(Section):
     """What a data owner allows, whatever the shared plan says; local to that owner.
 
@@ -98,19 +123,38 @@ class Policy(Section):
         The most the coordinator may learn. ``differences``, nearly all ranks, needs saying so here.
     protocols : tuple of {'mpc', 'he'}
         The protocols the owner agrees to run.
-    min_rows, min_group : int, optional
-        The fewest rows to take part with; the lowest ``privacy.min_group`` to accept.
     results_to : tuple of {'target', 'sources'}
         The roles, beside the coordinator, that may be passed results.
+    exact : bool
+        Agree to ``results.precision: exact``, with which published numbers can be solved for rows.
+    min_rows : int, optional
+        The fewest rows to take part with.
+    min_group, min_rows_per_feature : int
+        The lowest values of those keys of ``privacy`` to accept.
+    budget : float
+        The highest ``privacy.budget`` to accept.
+    min_columns : int
+        The fewest distinct source columns, of all sources together, that a strength may be a mean over.
+        Asked at ``reveal: strengths`` of an owner whose `max_reveal` is below ``coefficients``.
+    min_key_bits : int
+        The shortest Paillier key, ``he.key_bits``, to accept.
+    tls : {'mutual', 'insecure'}
+        ``insecure`` agrees to ``network.tls: insecure``.
     """
 
     max_reveal: Reveal = "coefficients"
     protocols: tuple[Protocol, ...] = Field(default=("mpc", "he"), description="a list of protocols")
-    min_rows: Count | None = whole(1, default=None)
-    min_group: Count | None = whole(1, default=None)
     results_to: tuple[Literal["target", "sources"], ...] = Field(
         default=("target", "sources"), description="a list of roles"
     )
+    exact: Flag = flag(False)
+    min_rows: Count | None = whole(1, default=None)
+    min_group: Count = whole(1, default=MIN_GROUP)
+    min_rows_per_feature: Count = whole(0, default=MIN_ROWS_PER_FEATURE)
+    budget: Share = share(BUDGET)
+    min_columns: Count = whole(1, default=2)
+    min_key_bits: Count = key_bits()
+    tls: Literal["mutual", "insecure"] = "mutual"
 
 
 class AnyParty(Section):
@@ -203,14 +247,18 @@ class Results(Section):
     Attributes
     ----------
     target : {'nothing', 'ranking', 'strengths', 'coefficients'}
-        For the target. In a plan that was left out, it is filled in: all the coordinator has, short
-        of differences. Never None in a `Plan`.
+        For the target. Left out of a plan, it is filled in: ``strengths``, the paper's list, or less where
+        the coordinator has less. Never None in a `Plan`.
     sources : {'nothing', 'ranking', 'strengths', 'coefficients'}
         For each source.
+    precision : {'statistical', 'exact'}
+        What is passed on is rounded to about a tenth of its standard error, or exact: then single rows can
+        be solved for, so every data owner's policy must say ``exact: true``.
     """
 
     target: Grant | None = None
     sources: Grant = "nothing"
+    precision: Precision = "statistical"
 
 
 class Privacy(Section):
@@ -220,13 +268,17 @@ class Privacy(Section):
     ----------
     min_group : int
         A column is refused where some, but fewer than this many rows lie outside its largest group
-        of equal values. 1 turns the rule off.
+        of equal values; so are columns which together single out so few rows. 1 turns the rule off.
     min_rows_per_feature : int
         A run is refused with fewer rows than this times the features of all parties. 0 turns it off.
+    budget : float
+        A column is refused where what is published about it to one party carries more than this share of
+        the information that its ranks hold.
     """
 
-    min_group: Count = whole(1, default=3)
-    min_rows_per_feature: Count = whole(0, default=3)
+    min_group: Count = whole(1, default=MIN_GROUP)
+    min_rows_per_feature: Count = whole(0, default=MIN_ROWS_PER_FEATURE)
+    budget: Share = share(BUDGET)
 
 
 class Tls(Section):
@@ -246,7 +298,7 @@ class Tls(Section):
         default=None, description="a file path"
     )
     key: Annotated[Path | None, BeforeValidator(_path)] = Field(default=None, description="a file path")
-    insecure: Annotated[bool, Strict()] = Field(default=False, description="true or false")
+    insecure: Flag = flag(False)
 
     @model_validator(mode="before")
     @classmethod
@@ -335,9 +387,9 @@ class HeSettings(Section):
     """
 
     scheme: Literal["paillier", "bfv"] = "paillier"
-    key_bits: Count = Field(default=3072, ge=256, le=16384, description="a whole number of bits")
+    key_bits: Count = key_bits()
     randomness: Literal["full", "short"] = "full"
     pairs: Literal["basis", "all"] = "basis"
-    packing: Annotated[bool, Strict()] = Field(default=True, description="true or false")
-    insecure: Annotated[bool, Strict()] = Field(default=False, description="true or false")
+    packing: Flag = flag(True)
+    insecure: Flag = flag(False)
     workers: Count | None = whole(1, default=None)

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from mpc_spearman.config import least
 from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.results import run_directory
 from mpc_spearman.results.result import Result
@@ -33,7 +34,6 @@ _SAME: dict[str, Callable[[Result], Any]] = {
     "order": lambda result: result.plan["order"],
 }
 #: Levels of ``reveal`` and grants of ``results`` in one order.
-_LEVELS = ("nothing", "ranking", "strengths", "coefficients", "differences")
 
 # A run directory as the caller named it, and the result in it.
 Loaded = tuple[Path, Result]
@@ -148,9 +148,9 @@ def _plan(runs: Sequence[Loaded]) -> dict[str, Any]:
                 "count twice, or two parties have one name; leave one of those runs out"
             )
         taken.add(name.casefold())
-    plan["reveal"] = min((one["reveal"] for one in plans), key=_LEVELS.index)
+    plan["reveal"] = least(one["reveal"] for one in plans)
     for role in ("target", "sources"):
-        plan["results"][role] = min((one["results"][role] for one in plans), key=_LEVELS.index)
+        plan["results"][role] = least(one["results"][role] for one in plans)
     return plan
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import pandas as pd
 
+from mpc_spearman.config import GRANTS, LEVELS, within
 from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.results import run_directory
 from mpc_spearman.results.tables import (
@@ -37,8 +38,7 @@ from mpc_spearman.version import __version__
 RoleName = Literal["coordinator", "target", "source"]
 Part = Literal["coefficients", "pvalues", "strengths", "counts", "ranking", "estimators"]
 
-#: How far each level of ``reveal``, and each grant of ``results``, reaches.
-_REACH = {"nothing": 0, "ranking": 1, "strengths": 2, "coefficients": 3, "differences": 4}
+#: The level of ``reveal``, and grant of ``results``, that each part takes.
 _NEEDS: dict[Part, str] = {
     "coefficients": "coefficients",
     "pvalues": "coefficients",
@@ -254,15 +254,15 @@ class Result:
             return None
         name = {"pvalues": "p-values", "estimators": "strengths under both estimators"}.get(part, part)
         verb = "is" if part == "ranking" else "are"
-        need, level = _REACH[_NEEDS[part]], str(self._plan.get("reveal"))
-        if _REACH.get(level, 4) < need:
+        need, level = _NEEDS[part], str(self._plan.get("reveal"))
+        if level in LEVELS and not within(need, level):
             return f"The {name} {verb} not in this result: the run revealed no more than {level!r} (reveal)."
         if self._role != "coordinator":
             if part == "estimators":
                 return f"The {name} are the coordinator's alone: they tell of all ties."
             key = "target" if self._role == "target" else "sources"
             grant = str((self._plan.get("results") or {}).get(key))
-            if _REACH.get(grant, 4) < need:
+            if grant in GRANTS and not within(need, grant):
                 return (
                     f"The {name} {verb} not in this result: "
                     f"the coordinator passes {grant!r} on to the {key} (results.{key})."

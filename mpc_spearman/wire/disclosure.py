@@ -22,11 +22,6 @@ from mpc_spearman.wire.meter import PHASES
 
 FieldType = Literal["text", "texts", "blob", "bytes", "int64", "float64", "flags"]
 
-#: Levels of ``reveal``, weakest privacy first.
-LEVELS = ("differences", "coefficients", "strengths", "ranking")
-#: What ``results`` can pass on, least first.
-GRANTS = ("nothing", "ranking", "strengths", "coefficients")
-
 _ROWWISE = ("differences", "coefficients")
 
 
