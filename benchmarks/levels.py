@@ -1,9 +1,9 @@
-"""Measure what each protocol, scheme and level costs on the demo's tables, and print the README's table.
+"""Measure what each protocol, scheme and level costs on the demo's tables, and print the table of docs/costs.md.
 
     python benchmarks/levels.py [--slow] [--write]
 
 Every cell is one run with three processes on this machine: seconds after start-up, and bytes on the wire.
-`--slow` adds Paillier with full randomness, half an hour; `--write` puts the table into README.md.
+`--slow` adds Paillier with full randomness, half an hour; `--write` puts the table into docs/costs.md.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from mpc_spearman.results.report import totals
 from mpc_spearman.results.units import human_bytes, human_seconds
 
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "costs.md"
 LEVELS = ("differences", "coefficients", "strengths")
 CONSENT = [
     "parties.target.policy={max_reveal: differences}",
     "parties.sources.A.policy={max_reveal: differences}",
 ]
-WAYS = {
+SCHEMES = {
     "MPC": ["protocol=mpc"],
     "HE, BFV": ["protocol=he", "he.scheme=bfv"],
     "HE, Paillier, short randomness": ["protocol=he", "he.randomness=short"],
@@ -38,10 +39,10 @@ def main() -> None:
     """Run everything and print, or write, the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--slow", action="store_true", help="with Paillier at full randomness")
-    parser.add_argument("--write", action="store_true", help="put the table into README.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/costs.md")
     options = parser.parse_args()
     lines = ["| | " + " | ".join(f"`{level}`" for level in LEVELS) + " |", "|---" * (len(LEVELS) + 1) + "|"]
-    for name, settings in (WAYS | (SLOW if options.slow else {})).items():
+    for name, settings in (SCHEMES | (SLOW if options.slow else {})).items():
         cells = [cost("mpc.yaml", [*settings, f"reveal={level}", *CONSENT]) for level in LEVELS]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     literal = cost("paper_he.yaml", [])
@@ -49,9 +50,8 @@ def main() -> None:
     text = "\n".join(lines) + "\n"
     print(text)
     if options.write:
-        readme = ROOT / "README.md"
-        before, rest = readme.read_text().split(BEGIN)
-        readme.write_text(before + BEGIN + text + END + rest.split(END, 1)[1])
+        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+        PAGE.write_text(before + BEGIN + text + END + rest.split(END, 1)[1], encoding="utf-8")
 
 
 def cost(plan: str, settings: list[str]) -> str:

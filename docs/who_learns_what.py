@@ -1,7 +1,7 @@
-"""Write the README's tables of who learns what: ``python docs/who_learns_what.py``.
+"""Write docs/privacy.md's tables of who learns what: ``python docs/who_learns_what.py``.
 
 They are made by asking `mpc_spearman.learnt` about every plan there can be, so they say what the codec lets
-through and nothing else. A test compares them with the README.
+through and nothing else. A test compares them with the page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mpc_spearman import learnt, load_plan
 from mpc_spearman.config import Estimator, Grant, Protocol, Reveal, least
 from mpc_spearman.errors import PlanError
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).with_name("privacy.md")
 BEGIN = "<!-- made by: python docs/who_learns_what.py -->"
 END = "<!-- end of what is made -->"
 
@@ -124,13 +124,13 @@ def tables() -> str:
 
 
 def main() -> int:
-    """Put the tables into the README; return 1 if it has no place for them."""
-    before, begin, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    """Put the tables into the page; return 1 if it has no place for them."""
+    before, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        print(f"{README} has no lines {BEGIN} and {END}", file=sys.stderr)
+        print(f"{PAGE} has no lines {BEGIN} and {END}", file=sys.stderr)
         return 1
-    README.write_text(f"{before}{BEGIN}\n{tables()}\n{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n{tables()}\n{END}{after}", encoding="utf-8")
     return 0
 
 

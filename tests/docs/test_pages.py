@@ -1,0 +1,372 @@
+"""The pages say what the code does: links, made tables, plan keys, exit codes, commands."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from itertools import product
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+from support.pages import CURRENT, PAGES, README, ROOT, Page, code, rows
+
+from mpc_spearman import load_plan
+from mpc_spearman.cli import main
+from mpc_spearman.config import DataParty, Plan, Protocol, TargetParty
+from mpc_spearman.errors import ERRORS, PlanError
+from mpc_spearman.installed import INSTALL_CRYPTEN
+from mpc_spearman.results.result import Result
+
+PLAN, PRIVACY, RESULTS = (PAGES[f"docs/{name}.md"] for name in ("plan", "privacy", "results"))
+MADE_BY_LEVELS = "<!-- made by: python benchmarks/levels.py --write -->"
+
+# --- links ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=repr)
+def test_every_link_leads_somewhere(page: Page) -> None:
+    for target in page.links:
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.path.parent / name).resolve() if name else page.path
+        assert path.exists(), target
+        if anchor:
+            assert anchor in PAGES[str(path.relative_to(ROOT))].anchors, target
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = {target.partition("#")[0] for target in README.links}
+    assert {name for name in PAGES if name != "README.md"} <= linked
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=repr)
+def test_every_path_and_module_named_exists(page: Page) -> None:
+    for word in code(page.prose):
+        if re.fullmatch(r"(docs|configs|launchers|mpc_spearman|notebooks|tests)/\S+", word):
+            assert (ROOT / word).exists(), word
+        if re.fullmatch(r"mpc_spearman(\.\w+)+", word):
+            module = ROOT / word.replace(".", "/")
+            assert module.is_dir() or module.with_suffix(".py").is_file() or word in NAMES, word
+
+
+#: Names of the package, not modules of it, that pages write out in full.
+NAMES = {"mpc_spearman.comparison", "mpc_spearman.errors"}
+
+
+def test_the_code_refers_to_pages_that_exist_and_to_no_other_text() -> None:
+    for path in (ROOT / "mpc_spearman").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"\bdocs/[\w-]+\.md\b", text):
+            assert name in PAGES, f"{path}: {name}"
+        assert "DESIGN" not in text, path
+
+
+# --- what is made ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    path = ROOT / "docs" / "who_learns_what.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_of_who_learns_what_are_those_of_the_code(maker: ModuleType) -> None:
+    assert PRIVACY.path == maker.PAGE
+    made = PRIVACY.text.partition(maker.BEGIN)[2].partition(maker.END)[0].strip()
+    assert made == maker.tables(), "run: python docs/who_learns_what.py"
+    assert maker.levels() == ["differences", "coefficients", "strengths"]
+
+
+def test_the_tables_show_what_depends_on_settings(maker: ModuleType) -> None:
+    grants, sources = ("nothing", "ranking", "strengths"), ("one", "several")
+    every = set(product(("mpc", "he"), ("tie_corrected", "paper"), grants, sources))
+    assert maker.cell(set(), every) == "–"
+    assert maker.cell(every, every) == "yes"
+    assert maker.cell({choice for choice in every if choice[0] == "mpc"}, every) == "if `mpc`"
+    assert maker.cell({choice for choice in every if choice[2] != "nothing"}, every) == "if granted `ranking`"
+    both = {choice for choice in every if choice[1:3] == ("paper", "strengths")}
+    assert maker.cell(both, every) == "if `paper`, if granted `strengths`"
+    total = {choice for choice in every if choice[1::2] == ("tie_corrected", "several")}
+    assert maker.cell(total, every) == "if `tie_corrected`, of several sources"
+    with pytest.raises(ValueError, match="decide together"):
+        maker.cell({("mpc", "paper", "ranking", "one"), ("mpc", "tie_corrected", "strengths", "one")}, every)
+
+
+def test_the_tables_are_written_between_their_marks(
+    maker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    monkeypatch.setattr(maker, "PAGE", page)
+    page.write_text(f"before\n{maker.BEGIN}\nold\n{maker.END}\nafter\n", encoding="utf-8")
+    assert maker.main() == 0
+    assert page.read_text() == f"before\n{maker.BEGIN}\n{maker.tables()}\n{maker.END}\nafter\n"
+    page.write_text("no marks", encoding="utf-8")
+    assert maker.main() == 1
+    assert page.read_text() == "no marks"
+    assert "has no lines" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=repr)
+def test_what_is_made_names_a_command_that_exists(page: Page) -> None:
+    for script in re.findall(r"<!-- made by: python (\S+)", page.text):
+        assert (ROOT / script).is_file(), script
+    assert page.text.count("<!-- made by: ") == page.text.count("<!-- end of what is made -->")
+
+
+def test_the_measured_table_has_its_place() -> None:
+    assert PAGES["docs/costs.md"].text.count(MADE_BY_LEVELS) == 1
+    text = (ROOT / "benchmarks" / "levels.py").read_text(encoding="utf-8")
+    assert MADE_BY_LEVELS in text
+    assert '"docs" / "costs.md"' in text
+
+
+# --- the plan -------------------------------------------------------------------------------------------
+
+
+def leaves(model: type[BaseModel], above: str = "") -> dict[str, Any]:
+    """Dotted key to field, for every key of a model that holds a value."""
+    found: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        inner = _model(field.annotation)
+        if inner is None:
+            found[above + name] = field
+        else:
+            item = ".0" if get_origin(field.annotation) is tuple else ""
+            found |= leaves(inner, f"{above}{name}{item}.")
+    return found
+
+
+def _model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and get_origin(annotation) is None and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model, get_args(annotation))), None)
+
+
+def choices(annotation: Any) -> list[str]:
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    return next(filter(None, map(choices, get_args(annotation))), [])
+
+
+def parties(**local: Any) -> dict[str, Any]:
+    return {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A", **local}]}
+
+
+def check_default(stated: str, real: Any) -> None:
+    """A default in backticks is the real one; words stand for None, an empty list, and what has none."""
+    shown = code(stated)
+    if not shown or stated == "`strengths`, or less":
+        assert shown or stated in ("all", "all others", "all processors", "none", "needed")
+        assert real in (None, (), []) or str(real) == "PydanticUndefined"
+    elif isinstance(real, (tuple, list)):
+        assert shown == list(real)
+    else:
+        assert shown == [str(real).lower() if isinstance(real, bool) else str(real)]
+
+
+def accepts(key: str, value: str) -> bool:
+    # At the level where nothing else limits the choice.
+    try:
+        load_plan({"parties": parties()}, ["reveal=coefficients", f"{key}={value}"])
+    except PlanError:
+        return False
+    return True
+
+
+def test_the_shared_keys_are_those_of_the_plan() -> None:
+    table = {code(row[0])[0]: row for row in rows(PLAN.section("Shared keys"), "shared key")}
+    fields = leaves(Plan)
+    local = {f"parties.target.{key}" for key in leaves(TargetParty)}
+    local |= {f"parties.sources.0.{key}" for key in leaves(DataParty)}
+    local |= {"parties.coordinator.listen"}
+    # A protocol that is not available yet has settings that are not documented yet.
+    unavailable = {
+        key
+        for key in fields
+        if key.partition(".")[0] in get_args(Protocol) and not accepts("protocol", key.partition(".")[0])
+    }
+    known = set(fields) - (local - {"parties.target.name", "parties.sources.0.name"})
+    assert set(table) == known - unavailable
+    for key, (_, default, allowed, _) in table.items():
+        check_default(default, fields[key].default)
+        values = choices(fields[key].annotation)
+        if values:
+            assert sorted(code(allowed)) == sorted(value for value in values if accepts(key, value)), key
+
+
+def test_the_local_keys_are_those_of_a_data_party() -> None:
+    table = {code(row[0])[0]: row for row in rows(PLAN.section("Local keys"), "local key")}
+    fields = leaves(TargetParty)
+    assert set(table) == set(fields) - {"name"}
+    for key, (_, default, allowed, _) in table.items():
+        check_default(default, fields[key].default)
+        if choices(fields[key].annotation):
+            assert sorted(code(allowed)) == sorted(choices(fields[key].annotation)), key
+
+
+@pytest.mark.parametrize(
+    ("key", "lowest"),
+    [("rows", 3), ("privacy.min_group", 1), ("privacy.min_rows_per_feature", 0)],
+)
+def test_the_lowest_values_are_right(key: str, lowest: int) -> None:
+    (row,) = (row for row in rows(PLAN.section("Shared keys"), "shared key") if row[0] == f"`{key}`")
+    assert row[2] == f"{lowest} or more"
+    assert accepts(key, str(lowest))
+    assert not accepts(key, str(lowest - 1))
+
+
+def test_the_floors_of_a_policy_are_the_shared_defaults() -> None:
+    shared = {code(row[0])[0]: row[1] for row in rows(PLAN.section("Shared keys"), "shared key")}
+    local = {code(row[0])[0]: row[1] for row in rows(PLAN.section("Local keys"), "local key")}
+    for key in ("min_group", "min_rows_per_feature", "budget"):
+        assert local[f"policy.{key}"] == shared[f"privacy.{key}"]
+    assert local["policy.min_key_bits"] == shared["he.key_bits"]
+
+
+@pytest.mark.parametrize("setting", ["reveal=ranking"])
+def test_what_is_called_not_available_is_refused_as_that(setting: str) -> None:
+    key, _, value = setting.partition("=")
+    assert f"`{key}: {value}`, is not available yet" in " ".join(README.section("Limits").split())
+    with pytest.raises(PlanError, match="not available yet"):
+        load_plan({"parties": parties()}, [setting])
+
+
+def test_every_plan_is_introduced() -> None:
+    for plan in (ROOT / "configs").glob("*.yaml"):
+        assert f"(../configs/{plan.name})" in PLAN.prose
+
+
+# --- errors and results ---------------------------------------------------------------------------------
+
+
+def test_the_exit_codes_are_those_of_the_errors() -> None:
+    table = rows(PAGES["docs/errors.md"].prose, "code")
+    stated = {code(row[1])[0]: int(row[0]) for row in table if row[1]}
+    real = {name: error.exit_code for name, error in ERRORS.items() if name != "NotRevealed"}
+    assert stated == real
+    assert [int(row[0]) for row in table if not row[1]] == [0, 130]
+
+
+def test_the_result_attributes_are_all_there() -> None:
+    stated = [name for row in rows(RESULTS.section("In Python"), "attribute") for name in code(row[0])]
+    real = [name for name, value in vars(Result).items() if isinstance(value, property)]
+    assert sorted(stated) == sorted(real)
+
+
+# --- commands and examples ------------------------------------------------------------------------------
+
+
+def test_the_install_command_is_the_one_the_error_names() -> None:
+    assert [block.splitlines() for page in CURRENT for block in page.blocks() if "pip " in block] == [
+        ["pip install .", INSTALL_CRYPTEN]
+    ]
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=repr)
+def test_the_commands_are_understood(page: Page) -> None:
+    for arguments in page.commands():
+        if len(arguments) == 1 or any(word.isupper() for word in arguments):
+            continue  # a command's name in a sentence, or its form in general
+        parsed = main._parser().parse_args(arguments)
+        for path in getattr(parsed, "plans", ()):
+            load_plan(ROOT / path)
+        if not hasattr(parsed, "plan"):
+            continue
+        tables = dict(parsed.table) if arguments[0] == "local" else {}
+        if arguments[0] in ("join", "check") and parsed.table:
+            tables = {parsed.party: parsed.table}
+        plan = load_plan(ROOT / parsed.plan, parsed.settings, tables)
+        everyone = (plan.parties.target, *plan.parties.sources)
+        needed = (
+            everyone if arguments[0] == "local" else [own for own in everyone if own.name == parsed.party]
+        )
+        for party in needed:
+            assert party.table is not None
+
+
+def test_the_options_are_those_of_the_command() -> None:
+    parser = main._parser()
+    (subparsers,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    commands = [arguments for page in CURRENT for arguments in page.commands()]
+    assert {arguments[0] for arguments in commands} == set(subparsers.choices)
+    real = {
+        option
+        for command in subparsers.choices.values()
+        for action in command._actions
+        for option in action.option_strings
+        if option.startswith("--")
+    }
+    used = {word for arguments in commands for word in arguments if word.startswith("--")}
+    others = {"--slow", "--master_port"}  # of a benchmark, and of torchrun
+    named = {word for page in CURRENT for word in code(page.prose) if re.fullmatch(r"--\w+", word)} - others
+    assert used | named == real - {"--help"}
+
+
+def test_the_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    text = "\n".join(page.text for page in CURRENT)
+    targets = {name for pair in re.findall(r"`make ([a-z-]+)`|^make ([a-z-]+)", text, re.M) for name in pair}
+    assert targets - {""} == {"demo", "test", "test-all", "notebooks", "check", "install"}
+    for target in targets - {""}:
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+EXAMPLES = [
+    pytest.param(text, id=f"{page}-{number}")
+    for page in CURRENT
+    for number, text in enumerate(page.blocks("python"))
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_python_examples_run(example: str, tmp_path: Path) -> None:
+    for name in ("configs", "data"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "example.py").write_text(example, encoding="utf-8")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONWARNINGS": "error::DeprecationWarning:__main__",
+    }
+    run = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert run.returncode == 0, run.stderr
+    if "runs/private" in example:
+        assert "the run revealed no more than 'strengths' (reveal)." in run.stdout
+        assert (tmp_path / "runs" / "private" / "B" / "ranking.csv").is_file()
+
+
+# --- pictures -------------------------------------------------------------------------------------------
+
+
+def test_the_pictures_are_small_and_whole() -> None:
+    report = (ROOT / "docs" / "report.png").read_bytes()
+    assert report.startswith(b"\x89PNG\r\n\x1a\n")
+    assert report.endswith(b"IEND\xaeB`\x82")
+    assert len(report) <= 200_000
+    drawing = (ROOT / "docs" / "overview.svg").read_text(encoding="utf-8")
+    root = ElementTree.fromstring(drawing)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    # nothing to load from anywhere: GitHub would not, and a reader need not
+    assert not re.search(r"href=|url\((?!#)|@import|<script", drawing)
+    assert "prefers-color-scheme: dark" in drawing

@@ -1,0 +1,111 @@
+"""The README's figures, and what the pages say of a run, held against a run of the demo."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from support.pages import PAGES, README, ROOT, code, rows
+
+from mpc_spearman import load_plan
+from mpc_spearman.data.ranks import MAX_ROWS
+from mpc_spearman.results import run_directory
+from mpc_spearman.statistics.reference import reference
+from mpc_spearman.wire.frames import HEADER
+from mpc_spearman.wire.keys import Box
+from mpc_spearman.wire.meter import COLUMNS, costed
+
+RESULTS, COSTS = PAGES["docs/results.md"], PAGES["docs/costs.md"]
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.text.encode()) <= 13_500
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    assert f"{MAX_ROWS:,}" in README.section("Limits")
+    assert f"{MAX_ROWS:,}" in PAGES["docs/protocol.md"].section("Exact integers")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What the demo prints, and where it leaves its results."""
+    out = tmp_path_factory.mktemp("readme") / "demo"
+    command = [sys.executable, "-m", "mpc_spearman.cli.main", "local", "configs/mpc.yaml", "--out", str(out)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert run.returncode == 0, run.stderr
+    return run.stdout, out
+
+
+def test_the_demo_prints_what_the_readme_shows(demo: tuple[str, Path]) -> None:
+    (shown,) = (block for block in README.blocks() if "ranks first" in block)
+    assert shown in demo[0]
+
+
+def test_the_demo_leaves_what_the_pages_list(demo: tuple[str, Path]) -> None:
+    table = {code(row[0])[0]: row for row in rows(RESULTS.section("What a run leaves"), "file")}
+    assert set(table) == set(run_directory.FILES)
+    del table["status.json"]  # of `join` alone
+    plan = load_plan(ROOT / "configs" / "mpc.yaml")
+    target, (source,) = plan.parties.target.name, plan.parties.sources
+    assert {path.name for path in (demo[1] / "C").iterdir()} == set(table)
+    # by default the target is granted the strengths, the source nothing
+    whole = {name for name, row in table.items() if row[2] == "all" or row[2].startswith("C: all")}
+    assert {path.name for path in (demo[1] / target).iterdir()} == whole | {"ranking.csv"}
+    assert {path.name for path in (demo[1] / source.name).iterdir()} == whole
+
+    for name, (_, content, _) in table.items():
+        if name.endswith(".csv") and "," in content:
+            header = (demo[1] / "C" / name).read_text().splitlines()[0]
+            assert header.startswith(code(content)[0])
+    assert code(table["cost.csv"][1])[0] == ",".join(COLUMNS)
+    about = json.loads((demo[1] / "C" / "result.json").read_text())
+    assert set(code(table["result.json"][1])) <= set(about)
+
+
+def test_the_phases_are_those_in_which_something_happens(demo: tuple[str, Path]) -> None:
+    text = " ".join(COSTS.section("What the figures count").split())
+    (named,) = re.findall(r"steps of the protocol: ([a-zA-Z(), ;]+)\.", text)
+    before, he, mpc, after = re.fullmatch(
+        r"(.+); then (.+) \(HE\) or (.+) \(MPC\); then (.+)", named
+    ).groups()
+    assert [*before.split(", "), *he.split(", "), after] == [*costed("he")[:-1]]
+    assert [*before.split(", "), *mpc.split(", "), after] == [*costed("mpc")[:-1]]
+    cost = pd.read_csv(demo[1] / "C" / "cost.csv")
+    busy = cost[cost.drop(columns=["party", "phase"]).any(axis=1)]["phase"]
+    assert set(costed("mpc")) - {"keep-alive"} == set(busy) - {"keep-alive"}
+    assert set(cost["phase"]) == set(costed("mpc"))
+    assert f"{HEADER} bytes of header" in text
+    assert f"{Box.OVERHEAD} of authentication" in text
+
+
+def test_what_is_sent_is_received(demo: tuple[str, Path]) -> None:
+    cost = pd.read_csv(demo[1] / "C" / "cost.csv")
+    sums = cost[cost["phase"] != "keep-alive"].groupby("phase")[["bytes_sent", "bytes_received"]].sum()
+    assert (sums["bytes_sent"] == sums["bytes_received"]).all()
+    assert sums["bytes_sent"].sum() > 0
+
+
+def test_the_tie_trap_is_as_described() -> None:
+    tables = [pd.read_csv(ROOT / "data" / name).drop(columns="id") for name in ("insurer.csv", "clinic.csv")]
+    found = {
+        estimator: reference({"A": tables[0]}, tables[1], estimator=estimator).ranking
+        for estimator in ("tie_corrected", "paper")
+    }
+    text = RESULTS.section("Two estimators, and the tie trap")
+    stated = rows(text, "feature")
+    assert len(stated) == len(tables[1].columns)
+    for feature, *cells in stated:
+        for estimator, (strength, position) in zip(found, (cells[:2], cells[2:]), strict=True):
+            ranking = found[estimator].set_index("feature").loc[code(feature)[0]]
+            assert strength == f"{ranking['strength']:.4f}".replace("-", "−")
+            assert int(position) == ranking["position"]
+    hlthp = {name: ranking.set_index("feature").loc["hlthp", "strength"] for name, ranking in found.items()}
+    assert (round(hlthp["paper"], 2), round(hlthp["tie_corrected"], 2)) == (0.56, -0.02)
+    assert "0.56 where the truth is −0.02" in " ".join(text.split())
+    assert f"{len(tables[1]):,} rows" in README.section("Try it")

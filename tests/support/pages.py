@@ -1,0 +1,76 @@
+"""The pages that people read, taken apart: sections, tables, code, commands, links."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+class Page:
+    """One Markdown page."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.text = path.read_text(encoding="utf-8")
+        # A comment in a code block looks like a heading, and what is commented out is not read.
+        self.prose = re.sub(r"^```.*?^```|<!--.*?-->", "", self.text, flags=re.M | re.S)
+
+    def __repr__(self) -> str:
+        return str(self.path.relative_to(ROOT))
+
+    @property
+    def anchors(self) -> set[str]:
+        """What a link may name after ``#``, as GitHub makes it of a heading."""
+        headings = re.findall(r"^#+ (.+)$", self.prose, re.M)
+        return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+    @property
+    def links(self) -> list[str]:
+        """Where its links and pictures lead."""
+        return re.findall(r"\]\(([^)\s]+)\)", self.prose)
+
+    def section(self, title: str) -> str:
+        """The text under a heading, up to the next heading of any level."""
+        (found,) = re.findall(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", self.prose, re.M | re.S)
+        return str(found)
+
+    def blocks(self, language: str = "") -> list[str]:
+        """Its code blocks in one language."""
+        # All fences at once: the end of one in another language must not pass for a beginning.
+        found = re.findall(r"^```(\w*)\n(.*?)^```", self.text, re.M | re.S)
+        return [text for its_language, text in found if its_language == language]
+
+    def commands(self) -> list[list[str]]:
+        """Every `mpc-spearman …` in a code block or between backticks, as arguments."""
+        lines = [line for block in self.blocks() for line in block.splitlines()] + code(self.prose)
+        return [shlex.split(line)[1:] for line in lines if line.startswith("mpc-spearman ")]
+
+
+def rows(text: str, first: str) -> list[list[str]]:
+    """Body cells of the tables in `text` whose header begins with `first`, one after the other."""
+    found = [block for block in re.findall(r"^\|.*(?:\n\|.*)*", text, re.M) if block.startswith(f"| {first}")]
+    assert found, f"no table begins with {first!r}"
+    lines = [line for block in found for line in block.splitlines()[2:]]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def code(text: str) -> list[str]:
+    """Everything between backticks."""
+    return [" ".join(found.split()) for found in re.findall(r"`([^`]+)`", text)]
+
+
+PAGES = {
+    str(path.relative_to(ROOT)): Page(path)
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        ROOT / "data" / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    )
+}
+README = PAGES["README.md"]
+#: Pages about the package as it is: the changelog also speaks of what has been.
+CURRENT = [page for name, page in PAGES.items() if name != "CHANGELOG.md"]
