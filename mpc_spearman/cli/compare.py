@@ -118,9 +118,10 @@ def run(parsed: argparse.Namespace) -> int:
 
 def show(runs: pd.DataFrame, console: Console) -> None:
     """Print one line per run."""
+    from rich.filesize import decimal
     from rich.table import Table
 
-    from mpc_spearman.results.units import human_bytes, human_seconds
+    from mpc_spearman.results.units import human_seconds
 
     names = [name for name in ("LAN", "WAN", "yours", "shaped") if name in runs]
     both = runs["estimator"].nunique() > 1
@@ -135,7 +136,7 @@ def show(runs: pd.DataFrame, console: Console) -> None:
             f"{row['n']:,}",
             f"{row['m_A']}x{row['m_B']}",
             *(human_seconds(row[name]) for name in ("seconds", *names)),
-            human_bytes(round(row["bytes"])),
+            decimal(round(row["bytes"])),
         )
     if not console.is_terminal:
         console.width = max(console.width, 120)  # a pipe has no edge to wrap at

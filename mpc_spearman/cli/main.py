@@ -7,8 +7,9 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from mpc_spearman.cli import certs, compare, join, local, merge
+from mpc_spearman.cli import certs, compare, join, ledger, local, merge
 from mpc_spearman.errors import MpcSpearmanError
+from mpc_spearman.results.units import printable
 from mpc_spearman.version import __version__
 
 _INTERRUPTED = 130
@@ -28,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(parsed.run(parsed))
     except MpcSpearmanError as error:
-        print(f"error: {error}", file=sys.stderr)
+        # The text may quote what another party sent.
+        text = printable(str(error), keep="\n")
+        print(f"error: {text}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted: all roles were stopped, nothing was written", file=sys.stderr)
@@ -48,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (local, join, merge, compare, certs):
+    for command in (local, join, merge, compare, certs, ledger):
         command.add(commands)
     return parser
 

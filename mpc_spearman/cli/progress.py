@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from mpc_spearman.results.units import human_seconds
+from mpc_spearman.results.units import human_seconds, printable
 
 # Seconds between two lines about the same phase of the same party, in a pipe.
 _EVERY = 10.0
@@ -81,7 +81,7 @@ class _Live:
         self._bars.update(task, completed=done, total=of or None, rate=shown_rate)
 
     def note(self, party: str, text: str) -> None:
-        self._bars.console.print(f"{party}: {text}", highlight=False, markup=False)
+        self._bars.console.print(f"{party}: {printable(text)}", highlight=False, markup=False)
 
 
 @dataclass
@@ -121,7 +121,7 @@ class _Lines:
             self._say(f"{party}: {phase} {done:,} of {of:,}, {rate:.3g}/s{left}")
 
     def note(self, party: str, text: str) -> None:
-        self._say(f"{party}: {text}")
+        self._say(f"{party}: {printable(text)}")
 
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)

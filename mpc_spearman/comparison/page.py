@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from rich.filesize import decimal
 
 from mpc_spearman.comparison import plots
 from mpc_spearman.comparison.network_model import LAN, WAN, Link, on_network
 from mpc_spearman.comparison.table import RUN, machine, per_run
 from mpc_spearman.results.pages import template
-from mpc_spearman.results.units import human_bytes, human_seconds
+from mpc_spearman.results.units import human_seconds
 from mpc_spearman.version import __version__
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _distinct(table: pd.DataFrame, columns: list[str]) -> list[tuple[Any, ...]]:
 
 @cache
 def _template() -> jinja2.Template:
-    return template("comparison.html", seconds=human_seconds, bytes=lambda size: human_bytes(round(size)))
+    return template("comparison.html", seconds=human_seconds, bytes=lambda size: decimal(round(size)))
 
 
 def render(table: pd.DataFrame, network: Link | None, drawn: dict[str, tuple[str, Figure]]) -> str:

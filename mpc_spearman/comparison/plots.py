@@ -18,11 +18,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from rich.filesize import decimal
 
 from mpc_spearman.comparison.network_model import Link, on_network
 from mpc_spearman.comparison.table import RUN, after_handshake, per_run
 from mpc_spearman.config import LEVELS
-from mpc_spearman.results.units import human_bytes
 
 #: Width of a page's text in inches; a journal's column is half of it, and figures scale to that.
 WIDTH = 7.0
@@ -75,7 +75,7 @@ _QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
     "columns": ("columns $m_A + m_B$", lambda x: f"{x:g}"),
     "seconds": ("time", lambda y: f"{y:,.9g} s"),
     "modelled": ("time", lambda y: f"{y:,.9g} s"),
-    "bytes": ("data sent by all", lambda y: human_bytes(round(y)).replace(".0", "")),
+    "bytes": ("data sent by all", lambda y: decimal(round(y)).replace(".0", "")),
 }
 
 

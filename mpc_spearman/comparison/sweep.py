@@ -21,7 +21,7 @@ from mpc_spearman.comparison import data
 from mpc_spearman.comparison.network_model import Link, on_network
 from mpc_spearman.comparison.shaping import ShapedNetwork, unavailable
 from mpc_spearman.comparison.table import TIDY, machine, shaped, tidy
-from mpc_spearman.comparison.variants import Size, Way, ways
+from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.config import Plan, differences
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError, SetupError
@@ -90,7 +90,7 @@ def compare(
     MpcSpearmanError
         That of the first run that failed, named; the runs before it are kept.
     """
-    chosen = ways(plans)
+    chosen = variants(plans)
     wanted = _sizes(sizes)
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise PlanError(f"repeats: {repeats!r} is not a whole number from 1")
@@ -107,7 +107,7 @@ def compare(
             _begin(folder, chosen, wanted, repeats)
         sweep = _Sweep(folder, limit, network if shape else None, watch, note)
         turns = range(1, repeats + 1)
-        table = sweep.run([(size, turn, way) for size in wanted for turn in turns for way in chosen])
+        table = sweep.run([(size, turn, variant) for size in wanted for turn in turns for variant in chosen])
         if out is not None:
             from mpc_spearman.comparison import page
 
@@ -157,51 +157,51 @@ class _Sweep:
     watch: Watch
     note: Note
 
-    def run(self, runs: Sequence[tuple[Size, int, Way]]) -> pd.DataFrame:
+    def run(self, runs: Sequence[tuple[Size, int, Variant]]) -> pd.DataFrame:
         """Do every run that is not there yet, and read them all."""
         found, left_out = [], []
-        for number, (size, repeat, way) in enumerate(runs, start=1):
-            name = f"{way}, {size}" + (f", repeat {repeat}" if repeat > 1 else "")
-            place = self.folder / "runs" / way.folder(size, repeat)
+        for number, (size, repeat, variant) in enumerate(runs, start=1):
+            name = f"{variant}, {size}" + (f", repeat {repeat}" if repeat > 1 else "")
+            place = self.folder / "runs" / variant.folder(size, repeat)
             costs = []
             for where in [None] if self.shape is None else [None, self.shape]:
                 if where is not None:
                     name, place = f"{name}, on {where}", place.with_name(f"{place.name}-{_slug(where)}")
-                if not all((place / party).is_dir() for party in way.plan.names):
+                if not all((place / party).is_dir() for party in variant.plan.names):
                     which = f"run {number} of {len(runs)}"
-                    why_not = self._try(way, size, place, where, name, which)
+                    why_not = self._try(variant, size, place, where, name, which)
                     if why_not is not None:
                         left_out.append(f"{name}: {why_not}")
                         self.note("compare", left_out[-1])
                         break
-                costs.append(Result.load(place / way.plan.names[0]).cost)
+                costs.append(Result.load(place / variant.plan.names[0]).cost)
             if costs:
-                rows = tidy(way, size, repeat, costs[0])
+                rows = tidy(variant, size, repeat, costs[0])
                 found.append(shaped(rows, costs[1]) if costs[1:] else rows)
         table = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=TIDY)
         table.attrs["left_out"] = left_out
         return table
 
     def _try(
-        self, way: Way, size: Size, place: Path, where: Link | None, name: str, which: str
+        self, variant: Variant, size: Size, place: Path, where: Link | None, name: str, which: str
     ) -> str | None:
         """Do a run; return why there is none where it, or one no larger, takes too long."""
         stopped = _read(self.folder / "stopped.json") or {}
-        why_not = self._why_not(way, size, stopped)
+        why_not = self._why_not(variant, size, stopped)
         if why_not is not None:
             return why_not
         self.note("compare", f"{which}: {name}")
         try:
-            self._measure(way, size, place, where)
+            self._measure(variant, size, place, where)
         except _OverLimit:
-            stopped[json.dumps([str(way), *size])] = self.limit
+            stopped[json.dumps([str(variant), *size])] = self.limit
             write(self.folder / "stopped.json", json.dumps(stopped, indent=1) + "\n")
             return f"stopped after {human_seconds(self.limit)}, the limit"
         except MpcSpearmanError as error:
             raise type(error)(f"{name}: {error}", error.about) from error
         return None
 
-    def _measure(self, way: Way, size: Size, place: Path, where: Link | None) -> None:
+    def _measure(self, variant: Variant, size: Size, place: Path, where: Link | None) -> None:
         began = monotonic()
 
         def watch(party: str, phase: str, done: int, of: int) -> None:
@@ -212,17 +212,17 @@ class _Sweep:
         with ExitStack() as stack:
             hosts = None
             if where is not None:
-                network = ShapedNetwork(way.plan.names, where.bandwidth, where.rtt / 2)
+                network = ShapedNetwork(variant.plan.names, where.bandwidth, where.rtt / 2)
                 hosts = stack.enter_context(network)
-            tables = data.tables(way.plan, size)
-            run_local(way.plan, tables, out=place, watch=watch, note=self.note, hosts=hosts)
+            tables = data.tables(variant.plan, size)
+            run_local(variant.plan, tables, out=place, watch=watch, note=self.note, hosts=hosts)
 
-    def _why_not(self, way: Way, size: Size, stopped: Mapping[str, float]) -> str | None:
+    def _why_not(self, variant: Variant, size: Size, stopped: Mapping[str, float]) -> str | None:
         """Say why a run is not started: it, or one no larger, was stopped at this limit or a higher one."""
         for key, seconds in stopped.items():
             name, *known = json.loads(key)
             smaller = all(one <= other for one, other in zip(known, size, strict=True))
-            if name == str(way) and smaller and seconds >= self.limit:
+            if name == str(variant) and smaller and seconds >= self.limit:
                 which = "it" if Size(*known) == size else f"with {Size(*known)} it"
                 return f"not started: {which} took longer than the limit of {human_seconds(seconds)}"
         return None
@@ -235,13 +235,13 @@ def _slug(link: Link) -> str:
 # --- the directory --------------------------------------------------------------------------------------
 
 
-def _begin(folder: Path, chosen: Sequence[Way], sizes: Sequence[Size], repeats: int) -> None:
+def _begin(folder: Path, chosen: Sequence[Variant], sizes: Sequence[Size], repeats: int) -> None:
     """Write down what is measured, or check that it is what the directory already holds."""
     settings = {
         "package_version": __version__,
         "machine": machine(),
         "seed": data.SEED,
-        "plans": {str(way): way.settings for way in chosen},
+        "plans": {str(variant): variant.settings for variant in chosen},
         "sizes": [list(size) for size in sizes],
         "repeats": repeats,
     }

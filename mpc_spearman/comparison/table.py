@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from mpc_spearman.comparison.variants import Size, Way
+from mpc_spearman.comparison.variants import Size, Variant
 
 #: Columns that say which run it is.
 RUN = ["protocol", "scheme", "level", "estimator", "n", "m_A", "m_B", "repeat"]
@@ -29,9 +29,9 @@ TIDY = [*RUN, "phase", "party", *_FIGURES]
 _APART = ("connect", "keep-alive")
 
 
-def tidy(way: Way, size: Size, repeat: int, cost: pd.DataFrame) -> pd.DataFrame:
+def tidy(variant: Variant, size: Size, repeat: int, cost: pd.DataFrame) -> pd.DataFrame:
     """Turn a run's cost table into rows of the tidy table."""
-    about: list[Any] = [way.protocol, way.scheme, way.level, way.estimator, *size, repeat]
+    about: list[Any] = [variant.protocol, variant.scheme, variant.level, variant.estimator, *size, repeat]
     figures = cost.rename(columns={theirs: ours for ours, theirs in _FIGURES.items()})
     return figures.assign(**dict(zip(RUN, about, strict=True)))[TIDY]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mpc_spearman.config import HeSettings, Plan, load_plan
+from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF, HeSettings, Plan, load_plan
 from mpc_spearman.errors import PlanError
 
 
@@ -24,7 +24,7 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """One way to compute: a plan on made-up tables, and its name.
 
     Attributes
@@ -57,7 +57,7 @@ class Way:
         return re.sub(r"[^a-z0-9_]+", "-", words.lower())
 
 
-def ways(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Way]:
+def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Variant]:
     """Name each plan, and free it of its own tables.
 
     Raises
@@ -67,23 +67,23 @@ def ways(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Way]:
     """
     if isinstance(plans, (str, Path, Mapping, Plan)):
         plans = [plans]
-    found: dict[str, Way] = {}
+    found: dict[str, Variant] = {}
     for given in plans:
-        way = _way(given if isinstance(given, Plan) else load_plan(given))
-        if str(way) in found:
+        variant = _variant(given if isinstance(given, Plan) else load_plan(given))
+        if str(variant) in found:
             raise PlanError(
-                f"two plans are both {str(way)!r}: give plans that differ in protocol, scheme, reveal or "
+                f"two plans are both {str(variant)!r}: give plans that differ in protocol, scheme, reveal or "
                 "estimator"
             )
-        found[str(way)] = way
+        found[str(variant)] = variant
     if not found:
         raise PlanError("there is no plan to compare; give at least one")
     return list(found.values())
 
 
-def _way(plan: Plan) -> Way:
+def _variant(plan: Plan) -> Variant:
     scheme = "MPC" if plan.protocol == "mpc" else _scheme(plan.he)
-    return Way(plan.protocol, scheme, plan.reveal, plan.estimator, _on_made_up_tables(plan))
+    return Variant(plan.protocol, scheme, plan.reveal, plan.estimator, _on_made_up_tables(plan))
 
 
 def _scheme(he: HeSettings) -> str:
@@ -103,8 +103,8 @@ def _on_made_up_tables(plan: Plan) -> Plan:
     content = {**plan.shared(), "rows": None}
     content["he"] = {**content["he"], "workers": plan.he.workers}
     content["network"] = {**content["network"], "tls": None}  # all roles are on this machine
-    content["privacy"] = {**content["privacy"], "min_rows_per_feature": 0}
+    content["privacy"] = dict(RULES_OFF)
     parties = content["parties"]
     for owner in (parties["target"], *parties["sources"]):
-        owner["policy"] = {"max_reveal": "differences"}
+        owner["policy"] = dict(AGREE_TO_ALL)
     return load_plan(content)

@@ -8,6 +8,8 @@ each owner's veto.
 from mpc_spearman.config.levels import GRANTS, LEVELS, Grant, Reveal, least, reach, within
 from mpc_spearman.config.plan import Plan, load_plan
 from mpc_spearman.config.policy import (
+    AGREE_TO_ALL,
+    RULES_OFF,
     check_policy,
     check_policy_columns,
     check_policy_network,
@@ -29,8 +31,10 @@ from mpc_spearman.config.sections import (
 from mpc_spearman.config.wording import differences
 
 __all__ = [
+    "AGREE_TO_ALL",
     "GRANTS",
     "LEVELS",
+    "RULES_OFF",
     "CoordinatorParty",
     "DataParty",
     "Estimator",

@@ -17,6 +17,9 @@ import yaml
 from mpc_spearman.config.wording import Location, dotted, nearest, shown
 from mpc_spearman.errors import PlanError
 
+# A plan has tens of values; aliases of aliases make billions of a few lines.
+_MOST_NODES = 10_000
+
 
 def _repeated_keys(node: yaml.Node, location: Location, seen: set[int]) -> Iterator[tuple[Location, str]]:
     """Find keys given twice in one mapping: YAML keeps the last of them without a word."""
@@ -37,6 +40,16 @@ def _repeated_keys(node: yaml.Node, location: Location, seen: set[int]) -> Itera
     elif isinstance(node, yaml.SequenceNode):
         for position, item in enumerate(node.value):
             yield from _repeated_keys(item, (*location, position), seen)
+
+
+def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
+    """Count the values that a document comes to once every alias is written out."""
+    if id(node) not in known:
+        known[id(node)] = 1  # an alias to what it stands in: `_plain` says that it is without end
+        children = [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
+        inside = () if isinstance(node, yaml.ScalarNode) else children
+        known[id(node)] += sum(_expanded(child, known) for child in inside)
+    return known[id(node)]
 
 
 def _plain(value: object) -> Any:
@@ -72,6 +85,8 @@ def _parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
         node = loader.get_single_node()
         if node is None:
             return None, []
+        if _expanded(node, {}) > _MOST_NODES:
+            raise ValueError("not a plan: its aliases (*) repeat each other without measure; write it out")
         # In this order: constructing resolves merge keys (<<) by repeating what they bring.
         repeated = list(_repeated_keys(node, (), set()))
         return _plain(loader.construct_document(node)), repeated

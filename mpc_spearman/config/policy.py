@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import MappingProxyType
 
 from mpc_spearman.config.levels import within
 from mpc_spearman.config.plan import Plan
 from mpc_spearman.config.sections import DataParty
 from mpc_spearman.errors import PolicyError
+
+#: The section of ``privacy`` in which every rule is off, and the policy of an owner who agrees to that and to
+#: all else: for tables that are nobody's, in comparisons, benchmarks and tests.
+RULES_OFF = MappingProxyType({"min_group": 1, "min_rows_per_feature": 0, "budget": 1e6})
+AGREE_TO_ALL = MappingProxyType(
+    {
+        "max_reveal": "differences",
+        "exact": True,
+        **RULES_OFF,
+        "min_columns": 1,
+        "min_key_bits": 256,
+        "tls": "insecure",
+    }
+)
 
 _Rules = Callable[[Plan, DataParty], Iterator[str]]
 
@@ -72,7 +87,9 @@ def check_policy_columns(plan: Plan, name: str, distinct: int) -> None:
 
     def broken(plan: Plan, party: DataParty) -> Iterator[str]:
         least = party.policy.min_columns
-        asked = plan.reveal == "strengths" and not within("coefficients", party.policy.max_reveal)
+        asked = not within("coefficients", plan.reveal) and not within(
+            "coefficients", party.policy.max_reveal
+        )
         if asked and distinct < least:
             has = "is one" if distinct == 1 else f"are {distinct}"
             yield f"min_columns: {least} or more distinct, non-constant source columns, but there {has}"

@@ -45,15 +45,46 @@ def alignment_tag(key_file: Path, ids: Sequence[str]) -> str:
     PlanError
         The file cannot be made or read, has another size, or others may read it.
     """
-    try:
-        if not key_file.exists():
-            _make(key_file)
-        key = _read(key_file)
-    except OSError as error:
-        raise PlanError(
-            f"parties.target.alignment_key: {key_file} can be neither read nor made: {error.strerror}"
-        ) from None
+    key = own_key(key_file, "parties.target.alignment_key")
     return id_digest(ids, hmac.digest(key, _LABEL, hashlib.sha256)).hex()
+
+
+def own_key(path: Path, setting: str) -> bytes:
+    """Return the key in a file of this party's own.
+
+    Parameters
+    ----------
+    path : Path
+        32 random bytes, its owner's alone. Made where missing, and never replaced.
+    setting : str
+        What named the file, for the error's text.
+
+    Raises
+    ------
+    PlanError
+        The file cannot be made or read, has another size, or others may read it.
+    """
+    try:
+        if not path.exists():
+            _make(path)
+        return _read(path, setting)
+    except OSError as error:
+        raise PlanError(f"{setting}: {path} can be neither read nor made: {error.strerror}") from None
+
+
+def check_private(path: Path, mode: int, setting: str) -> None:
+    """Refuse a file whose mode lets other users read or change it.
+
+    Raises
+    ------
+    PlanError
+        Naming the setting and the file.
+    """
+    if mode & 0o077:
+        raise PlanError(
+            f"{setting}: {path} may be read or changed by other users of this machine; "
+            "make it yours alone: chmod 600"
+        )
 
 
 def _make(path: Path) -> None:
@@ -70,19 +101,15 @@ def _make(path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, setting: str) -> bytes:
     key, mode = b"", path.stat().st_mode
     if stat.S_ISREG(mode):  # a pipe could block for ever
         with path.open("rb") as file:
             key = file.read(KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
         raise PlanError(
-            f"parties.target.alignment_key: {path} is not a file of {KEY_BYTES} bytes, so not a key "
+            f"{setting}: {path} is not a file of {KEY_BYTES} bytes, so not a key "
             "that a run made; name another file, and it will be made"
         )
-    if mode & 0o077:
-        raise PlanError(
-            f"parties.target.alignment_key: {path} may be read or changed by other users of this machine; "
-            "make it yours alone: chmod 600"
-        )
+    check_private(path, mode, setting)
     return key

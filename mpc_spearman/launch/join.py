@@ -73,7 +73,7 @@ def run_party(
     directory = out.absolute() / party
     run_directory.check_replaceable(directory)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise OutputError(f"cannot make the run directory {directory}: {error.strerror}") from None
     ending: BaseException | None = None

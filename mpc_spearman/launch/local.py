@@ -232,7 +232,7 @@ def _check_place(target: Path, plan: Plan) -> None:
 
 def _commit(staging: Path, target: Path, names: Sequence[str]) -> None:
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True, mode=0o700)
         run_directory.swap({staging / name: target / name for name in names})
     except OSError as error:
         raise OutputError(f"cannot write the results to {target}: {error.strerror}") from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpc_spearman.config import Plan, host_and_port
+from mpc_spearman.config import Plan, check_policy_network, host_and_port
 from mpc_spearman.errors import HandshakeError, NetworkError, PlanError, TlsError
 from mpc_spearman.parties import Roster
 from mpc_spearman.wire.addresses import is_loopback, own_address
@@ -60,6 +60,7 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
         The environment puts another party on this rank.
     """
     roster = Roster.of(plan, party)
+    check_policy_network(plan, party)
     host = environment.get("MASTER_ADDR") or plan.network.address
     if not host:
         raise PlanError(

@@ -7,6 +7,7 @@ Those of ``describe`` and ``publish`` are in :mod:`mpc_spearman.protocols.publis
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import update_wrapper
@@ -329,6 +330,8 @@ def rank(run: Run, table: Table) -> Ranks:
 def align(run: Run, table: Table, source: Party) -> None:
     """Compare a digest of source's and target's ids, keyed with what the coordinator does not know.
 
+    What each sends has its own name in it, so that it cannot be played back to its sender.
+
     It is also the go-ahead: a party sends nothing of its data before its peer has passed every check
     of its own and has sent this.
 
@@ -338,9 +341,10 @@ def align(run: Run, table: Table, source: Party) -> None:
         The ids, or their order, differ.
     """
     peer = run.roster.target if run.roster.me == source else source
-    mine = id_digest(table.ids, run.keys[peer].subkey(Purpose.DIGEST, source.name))
+    ids = id_digest(table.ids, run.keys[peer].subkey(Purpose.DIGEST, source.name))
+    mine, theirs = (hmac.digest(ids, sender.name.encode(), "sha256") for sender in (run.roster.me, peer))
     run.links.send(peer, Kind.ALIGNMENT, {"digest": mine})
-    if run.links.receive(peer, Kind.ALIGNMENT)["digest"] != mine:
+    if not hmac.compare_digest(run.links.receive(peer, Kind.ALIGNMENT)["digest"], theirs):
         raise AlignmentError(
             f"{run.roster.me.name} and {peer.name} hold {table.n} rows each, but not the same ids in the "
             "same order. Align the tables first: same ids, written alike, same order"

@@ -17,6 +17,8 @@ import pandas as pd
 from markupsafe import escape
 from numpy.typing import NDArray
 
+from mpc_spearman.results.units import printable
+
 #: Colour classes of the heat map; odd, so that the middle one is exactly 0.
 STEPS = 41
 _LIGHT = ("#0b3c6f", "#1f6cb0", "#66a5d6", "#b7d6ee", "#f6f6f4", "#fbd3ad", "#f2995a", "#d0621a", "#7f3204")
@@ -68,13 +70,6 @@ def contrast(one: str, other: str) -> float:
 
 
 # --- text ----------------------------------------------------------------------------------------------
-
-
-def printable(text: str) -> str:
-    """Replace what would move the cursor, reorder the line or not show: names come from other parties."""
-    return "".join(
-        c if c.isprintable() or c in "\u200c\u200d" else " " if c.isspace() else "\ufffd" for c in text
-    )
 
 
 def width(text: str) -> int:

@@ -14,11 +14,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from rich.filesize import decimal
 
 from mpc_spearman.results import charts
-from mpc_spearman.results.charts import number, printable
+from mpc_spearman.results.charts import number
 from mpc_spearman.results.pages import template
-from mpc_spearman.results.units import human_bytes, human_seconds
+from mpc_spearman.results.units import human_seconds, printable
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.version import __version__
 
@@ -135,11 +136,11 @@ def _cost_line(row: Mapping[Any, Any], longest: float) -> dict[str, Any]:
         "compute": human_seconds(compute),
         "wait": human_seconds(wait),
         "bars": (round(compute * share, 2), round(wait * share, 2)) if longest else None,
-        "sent": human_bytes(int(row["bytes_sent"])),
-        "received": human_bytes(int(row["bytes_received"])),
+        "sent": decimal(int(row["bytes_sent"])),
+        "received": decimal(int(row["bytes_received"])),
         "messages": f"{int(row['messages']):,}",
         "rounds": f"{int(row['rounds']):,}",
-        "memory": human_bytes(memory) if memory else "–",
+        "memory": decimal(memory) if memory else "–",
         "total": False,
     }
 
@@ -253,7 +254,7 @@ def _both(result: Result) -> list[tuple[str, float, int, float, int]]:
 
 @cache
 def _template() -> jinja2.Template:
-    return template("report.html", number=number, seconds=human_seconds, bytes=human_bytes)
+    return template("report.html", number=number, seconds=human_seconds, bytes=decimal)
 
 
 def render(result: Result) -> str:
@@ -415,9 +416,9 @@ def summarize(result: Result, console: Console) -> None:
 
     cost = totals(result)
     whose = "" if cost.complete else f", {result.party} alone"
-    peaks = ", ".join(f"{party} {human_bytes(size)}" for party, size in cost.memory) or "not measured"
+    peaks = ", ".join(f"{party} {decimal(size)}" for party, size in cost.memory) or "not measured"
     times = f"{human_seconds(cost.seconds)} after start-up, {human_seconds(cost.busiest)} computing"
-    traffic = f"{human_bytes(cost.wire)} in {cost.messages:,} messages, {cost.rounds:,} rounds"
+    traffic = f"{decimal(cost.wire)} in {cost.messages:,} messages, {cost.rounds:,} rounds"
     for text in (f"time    {times}{whose}", f"wire    {traffic}{whose}", f"memory  {peaks} at the peak"):
         console.print(plain(text))
 

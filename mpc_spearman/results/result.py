@@ -8,9 +8,11 @@ this party, ``matrix.csv``, ``pvalues.csv``, ``ranking.csv`` and ``estimators.cs
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -59,6 +61,10 @@ _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
 _T = TypeVar("_T")
 
 
+def _without_nan(numbers: pd.Series[float]) -> list[float | None]:
+    return [None if math.isnan(number) else number for number in numbers.tolist()]
+
+
 class Result:
     """What one party knows when a run has ended.
 
@@ -82,11 +88,16 @@ class Result:
         float64, shape (m_A, m_B): rows a MultiIndex (party, feature) over the sources' features, source by
         source, columns the target's features. NaN where undefined. A source's copy has its own rows only.
     strengths : Series, optional
-        float64, length m_B, indexed by the target's features in its table's order. Needs `ranking`.
+        float64, length m_B, indexed by the target's features in its table's order. Needs `ranking`. At the
+        coordinator as it opened them, elsewhere as they were published.
     counts : Series, optional
         int64, same index: over how many coefficients each strength is the mean.
     ranking : DataFrame, optional
-        Columns ``position`` (from 1), ``feature`` and, unless only the order is known, ``strength``.
+        Columns ``position`` (from 1, shared by equal strengths), ``feature`` and, unless only the order is
+        known, ``strength``: the published ones, from which the order is made at every party.
+    precision : mapping of str to float
+        The steps, by ``coefficients`` and ``strengths``, on whose multiples this copy's published numbers
+        lie; at the coordinator those of what it passes on. Empty where they are exact.
     estimators : DataFrame, optional
         float64, same index as `strengths`, columns ``tie_corrected`` and ``paper``: the strengths under both.
     alignment : str, optional
@@ -117,12 +128,14 @@ class Result:
         counts: pd.Series[int] | None = None,
         ranking: pd.DataFrame | None = None,
         estimators: pd.DataFrame | None = None,
+        precision: Mapping[str, float] = MappingProxyType({}),
         alignment: str | None = None,
     ) -> None:
         self._plan: dict[str, Any] = json.loads(json.dumps(plan, allow_nan=False))
         self._party, self._role, self._n = party, role, int(n)
         self._warnings = tuple(warnings)
         self._alignment = alignment
+        self._precision = {str(part): float(step) for part, step in precision.items()}
         self._cost = plain_cost(cost)
         self._coefficients = None if coefficients is None else plain_matrix(coefficients)
         self._pvalues = None if pvalues is None else plain_matrix(pvalues)
@@ -154,8 +167,12 @@ class Result:
                 raise ValueError("the ranking has strengths, the result has none")
         elif ranking is None or "strength" not in ranking:
             raise ValueError("strengths need a ranking with strengths")
-        elif sorted(ranking["feature"]) != sorted(strengths.index) or not np.array_equal(
-            strengths.loc[list(ranking["feature"])].to_numpy(), ranking["strength"].to_numpy(), equal_nan=True
+        elif sorted(ranking["feature"]) != sorted(strengths.index) or not np.allclose(
+            strengths.loc[list(ranking["feature"])],
+            ranking["strength"],
+            rtol=0,
+            atol=max(self._precision.values(), default=0.0) if self._role == "coordinator" else 0.0,
+            equal_nan=True,
         ):
             raise ValueError("the ranking and the strengths differ")
 
@@ -186,6 +203,14 @@ class Result:
     def n(self) -> int:
         """Aligned rows."""
         return self._n
+
+    @property
+    def precision(self) -> dict[str, float]:
+        """Steps on whose multiples published ``coefficients`` and ``strengths`` lie; empty where exact.
+
+        The coordinator's own coefficients, p-values and strengths are not rounded; its ranking is.
+        """
+        return dict(self._precision)
 
     @property
     def alignment(self) -> str | None:
@@ -287,9 +312,7 @@ class Result:
         OutputError
             If it exists and is neither empty nor a run directory, or cannot be written.
         """
-        from mpc_spearman.results import (
-            report,
-        )  # only a saved result needs its page, and the template engine with it
+        from mpc_spearman.results import report  # only a saved result needs its page and the template engine
 
         run_directory.check_replaceable(directory)
         return run_directory.replace(directory, {**self._files(), "report.html": report.render(self)})
@@ -306,7 +329,9 @@ class Result:
             "warnings": list(self._warnings),
             "holds": [part for part in _NEEDS if self.withheld(part) is None],
             "features": None if self._strengths is None else list(self._strengths.index),
+            "strengths": None if self._strengths is None else _without_nan(self._strengths),
             "counts": None if self._counts is None else self._counts.tolist(),
+            "precision": self._precision,
             "plan": self._plan,
         }
         files = {
@@ -357,9 +382,8 @@ class Result:
             strengths = counts = ranking = None
             if "ranking" in holds:
                 ranking = read_ranking(folder / "ranking.csv", "strengths" in holds)
-            if ranking is not None and "strengths" in holds:
-                by_feature = dict(zip(ranking["feature"], ranking["strength"], strict=True))
-                strengths = pd.Series([by_feature[name] for name in about["features"]], about["features"])
+            if "strengths" in holds:
+                strengths = pd.Series(about["strengths"], about["features"], dtype=np.float64)
             if "counts" in holds:
                 counts = pd.Series(about["counts"], about["features"])
             return cls(
@@ -367,6 +391,7 @@ class Result:
                 party=about["party"],
                 role=about["role"],
                 n=about["n"],
+                precision=about["precision"],
                 alignment=about.get("alignment"),
                 warnings=about["warnings"],
                 cost=read_cost(folder / "cost.csv"),

@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import math
+import os
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 from mpc_spearman.errors import OutputError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 #: Every file a run directory can hold. A directory that holds anything else is somebody's, and is left alone.
 FILES = (
@@ -63,9 +64,10 @@ def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
     try:
         check_replaceable(target)
         target.parent.mkdir(parents=True, exist_ok=True)
-        part.mkdir()
+        part.mkdir(mode=0o700)  # a result is its party's alone, to pass on or not
         for name, text in files.items():
-            (part / name).write_bytes(text.encode("utf-8"))
+            with open(os.open(part / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(text.encode("utf-8"))
         swap({part: target})
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "a name in it is not valid Unicode"

@@ -5,6 +5,7 @@ So a loaded result equals a saved one.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,13 @@ def plain_series(series: pd.Series[Any], dtype: type, name: str) -> pd.Series[An
 def plain_ranking(frame: pd.DataFrame) -> pd.DataFrame:
     """Copy a ranking; `ValueError` if it is none."""
     features = [str(name) for name in frame["feature"]]
-    if list(frame["position"]) != list(range(1, len(features) + 1)) or len(set(features)) != len(features):
-        raise ValueError("a ranking has positions 1, 2, … and each feature once")
-    columns: dict[str, Any] = {"position": np.arange(1, len(features) + 1), "feature": features}
+    positions = [int(position) for position in frame["position"]]
+    # Each has its place in the list as its position, or shares the position of the one before.
+    pairs = enumerate(pairwise([1, *positions]), start=1)
+    shared = all(position in (place, before) for place, (before, position) in pairs)
+    if not shared or len(set(features)) != len(features):
+        raise ValueError("a ranking has positions 1, 2, …, which equals share, and each feature once")
+    columns: dict[str, Any] = {"position": positions, "feature": features}
     if "strength" in frame:
         columns["strength"] = frame["strength"].to_numpy(dtype=np.float64, copy=True)
     return pd.DataFrame(columns)

@@ -1,4 +1,4 @@
-"""Times and sizes as people read them."""
+"""Times, sizes and other parties' text as people can read them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ def human_seconds(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def human_bytes(size: int) -> str:
-    """Write a size in decimal units, three digits."""
-    value, unit = float(size), "B"
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 999.5 or unit == "TB":
-            break
-        value /= 1000
-    digits = 0 if unit == "B" or value >= 99.95 else 1
-    return f"{value:.{digits}f} {unit}"
+def printable(text: str, keep: str = "") -> str:
+    """Replace what would move the cursor, reorder the line or not show: names come from other parties.
+
+    Parameters
+    ----------
+    text : str
+    keep : str
+        Characters to leave, such as the line ends between an error's sentences.
+    """
+    return "".join(
+        c if c.isprintable() or c in "\u200c\u200d" or c in keep else " " if c.isspace() else "\ufffd"
+        for c in text
+    )

@@ -266,6 +266,27 @@ def strengths_from_sums(
     return np.clip(mu, -1.0, 1.0), count
 
 
+def positions(mu: NDArray[np.float64], order: Order) -> NDArray[np.int64]:
+    """Position of each of the target's columns in the ranking, from 1; equal strengths share one.
+
+    Undefined strengths share the last.
+
+    Parameters
+    ----------
+    mu : ndarray of float64, shape (m_B,)
+        Strengths.
+    order : str
+        As in the plan.
+
+    Returns
+    -------
+    ndarray of int64, shape (m_B,)
+    """
+    sign = -1.0 if order == "descending" else 1.0
+    keys = np.where(np.isnan(mu), np.inf, sign * mu)
+    return (np.sort(keys).searchsorted(keys) + 1).astype(np.int64)
+
+
 def order(mu: NDArray[np.float64], order: Order) -> list[int]:
     """Sort the target's columns by strength; return their indices.
 

@@ -13,7 +13,10 @@ short
     an assumption: that in the group h^n generates, of unknown order, powers with such exponents cannot be
     told from random elements. The best attack known on it, Pollard's kangaroo, takes 2^(2κ) steps. Nothing
     is proved of h's order beyond what p = q = 3 mod 4 and gcd(p - 1, q - 1) = 2 give: -1 is no square and
-    the squares are cyclic.
+    the squares are cyclic. The assumption is about those who lack p and q. What goes to the coordinator, who
+    has them, is re-randomised with a of |n| + 40 bits instead: h^n's order is below n, so that ρ is within
+    statistical distance 2^-40 of uniform in the group that h^n generates, of which all other short randomness
+    in the ciphertext is an element.
 
 Both run in time that depends on the secrets they touch (GMP's ordinary exponentiation, tables looked up by
 random bytes): who can time the cache of a party's own machine is outside the threat model.
@@ -43,6 +46,8 @@ _PRIME_ROUNDS = 24 + 40
 _SMALL = 2000
 # Largest modulus, in bits, that counts as no stronger than so many bits.
 _STRENGTHS = ((2048, 112), (3072, 128), (7680, 192))
+# Bits of an exponent beyond those of the order it is taken modulo: the bias left is 2 to minus these.
+_STATISTICAL = 40
 # FIPS 186-5, A.1.3: primes closer than 2^(bits/2 - 100) could be found from n's square root.
 _FIPS_DISTANCE = 100
 
@@ -73,41 +78,58 @@ class PublicNumbers(StaysHere):
         return (1 + m % self.n * self.n) * self.residue() % self.square
 
     def rerandomise(self, c: mpz) -> mpz:
-        """Return another encryption of the same plaintext; nothing relates it to the first."""
-        return c * self.residue() % self.square
+        """Return another encryption of the same plaintext; nothing relates it to the first, even with p."""
+        return c * self._residue(self._wide_powers) % self.square
 
     def residue(self) -> mpz:
-        """Draw a random n-th residue modulo n²."""
-        if self.h is None:
-            return powmod(self._unit(), self.n, self.square)
-        table, square = self._table, self.square
-        product = mpz(1)
-        for powers, digit in zip(table, secrets.token_bytes(len(table)), strict=True):
-            product = product * powers[digit] % square
-        return product
+        """Draw a random n-th residue modulo n², short or in full."""
+        return self._residue(self._short_powers)
+
+    def _residue(self, powers: _Powers | None) -> mpz:
+        return powmod(self._unit(), self.n, self.square) if powers is None else powers.random()
 
     def prepare(self) -> None:
-        """Make the table of powers of short randomness, if any: before threads would make it twice."""
-        if self.h is not None:
-            _ = self._table
+        """Make the tables of powers, if any: before threads would make them twice."""
+        _ = self._short_powers, self._wide_powers
 
     @cached_property
-    def _table(self) -> list[list[mpz]]:
-        """``_table[j][d]`` is (h^n)^(d 256^j): one multiplication per byte of the exponent."""
-        base, table = powmod(self.h, self.n, self.square), []
-        for _ in range(exponent_bytes(self.n.bit_length())):
-            powers = [mpz(1)]
-            for _ in range(256):
-                powers.append(powers[-1] * base % self.square)
-            base = powers.pop()
-            table.append(powers)
-        return table
+    def _short_powers(self) -> _Powers | None:
+        return self._powers(exponent_bytes(self.n.bit_length()))
+
+    @cached_property
+    def _wide_powers(self) -> _Powers | None:
+        return self._powers((self.n.bit_length() + _STATISTICAL) // 8)
+
+    def _powers(self, size: int) -> _Powers | None:
+        return None if self.h is None else _Powers(powmod(self.h, self.n, self.square), self.square, size)
 
     def _unit(self) -> mpz:
         while True:
             r = mpz(secrets.randbelow(self._limit))
             if gcd(r, self.n) == 1:
                 return r
+
+
+class _Powers:
+    """Random powers of one base: a multiplication per byte of the exponent, which has `size` bytes."""
+
+    def __init__(self, base: mpz, square: mpz, size: int) -> None:
+        self._square = square
+        # _table[j][d] is base^(d 256^j).
+        self._table: list[list[mpz]] = []
+        for _ in range(size):
+            powers = [mpz(1)]
+            for _ in range(256):
+                powers.append(powers[-1] * base % square)
+            base = powers.pop()
+            self._table.append(powers)
+
+    def random(self) -> mpz:
+        """Return the base to the power of an exponent drawn for this call."""
+        product = mpz(1)
+        for powers, digit in zip(self._table, secrets.token_bytes(len(self._table)), strict=True):
+            product = product * powers[digit] % self._square
+        return product
 
 
 class SecretNumbers(StaysHere):

@@ -1,0 +1,70 @@
+"""How precisely a run's numbers are published: ``results.precision``.
+
+What the coordinator passes on lies on grids (:mod:`mpc_spearman.privacy.precision`), and everything else that
+it passes on is computed from numbers on them: p-values from the rounded coefficients; strengths, where
+coefficients are granted, as means of the rounded ones; the ranking from the strengths as published. So a
+receiver learns nothing from a derived number that it could not derive itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mpc_spearman.config import Plan
+from mpc_spearman.privacy.precision import Grid, coefficient_grid, strength_grid
+from mpc_spearman.protocols.conclude import Conclusion
+from mpc_spearman.statistics import estimators
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The grids of a run; None where numbers are exact.
+
+    Attributes
+    ----------
+    coefficients, strengths : Grid, optional
+        Strengths lie on theirs where coefficients are not granted beside them.
+    """
+
+    coefficients: Grid | None
+    strengths: Grid | None
+
+    @classmethod
+    def of(cls, plan: Plan, n: int, distinct: int) -> Precision:
+        """Look up the grids of a run over `n` rows and `distinct` source columns."""
+        if plan.results.precision == "exact":
+            return cls(None, None)
+        return cls(coefficient_grid(n), strength_grid(n, max(1, distinct)))
+
+    def steps(self, grant: str) -> dict[str, float]:
+        """Return the distance of neighbours on the grids of what a grant gives, by the name of the part."""
+        part, grid = ("coefficients", self.coefficients) if grant == "coefficients" else ("strengths", self.strengths)
+        return {} if grid is None or grant in ("nothing", "ranking") else {part: grid.step}
+
+    def published(self, conclusion: Conclusion, plan: Plan, n: int, grant: str) -> Conclusion:
+        """Return the numbers as they are published to a party with that grant.
+
+        Parameters
+        ----------
+        conclusion : Conclusion
+            What the coordinator opened.
+        plan : Plan
+        n : int
+            Aligned rows.
+        grant : str
+            Of ``results``: at ``coefficients`` strengths are means of the published coefficients.
+        """
+        rho, pvalues, mu = conclusion.coefficients, conclusion.pvalues, conclusion.strengths
+        assert mu is not None
+        if grant == "coefficients" and self.coefficients is not None:
+            assert rho is not None
+            assert pvalues is not None
+            rho = self.coefficients.round(rho)
+            pvalues = estimators.pvalues(self.coefficients.within(rho), n, np.isnan(pvalues))
+            mu, _ = estimators.strengths(rho, plan.strength)
+        elif self.strengths is not None:
+            mu = self.strengths.round(mu)
+        positions = estimators.positions(mu, plan.order)
+        return replace(conclusion, coefficients=rho, pvalues=pvalues, strengths=mu, positions=positions)

@@ -1,0 +1,416 @@
+"""The command: what it prints and returns, and that nothing survives it however it ends."""
+
+from __future__ import annotations
+
+import codecs
+import fcntl
+import json
+import os
+import pty
+import re
+import secrets
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from launch.test_faults import processes
+from mpc_spearman import Result, errors
+from mpc_spearman.cli.main import main
+from support import harness
+
+COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman.cli.main"]
+PLAN = """
+parties:
+  coordinator: {name: C}
+  target: {name: B, table: b.csv}
+  sources: [{name: A, table: a.csv}]
+"""
+HANG = json.dumps({"party": "A", "phase": "rank", "act": "sleep", "seconds": 600})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a plan and its tables."""
+    write_tables(tmp_path, seed=3)
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    return tmp_path
+
+
+def write_tables(folder: Path, seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=(5, 50))
+    ids = [f"p{i}" for i in range(50)]
+    pd.DataFrame({"id": ids, "a": values[0], "b": values[1]}).to_csv(folder / "a.csv", index=False)
+    pd.DataFrame({"id": ids, **dict(zip("xyz", values[2:], strict=True))}).to_csv(
+        folder / "b.csv", index=False
+    )
+
+
+def expected(folder: Path) -> np.ndarray:
+    a, b = pd.read_csv(folder / "a.csv"), pd.read_csv(folder / "b.csv")
+    both = pd.concat([a, b], axis=1).drop(columns="id").corr("spearman")
+    return both.loc[["a", "b"], ["x", "y", "z"]].to_numpy()
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    unwanted = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
+    return {key: value for key, value in os.environ.items() if key not in unwanted} | {
+        "PYTHONPATH": str(harness.ROOT),
+        "TERM": "xterm-256color",
+        "MPC_SPEARMAN_TEST": secrets.token_hex(8),
+    }
+
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(folder: Path, environment: Mapping[str, str]) -> Iterator[Start]:
+    """Start the command in the folder, as the leader of a process group of its own."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(
+        *arguments: str, hook: str | None = None, through: Sequence[str] = (), **more: Any
+    ) -> subprocess.Popen[str]:
+        command = COMMAND
+        if hook is not None:
+            command = [sys.executable, str(harness.HERE / "cli_with_hook.py"), "hooks_fault:on_phase", hook]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen(
+            [*through, *command, *arguments],
+            cwd=folder,
+            env=dict(environment),
+            text=True,
+            start_new_session=True,
+            **(pipes | more),
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def left(environment: Mapping[str, str], seconds: float = 0.0) -> list[int]:
+    """Processes of this test that are there after so many seconds."""
+    end = time.monotonic() + seconds
+    while (found := processes(environment["MPC_SPEARMAN_TEST"])) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+INPUTS = ["a.csv", "b.csv", "plan.yaml"]
+
+
+# ---- before anything runs
+
+HEAVY = ("torch", "pandas", "numpy", "scipy", "pyarrow", "crypten", "jinja2", "pydantic", "rich")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["local", "--help"], ["merge", "--help"], ["certs", "--help"], ["--version"]],
+)
+def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
+    script = (
+        "import sys\nfrom mpc_spearman.cli.main import main\n"
+        f"try:\n    main({arguments!r})\n"
+        f"finally:\n    print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(harness.ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0
+    assert done.stderr == "[]\n"
+    assert done.stdout.startswith(("usage: mpc-spearman", "0."))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["local"],
+        ["remote", "plan.yaml"],
+        ["local", "plan.yaml", "--frob"],
+        ["local", "plan.yaml", "--out"],
+        ["local", "plan.yaml", "--table", "A"],
+        ["local", "plan.yaml", "--table", "=a.csv"],
+        ["local", "plan.yaml", "--out", "x", "--frob", "reveal=strengths"],
+        ["certs", "certs"],
+        ["certs", "certs", "--parties"],
+        ["merge", "--out", "x"],
+        ["merge", "one", "two"],
+    ],
+)
+def test_a_command_line_that_makes_no_sense(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "usage: mpc-spearman" in capsys.readouterr().err
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    saved = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in saved.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals")
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (["none.yaml"], errors.PlanError, "none.yaml: no such file; did you mean"),
+        (["plan.yaml", "reveal=coeficients"], errors.PlanError, "reveal"),
+        (["plan.yaml", "--out", "x", "reveal=coeficients"], errors.PlanError, "reveal"),
+        (["plan.yaml", "nonsense"], errors.PlanError, "not of the form key=value"),
+        (["plan.yaml", "--out", "x", "nonsense"], errors.PlanError, "not of the form key=value"),
+        (["plan.yaml", "--table", "D=a.csv"], errors.PlanError, "'D'"),
+        (["plan.yaml", "reveal=differences"], errors.PolicyError, "party B does not allow this plan"),
+        (["plan.yaml", "--out", "a.csv"], errors.OutputError, "a.csv exists and is not a directory"),
+    ],
+)
+def test_an_error_is_one_line_and_its_own_exit_code(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    error: type[errors.MpcSpearmanError],
+    text: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(["local", *arguments]) == error.exit_code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert text in err
+    assert files(folder) == INPUTS
+
+
+def test_every_documented_exit_code_is_its_own() -> None:
+    documented = dict(re.findall(r"(\w+) +(\d+) ", (errors.__doc__ or "").replace("│", "").replace("─", "")))
+    codes = {name: cls.exit_code for name, cls in errors.ERRORS.items() if name != "NotRevealed"}
+    assert {name: int(code) for name, code in documented.items()} == codes
+    assert len(set(codes.values())) == len(codes)
+
+
+# ---- a run
+
+
+def test_in_a_pipe_it_prints_plain_lines_and_keeps_the_results(
+    start: Start, folder: Path, environment: Mapping[str, str]
+) -> None:
+    process = start("local", "plan.yaml", "--out", "deep/out", "--table", "A=a.csv", "order=ascending")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert not set(out) & set("\x1b\r\x08\x07")
+    lines = out.splitlines()
+    for party in "ABC":
+        places = [lines.index(f"{party}: {phase}") for phase in ("connect", "publish", "account")]
+        assert places == sorted(places)
+        # Each phase once, however much progress there was in it.
+        assert max(lines.count(line) for line in lines if line.startswith(f"{party}: ")) == 1
+    assert lines[-1] == "Report: deep/out/C/report.html"
+    assert left(environment) == []
+    assert files(folder) == ["a.csv", "b.csv", "deep", "plan.yaml"]
+    assert files(folder / "deep") == ["out"]
+    assert files(folder / "deep" / "out") == ["A", "B", "C"]
+    result = Result.load(folder / "deep" / "out" / "C")
+    np.testing.assert_allclose(result.coefficients.to_numpy(), expected(folder), rtol=1e-14)
+    assert result.plan["order"] == "ascending"
+
+
+def test_an_error_in_a_role_is_one_line_and_nothing_is_left(
+    start: Start, folder: Path, environment: Mapping[str, str]
+) -> None:
+    (folder / "a.csv").write_text((folder / "a.csv").read_text().replace("p7,", "p6,", 1))
+    process = start("local", "plan.yaml")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == errors.TableError.exit_code
+    assert err.startswith("error: A: ")
+    assert "a.csv" in err
+    assert "id" in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in out + err
+    assert files(folder) == INPUTS
+    assert left(environment) == []
+
+
+def test_two_runs_at_once_do_not_disturb_each_other(start: Start, folder: Path) -> None:
+    other = folder / "other"
+    other.mkdir()
+    write_tables(other, seed=4)
+    (other / "plan.yaml").write_text(PLAN)
+    # Without --out: both choose a place under runs/, in the same second.
+    both = [start("local", "plan.yaml"), start("local", "other/plan.yaml")]
+    reports = []
+    for process in both:
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, "")
+        reports.append(folder / out.splitlines()[-1].removeprefix("Report: "))
+    for report, tables in zip(reports, (folder, other), strict=True):
+        assert report.parts[-4] == "runs"
+        coefficients = Result.load(report.parent).coefficients
+        np.testing.assert_allclose(coefficients.to_numpy(), expected(tables), rtol=1e-14)
+    assert len(files(folder / "runs")) == 2
+
+
+# ---- a run that is interrupted
+
+
+def until(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdout is not None
+    while (got := process.stdout.readline()) != line:
+        assert got, "it ended before that line"
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGINT, 130, "interrupted: all roles were stopped, nothing was written\n"),
+        (signal.SIGTERM, 143, ""),
+        pytest.param(signal.SIGHUP, 129, "", marks=pytest.mark.long),
+    ],
+)
+def test_a_signal_leaves_no_process_and_no_file(
+    start: Start,
+    folder: Path,
+    environment: Mapping[str, str],
+    number: signal.Signals,
+    code: int,
+    said: str,
+) -> None:
+    process = start("local", "plan.yaml", hook=HANG)
+    until(process, "A: rank\n")
+    there = left(environment)
+    assert len(there) == 4
+    assert len({os.getpgid(one) for one in there}) == 4  # the signal is the launcher's alone
+    begin = time.monotonic()
+    os.killpg(process.pid, number)
+    _, err = process.communicate(timeout=20)
+    assert time.monotonic() - begin < 5
+    assert (process.returncode, err) == (code, said)
+    assert left(environment) == []
+    assert files(folder) == INPUTS
+
+
+def test_roles_do_not_outlive_a_launcher_that_is_killed(start: Start, environment: Mapping[str, str]) -> None:
+    process = start("local", "plan.yaml", hook=HANG)
+    until(process, "A: rank\n")
+    assert len(left(environment)) == 4
+    process.kill()
+    process.communicate(timeout=20)
+    assert left(environment, seconds=5.0) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("phase", ["start", "connect", "share", "account"])
+def test_interrupted_in_other_phases(
+    start: Start, folder: Path, environment: Mapping[str, str], phase: str
+) -> None:
+    process = start("local", "plan.yaml", hook=HANG.replace('"rank"', f'"{phase}"'))
+    until(process, f"A: {phase}\n")
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert left(environment) == []
+    assert files(folder) == INPUTS
+
+
+def test_nohup_is_respected(start: Start) -> None:
+    process = start("local", "plan.yaml", through=["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"])
+    until(process, "C: start\n")
+    process.send_signal(signal.SIGHUP)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+
+
+# ---- on a terminal
+
+
+#: Makes the terminal it is started on its own, so that Ctrl-C there is a signal to it.
+CONTROLLED = [
+    sys.executable,
+    "-c",
+    "import fcntl, os, sys, termios\n"
+    "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])",
+]
+
+
+class Terminal:
+    """A pseudo-terminal and what was shown on it."""
+
+    def __init__(self) -> None:
+        self.master, self.slave = pty.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, b"\x28\x00\x78\x00\x00\x00\x00\x00")  # 40 lines of 120
+        self.ends = dict.fromkeys(("stdin", "stdout", "stderr"), self.slave)
+        self.shown = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def read_until(self, condition: Callable[[str], bool], seconds: float = 60.0) -> None:
+        end = time.monotonic() + seconds
+        while not condition(self.shown):
+            assert time.monotonic() < end, self.shown
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.shown += self._decoder.decode(os.read(self.master, 65536))
+
+    def close(self) -> None:
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    made = Terminal()
+    yield made
+    made.close()
+
+
+def assert_cursor_is_back(shown: str) -> None:
+    assert "\x1b[?25l" in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+def test_on_a_terminal_progress_is_live_and_gone_at_the_end(start: Start, terminal: Terminal) -> None:
+    process = start("local", "plan.yaml", "--out", "out", through=CONTROLLED, **terminal.ends)
+    terminal.read_until(lambda shown: "Report: out/C/report.html" in shown)
+    assert process.wait(20) == 0
+    assert_cursor_is_back(terminal.shown)
+    live, after = terminal.shown.rsplit("\x1b[?25h", 1)
+    for party in "ABC":
+        assert re.search(rf"\b{party}\b.*connect", live)
+    assert "\x1b[1A" in live  # drawn over again, in place
+    assert "\x1b[2K" in live
+    assert "━" not in after  # no bar is left
+    assert "ranks first of 3 features" in after
+
+
+def test_ctrl_c_on_a_terminal(
+    start: Start, folder: Path, environment: Mapping[str, str], terminal: Terminal
+) -> None:
+    process = start("local", "plan.yaml", hook=HANG, through=CONTROLLED, **terminal.ends)
+    terminal.read_until(lambda shown: re.search(r"A\b.*rank", shown) is not None)
+    os.write(terminal.master, b"\x03")
+    terminal.read_until(lambda shown: "interrupted: all roles were stopped, nothing was written" in shown, 20)
+    assert process.wait(20) == 130
+    assert_cursor_is_back(terminal.shown)
+    assert left(environment) == []
+    assert files(folder) == INPUTS

@@ -1,0 +1,219 @@
+"""The target's key and its tag of the row ids: made once, kept by the target, sent to nobody."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpc_spearman import load_plan
+from mpc_spearman.data import ids
+from mpc_spearman.data.ids import alignment_tag
+from mpc_spearman.errors import OutputError, PlanError
+from mpc_spearman.results.result import Result
+from support import harness
+
+IDS = ["p1", "p2", "pé"]
+
+
+def test_the_key_is_made_once_and_its_owners_alone(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        first = alignment_tag(tmp_path / "key", IDS)
+    finally:
+        os.umask(old)
+    key = (tmp_path / "key").read_bytes()
+    assert len(key) == 32
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+    assert alignment_tag(tmp_path / "key", IDS) == first
+    assert (tmp_path / "key").read_bytes() == key
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+    assert alignment_tag(tmp_path / "other", IDS) != first
+
+
+def test_the_tag_is_what_it_says(tmp_path: Path) -> None:
+    key = bytes(range(32))
+    (tmp_path / "key").write_bytes(key)
+    (tmp_path / "key").chmod(0o600)
+    inner = hmac.new(key, b"mpc_spearman alignment 1", "sha256").digest()
+    text = (3).to_bytes(8, "big")
+    for one in IDS:
+        text += len(one.encode()).to_bytes(8, "big") + one.encode()
+    assert alignment_tag(tmp_path / "key", IDS) == hmac.new(inner, text, hashlib.sha256).hexdigest()
+
+
+@given(
+    one=st.lists(st.text(st.characters(codec="utf-8"), max_size=3), max_size=4),
+    other=st.lists(st.text(st.characters(codec="utf-8"), max_size=3), max_size=4),
+)
+def test_tags_are_equal_only_for_equal_lists(
+    one: list[str], other: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    key = tmp_path_factory.getbasetemp() / "shared.key"
+    assert (alignment_tag(key, one) == alignment_tag(key, other)) == (one == other)
+
+
+def test_runs_that_start_together_use_one_key(tmp_path: Path) -> None:
+    tags: list[str] = []
+    start = threading.Barrier(8)
+
+    def run() -> None:
+        start.wait()
+        tags.append(alignment_tag(tmp_path / "key", IDS))
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(tags) == 8
+    assert len(set(tags)) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(count: int) -> bytes:
+        (tmp_path / "key").write_bytes(b"k" * 32)
+        (tmp_path / "key").chmod(0o600)
+        return b"m" * count
+
+    monkeypatch.setattr(secrets, "token_bytes", late)
+    alignment_tag(tmp_path / "key", IDS)
+    assert (tmp_path / "key").read_bytes() == b"k" * 32
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize("size", [0, 31, 33, 65])
+def test_a_file_that_is_no_key(size: int, tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"k" * size)
+    (tmp_path / "key").chmod(0o600)
+    with pytest.raises(PlanError, match=r"alignment_key: .*key is not a file of 32 bytes"):
+        alignment_tag(tmp_path / "key", IDS)
+    assert (tmp_path / "key").read_bytes() == b"k" * size
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602])
+def test_a_key_that_others_may_touch(mode: int, tmp_path: Path) -> None:
+    alignment_tag(tmp_path / "key", IDS)
+    (tmp_path / "key").chmod(mode)
+    with pytest.raises(PlanError, match="chmod 600"):
+        alignment_tag(tmp_path / "key", IDS)
+
+
+def test_a_place_that_cannot_hold_a_key(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="neither read nor made: No such file or directory"):
+        alignment_tag(tmp_path / "none" / "key", IDS)
+    with pytest.raises(PlanError, match="is not a file"):
+        alignment_tag(tmp_path, IDS)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(PlanError, match="is not a file"):  # and does not wait for a writer
+        alignment_tag(tmp_path / "pipe", IDS)
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(PlanError, match="No space left"):
+        alignment_tag(tmp_path / "key", IDS)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- in a plan and in a run
+
+
+def test_the_path_is_relative_to_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans" / "plan.yaml").write_text(
+        "parties: {coordinator: {name: C}, target: {name: B, alignment_key: b.key}, sources: [{name: A}]}"
+    )
+    monkeypatch.chdir(tmp_path)
+    plan = load_plan("plans/plan.yaml")
+    assert plan.parties.target.alignment_key == tmp_path / "plans" / "b.key"
+    plan = load_plan("plans/plan.yaml", ["parties.target.alignment_key=here.key"])
+    assert plan.parties.target.alignment_key == tmp_path / "here.key"
+    assert not (tmp_path / "here.key").exists()
+
+
+def frames() -> dict[str, pd.DataFrame]:
+    values = np.random.default_rng(5).normal(size=(2, 20))
+    ids = [f"p{i}" for i in range(20)]
+    return {
+        name: pd.DataFrame({"id": ids, name.lower(): row}) for name, row in zip("AB", values, strict=True)
+    }
+
+
+@pytest.mark.parametrize("protocol", ["mpc", "he"])
+def test_only_the_targets_own_result_has_the_tag(protocol: str, tmp_path: Path) -> None:
+    plan = harness.plan(protocol=protocol, he={"key_bits": 512, "insecure": True})
+    key = tmp_path / "b.key"
+    content: Any = plan.model_dump(mode="json")
+    content["parties"]["target"]["alignment_key"] = str(key)
+    out = tmp_path / "out"
+    out.mkdir()
+    roles = harness.run_roles(load_plan(content), frames(), out)
+    tag = alignment_tag(key, [f"p{i}" for i in range(20)])
+    assert {name: roles.result(name).alignment for name in "CBA"} == {"C": None, "B": tag, "A": None}
+    secret = key.read_bytes()
+    for path in out.rglob("*"):
+        if path.is_file() and path.parent.name in "CBA":
+            data = path.read_bytes()
+            assert secret not in data
+            assert secret.hex().encode() not in data
+            assert b"b.key" not in data
+            assert (tag.encode() in data) == (path.parent.name == "B" and path.name == "result.json")
+
+
+def test_a_key_that_cannot_be_used_stops_the_run_before_any_data_moves(tmp_path: Path) -> None:
+    (tmp_path / "b.key").write_bytes(b"short")
+    content: Any = harness.plan().model_dump(mode="json")
+    content["parties"]["target"]["alignment_key"] = str(tmp_path / "b.key")
+    (tmp_path / "out").mkdir()
+    reached: set[tuple[str, str]] = set()
+    roles = harness.run_roles(
+        load_plan(content),
+        frames(),
+        tmp_path / "out",
+        watch=lambda party, phase, done, of: reached.add((party, phase)),
+    )
+    error = roles.outcomes["B"].error
+    assert type(error) is PlanError
+    assert "alignment_key" in str(error)
+    assert ("B", "agree") not in reached
+
+
+def test_results_without_a_tag_still_load(tmp_path: Path) -> None:
+    from test_result import small
+
+    folder = small(alignment="ab" * 32).save(tmp_path / "run")
+    assert Result.load(folder).alignment == "ab" * 32
+    about = json.loads((folder / "result.json").read_text())
+    del about["alignment"]
+    (folder / "result.json").write_text(json.dumps(about))
+    assert Result.load(folder).alignment is None
+    for wrong in ("ab", "AB" * 32, 7):
+        (folder / "result.json").write_text(json.dumps(about | {"alignment": wrong}))
+        with pytest.raises(OutputError, match="damaged"):
+            Result.load(folder)
+
+
+def test_the_label_is_fixed() -> None:
+    # Another label would make every earlier result impossible to merge.
+    assert ids._LABEL == b"mpc_spearman alignment 1"

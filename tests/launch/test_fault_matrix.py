@@ -1,0 +1,421 @@
+"""Every fault at every role, early, midway and late: how the others end, and how soon.
+
+Each party is a real ``mpc-spearman join``, over TLS. What is seen goes into docs/faults.md, if all of it ran.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpc_spearman.errors import ERRORS
+from mpc_spearman.version import __version__
+from mpc_spearman.wire.certificates import Issued, authority, issue
+from support.harness import ROOT
+from support.members import JOIN_TIMEOUT, TIMEOUT, Ending, Members, members
+
+#: Beyond its deadline no party may last longer than this, seconds.
+SLACK = 5.0
+ROLES = {"A": "source", "B": "target", "C": "coordinator"}
+NAMES = tuple(ROLES)
+MIDDLE = {"A": "share", "B": "share", "C": "multiply"}
+#: A party's first message under the links' own encryption (the coordinator's first is in the clear), one
+#: midway, and a late one.
+MESSAGES = {
+    "A": ("SHAPE", "MASKED", "COST"),
+    "B": ("SHAPE", "MASKED", "COST"),
+    "C": ("HELLO", "RESULT", "FAREWELL"),
+}
+VIOLATED = {"ProtocolViolation", "PeerFailed", "PeerDied"}
+TABLE = ROOT / "docs" / "faults.md"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault, and what may come of it.
+
+    Attributes
+    ----------
+    fault, party, when
+        As the table names them.
+    expected : set of str
+        Classes that survivors may end with.
+    some : str
+        Class that at least one of them ends with.
+    deadline : float
+        Seconds after the fault by which survivors know, `SLACK` aside.
+    act : str
+        How it is brought about: a function below.
+    arguments : mapping
+        For it.
+    quick : bool
+        Whether it stands for its fault in ``make test``; test_faults.py has a kill, a freeze, altered
+        messages and unequal plans there.
+    """
+
+    fault: str
+    party: str
+    when: str
+    expected: set[str]
+    act: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    some: str = ""
+    deadline: float = 0.0
+    quick: bool = False
+
+    def __str__(self) -> str:
+        return "-".join((self.fault, self.party, self.when)).replace(" ", "_")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of a case: per survivor its class, its exit code and the seconds until it had ended."""
+
+    case: Case
+    survivors: Mapping[str, tuple[str, int, float]]
+
+
+def _gone(act: str, party: str) -> Iterator[Case]:
+    lost = {"kill": "PeerDied", "freeze": "PeerTimeout"}[act]
+    later = 0.0 if act == "kill" else TIMEOUT
+    # Who goes while others connect to it is gone for one, silent for another, and reported to a third.
+    meeting = (
+        {"PeerDied", "PeerTimeout", "NetworkError", "TlsError", "PeerFailed"} if act == "kill" else {lost}
+    )
+    yield Case(act, party, "connect", {"PartyMissing"}, "at", {"phase": "connect"}, deadline=JOIN_TIMEOUT)
+    yield Case(act, party, "connect, all joined", meeting, "at", {"phase": "meeting"}, deadline=TIMEOUT)
+    for phase in (MIDDLE[party], "account"):
+        yield Case(act, party, phase, {lost}, "at", {"phase": phase}, deadline=later)
+
+
+def _cases() -> Iterator[Case]:
+    for act in ("kill", "freeze"):
+        for party in NAMES:
+            yield from _gone(act, party)
+    for party in NAMES:
+        for phase in ("agree", MIDDLE[party], "account"):
+            quick = (party, phase) == ("B", "share")
+            arguments = {"phase": phase}
+            yield Case("cut", party, phase, {"PeerTimeout"}, "at", arguments, deadline=TIMEOUT, quick=quick)
+    for change in ("corrupt", "replay"):
+        for party in NAMES:
+            for kind in MESSAGES[party]:
+                quick = (change, party, kind) == ("replay", "B", "MASKED")
+                arguments = {"kind": kind, "change": change}
+                expected, some = VIOLATED, "ProtocolViolation"
+                if kind == "HELLO" and change == "corrupt":
+                    # The middle of it is the plan. Under TLS nobody in between can do this.
+                    expected, some = VIOLATED | {"HandshakeError", "PlanMismatch"}, ""
+                if party == "C" and kind != "HELLO":
+                    # Others may be done by then.
+                    expected = VIOLATED | {"done"}
+                if kind == "FAREWELL" and change == "replay":
+                    some = "done"  # nobody reads on after the first one
+                name = {"corrupt": "a bit of a message flipped", "replay": "a message sent twice"}[change]
+                yield Case(name, party, kind, expected, "message", arguments, some, quick=quick)
+    for party in NAMES:
+        name = "a byte of TLS changed on the way"
+        yield Case(name, party, "midway", VIOLATED, "on_the_way", some="ProtocolViolation")
+    for fault, error in CERTIFICATES.items():
+        for party in NAMES:
+            quick = (fault, party) == ("another CA", "B")
+            if fault != "another CA" and party == "A":
+                arguments = {"fault": fault, "checked": True}
+                yield Case(f"certificate: {fault}", party, "own check", {error}, "certificate", arguments)
+            arguments = {"fault": fault, "checked": False}
+            case = (f"certificate: {fault}", party, "connect", {error}, "certificate", arguments)
+            yield Case(*case, some=error, quick=quick)
+    for what, (parties, settings) in PLANS.items():
+        for party in parties:
+            yield Case(f"plan: {what}", party, "connect", {"PlanMismatch"}, "differing", settings)
+    for party in "AB":
+        quick = party == "A"
+        yield Case("two processes of a party", party, "connect", {"HandshakeError"}, "twice", quick=quick)
+    yield Case("two processes of a party", "C", "connect", {"done"}, "two_coordinators")
+    for party in NAMES:
+        case = ("never started", party, "connect", {"PartyMissing"}, "missing")
+        yield Case(*case, deadline=JOIN_TIMEOUT, quick=party == "B")
+
+
+CERTIFICATES = {
+    "expired": "CertificateExpired",
+    "another CA": "UntrustedCertificate",
+    "another party's": "WrongName",
+}
+#: What differs, and at whom.
+PLANS: dict[str, tuple[str, dict[str, Any]]] = {
+    "estimator": ("ABC", {"estimator": "paper"}),
+    "network.tls": ("B", {"tls": "insecure"}),
+    "parties": ("A", {"fourth": True}),
+}
+CASES = list(_cases())
+ROWS: list[Row] = []
+NO_HOOK: tuple[None, dict[str, Any]] = (None, {})
+
+
+def others(party: str) -> list[str]:
+    return [name for name in NAMES if name != party]
+
+
+# ---- how faults are brought about: each returns the survivors' endings, and when the fault began
+
+
+def start_all(run: Members, party: str, hook: tuple[str, Mapping[str, Any]], **other: Any) -> None:
+    for name in NAMES:
+        run.start(name, hook if name == party else NO_HOOK, **(other if name == party else {}))
+
+
+def at(run: Members, party: str, *, phase: str, act: str) -> tuple[dict[str, Ending], float]:
+    start_all(run, party, ("at", {"phase": phase, "act": act}))
+    fault = run.wait_for(f"{party}.fault")
+    endings = run.wait(others(party))
+    if act == "kill":
+        assert run.wait([party])[party].error == "RoleCrashed"
+    elif act == "freeze":  # it cannot end by itself: its owner ends it
+        run.parties[party].process.send_signal(signal.SIGTERM)
+        assert run.wait([party])[party].code == 143
+    else:
+        endings |= run.wait([party])  # a party that is cut off notices that as well
+    return endings, fault
+
+
+def message(run: Members, party: str, *, kind: str, change: str) -> tuple[dict[str, Ending], float]:
+    start_all(run, party, ("message", {"kind": kind, "change": change}))
+    return run.wait(NAMES), run.wait_for(f"{party}.fault")
+
+
+def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
+    # What others send to a party goes through a relay. To the last source nobody connects: there it is what
+    # that source sends to the target.
+    relayed = "B" if party == "A" else party
+    relay = Relay()
+    start_all(run, relayed, ("relayed", {"port": relay.port, "behind": relay.behind}))
+    run.wait_for(f"{relayed}.fault")
+    relay.change.set()
+    try:
+        return run.wait(NAMES), relay.changed
+    finally:
+        relay.close()
+
+
+def certificate(run: Members, party: str, *, fault: str, checked: bool) -> tuple[dict[str, Ending], float]:
+    write_certificate(run.folder / "certs", party, fault)
+    tls = dict(run.plan["network"]["tls"])
+    if fault == "another CA":
+        tls["ca"] = str(run.folder / "certs" / "other-ca.pem")  # consistent in itself
+    hook = NO_HOOK if checked else ("unchecked", {})
+    start_all(run, party, hook, network={**run.plan["network"], "tls": tls})
+    return run.wait(NAMES), met(run)
+
+
+def differing(run: Members, party: str, **changed: Any) -> tuple[dict[str, Ending], float]:
+    other: dict[str, Any] = dict(changed)
+    if "tls" in changed:
+        other = {"network": {**run.plan["network"], **changed}}
+    elif "fourth" in changed:
+        sources = [*run.plan["parties"]["sources"], {"name": "D"}]
+        other = {"parties": {**run.plan["parties"], "sources": sources}}
+    start_all(run, party, NO_HOOK, **other)
+    return run.wait(NAMES), met(run)
+
+
+def twice(run: Members, party: str) -> tuple[dict[str, Ending], float]:
+    # The last party comes later, so that nobody has left the meeting when the second process arrives.
+    go, late = run.folder / "go", next(name for name in "BA" if name != party)
+    start_all(run, late, ("hold", {"until": str(go)}))
+    run.start(party, NO_HOOK, label=f"{party}2")
+    fault = max(run.wait_for(f"{label}.connect") for label in (*NAMES, f"{party}2"))
+    go.touch()
+    return run.wait([*NAMES, f"{party}2"]), fault
+
+
+def two_coordinators(run: Members, party: str) -> tuple[dict[str, Ending], float]:
+    # The second finds the port taken, and the run is not disturbed.
+    go = run.folder / "go"
+    start_all(run, "B", ("hold", {"until": str(go)}))
+    run.wait_for_port()
+    run.start("C", NO_HOOK, label="C2")
+    second = run.wait(["C2"])["C2"]
+    assert second.error == "NetworkError"
+    assert second.files == []
+    go.touch()
+    return run.wait(NAMES), time.monotonic()
+
+
+def missing(run: Members, party: str) -> tuple[dict[str, Ending], float]:
+    for name in others(party):
+        run.start(name, NO_HOOK)
+    return run.wait(others(party)), 0.0
+
+
+def met(run: Members) -> float:
+    return max(run.wait_for(f"{name}.connect") for name in NAMES)
+
+
+def write_certificate(folder: Path, party: str, fault: str) -> None:
+    now = datetime.now(timezone.utc)
+    old, day = now - timedelta(days=30), timedelta(days=1)
+    ca = Issued(*_read(folder / "ca"))
+    name = party
+    start, end = now - day, now + day
+    if fault == "expired":
+        start, end = old, old + day
+    elif fault == "another party's":
+        name = others(party)[0]
+    else:
+        ca = authority(start, end, "another CA")
+        (folder / "other-ca.pem").write_bytes(ca.files()[0])
+    for suffix, content in zip((".pem", ".key"), issue(ca, name, start, end).files(), strict=True):
+        (folder / f"{party}{suffix}").write_bytes(content)
+
+
+def _read(path: Path) -> tuple[Any, Any]:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    return (
+        x509.load_pem_x509_certificate(path.with_suffix(".pem").read_bytes()),
+        load_pem_private_key(path.with_suffix(".key").read_bytes(), None),
+    )
+
+
+class Relay:
+    """A TCP relay that changes one byte of what passes once `change` is set."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.behind = free.getsockname()[1]
+        self.change = threading.Event()
+        self.changed = 0.0
+        self._ends: list[socket.socket] = [self._listener]
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def close(self) -> None:
+        for end in self._ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(10.0)
+        for end in self._ends:
+            end.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                self._ends.append(near)
+                far = socket.create_connection(("127.0.0.1", self.behind))
+                self._ends.append(far)
+                for pair in ((near, far), (far, near)):
+                    self._threads.append(threading.Thread(target=self._pass, args=pair))
+                    self._threads[-1].start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                if self.change.is_set() and not self.changed:
+                    self.changed = time.monotonic()
+                    data = data[:-1] + bytes([data[-1] ^ 1])
+                sink.sendall(data)
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+# ---- the matrix
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case.quick else pytest.mark.long, id=str(case)) for case in CASES]
+)
+def test_survivors(case: Case, tmp_path: Path) -> None:
+    with members(tmp_path) as run:
+        if case.deadline == JOIN_TIMEOUT:
+            run.plan["network"]["join_timeout"] = JOIN_TIMEOUT
+        arguments = dict(case.arguments)
+        if case.act == "at":
+            arguments["act"] = case.fault
+        endings, fault = globals()[case.act](run, case.party, **arguments)
+        assert run.processes() == []
+    seconds = {
+        label: ending.at - max(fault, run.marked(f"{label}.connect") or 0.0)
+        for label, ending in endings.items()
+    }
+    told = {label: (ending.error, ending.status) for label, ending in endings.items()}
+    for label, ending in endings.items():
+        assert ending.error in case.expected, (label, ending.printed, told)
+        if ending.error == "done":
+            assert ending.code == 0
+            continue
+        assert ending.code == ending.status["exit_code"] == ERRORS[ending.error].exit_code
+        assert ending.files == []
+        assert seconds[label] < case.deadline + SLACK, (seconds, told)
+        assert "Traceback" not in ending.printed
+    if case.some:
+        assert case.some in {ending.error for ending in endings.values()}, told
+    ROWS.append(
+        Row(case, {label: (end.error, end.code, max(0.0, seconds[label])) for label, end in endings.items()})
+    )
+
+
+@pytest.mark.long
+def test_what_was_seen_is_written_down() -> None:
+    assert [row.case for row in ROWS] == CASES, "only if all of it ran, here and in order"
+    part = TABLE.with_suffix(".part")
+    part.write_text(page(), encoding="utf-8")
+    os.replace(part, TABLE)
+
+
+INTRODUCTION = f"""\
+# What happens when something goes wrong
+
+Written by `make test-all` (tests/test_fault_matrix.py), version {__version__}. Every party is a real
+`mpc-spearman join` over TLS, with `network.timeout: {TIMEOUT:g}` and, where a party does not come,
+`network.join_timeout: {JOIN_TIMEOUT:g}` (by default 60 and 600). A is the source, B the target, C the
+coordinator. In every run no process was left, and nobody who failed wrote anything but `status.json`.
+
+Each cell says how that party ended: class of the error, exit code, and seconds until its command had
+ended, after the fault or after it came to the meeting, whichever is later. The deadline is how long a party
+may wait for such a fault; the tests assert that all ended within {SLACK:g} s more. The longest took
+{{worst:.1f}} s; the most beyond a deadline was {{beyond:.1f}} s. A dash is the party at fault, which is gone,
+frozen or never came. `PeerFailed`: another party found the fault and told this one. `done`: the fault came
+too late to matter to it.
+
+"""
+HEADER = ("| Fault | At | Phase or message | Deadline (s) | A | B | C |", "|---|---|---|---|---|---|---|")
+
+
+def page() -> str:
+    """Write the table."""
+    failed = [
+        (row.case.deadline, end[2]) for row in ROWS for end in row.survivors.values() if end[0] != "done"
+    ]
+    worst = max(seconds for _, seconds in failed)
+    beyond = max(seconds - deadline for deadline, seconds in failed)
+    lines = [*INTRODUCTION.format(worst=worst, beyond=beyond).splitlines(), *HEADER]
+    for row in ROWS:
+        case = row.case
+        cells = [_cell(row, name) for name in NAMES]
+        first = [case.fault, f"{case.party} ({ROLES[case.party]})", case.when, f"{case.deadline:g}"]
+        lines.append("| " + " | ".join([*first, *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: Row, name: str) -> str:
+    ends = [row.survivors[label] for label in (name, f"{name}2") if label in row.survivors]
+    cells = ["done, 0" if error == "done" else f"{error} {code}, {s:.1f} s" for error, code, s in ends]
+    return "; ".join(cells) or "–"

@@ -1,0 +1,495 @@
+"""Real roles in real processes, with one of them at fault: who ends how, how fast, and what is left behind.
+
+Every run here goes through ``run_local`` into an empty directory, with a hook from hooks_fault.py in the
+roles' processes. `Aftermath` holds all there is to say of it afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman import run_local
+from mpc_spearman.errors import (
+    AlignmentError,
+    DisclosureError,
+    HandshakeError,
+    MpcSpearmanError,
+    PartyMissing,
+    PeerDied,
+    PeerFailed,
+    PeerTimeout,
+    PlanMismatch,
+    PolicyError,
+    ProtocolViolation,
+    RoleCrashed,
+    SetupError,
+    TableError,
+)
+from mpc_spearman.launch import supervisor
+from mpc_spearman.results.result import Result
+from support.harness import HERE
+
+#: Seconds within which every other role must have ended.
+SOON = 10.0
+#: Every phase that each role enters, in order.
+DATA_PHASES = (
+    *("start", "connect", "load", "agree", "rank", "align", "describe", "multiply", "share", "reveal"),
+    *("publish", "account"),
+)
+PHASES = {
+    "A": DATA_PHASES,
+    "B": DATA_PHASES,
+    "C": ("start", "connect", "agree", "multiply", "describe", "reveal", "publish", "account"),
+}
+MATRIX = [(party, phase) for party, phases in PHASES.items() for phase in phases]
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """What came of a run."""
+
+    result: Result | None
+    error: MpcSpearmanError | None
+    outcomes: Mapping[str, supervisor.Outcome]
+    entered: Mapping[tuple[str, str], float]
+    files: list[str]
+    processes: list[int]
+
+    def assert_clean(self) -> None:
+        assert self.files == []
+        assert self.processes == []
+
+    def assert_ended_soon(self, party: str, phase: str) -> None:
+        """All ended by themselves, within `SOON` of that party's entering that phase."""
+        assert "stopped" not in {outcome.kind for outcome in self.outcomes.values()}, self.outcomes
+        late = max(outcome.seconds for outcome in self.outcomes.values()) - self.entered[party, phase]
+        assert late < SOON, self.outcomes
+
+    def error_of(self, party: str) -> Any:
+        return self.outcomes[party].error
+
+    def classes(self) -> dict[str, str]:
+        return {party: type(outcome.error).__name__ for party, outcome in self.outcomes.items()}
+
+
+def table(columns: str, n: int = 40, seed: int = 1) -> pd.DataFrame:
+    values = np.random.default_rng(seed).normal(size=(len(columns), n))
+    return pd.DataFrame({"id": [f"p{i}" for i in range(n)], **dict(zip(columns, values, strict=True))})
+
+
+SOURCE, TARGET = table("ab"), table("xyz", seed=2)
+PLAN = {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
+
+RunWith = Callable[..., Aftermath]
+
+
+@pytest.fixture
+def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWith:
+    tag = secrets.token_hex(8)
+    monkeypatch.setenv("MPC_SPEARMAN_TEST", tag)
+    original = supervisor.launch
+
+    def run(
+        hook: str | None = None,
+        *,
+        source: pd.DataFrame = SOURCE,
+        target: pd.DataFrame = TARGET,
+        timeout: float = 60.0,
+        settings: Mapping[str, Any] | None = None,
+        **arguments: Any,
+    ) -> Aftermath:
+        seen: dict[str, supervisor.Outcome] = {}
+        entered: dict[tuple[str, str], float] = {}
+        began = time.monotonic()
+
+        def launch(*given: Any, **more: Any) -> dict[str, supervisor.Outcome]:
+            nonlocal began
+            began = time.monotonic()
+            outcomes = original(*given, **more)
+            seen.update(outcomes)
+            return outcomes
+
+        command = [sys.executable, "-m", "mpc_spearman.launch.role_process"]
+        if hook is not None:
+            command = [sys.executable, str(HERE / "child.py"), f"hooks_fault:{hook}", json.dumps(arguments)]
+        monkeypatch.setattr(supervisor, "launch", partial(launch, command=command))
+        result, error = None, None
+        try:
+            result = run_local(
+                PLAN,
+                {"A": source, "B": target},
+                out=tmp_path / "deep" / "out",
+                watch=lambda party, phase, *_: entered.setdefault((party, phase), time.monotonic() - began),
+                **{"network": {"timeout": timeout}, **(settings or {})},
+            )
+        except MpcSpearmanError as raised:
+            error = raised
+        files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+        return Aftermath(result, error, seen, entered, files, processes(tag))
+
+    return run
+
+
+def processes(tag: str) -> list[int]:
+    """Find processes that have `tag` in the environment they were started with."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if tag.encode() in environ.read_bytes():
+                found.append(int(environ.parent.name))
+        except OSError:  # ended meanwhile
+            continue
+    return found
+
+
+def others(party: str) -> list[str]:
+    return [name for name in PHASES if name != party]
+
+
+# ---- a role that is gone
+
+
+def check_killed(after: Aftermath, party: str, phase: str) -> None:
+    after.assert_clean()
+    after.assert_ended_soon(party, phase)
+    assert after.outcomes[party].kind == "died"
+    assert after.outcomes[party].exit_code == -9
+    for other in others(party):
+        assert after.outcomes[other].kind == "raised"
+        assert type(after.error_of(other)) is PeerDied, after.classes()
+        assert after.error_of(other).about[:2] == ("PeerDied", party)
+        assert after.outcomes[other].exit_code == PeerDied.exit_code
+    assert type(after.error) is RoleCrashed
+    assert f"party {party} ended by signal SIGKILL in phase {phase}" in str(after.error)
+
+
+@pytest.mark.parametrize(("party", "phase"), [("A", "start"), ("C", "reveal")])
+def test_killed(run_with: RunWith, party: str, phase: str) -> None:
+    check_killed(run_with("on_phase", party=party, phase=phase, act="kill"), party, phase)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("party", "phase"), MATRIX)
+def test_killed_in_every_phase(run_with: RunWith, party: str, phase: str) -> None:
+    check_killed(run_with("on_phase", party=party, phase=phase, act="kill"), party, phase)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("party", PHASES)
+def test_killed_once_all_have_met(run_with: RunWith, party: str) -> None:
+    after = run_with("on_phase", party=party, phase="connect", act="kill", nth=2)
+    check_killed(after, party, "connect")
+
+
+@pytest.mark.long
+def test_ended_without_a_word(run_with: RunWith) -> None:
+    after = run_with("on_phase", party="A", phase="rank", act="exit")
+    after.assert_clean()
+    assert str(after.error) == "the process of party A ended with exit code 3 in phase rank, without a word"
+    assert after.classes() == {"A": "RoleCrashed", "B": "PeerDied", "C": "PeerDied"}
+
+
+# ---- a role that raises
+
+
+def check_raised(after: Aftermath, party: str, phase: str, error: type[MpcSpearmanError]) -> None:
+    after.assert_clean()
+    after.assert_ended_soon(party, phase)
+    assert type(after.error) is error
+    assert after.error is after.error_of(party)
+    assert after.outcomes[party].exit_code == error.exit_code
+    for other in others(party):
+        assert type(after.error_of(other)) is PeerFailed, after.classes()
+        assert after.error_of(other).about == (error.__name__, party, phase)
+        text = str(after.error_of(other))
+        assert f"party {party} stopped in phase {phase}: {error.public} ({error.__name__})" in text
+        assert "salary" not in text
+        assert after.outcomes[other].exit_code == PeerFailed.exit_code
+
+
+def test_an_error_stays_with_its_party_and_ends_all(run_with: RunWith) -> None:
+    after = run_with("on_phase", party="A", phase="rank", act="refuse")
+    check_raised(after, "A", "rank", TableError)
+    assert str(after.error) == "column 'salary' was refused"
+
+
+def test_an_unexpected_error_names_its_place_and_no_value(run_with: RunWith) -> None:
+    after = run_with("on_phase", party="B", phase="multiply", act="divide")
+    check_raised(after, "B", "multiply", MpcSpearmanError)
+    text = str(after.error)
+    assert text.startswith("party B stopped with an unexpected KeyError")
+    assert "hooks_fault.py" in text
+    assert "in _divide" in text
+    assert "918273645" not in text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("party", "phase"), [entry for entry in MATRIX if entry[1] not in ("start", "connect")]
+)
+def test_raising_in_every_phase(run_with: RunWith, party: str, phase: str) -> None:
+    after = run_with("on_phase", party=party, phase=phase, act="memory")
+    check_raised(after, party, phase, MpcSpearmanError)
+    assert "unexpected MemoryError" in str(after.error)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("party", PHASES)
+@pytest.mark.parametrize("phase", ["start", "connect"])
+def test_raising_before_all_have_met(run_with: RunWith, party: str, phase: str) -> None:
+    after = run_with("on_phase", party=party, phase=phase, act="memory")
+    after.assert_clean()
+    after.assert_ended_soon(party, phase)
+    assert "unexpected MemoryError" in str(after.error)
+    assert {type(after.error_of(other)) for other in others(party)} == {PeerDied}
+
+
+# ---- messages that are not what they should be
+
+
+def check_violated(after: Aftermath, sender: str, receivers: Mapping[str, str]) -> None:
+    """All ended, and every receiver of the bad message says so itself, naming its sender."""
+    after.assert_clean()
+    for receiver, text in receivers.items():
+        assert type(after.error_of(receiver)) is ProtocolViolation, after.classes()
+        assert text in str(after.error_of(receiver))
+        assert f"{sender} (" in str(after.error_of(receiver))
+    # Who sent it may hear of it, or only find its peer gone.
+    allowed = (PeerFailed, PeerDied, ProtocolViolation)
+    assert all(isinstance(after.error_of(party), allowed) for party in PHASES), after.classes()
+    assert type(after.error) is ProtocolViolation
+
+
+def test_wrong_shape(run_with: RunWith) -> None:
+    after = run_with("on_message", party="A", kind="DESCRIPTION", change="long")
+    check_violated(
+        after, "A", {"C": "bad DESCRIPTION message in phase describe: 8 bytes follow its last field"}
+    )
+    after.assert_ended_soon("A", "describe")
+    assert type(after.error_of("B")) is PeerFailed
+    assert after.error_of("B").about == ("ProtocolViolation", "C", "describe")
+
+
+def test_truncated(run_with: RunWith) -> None:
+    after = run_with("on_message", party="B", kind="MASKED", change="short")
+    check_violated(after, "B", {"A": "field 'block' needs 960 bytes, 959 are left"})
+    after.assert_ended_soon("B", "share")
+    assert after.error_of("C").about == ("ProtocolViolation", "A", "share")
+
+
+def test_garbage_in_place_of_a_header(run_with: RunWith) -> None:
+    after = run_with("on_message", party="A", kind="ALIGNMENT", change="garbage")
+    check_violated(after, "A", {"B": "what arrived is not a frame of this protocol"})
+    after.assert_ended_soon("A", "align")
+
+
+#: Change, kind it is made to at A, who receives it, and what is said.
+CHANGES = [
+    ("unknown kind", "HELLO", "BC", "a message of unknown kind 99 arrived"),
+    ("unknown kind", "SHARE", "C", "a message of unknown kind 99 arrived"),
+    ("other kind", "SHAPE", "B", "SHARE from A (source) to B (target) is not in the view table"),
+    ("other kind", "SHAPE", "C", "sent SHARE where C (coordinator) waited for SHAPE in phase agree"),
+    ("version", "ALIGNMENT", "B", "a frame of format version 2 arrived, 1 is spoken here"),
+    ("number", "MASKED", "B", "where number"),
+    ("length", "SHARE", "C", "a SHARE message of 1152921504606846976 bytes was announced, more than"),
+    ("depth", "ALIGNMENT", "B", "fails its authentication"),
+    ("garbage", "HELLO", "BC", "not a frame of this protocol"),
+    ("garbage short", "SHARE", "C", "not a frame of this protocol"),
+    ("garbage long", "ALIGNMENT", "B", "not a frame of this protocol"),
+    ("short", "HELLO", "BC", "field 'run' needs 16 bytes, 15 are left"),
+    ("long", "HELLO", "BC", "8 bytes follow its last field"),
+    ("empty", "HELLO", "BC", "field 'version' needs 4 bytes, 0 are left"),
+    ("huge", "SHAPE", "BC", "a SHAPE message of 4194320 bytes was announced, more than"),
+    ("empty", "SHARE", "C", "field 'share' needs 48 bytes, 0 are left"),
+    ("long", "COST", "C", "bytes was announced, more than"),
+    ("long", "FAREWELL", "BC", "a FAREWELL message of 24 bytes was announced, more than"),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("change", "kind", "receivers", "text"), CHANGES)
+def test_every_change(run_with: RunWith, change: str, kind: str, receivers: str, text: str) -> None:
+    after = run_with("on_message", party="A", kind=kind, change=change)
+    assert any(type(after.error_of(receiver)) is ProtocolViolation for receiver in receivers)
+    seen = {name: text for name in receivers if type(after.error_of(name)) is ProtocolViolation}
+    check_violated(after, "A", seen)
+
+
+# ---- parties that do not run the same thing
+
+
+def test_unequal_plans_are_named_key_by_key_at_every_party(run_with: RunWith) -> None:
+    after = run_with("on_plan", party="A", key="privacy", value={"min_group": 5, "min_rows_per_feature": 3})
+    after.assert_clean()
+    after.assert_ended_soon("A", "connect")
+    assert after.classes() == dict.fromkeys(PHASES, "PlanMismatch")
+    assert "privacy.min_group: 5 here, 3 there" in str(after.error_of("A"))
+    for party in "BC":
+        assert "and A (source) (there) differ: privacy.min_group: 3 here, 5 there" in str(
+            after.error_of(party)
+        )
+    assert type(after.error) is PlanMismatch
+
+
+def test_another_version(run_with: RunWith) -> None:
+    after = run_with("on_hello", party="C", claims={"version": "9.9.9"})
+    after.assert_clean()
+    assert after.classes() == dict.fromkeys(PHASES, "HandshakeError")
+    for party in "AB":
+        assert "C (coordinator) runs version '9.9.9'" in str(after.error_of(party))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "claim",
+    [{"party": "D"}, {"role": "target"}, {"number": [1]}],
+    ids=["name", "role", "number"],
+)
+def test_another_party_than_the_plan_says(run_with: RunWith, claim: dict[str, Any]) -> None:
+    after = run_with("on_hello", party="A", claims=claim)
+    after.assert_clean()
+    assert after.classes() == dict.fromkeys(PHASES, "HandshakeError")
+    assert type(after.error) is HandshakeError
+    for party in "BC":
+        assert "party 2 should be A (source), but what answers there is" in str(after.error_of(party))
+
+
+def test_unequal_numbers_of_rows(run_with: RunWith) -> None:
+    after = run_with(source=SOURCE.iloc[:-1])
+    after.assert_clean()
+    assert after.classes() == dict.fromkeys(PHASES, "AlignmentError")
+    for party in "AB":
+        assert "different numbers of rows: " in str(after.error_of(party))
+        assert "A has 39" in str(after.error_of(party))
+        assert "B has 40" in str(after.error_of(party))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SOURCE.assign(id=[*SOURCE["id"][:-1], "q"]),
+        pytest.param(SOURCE.iloc[::-1], marks=pytest.mark.long),
+        pytest.param(
+            SOURCE.assign(id=SOURCE["id"].where(SOURCE["id"] != "p7", "p07")), marks=pytest.mark.long
+        ),
+    ],
+    ids=["another id", "another order", "written otherwise"],
+)
+def test_same_number_but_not_the_same_rows(run_with: RunWith, source: pd.DataFrame) -> None:
+    after = run_with(source=source)
+    after.assert_clean()
+    assert after.classes() == dict.fromkeys(PHASES, "AlignmentError")
+    assert type(after.error) is AlignmentError
+    for party in "AB":
+        assert "40 rows each, but not the same ids in the same order" in str(after.error_of(party))
+    assert ("C", "reveal") not in after.entered
+
+
+# ---- rules
+
+
+@pytest.mark.long
+def test_a_column_that_gives_rows_away_stops_all_before_data_moves(run_with: RunWith) -> None:
+    after = run_with(target=TARGET.assign(x=[1.0, *[0.0] * 39]))
+    check_raised(after, "B", "rank", DisclosureError)
+    assert "x" in str(after.error)
+    assert ("A", "share") not in after.entered
+
+
+@pytest.mark.long
+def test_a_policy_only_its_own_party_knows_of(run_with: RunWith) -> None:
+    after = run_with("on_policy", party="A", max_reveal="strengths")
+    check_raised(after, "A", "load", PolicyError)
+    assert "party A does not allow this plan: its policy.max_reveal" in str(after.error)
+
+
+# ---- silence
+
+
+@pytest.mark.parametrize(
+    "act", ["sort", *(pytest.param(act, marks=pytest.mark.long) for act in ("sleep", "count"))]
+)
+def test_three_time_outs_of_computing_are_no_time_out(run_with: RunWith, act: str) -> None:
+    after = run_with("on_phase", party="A", phase="rank", act=act, seconds=6.0, timeout=2.0)
+    assert after.error is None
+    assert after.processes == []
+    assert after.entered["A", "align"] - after.entered["A", "rank"] > 5.9
+    assert after.result is not None
+    assert after.result.cost.query("phase == 'keep-alive'")["messages"].min() > 10
+
+
+@pytest.mark.long
+def test_one_call_that_stops_all_threads_for_longer_than_the_time_out_is_one(run_with: RunWith) -> None:
+    # The keep-alives come from a thread. What holds the interpreter is silent; nothing in this package does.
+    after = run_with("on_phase", party="A", phase="rank", act="hold", seconds=6.0, timeout=2.0)
+    after.assert_clean()
+    assert {type(after.error_of(party)) for party in "BC"} == {PeerTimeout}
+
+
+def check_stopped(after: Aftermath, party: str, phase: str) -> None:
+    after.assert_clean()
+    for other in others(party):
+        assert after.outcomes[other].kind == "raised"
+        assert type(after.error_of(other)) is PeerTimeout, after.classes()
+        assert after.error_of(other).about[:2] == ("PeerTimeout", party)
+        waited = after.outcomes[other].seconds - after.entered[party, phase]
+        assert 1.5 < waited < 2.0 + SOON
+    assert type(after.error) is PeerTimeout
+    # It can not end by itself: the launcher ends it, as soon as there is nobody else left to wait for.
+    assert after.outcomes[party].kind == "stopped"
+    last = max(after.outcomes[other].seconds for other in others(party))
+    assert after.outcomes[party].seconds - last < 3.0
+
+
+def test_a_stopped_role_fails_at_the_deadline(run_with: RunWith) -> None:
+    after = run_with("on_phase", party="A", phase="rank", act="stop", timeout=2.0)
+    check_stopped(after, "A", "rank")
+    text = "A (source) sent nothing for 2 s, not even a keep-alive"
+    told = [str(after.error_of(party)) for party in "BC"]
+    assert any(text in error for error in told)
+    assert all(text in error or "reports that party A is lost (PeerTimeout)" in error for error in told)
+    assert any("waiting for" in error or "computing" in error for error in told)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("party", "phase"), [entry for entry in MATRIX if entry[1] not in ("start", "connect")]
+)
+def test_stopped_in_every_phase(run_with: RunWith, party: str, phase: str) -> None:
+    check_stopped(run_with("on_phase", party=party, phase=phase, act="stop", timeout=2.0), party, phase)
+
+
+@pytest.mark.long
+def test_a_role_that_never_comes_to_the_meeting_point(run_with: RunWith) -> None:
+    network = {"timeout": 60, "join_timeout": 8}
+    after = run_with("on_phase", party="A", phase="start", act="stop", settings={"network": network})
+    after.assert_clean()
+    assert after.classes() == {"A": "RoleCrashed", "B": "PartyMissing", "C": "PartyMissing"}
+    assert after.outcomes["A"].kind == "stopped"
+    assert type(after.error) is PartyMissing
+    for party in "BC":
+        assert after.error_of(party).about == ("PartyMissing", "A", "connect")
+    told = [str(after.error_of(party)) for party in "BC"]
+    assert any(text == "A (source) did not join within 8 s" for text in told)
+
+
+# ---- installation
+
+
+def test_without_crypten_the_command_that_installs_it_is_named(run_with: RunWith) -> None:
+    after = run_with("without_crypten")
+    after.assert_clean()
+    assert type(after.error) is SetupError
+    assert "pip install --no-deps crypten==0.4.1" in str(after.error)

@@ -1,0 +1,80 @@
+"""What a party's own host lacks is found before the others are waited for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpc_spearman.cli.main import main
+from mpc_spearman.config import load_plan
+from mpc_spearman.errors import HandshakeError, MpcSpearmanError, OutputError, PlanError, TableError
+from mpc_spearman.launch import join, supervisor
+from support.harness import ROOT
+
+CLUSTER = ROOT / "configs" / "cluster.yaml"
+CLINIC = ROOT / "data" / "clinic.csv"
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a role that is started fail the test: it would wait for the others for ten minutes."""
+
+    def started(*arguments: Any, **more: Any) -> None:
+        pytest.fail("the role was started")
+
+    monkeypatch.setattr(supervisor, "launch", started)
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def join_as_b(table: Path, out: Path) -> None:
+    plan = load_plan(CLUSTER, ["network.address=127.0.0.1"], {"B": table})
+    join.run_party(plan, "B", out)
+
+
+def test_no_table(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"B: .*nope\.csv: there is no such file") as caught:
+        join_as_b(tmp_path / "nope.csv", tmp_path / "out")
+    status = json.loads((tmp_path / "out" / "B" / "status.json").read_text())
+    assert (status["exit_code"], status["message"]) == (TableError.exit_code, str(caught.value))
+    assert (status["phase"], status["result"]) == ("start", "none")
+
+
+def test_nowhere_to_write(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    with pytest.raises(OutputError, match=r"cannot make the run directory .*taken/B: Not a directory"):
+        join_as_b(CLINIC, taken)
+    assert taken.read_text() == "a file"
+
+
+@pytest.mark.parametrize(
+    ("rank", "party", "error", "named"),
+    [
+        ("", [], PlanError, "neither --party nor RANK says so: say --party with one of C, B, A"),
+        ("7", [], PlanError, "RANK is '7': say --party with one of C, B, A, or set RANK to 0 to 2"),
+        (
+            "1",
+            ["--party", "C"],
+            HandshakeError,
+            "RANK is 1, but in the plan C (coordinator) is number 0: leave",
+        ),
+    ],
+)
+def test_a_rank_that_is_no_partys_or_anothers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    rank: str,
+    party: list[str],
+    error: type[MpcSpearmanError],
+    named: str,
+) -> None:
+    monkeypatch.setenv("RANK", rank)
+    settings = ["network.address=127.0.0.1"]
+    command = ["join", str(CLUSTER), *settings, *party, "--out", str(tmp_path / "out")]
+    assert main(command) == error.exit_code
+    assert named in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,357 @@
+"""``run_local``: what it takes, where it writes, and that nothing runs before it is sure of both."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from mpc_spearman import Result, load_plan, run_local
+from mpc_spearman.data.tables import read_table
+from mpc_spearman.errors import (
+    MpcSpearmanError,
+    OutputError,
+    PlanError,
+    PolicyError,
+    RoleCrashed,
+    SetupError,
+    TableError,
+)
+from mpc_spearman.launch import supervisor
+from mpc_spearman.launch.local import arrow
+from mpc_spearman.launch.supervisor import Outcome
+from mpc_spearman.results import run_directory
+from support import harness
+
+IDS = ["a", "b", "c", "d"]
+PLAN = {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
+
+
+def table(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"id": IDS, **columns})
+
+
+TABLES = {"A": table(a=[1, 2, 3, 4]), "B": table(b=[1, 3, 2, 4])}
+
+
+class Ran(Exception):
+    """Raised in place of starting any process."""
+
+
+@pytest.fixture
+def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise Ran
+
+    monkeypatch.setattr(supervisor, "launch", refuse)
+
+
+# ---- DataFrames
+
+
+def through_the_pipe(frame: pd.DataFrame) -> Any:
+    """Read a DataFrame as the party's process does."""
+    received = pa.ipc.open_stream(arrow("A", frame)).read_pandas()
+    return read_table("A", received, id="id", features=None, exclude=(), rows=None)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([2**53, 2**53 + 1, 2**53 + 2, -(2**63)]),
+        np.array([2**64 - 1, 2**64 - 2, 0, 1], dtype=np.uint64),
+        np.array([1000.000041, 1000.000059, -0.0, 0.0]),
+        np.array([1, 2, 3, 4], dtype=np.float32),
+        np.array([True, False, True, True]),
+        pd.array([2**53, 2**53 + 1, 2**53 + 2, 0], dtype="Int64"),
+        pd.array([1, 2, 3, 4], dtype="int64[pyarrow]"),
+    ],
+    ids=lambda values: str(values.dtype),
+)
+def test_numbers_reach_a_party_exactly(values: Any) -> None:
+    direct = read_table("A", table(x=values), id="id", features=None, exclude=(), rows=None)
+    received = through_the_pipe(table(x=values))
+    assert received.ids == direct.ids == tuple(IDS)
+    assert received.columns[0].dtype == direct.columns[0].dtype
+    assert received.columns[0].tolist() == direct.columns[0].tolist() == list(values)
+
+
+@pytest.mark.parametrize(
+    ("frame", "problem"),
+    [
+        (
+            pd.DataFrame([["a", 1, 2]] * 4, columns=["id", "x", "x"]),
+            "1 column with the name of an earlier one",
+        ),
+        (pd.DataFrame({"id": IDS, 7: [1, 2, 3, 4]}), "the label of column 2 is int, not text"),
+        (pd.DataFrame({"id": IDS, ("x", "y"): [1, 2, 3, 4]}), "the label of column 2 is tuple, not text"),
+        (
+            table(x=[1, "b", 2.5, None]),
+            r"column 'x' \(dtype object\) is neither all 64-bit numbers nor all text",
+        ),
+        (table(x=pd.Series([2**70, 1, 2, 3], dtype=object)), "neither all 64-bit numbers nor all text"),
+        (table(x=[1j, 2, 3, 4]), r"column 'x' \(dtype complex128\) is neither"),
+        (table(x=[object()] * 4), "column 'x'"),
+        (table(x=["p", "q", "r", "s"]), "column 'x': 4 non-numeric values"),
+        (table(x=pd.Categorical([1, 2, 1, 2])), "column 'x': 4 non-numeric values"),
+        (table(x=pd.date_range("2020-01-01", periods=4)), "column 'x': 4 non-numeric values"),
+        (table(x=pd.array([2**53 + 1, None, 3, 4], dtype="Int64")), "column 'x': 1 missing value"),
+        (pd.DataFrame([["a", 1]] * 4, columns=pd.Index(["id", "\ud800"], dtype=object)), "column '.ud800'"),
+        (pd.DataFrame(), "there is no column 'id'"),
+    ],
+)
+def test_a_frame_that_cannot_be_ranked(frame: pd.DataFrame, problem: str) -> None:
+    with pytest.raises(TableError, match=problem):
+        through_the_pipe(frame)
+
+
+@pytest.mark.parametrize(
+    "own", [{"exclude": ["remark"]}, {"features": ["a"]}], ids=["excluded", "not among the features"]
+)
+def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
+    own: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames: dict[str, bytes] = {}
+
+    def look(orders: Any, given: dict[str, bytes], **_: Any) -> Any:
+        frames.update(given)
+        raise Ran
+
+    monkeypatch.setattr(supervisor, "launch", look)
+    plan = {"parties": {**PLAN["parties"], "sources": [{"name": "A", **own}]}}
+    remark = ["nobody's business", 7, None, ()]
+    with pytest.raises(Ran):
+        run_local(plan, TABLES | {"A": table(a=[1, 2, 3, 4], remark=remark)})
+    assert b"nobody's business" not in frames["A"]
+    received = pa.ipc.open_stream(frames["A"]).read_pandas()
+    read = read_table(
+        "A", received, id="id", rows=None, features=own.get("features"), exclude=own.get("exclude", ())
+    )
+    assert read.features == ("a",)
+
+
+# ---- what is refused before anything runs
+
+
+@pytest.mark.usefixtures("nothing_runs")
+class TestBeforeAnythingRuns:
+    def test_all_is_well(self) -> None:
+        with pytest.raises(Ran):
+            run_local(PLAN, TABLES)
+
+    def test_a_party_without_a_table(self) -> None:
+        with pytest.raises(PlanError, match="party B has no table: give `table` in the plan, --table B=FILE"):
+            run_local(PLAN, {"A": TABLES["A"]})
+
+    def test_a_table_for_a_party_that_is_not_there(self) -> None:
+        with pytest.raises(PlanError, match="'D'"):
+            run_local(PLAN, TABLES | {"D": TABLES["A"]})
+
+    def test_an_unknown_setting(self) -> None:
+        with pytest.raises(PlanError, match=r"estimater.*estimator"):
+            run_local(PLAN, TABLES, estimater="paper")
+
+    def test_a_policy(self) -> None:
+        with pytest.raises(PolicyError, match=r"party B does not allow this plan: its policy\.max_reveal"):
+            run_local(PLAN, TABLES, reveal="differences")
+
+    def test_a_plan_may_be_loaded_already(self) -> None:
+        with pytest.raises(PolicyError):
+            run_local(load_plan(PLAN), TABLES, reveal="differences")
+
+    def test_without_crypten(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("mpc_spearman.installed.find_spec", lambda name: None)
+        with pytest.raises(SetupError, match=r"Run: pip install --no-deps crypten==0\.4\.1"):
+            run_local(PLAN, TABLES)
+        assert importlib.util.find_spec("crypten") is not None
+
+    @pytest.mark.parametrize("party", ["A", "B", "C"])
+    def test_a_directory_with_somebodys_files(self, tmp_path: Path, party: str) -> None:
+        (tmp_path / "out" / party).mkdir(parents=True)
+        (tmp_path / "out" / party / "thesis.tex").write_text("years of work")
+        with pytest.raises(OutputError, match=r"'thesis\.tex', which no run wrote"):
+            run_local(PLAN, TABLES, out=tmp_path / "out")
+        assert (tmp_path / "out" / party / "thesis.tex").read_text() == "years of work"
+        assert os.listdir(tmp_path) == ["out"]
+        assert os.listdir(tmp_path / "out") == [party]
+
+    def test_a_file_in_place_of_the_directory(self, tmp_path: Path) -> None:
+        (tmp_path / "out").write_text("mine")
+        with pytest.raises(OutputError, match="out exists and is not a directory"):
+            run_local(PLAN, TABLES, out=tmp_path / "out")
+        assert (tmp_path / "out").read_text() == "mine"
+
+    def test_a_place_that_cannot_be(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("mine")
+        with pytest.raises(OutputError, match=r"cannot write to .*file.*: "):
+            run_local(PLAN, TABLES, out=tmp_path / "file" / "deep" / "out")
+        assert os.listdir(tmp_path) == ["file"]
+
+    def test_what_was_made_for_the_run_is_taken_away(self, tmp_path: Path) -> None:
+        (tmp_path / "kept").mkdir()
+        with pytest.raises(Ran):
+            run_local(PLAN, TABLES, out=tmp_path / "kept" / "deep" / "deeper" / "out")
+        assert [path.name for path in tmp_path.rglob("*")] == ["kept"]
+
+
+# ---- all or none
+
+
+def write_runs(orders: Any, *_: Any, **__: Any) -> dict[str, Outcome]:
+    """Stand in for the roles: each leaves a run directory."""
+    for order in orders:
+        run_directory.replace(order.out, {"result.json": '{"schema_version": 1}', "cost.csv": order.party})
+    return {order.party: Outcome(order.party, "returned", None, "account", 0, 1.0) for order in orders}
+
+
+@pytest.fixture
+def roles_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "launch", write_runs)
+    monkeypatch.setattr(Result, "load", classmethod(lambda cls, directory: directory.name))
+
+
+@pytest.mark.usefixtures("roles_write")
+def test_every_partys_directory_is_kept_and_an_earlier_one_replaced(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert run_local(PLAN, TABLES, out=tmp_path / "new" / "out") == "C"
+        assert os.listdir(tmp_path / "new") == ["out"]
+        assert sorted(os.listdir(tmp_path / "new" / "out")) == ["A", "B", "C"]
+        for party in "ABC":
+            assert (tmp_path / "new" / "out" / party / "cost.csv").read_text() == party
+        (tmp_path / "new" / "out" / "A" / "cost.csv").write_text("earlier")
+
+
+@pytest.mark.usefixtures("roles_write")
+def test_party_names_with_dots_are_no_suffixes(tmp_path: Path) -> None:
+    plan = {
+        "parties": {
+            "coordinator": {"name": "C"},
+            "target": {"name": "site.1"},
+            "sources": [{"name": "site.2"}],
+        }
+    }
+    tables = {"site.1": TABLES["B"], "site.2": TABLES["A"]}
+    for _ in range(2):
+        run_local(plan, tables, out=tmp_path / "out")
+        assert sorted(os.listdir(tmp_path / "out")) == ["C", "site.1", "site.2"]
+
+
+@pytest.mark.usefixtures("roles_write")
+def test_if_one_directory_cannot_be_placed_all_stay_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_local(PLAN, TABLES, out=tmp_path / "out")
+    for party in "ABC":
+        (tmp_path / "out" / party / "cost.csv").write_text("earlier")
+
+    def write_and_spoil(orders: Any, *given: Any, **more: Any) -> Any:
+        outcomes = write_runs(orders)
+        # The last one to be placed is gone.
+        run_directory.shutil.rmtree(Path(orders[-1].out))
+        return outcomes
+
+    monkeypatch.setattr(supervisor, "launch", write_and_spoil)
+    with pytest.raises(OutputError, match="cannot write the results to"):
+        run_local(PLAN, TABLES, out=tmp_path / "out")
+    assert os.listdir(tmp_path) == ["out"]
+    for party in "ABC":
+        assert (tmp_path / "out" / party / "cost.csv").read_text() == "earlier"
+
+
+@pytest.mark.usefixtures("roles_write")
+def test_without_a_place_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert run_local(PLAN, TABLES) == "C"
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_first_cause_is_raised_and_nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(orders: Any, *_: Any, **__: Any) -> dict[str, Outcome]:
+        outcomes = write_runs(orders)
+        error = RoleCrashed("the process of party A ended")
+        return outcomes | {"A": Outcome("A", "died", error, "rank", -9, 1.0)}
+
+    monkeypatch.setattr(supervisor, "launch", fail)
+    with pytest.raises(RoleCrashed, match="the process of party A ended") as raised:
+        run_local(PLAN, TABLES, out=tmp_path / "out")
+    assert raised.value.__cause__ is raised.value.__context__ is None
+    assert isinstance(raised.value, MpcSpearmanError)
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_other_user_can_look_at_files_of_a_run_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes: list[int] = []
+
+    def look(orders: Any, *_: Any, **__: Any) -> Any:
+        modes.append(Path(orders[0].out).parent.stat().st_mode & 0o777)
+        raise Ran
+
+    monkeypatch.setattr(supervisor, "launch", look)
+    for out in (None, tmp_path / "out"):
+        with pytest.raises(Ran):
+            run_local(PLAN, TABLES, out=out)
+    assert modes == [0o700, 0o700]
+
+
+# ---- from a script
+
+SCRIPT = """
+import sys, threading
+import numpy as np
+import pandas as pd
+from mpc_spearman import run_local
+from mpc_spearman.errors import TableError
+
+values = np.random.default_rng(5).normal(size=(5, 60))
+ids = [f"p{i}" for i in range(60)]
+a = pd.DataFrame({"id": ids, "a": values[0], "b": values[1]})
+b = pd.DataFrame({"id": ids, "x": values[2], "y": values[3], "z": values[4]})
+plan = {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
+
+first = run_local(plan, {"A": a, "B": b}, out="out")
+try:
+    run_local(plan, {"A": a.assign(a=[None] * 60), "B": b}, out="out")
+except TableError as error:
+    assert error.__cause__ is None and error.__context__ is None
+    print("refused:", error)
+second = run_local(plan, {"A": a, "B": b}, reveal="strengths")
+
+expected = pd.concat([a, b.drop(columns="id")], axis=1).drop(columns="id").corr("spearman")
+np.testing.assert_allclose(first.coefficients.to_numpy(), expected.iloc[:2, 2:].to_numpy(), rtol=1e-14)
+np.testing.assert_allclose(second.strengths, first.strengths, atol=1e-9)
+assert threading.active_count() == 1, threading.enumerate()
+assert "torch" not in sys.modules
+print("both agree")
+"""
+
+
+def test_a_script_without_a_guard_runs_twice_and_survives_an_error(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    environment = os.environ | {"PYTHONPATH": str(harness.ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "script.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    refused, agree = done.stdout.splitlines()
+    assert refused.startswith("refused: A: ")
+    assert "column 'a'" in refused
+    assert "60" in refused
+    assert agree == "both agree"
+    # The results of the first run, untouched by the failure of the second.
+    assert sorted(os.listdir(tmp_path)) == ["out", "script.py"]
+    assert Result.load(tmp_path / "out" / "C").n == 60

@@ -1,0 +1,258 @@
+"""What hides the ranks: masks, zero shares, keys, and CrypTen's tensors of recorded three-process runs.
+
+Letters in the section titles are those of the specification of the tests on views; see test_views.py.
+"""
+
+from __future__ import annotations
+
+import hmac
+import struct
+from collections import Counter
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from mpc_spearman.data.ranks import rank_columns, strength_vector
+from support.recording import (
+    FEATURES,
+    M_A,
+    M_B,
+    TABLES,
+    N,
+    Recorded,
+    encoded,
+    every_level,
+    every_run,
+    recorded,
+    tie_terms,
+)
+from support.transcript import PARTIES
+from support.uniform import signs_of_pattern
+
+X, Y = encoded(TABLES["A"]), encoded(TABLES["B"])
+
+# ---- (b) what source and target receive of each other ----
+
+both_ways = pytest.mark.parametrize(("receiver", "sender"), ["AB", "BA"])
+# at `differences` they send each other no values, which test_views.py holds them to
+masked_levels = pytest.mark.parametrize("level", ["coefficients", "strengths"])
+
+
+@pytest.mark.parametrize("estimator", ["tie_corrected", "paper"])
+@masked_levels
+@both_ways
+def test_what_data_parties_receive_of_each_other_is_uniform(level, estimator, receiver, sender):
+    assert signs_of_pattern(recorded(level, estimator).masked(receiver, sender)) == []
+
+
+@masked_levels
+@both_ways
+def test_it_differs_between_two_runs_on_the_same_data(level, receiver, sender):
+    one, two = (recorded(level, "tie_corrected", repeat).masked(receiver, sender) for repeat in (0, 1))
+    assert (one != two).all()
+    assert signs_of_pattern(one - two) == []
+
+
+@every_level
+def test_digests_of_the_same_ids_differ_between_two_runs(level):
+    digests = [
+        recorded(level, "tie_corrected", repeat).transcript.payloads(receiver, sender, "ALIGNMENT")
+        for repeat in (0, 1)
+        for receiver, sender in ("AB", "BA")
+    ]
+    assert digests[0] == digests[1] != digests[2] == digests[3]
+
+
+def test_unmasked_ranks_do_not_pass_for_uniform():
+    assert signs_of_pattern(X[:1])
+    # nor do values of which all bits but the lowest are masked: encoded ranks without ties are even at odd n
+    noise = np.random.default_rng(1).integers(-(2**63), 2**63, X.shape) & ~np.int64(1)
+    assert signs_of_pattern((X + noise)[:1])
+
+
+@every_run
+def test_payloads_are_encrypted_on_the_wire(level, estimator):
+    for message in recorded(level, estimator).transcript.messages:
+        if message.kind not in ("HELLO", "KEEPALIVE"):
+            assert len(message.wire) == len(message.payload) + 16
+            assert len(message.payload) < 8 or message.payload[:8] not in message.wire
+
+
+# ---- (d) every mask bit again, from the keys alone ----
+
+
+def source_input(run: Recorded) -> np.ndarray:
+    """What the source shares: its encoded ranks, at ``strengths`` one vector made of them."""
+    if run.plan.reveal != "strengths":
+        return X
+    if run.plan.estimator == "paper":
+        return X.sum(axis=0, keepdims=True)
+    ranks = rank_columns([TABLES["A"][name].to_numpy() for name in FEATURES["A"]])
+    vector = strength_vector(ranks, "tie_corrected", defined=ranks.defined, random=np.zeros)
+    return vector[None, :]
+
+
+def inputs(run: Recorded) -> tuple[np.ndarray, np.ndarray]:
+    """What source and target share, in the order of rows in which they share it."""
+    x, y = source_input(run), Y
+    if run.plan.reveal == "differences":
+        order = run.transcript.stream("AB", "shuffle").permutation(N)
+        assert sorted(order) == list(range(N)) != list(order)
+        x, y = x[:, order], y[:, order]
+    return x, y
+
+
+class Masks:
+    """All masks of a run, drawn from streams derived here, in the order in which the protocol draws them."""
+
+    def __init__(self, run: Recorded) -> None:
+        x, y = inputs(run)
+        r, u = (run.transcript.stream(pair, "mask") for pair in ("AC", "BC"))
+        self.r = np.hstack([r.ring(len(x), rows) for rows in run.rows])
+        self.u = np.hstack([u.ring(len(y), rows) for rows in run.rows])
+        shapes = [(len(x), len(y))]
+        if run.plan.reveal == "differences":
+            shapes = [(M_A + M_B - 1, rows) for rows in run.rows]
+        self.zero = {}
+        for pair in ("AB", "AC", "BC"):
+            stream = run.transcript.stream(pair, "zero")
+            self.zero[pair] = np.hstack([stream.ring(*shape) for shape in shapes])
+
+    def all(self) -> list[np.ndarray]:
+        return [self.r, self.u, *self.zero.values()]
+
+
+def basis(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The differences that span all others: x_p − y_1 and y_q − y_1."""
+    return np.vstack([x - y[0], y[1:] - y[0]])
+
+
+def terms(run: Recorded, masks: Masks) -> dict[str, np.ndarray]:
+    """What each party holds of the result before zero shares are added (int64 wraps: modulo 2^64)."""
+    (x, y), r, u = inputs(run), masks.r, masks.u
+    if run.plan.reveal == "differences":
+        return {
+            "A": basis(x - r, np.zeros_like(y)),
+            "B": basis(np.zeros_like(x), y - u),
+            "C": basis(r, u),
+        }
+    source_ties: object = 0
+    target_ties: object = 0
+    if (run.plan.reveal, run.plan.estimator) == ("strengths", "paper"):
+        source_ties = sum(tie_terms("A")) // 2
+        target_ties = np.array([M_A * (term // 2) for term in tie_terms("B")])
+    return {"A": x @ (y - u).T + source_ties, "B": (x - r) @ u.T + target_ties, "C": r @ u.T}
+
+
+@every_run
+def test_an_independent_implementation_reproduces_every_mask_bit(level, estimator):
+    run = recorded(level, estimator)
+    masks, (x, y) = Masks(run), inputs(run)
+    if level != "differences":
+        assert np.array_equal(x - run.masked("B", "A"), masks.r)
+        assert np.array_equal(y - run.masked("A", "B"), masks.u)
+    zero, term = masks.zero, terms(run, masks)
+    zero_share = {
+        "A": zero["AB"] - zero["AC"],
+        "B": zero["BC"] - zero["AB"],
+        "C": zero["AC"] - zero["BC"],
+    }
+    for party in PARTIES:
+        opened = np.hstack(run.transcript.tensors(party, "opening"))
+        assert np.array_equal(opened - term[party], zero_share[party]), party
+        if party != "C":
+            assert np.array_equal(run.shares(party).reshape(opened.shape), opened)
+
+
+@every_run
+def test_every_key_is_derived_as_specified_and_no_other(level, estimator):
+    transcript = recorded(level, estimator).transcript
+    uses = {
+        "AB": {("digest", "A"), ("zero", "A"), ("link", "A"), ("link", "B")},
+        "AC": {("mask", "A"), ("zero", "A"), ("link", "A"), ("link", "C")},
+        "BC": {("mask", "A"), ("zero", "A"), ("link", "B"), ("link", "C")},
+    }
+    if level == "differences":
+        uses["AB"].add(("shuffle", "A"))
+    for pair in uses:
+        for holder, other in (pair, pair[::-1]):
+            issued = {
+                (purpose, session): key
+                for (peer, purpose, session), key in transcript.keys(holder).items()
+                if peer == other and purpose
+            }
+            assert issued == {use: transcript.subkey(pair, *use) for use in uses[pair]}
+
+
+@every_run
+def test_digests_are_keyed_with_what_the_coordinator_does_not_know(level, estimator):
+    transcript = recorded(level, estimator).transcript
+    ids = [row.encode() for row in TABLES["A"]["id"]]
+    text = b"".join(struct.pack("!Q", len(row)) + row for row in ids)
+    key = transcript.subkey("AB", "digest")
+    digest = hmac.digest(key, struct.pack("!Q", len(ids)) + text, "sha256")
+    assert (
+        transcript.payloads("A", "B", "ALIGNMENT") == transcript.payloads("B", "A", "ALIGNMENT") == [digest]
+    )
+
+
+@every_run
+def test_no_key_has_two_purposes(level, estimator):
+    transcript = recorded(level, estimator).transcript
+    found = Counter(key for party in PARTIES for key in transcript.keys(party).values())
+    assert set(found.values()) == {2}  # by its two holders, once each
+
+
+# ---- (e) no clock and no generator behind a mask ----
+# The clock stood still, and every generator with a seed would have raised: see hooks_record.py.
+
+
+@every_level
+def test_two_runs_on_the_same_data_share_no_key_and_no_mask(level):
+    runs = [recorded(level, "tie_corrected", repeat) for repeat in (0, 1)]
+    one, two = ({key for party in PARTIES for key in run.transcript.keys(party).values()} for run in runs)
+    assert len(one) == len(two) >= 3 + 12
+    assert not one & two
+    # neither at the same place nor anywhere else, in the other run or in another stream of the same run
+    values = [set(mask.ravel().tolist()) for run in runs for mask in Masks(run).all()]
+    assert all(not mask & other for mask, other in combinations(values, 2))
+
+
+# ---- (h) CrypTen's tensors hold the ranks ----
+
+
+@every_run
+def test_the_three_shares_add_up_to_the_encoded_ranks(level, estimator):
+    run = recorded(level, estimator)
+    for values in inputs(run):
+        summed = np.zeros_like(values)
+        for party in PARTIES:
+            shares = [
+                share
+                for share in run.transcript.tensors(party, "share")
+                if len(share) == len(values) and share.shape[1] in run.rows
+            ]
+            assert [share.shape[1] for share in shares] == run.rows
+            summed += np.hstack(shares)
+        assert np.array_equal(summed, values)
+
+
+@every_run
+def test_the_three_opened_shares_add_up_to_the_result(level, estimator):
+    run = recorded(level, estimator)
+    opened = sum(np.hstack(run.transcript.tensors(party, "opening")) for party in PARTIES)
+    x, y = inputs(run)
+    if level == "differences":
+        assert np.array_equal(opened, basis(x, y))
+        return
+    products = x.astype(object) @ y.T.astype(object)
+    if (level, estimator) == ("strengths", "paper"):
+        # eq. 2 in exact fractions: the mean over p of 1 − 6 Σ d² / (n (n² − 1)), where 2d = x − y
+        squares = [[int(((a - b) ** 2).sum()) for b in Y] for a in X]
+        rho = [[1 - Fraction(6 * q, 4 * N * (N * N - 1)) for q in row] for row in squares]
+        means = [sum(column) / M_A for column in zip(*rho, strict=True)]
+        assert [Fraction(int(value), M_A * N * (N * N - 1) // 3) for value in opened[0]] == means
+    else:
+        assert opened.tolist() == products.tolist()

@@ -1,0 +1,326 @@
+"""Whole runs, three processes each, against SciPy on pooled data and eq. 2 in exact fractions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import rankdata, spearmanr
+
+from mpc_spearman import run_local
+from mpc_spearman.errors import NotRevealed
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics.reference import Reference, reference
+from support.harness import ROOT
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+
+CASES = [
+    (level, estimator)
+    for level in ("differences", "coefficients", "strengths")
+    for estimator in ("tie_corrected", "paper")
+]
+
+
+def cases(*short: tuple[str, str]) -> pytest.MarkDecorator:
+    """All levels and estimators, those not named for the long run only."""
+    values = [pytest.param(*case, marks=() if case in short else pytest.mark.long) for case in CASES]
+    return pytest.mark.parametrize(("level", "estimator"), values)
+
+
+def run(tables: Mapping[str, Any], level: str, estimator: str, **settings: Any) -> Result:
+    """Run A and B on tables whose id column is ``id``, with every level allowed by their owners."""
+    parties = {
+        "coordinator": {"name": "C"},
+        "target": {"name": "B", "policy": {"max_reveal": "differences"}},
+        "sources": [{"name": "A", "policy": {"max_reveal": "differences"}}],
+    }
+    return run_local({"parties": parties}, tables, reveal=level, estimator=estimator, **settings)
+
+
+def ulps(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest distance in units of the last place; NaN must meet NaN."""
+    assert np.array_equal(np.isnan(one), np.isnan(other))
+    both = ~np.isnan(one)
+    return float(np.max(np.abs(one - other)[both] / np.spacing(np.abs(other[both])), initial=0.0))
+
+
+def by_scipy(source: pd.DataFrame, target: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and p-values as SciPy computes them, pair by pair; NaN for constant columns."""
+    found = [
+        [
+            (np.nan, np.nan)
+            if source[p].nunique() == 1 or target[q].nunique() == 1
+            else spearmanr(_floats(source[p]), _floats(target[q]))
+            for q in target.columns
+        ]
+        for p in source.columns
+    ]
+    pairs = np.array([[(float(rho), float(p)) for rho, p in row] for row in found])
+    return pairs[:, :, 0], pairs[:, :, 1]
+
+
+def _floats(column: pd.Series) -> pd.Series:
+    """A column SciPy ranks as it is: it casts to float64, where large integers become equal."""
+    return column.rank() if column.dtype == np.int64 and column.max() > 2**53 else column
+
+
+def by_equation_2(source: pd.DataFrame, target: pd.DataFrame) -> list[list[Fraction]]:
+    """1 − 6 Σ d² / (n (n² − 1)), exactly; ranks are halves."""
+    n = len(source)
+    x, y = (
+        [(2 * rankdata(table[name])).astype(np.int64) for name in table.columns] for table in (source, target)
+    )
+    return [[1 - Fraction(6 * int(((a - b) ** 2).sum()), 4 * n * (n * n - 1)) for b in y] for a in x]
+
+
+def check(
+    result: Result, source: pd.DataFrame, target: pd.DataFrame, level: str, estimator: str, **settings: Any
+) -> Reference:
+    """Hold the coordinator's result against everything there is to hold it against."""
+    truth = reference({"A": source}, target, estimator=estimator, **settings)
+    assert (result.n, result.role) == (len(source), "coordinator")
+
+    pd.testing.assert_series_equal(
+        result.strengths, truth.strengths, rtol=0, atol=1e-9, check_index_type=False
+    )
+    assert result.counts.tolist() == truth.counts.tolist()
+    place = {name: i for i, name in enumerate(result.ranking["feature"])}
+    assert sorted(place) == sorted(target.columns)
+    by_place = truth.strengths.loc[list(place)].to_numpy()
+    known = by_place[: np.count_nonzero(~np.isnan(by_place))]
+    descending = known if settings.get("order") != "ascending" else known[::-1]
+    assert (np.diff(descending) <= 1e-9).all()  # in order, and what is undefined comes last
+    assert np.array_equal(result.ranking["strength"], result.strengths.loc[list(place)], equal_nan=True)
+
+    if level == "strengths":
+        for name in ("coefficients", "pvalues"):
+            with pytest.raises(NotRevealed):
+                getattr(result, name)
+        return truth
+
+    assert result.coefficients.index.equals(truth.coefficients.index)
+    assert list(result.coefficients.columns) == list(target.columns)
+    rho, pvalues = result.coefficients.to_numpy(), result.pvalues.to_numpy()
+    assert ulps(rho, truth.coefficients.to_numpy()) <= 2
+    np.testing.assert_allclose(pvalues, truth.pvalues, rtol=1e-9, atol=1e-300)
+    expected, expected_p = by_scipy(source, target)
+    if estimator == "tie_corrected":
+        np.testing.assert_allclose(rho, expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(pvalues, expected_p, rtol=1e-6, atol=1e-300)
+        assert np.array_equal(np.abs(rho) == 1, np.isclose(np.abs(expected), 1, atol=1e-15))
+    else:
+        exact = np.array([[float(value) for value in row] for row in by_equation_2(source, target)])
+        assert ulps(rho, exact) <= 2
+        n = len(source)
+        untied = np.array([[source[p].nunique() == target[q].nunique() == n for q in target] for p in source])
+        np.testing.assert_allclose(rho[untied], expected[untied], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(pvalues, np.where(untied, expected_p, np.nan), rtol=1e-6, atol=1e-300)
+    return truth
+
+
+# ---- real tables ----
+
+
+@cases(*CASES)
+def test_demo(level, estimator):
+    plan = ROOT / "configs" / "mpc.yaml"
+    allowed = [f"parties.{party}.policy.max_reveal=differences" for party in ("target", "sources.A")]
+    result = run_local(plan, overrides=[*allowed, f"reveal={level}", f"estimator={estimator}"])
+    source, target = (
+        pd.read_csv(ROOT / "data" / f"{name}.csv").drop(columns="id") for name in ("insurer", "clinic")
+    )
+    check(result, source, target, level, estimator)
+    # Ties are the point of this data: under eq. 2 a feature of no strength at all comes out on top.
+    first = result.ranking.iloc[0]
+    if estimator == "paper":
+        assert (first["feature"], round(first["strength"], 2)) == ("hlthp", 0.56)
+    else:
+        assert first["feature"] == "disea"
+        assert round(result.strengths["hlthp"], 2) == -0.02
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the directory shared/data is not beside the repository")
+@pytest.mark.parametrize(
+    ("data", "ids", "level", "estimator"),
+    [
+        pytest.param(
+            data,
+            ids,
+            *case,
+            marks=() if case == short else pytest.mark.long,
+        )
+        for data, ids, short in (
+            ("breast", "id", ("coefficients", "tie_corrected")),
+            ("student", "id", ("differences", "paper")),
+            ("motor", "idx", ("strengths", "tie_corrected")),
+        )
+        for case in CASES
+    ],
+)
+def test_federated_learning_tables(data, ids, level, estimator):
+    host, guest = (SHARED / f"{data}_hetero_{side}.csv" for side in ("host", "guest"))
+    parties = {
+        "coordinator": {"name": "C"},
+        "target": {"name": "B", "id": ids, "policy": {"max_reveal": "differences"}},
+        "sources": [{"name": "A", "id": ids, "policy": {"max_reveal": "differences"}}],
+    }
+    label = [] if data == "motor" else ["y"]
+    parties["target"]["exclude"] = label
+    result = run_local({"parties": parties}, {"A": host, "B": guest}, reveal=level, estimator=estimator)
+    source, target = pd.read_csv(host).drop(columns=ids), pd.read_csv(guest).drop(columns=[ids, *label])
+    check(result, source, target, level, estimator)
+    kind = "true" if estimator == "tie_corrected" else "d2formula"
+    published = pd.read_csv(SHARED / f"{data}_spearman_{kind}.csv", index_col=0).loc[
+        target.columns, source.columns
+    ]
+    assert published.shape == (target.shape[1], source.shape[1])
+    np.testing.assert_allclose(result.strengths, published.mean(axis=1), rtol=0, atol=1e-9)
+    if level != "strengths":
+        np.testing.assert_allclose(result.coefficients, published.T, rtol=0, atol=1e-11)
+
+
+# ---- tables at the edges ----
+
+RELAXED = {"privacy": {"min_group": 1, "min_rows_per_feature": 0}}
+
+
+def table(**columns: Any) -> pd.DataFrame:
+    n = len(next(iter(columns.values())))
+    return pd.DataFrame({"id": [f"{row:04d}" for row in range(n)]} | columns)
+
+
+def check_tables(tables: Mapping[str, pd.DataFrame], level: str, estimator: str, **settings: Any) -> Result:
+    result = run(tables, level, estimator, **settings)
+    chosen = {key: value for key, value in settings.items() if key in ("strength", "order")}
+    source, target = (tables[party].drop(columns="id") for party in "AB")
+    check(result, source, target, level, estimator, **chosen)
+    return result
+
+
+@cases(
+    ("differences", "tie_corrected"),
+    ("coefficients", "paper"),
+    ("strengths", "tie_corrected"),
+    ("strengths", "paper"),
+)
+def test_three_rows(level, estimator):
+    tables = {
+        "A": table(up=[1, 2, 3], down=[9, 5, 1], pair=[4, 4, 6], same=[0, 0, 0]),
+        "B": table(bent=[2, 3, 1], up=[0.5, 0.7, 0.9], flag=[True, False, False], same=[7, 7, 7]),
+    }
+    result = check_tables(tables, level, estimator, **RELAXED)
+    if level != "strengths" and estimator == "tie_corrected":
+        assert result.coefficients.loc[("A", "up"), "up"] == 1
+        assert result.coefficients.loc[("A", "down"), "up"] == -1
+
+
+@cases(*CASES)
+def test_ties_constants_flags_and_permuted_columns(level, estimator):
+    rng = np.random.default_rng(3)
+    n = 97
+    values = rng.normal(size=n)
+    big = 2**53 + rng.permutation(n)  # float64 would take neighbours for equal
+    source = table(
+        values=values,
+        flag=(values > 0.3).astype(int),
+        same=np.full(n, 3.5),
+        groups=rng.integers(0, 4, n),
+        big=big,
+        negative_zero=np.where(rng.random(n) < 0.5, -0.0, 0.0) + (values > 1),
+    )
+    target = table(
+        monotone=np.exp(values),
+        reversed=-values,
+        permuted=rng.permutation(values),
+        same=np.full(n, 0),
+        flag=values < 0,
+        also_big=big[::-1].copy(),
+        few=np.round(values),
+    )
+    result = check_tables({"A": source, "B": target}, level, estimator)
+    if level != "strengths":
+        assert result.coefficients.loc[("A", "values"), "monotone"] == 1
+        assert result.coefficients.loc[("A", "values"), "reversed"] == -1
+
+
+@cases(("strengths", "tie_corrected"), ("coefficients", "tie_corrected"))
+def test_nothing_but_constant_columns(level, estimator):
+    n = 20
+    tables = {"A": table(one=[1] * n, two=[2.5] * n), "B": table(one=[True] * n, two=[0] * n, three=range(n))}
+    result = check_tables(tables, level, estimator)
+    if estimator == "tie_corrected":
+        assert result.strengths.isna().all()
+        assert result.counts.tolist() == [0, 0, 0]
+        assert result.ranking["feature"].tolist() == ["one", "two", "three"]
+
+
+def _random_tables(seed: int, n: int, m_source: int, m_target: int) -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=n)
+
+    def columns(side: str, m: int) -> dict[str, np.ndarray]:
+        mixed = [common * rng.normal() + rng.normal(size=n) for _ in range(m)]
+        return {f"{side}{i}": values if i % 2 else np.round(values, 1) for i, values in enumerate(mixed)}
+
+    return {"A": table(**columns("a", m_source)), "B": table(**columns("b", m_target))}
+
+
+def test_order_of_columns_changes_nothing_but_the_order_of_columns():
+    tables = _random_tables(4, 60, 4, 5)
+    other = {
+        "A": tables["A"][["id", "a2", "a0", "a3", "a1"]],
+        "B": tables["B"][["b4", "b1", "b0", "id", "b3", "b2"]],
+    }
+    one, two = (check_tables(its, "coefficients", "tie_corrected") for its in (tables, other))
+    pd.testing.assert_frame_equal(
+        two.coefficients.loc[one.coefficients.index, one.coefficients.columns], one.coefficients
+    )
+    assert one.ranking["feature"].tolist() == two.ranking["feature"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("level", "estimator"),
+    [
+        ("coefficients", "tie_corrected"),
+        ("differences", "paper"),
+        pytest.param("strengths", "tie_corrected", marks=pytest.mark.long),
+    ],
+)
+def test_tables_of_more_than_one_block(level, estimator):
+    """4 MB blocks: two of them at 8 columns, three at 9, the last one short."""
+    check_tables(_random_tables(5, 140_001, 2, 8), level, estimator)
+
+
+def test_first_rows_ascending_absolute_values():
+    tables = _random_tables(6, 90, 3, 4)
+    result = run(tables, "differences", "tie_corrected", rows=50, strength="mean_abs", order="ascending")
+    source, target = (tables[party].drop(columns="id").head(50) for party in "AB")
+    check(result, source, target, "differences", "tie_corrected", strength="mean_abs", order="ascending")
+
+
+# ---- the same again ----
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("repeats", [3, pytest.param(10, marks=pytest.mark.long)])
+def test_repeats_give_the_same_result(repeats):
+    """Two at a time, so that runs beside each other are shown not to disturb each other."""
+    tables = {7: _random_tables(7, 60, 3, 4), 8: _random_tables(8, 80, 4, 3)}
+    with ThreadPoolExecutor(2) as pool:
+        results = list(
+            pool.map(lambda seed: run(tables[seed], "coefficients", "tie_corrected"), [7, 8] * repeats)
+        )
+    for first, *others in (results[::2], results[1::2]):
+        assert len(others) == repeats - 1
+        for other in others:
+            for name in ("coefficients", "pvalues", "ranking"):
+                pd.testing.assert_frame_equal(getattr(other, name), getattr(first, name), check_exact=True)
+            pd.testing.assert_series_equal(other.strengths, first.strengths, check_exact=True)
+    assert not np.allclose(results[0].coefficients.to_numpy()[0, 0], results[1].coefficients.to_numpy()[0, 0])

@@ -1,0 +1,221 @@
+"""Several sources: exact results in real processes, in both protocols, and what is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman import load_plan, run_local
+from mpc_spearman.data.ranks import rank_columns, scale, strength_vector, total
+from mpc_spearman.errors import AlignmentError, PolicyError
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics.reference import reference
+from protocols.test_end_to_end import by_equation_2, by_scipy, table, ulps
+from support.harness import ROOT, plan, run_roles
+
+N = 211
+LEVELS = ("differences", "coefficients", "strengths")
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "mpc": {"protocol": "mpc"},
+    "bfv": {"protocol": "he", "he": {"scheme": "bfv"}},
+    "paillier": {
+        "protocol": "he",
+        "he": {"scheme": "paillier", "key_bits": 512, "insecure": True, "randomness": "short"},
+    },
+}
+
+
+def _tables() -> dict[str, pd.DataFrame]:
+    """Three sources of unequal width, one with a single column, one constant; equal names in two of them."""
+    rng = np.random.default_rng(17)
+    common = rng.normal(size=N)
+    return {
+        "A1": table(
+            age=common + rng.normal(size=N), visits=rng.poisson(2.0, N), same=np.full(N, 7), flag=common > 1
+        ),
+        "A2": table(age=rng.normal(size=N) - common),
+        "A3": table(one=np.full(N, 1), two=np.full(N, 2.5)),
+        "B": table(
+            height=common + rng.normal(size=N),
+            steps=rng.integers(0, 9, N),
+            same=np.full(N, True),
+            weight=rng.normal(size=N),
+        ),
+    }
+
+
+TABLES = _tables()
+TWO, THREE = ("A1", "A2"), ("A1", "A3", "A2")
+
+
+def run(sources: tuple[str, ...], level: str, estimator: str, protocol: str) -> Result:
+    if protocol == "bfv":
+        pytest.importorskip("tenseal")
+    tables = {name: TABLES[name] for name in (*sources, "B")}
+    return run_local(plan(*sources, reveal=level, estimator=estimator, **PROTOCOLS[protocol]), tables)
+
+
+def columns(*sources: str) -> list[tuple[str, str]]:
+    return [(name, column) for name in sources for column in TABLES[name].columns.drop("id")]
+
+
+def check(result: Result, sources: tuple[str, ...], level: str, estimator: str) -> None:
+    """Hold a result against the exact reference, SciPy and eq. 2 on the tables put side by side."""
+    frames = {name: TABLES[name].drop(columns="id") for name in (*sources, "B")}
+    expected = reference({name: frames[name] for name in sources}, frames["B"], estimator=estimator)
+    np.testing.assert_allclose(result.strengths, expected.strengths, rtol=0, atol=1e-9)
+    assert result.counts.tolist() == expected.counts.tolist()
+    assert result.ranking["feature"].tolist() == expected.ranking["feature"].tolist()
+    pooled = pd.concat([frames[name] for name in sources], axis=1, keys=sources)
+    if estimator == "tie_corrected":
+        truth, _ = by_scipy(pooled, frames["B"])
+        if level == "strengths":
+            means = pd.DataFrame(truth, columns=frames["B"].columns).mean()
+            np.testing.assert_allclose(result.strengths, means, rtol=0, atol=1e-9)
+    else:
+        exact = by_equation_2(pooled, frames["B"])
+        truth = np.array([[float(value) for value in row] for row in exact])
+        means = [float(sum(column, Fraction()) / len(exact)) for column in zip(*exact, strict=True)]
+        assert ulps(result.strengths.to_numpy(), np.array(means)) <= 2
+    if level != "strengths":
+        assert result.coefficients.index.tolist() == columns(*sources)
+        assert ulps(result.coefficients.to_numpy(), expected.coefficients.to_numpy()) <= 2
+        np.testing.assert_allclose(result.coefficients, truth, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(result.pvalues, expected.pvalues, rtol=1e-9, atol=1e-300)
+        # warnings name the owner of each column
+        constant = {
+            f"{name}.{column}"
+            for name, column in columns(*sources, "B")
+            if TABLES[name][column].nunique() == 1
+        }
+        said = {text.split()[0] for text in result.warnings if "is constant" in text}
+        assert said == constant
+
+
+SHORT = {
+    ("mpc", THREE, "differences", "paper"),
+    ("bfv", THREE, "strengths", "paper"),
+}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sources", "level", "estimator"),
+    [
+        pytest.param(*case, marks=() if case in SHORT else pytest.mark.long)
+        for protocol in PROTOCOLS
+        for sources in (TWO, THREE)
+        for level in LEVELS
+        for estimator in ("tie_corrected", "paper")
+        for case in [(protocol, sources, level, estimator)]
+    ],
+)
+def test_results_are_those_of_the_pooled_tables(protocol, sources, level, estimator):
+    check(run(sources, level, estimator, protocol), sources, level, estimator)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "level"),
+    [
+        ("mpc", "strengths"),
+        ("mpc", "coefficients"),
+        ("mpc", "differences"),
+        ("bfv", "coefficients"),
+        ("bfv", "strengths"),
+    ],
+)
+@pytest.mark.long
+def test_two_sources_give_what_one_with_all_columns_gives(protocol, level):
+    if protocol == "bfv":
+        pytest.importorskip("tenseal")
+    joined = pd.concat([TABLES["A1"], TABLES["A2"].drop(columns="id").add_suffix("_2")], axis=1)
+    one = run_local(plan(reveal=level, **PROTOCOLS[protocol]), {"A": joined, "B": TABLES["B"]})
+    two = run(TWO, level, "tie_corrected", protocol)
+    # each source rounds its own vector: the strengths differ by the two roundings at most
+    k = 4
+    bound = 0.0 if level != "strengths" else 3 * np.sqrt(N) / 2 / (scale(N, k) * k) + 2 * (k + 8) * 2.0**-53
+    np.testing.assert_allclose(two.strengths, one.strengths, rtol=0, atol=bound)
+    assert two.counts.tolist() == one.counts.tolist()
+    assert two.ranking["feature"].tolist() == one.ranking["feature"].tolist()
+    if level != "strengths":
+        for part in ("coefficients", "pvalues"):
+            np.testing.assert_array_equal(getattr(two, part), getattr(one, part))
+
+
+@pytest.mark.long
+def test_the_example_plan_gives_the_rows_of_the_one_source_demo(tmp_path):
+    path, demo = ROOT / "configs" / "two_sources.yaml", ROOT / "configs" / "mpc.yaml"
+    assert [source.name for source in load_plan(path).parties.sources] == ["A", "D"]
+    two, one = run_local(path, out=tmp_path / "two"), run_local(demo)
+    assert two.coefficients.index.tolist() == [("A", "lncoins"), ("A", "idp"), ("D", "lpi"), ("D", "fmde")]
+    np.testing.assert_array_equal(two.coefficients, one.coefficients)
+    np.testing.assert_array_equal(two.strengths, one.strengths)
+    for source in "AD":
+        own = Result.load(tmp_path / "two" / source)
+        pd.testing.assert_frame_equal(own.coefficients, two.coefficients.loc[[source]])
+        pd.testing.assert_series_equal(own.strengths, two.strengths)
+        assert own.cost["party"].unique().tolist() == [source]
+    assert Result.load(tmp_path / "two" / "B").coefficients.equals(two.coefficients)
+    assert two.cost["party"].unique().tolist() == ["C", "B", "A", "D"]
+
+
+def test_one_source_with_other_ids_is_named(tmp_path):
+    tables = {"A1": TABLES["A1"], "A2": TABLES["A2"].iloc[::-1], "B": TABLES["B"]}
+    roles = run_roles(plan("A1", "A2"), tables, tmp_path)
+    for party, other in (("A2", "B"), ("B", "A2")):
+        error = roles.outcomes[party].error
+        assert isinstance(error, AlignmentError)
+        assert f"{party} and {other} hold" in str(error)
+    assert not list(tmp_path.glob("*/result.json"))
+
+
+@pytest.mark.long
+def test_different_numbers_of_rows_name_every_party(tmp_path):
+    tables = {"A1": TABLES["A1"], "A2": TABLES["A2"][:100], "B": TABLES["B"]}
+    roles = run_roles(plan("A1", "A2"), tables, tmp_path)
+    for outcome in roles.outcomes.values():
+        assert isinstance(outcome.error, AlignmentError)
+        assert all(words in str(outcome.error) for words in ("B has 211", "A1 has 211", "A2 has 100"))
+
+
+@pytest.mark.parametrize("sources", [("A2", "A3"), pytest.param(("A3", "A2"), marks=pytest.mark.long)])
+def test_a_mean_over_one_usable_column_of_all_sources_needs_the_owners_consent(sources, tmp_path):
+    """A2 has one column, A3 only constant ones: each strength is A2's coefficient. A2 does not allow that."""
+    careful = load_plan(
+        plan(*sources, reveal="strengths").model_dump(mode="json"),
+        ["parties.sources.A2.policy.max_reveal=strengths"],
+    )
+    tables = {name: TABLES[name] for name in (*sources, "B")}
+    roles = run_roles(careful, tables, tmp_path)
+    error = roles.outcomes["A2"].error
+    assert isinstance(error, PolicyError)
+    assert "party A2 does not allow this plan: its policy.max_reveal: strengths at most" in str(error)
+    assert not list(tmp_path.glob("*/result.json"))
+
+
+# ---- the bound on the strengths' rounding ----
+
+
+@pytest.mark.parametrize("n", [3, 50, 1_000])
+@pytest.mark.parametrize("sources", [1, 2, 5])
+def test_rounding_errors_add_up_over_sources_and_stay_within_their_bound(n, sources):
+    rng = np.random.default_rng(n * sources)
+    tables = [rank_columns([rng.normal(size=n) for _ in range(3)]) for _ in range(sources)]
+    y = rank_columns([np.sort(rng.normal(size=n))])
+    k = 3 * sources
+    vectors = [
+        strength_vector(ranks, "tie_corrected", defined=k, random=None, sources=sources).astype(object)
+        for ranks in tables
+    ]
+    value = int(sum(vectors) @ y.matrix[0].astype(object))
+    assert abs(value) < 2**63
+    exact = Fraction(
+        sum(int(x.astype(object) @ y.matrix[0].astype(object)) for ranks in tables for x in ranks.matrix),
+        k * total(n),
+    )
+    mu = Fraction(value) / (scale(n, k) * k) / Fraction(np.sqrt(float(total(n))))
+    bound = sources * np.sqrt(n) / 2 / (scale(n, k) * k) + (k + 8) * 2.0**-53
+    assert abs(mu - exact) <= bound

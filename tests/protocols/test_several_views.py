@@ -1,0 +1,379 @@
+"""Who received what in runs of two sources: every byte of recorded runs of four processes.
+
+As test_views.py and test_masks.py do it for one source; here is what several sources add: a session each,
+what each is told of all, and, at ``strengths``, one sum over both in which neither's part can be seen.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations, permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman.config import HeSettings
+from mpc_spearman.data.ranks import rank_columns, strength_vector
+from mpc_spearman.errors import NotRevealed
+from mpc_spearman.protocols.he.scheme import Sizes
+from mpc_spearman.protocols.he.schemes import public_key
+from mpc_spearman.statistics.reference import Reference, reference
+from protocols.test_views import COST, DESCRIPTION, DIGEST, FAREWELL, MASKED, RESULT, SHAPE, SHARE, everything
+from support.recording import BLOCK_BYTES, FEATURES, M_A, M_B, TABLES, N, Recorded, encoded
+from support.transcript import HELLO, parse
+from support.uniform import signs_of_pattern
+
+PARTIES = ("C", "B", "A", "D")
+SOURCES = ("A", "D")
+M_D = 2
+SIZES = {"A": M_A, "D": M_D, "B": M_B}
+#: Level and estimator, and what is granted to the target and to each source.
+RUNS = {
+    ("differences", "paper"): ("coefficients", "ranking"),
+    ("coefficients", "tie_corrected"): ("coefficients", "coefficients"),
+    ("strengths", "tie_corrected"): ("strengths", "nothing"),
+    ("strengths", "paper"): ("nothing", "strengths"),
+}
+every_run = pytest.mark.parametrize(
+    ("level", "estimator"),
+    [pytest.param(*run, marks=pytest.mark.long if run == ("strengths", "paper") else ()) for run in RUNS],
+)
+
+
+def _tables() -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(31)
+    other = {
+        "other_pension": rng.normal(size=N) + TABLES["B"]["target_weight"],
+        "other_car": rng.integers(0, 2, N),
+    }
+    return {"A": TABLES["A"], "D": pd.DataFrame({"id": TABLES["A"]["id"]} | other), "B": TABLES["B"]}
+
+
+ALL = _tables()
+NAMES = FEATURES | {"D": ["other_pension", "other_car"]}
+
+
+@cache
+def recorded(level: str, estimator: str) -> Recorded:
+    target, sources = RUNS[level, estimator]
+    return Recorded(
+        ALL,
+        "record_frozen",
+        {"block_bytes": BLOCK_BYTES},
+        reveal=level,
+        estimator=estimator,
+        results={"target": target, "sources": sources},
+    )
+
+
+def truth(estimator: str) -> Reference:
+    frames = {party: table.drop(columns="id") for party, table in ALL.items()}
+    return reference({name: frames[name] for name in SOURCES}, frames["B"], estimator=estimator)
+
+
+def blocks(columns: int) -> list[int]:
+    step = BLOCK_BYTES // (8 * columns)
+    return [min(step, N - start) for start in range(0, N, step)]
+
+
+def session(source: str, level: str) -> list[int]:
+    """Rows of each block of one source's session."""
+    return blocks(SIZES[source] + M_B - 1 if level == "differences" else M_B)
+
+
+def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, int]]]:
+    """All messages from one party to another, in order, with what the symbols in each stand for."""
+    level, estimator = run.plan.reveal, run.plan.estimator
+    everyone = [(HELLO, {}), *([(SHAPE, {})] if sender != "C" else [])]
+
+    def of(source: str, rows: int = 0) -> dict[str, int]:
+        return {"mA": SIZES[source], "mB": M_B, "basis": SIZES[source] + M_B - 1, "rows": rows}
+
+    def shares(source: str) -> list[tuple[str, dict[str, int]]]:
+        if level == "differences":
+            return [(SHARE[level], of(source, rows)) for rows in session(source, level)]
+        return [(SHARE[level], of(source))]
+
+    own = []
+    if {sender, receiver} <= set(SOURCES):
+        pass
+    elif receiver == "C":
+        described = DESCRIPTION[level, estimator][sender == "B"]
+        own = [(f"DESCRIPTION {described}", of("A" if sender == "B" else sender))] if described else []
+        # at strengths the target sends the sum of its shares of both sessions, else one share for each
+        sessions = [sender] if sender != "B" else SOURCES if level != "strengths" else SOURCES[:1]
+        own += [share for source in sessions for share in shares(source)]
+        own += [(COST, {})]
+    elif sender == "C":
+        if receiver != "B" and (level, estimator) == ("strengths", "tie_corrected"):
+            own += [("TOTAL total:int64", {})]
+        grant, which = (run.plan.results.target, 0) if receiver == "B" else (run.plan.results.sources, 1)
+        rows = M_A + M_D if receiver == "B" else SIZES[receiver]
+        own += [(RESULT[grant][which], {"mA": rows, "mB": M_B})] if RESULT[grant][which] else []
+    else:
+        source = sender if receiver == "B" else receiver
+        masked = MASKED[level][receiver != "B"]
+        own = [(DIGEST, {}), *((masked, of(source, rows)) for rows in session(source, level) if masked)]
+    return [*everyone, *own, (FAREWELL, {})]
+
+
+def contents(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, object]]]:
+    messages, lines = run.transcript.received(receiver, sender), listed(run, receiver, sender)
+    assert [message.kind for message in messages] == [line.split()[0] for line, _ in lines]
+    return [
+        (message.kind, parse(line.split()[1:], message.payload, sizes))
+        for message, (line, sizes) in zip(messages, lines, strict=True)
+    ]
+
+
+@every_run
+def test_nothing_arrives_that_is_not_listed(level, estimator):
+    run = recorded(level, estimator)
+    for receiver, sender in permutations(PARTIES, 2):
+        contents(run, receiver, sender)
+        sent = run.transcript.raw(receiver, sender, at=sender)
+        assert run.transcript.raw(receiver, sender, at=receiver) == sent
+
+
+@every_run
+def test_names_reach_only_whom_they_should(level, estimator):
+    run = recorded(level, estimator)
+    to_target, to_sources = RUNS[level, estimator]
+    knows = {
+        "C": {"A": level != "strengths", "D": level != "strengths", "B": True},
+        "B": {"A": to_target == "coefficients", "D": to_target == "coefficients"},
+        "A": {"D": False, "B": to_sources != "nothing"},
+        "D": {"A": False, "B": to_sources != "nothing"},
+    }
+    for party, others in knows.items():
+        seen = everything(run, party)
+        written = b"".join(path.read_bytes() for path in (run.roles.staging / party).iterdir())
+        for owner, allowed in others.items():
+            assert {name.encode() in seen for name in NAMES[owner]} == {allowed}
+            assert {name.encode() in written for name in NAMES[owner]} == {allowed}
+        assert b"row-0" not in seen  # no id reaches anyone
+
+
+@every_run
+def test_what_each_party_is_given_is_right_and_no_more(level, estimator):
+    run, expected = recorded(level, estimator), truth(estimator)
+    rows = {"B": list(SOURCES), "A": ["A"], "D": ["D"]}
+    for receiver, own in rows.items():
+        given = dict(contents(run, receiver, "C")).get("RESULT", {})
+        for name, value in given.items():
+            if name == "order":
+                assert [NAMES["B"][q] for q in value] == expected.ranking["feature"].tolist()
+            elif name.endswith("names"):
+                owners = own if receiver == "B" else ["B"]
+                assert value == [feature for owner in owners for feature in NAMES[owner]]
+            elif name in ("coefficients", "pvalues"):
+                whole = getattr(expected, name)
+                theirs = whole.loc[whole.index.get_level_values("party").isin(own)].to_numpy()
+                np.testing.assert_allclose(value, theirs, rtol=1e-9, atol=1e-12)
+            else:
+                np.testing.assert_allclose(value, getattr(expected, name), rtol=0, atol=1e-9)
+        result = run.roles.result(receiver)
+        if "coefficients" in given:
+            labels = [(owner, name) for owner in own for name in NAMES[owner]]
+            assert result.coefficients.index.tolist() == labels
+            np.testing.assert_array_equal(result.coefficients, given["coefficients"])
+        else:
+            with pytest.raises(NotRevealed):
+                _ = result.coefficients
+    both = run.roles.result("C").strengths
+    np.testing.assert_allclose(both, expected.strengths, rtol=0, atol=1e-9)
+
+
+def test_a_source_is_told_how_many_features_of_all_sources_are_not_constant():
+    run = recorded("strengths", "tie_corrected")
+    told = {source: dict(contents(run, "C", source))["DESCRIPTION"]["defined"][0] for source in SOURCES}
+    assert told == {"A": M_A - 1, "D": M_D}
+    for source in SOURCES:
+        assert dict(contents(run, source, "C"))["TOTAL"]["total"][0] == sum(told.values())
+    assert run.roles.result("C").counts.tolist() == [M_A - 1 + M_D] * M_B
+
+
+@every_run
+def test_every_session_has_keys_of_its_own(level, estimator):
+    transcript = recorded(level, estimator).transcript
+    seen = set()
+    for source in SOURCES:
+        pairs = {"C" + source: ("mask", "zero"), "B" + source: ("digest", "zero"), "BC": ("mask", "zero")}
+        if level == "differences":
+            pairs["B" + source] += ("shuffle",)
+        for (one, other), purposes in pairs.items():
+            for purpose in purposes:
+                key = transcript.subkey("".join(sorted(one + other)), purpose, source)
+                assert transcript.keys(one)[other, purpose, source] == key
+                assert transcript.keys(other)[one, purpose, source] == key
+                seen.add(key)
+    assert len(seen) == sum(map(len, pairs.values())) * len(SOURCES)
+    between = [(purpose, name) for peer, purpose, name in transcript.keys("A") if peer == "D" and purpose]
+    assert sorted(between) == [("link", "A"), ("link", "D")]
+
+
+def test_rows_are_shuffled_anew_for_every_source():
+    transcript = recorded("differences", "paper").transcript
+    orders = [
+        transcript.stream("".join(sorted("B" + source)), "shuffle", source).permutation(N)
+        for source in SOURCES
+    ]
+    y = encoded(TABLES["B"])
+    opened = [sum(_openings(transcript, party, source) for party in ("C", "B", source)) for source in SOURCES]
+    for source, order, basis in zip(SOURCES, orders, opened, strict=True):
+        x = encoded(ALL[source])
+        assert np.array_equal(basis, np.vstack([x - y[0], y[1:] - y[0]])[:, order])
+    assert not (orders[0] == orders[1]).all()
+
+
+def _openings(transcript, party: str, source: str) -> np.ndarray:
+    """What a party gave to CrypTen's reveal in one source's session."""
+    tensors = transcript.tensors(party, "opening")
+    columns = SIZES[source] + M_B - 1
+    return np.hstack([tensor for tensor in tensors if len(tensor) == columns])
+
+
+# ---- strengths: one sum, and no source's part ----
+
+WIDE_B, WIDE_N = 1_024, 60
+
+
+@cache
+def wide(repeat: int = 0) -> Recorded:
+    """A run of two sources against as many target columns as it takes to tell noise from data."""
+    rng = np.random.default_rng(8)
+    ids = [f"{i:03d}" for i in range(WIDE_N)]
+    tables = {
+        name: pd.DataFrame({"id": ids} | {f"{name}{i}": rng.normal(size=WIDE_N) for i in range(columns)})
+        for name, columns in (("A", 3), ("D", 2), ("B", WIDE_B))
+    }
+    run = Recorded(
+        tables,
+        "record",
+        {},
+        reveal="strengths",
+        privacy={"min_rows_per_feature": 0},
+        results={"target": "nothing"},
+    )
+    run.tables = tables
+    return run
+
+
+class Wide:
+    """A wide run's values, from the tables and from keys derived here."""
+
+    def __init__(self, run: Recorded) -> None:
+        transcript, self.y = run.transcript, encoded(run.tables["B"])
+        self.sent = {party: run.shares(party) for party in ("A", "D", "B")}
+        self.values, self.of_coordinator, self.expected = {}, {}, {"B": np.zeros(WIDE_B, np.int64)}
+        for source in SOURCES:
+            columns = [run.tables[source][name].to_numpy() for name in run.tables[source].columns[1:]]
+            x = strength_vector(rank_columns(columns), "tie_corrected", defined=5, random=np.zeros, sources=2)
+            keys = {pair: "".join(sorted(pair)) for pair in ("B" + source, "C" + source, "BC")}
+            zero = {p: transcript.stream(keys[p], "zero", source).ring(WIDE_B) for p in keys}
+            r = transcript.stream(keys["C" + source], "mask", source).ring(WIDE_N)
+            u = transcript.stream("BC", "mask", source).ring(WIDE_B, WIDE_N)
+            self.values[source] = x @ self.y.T
+            self.of_coordinator[source] = r @ u.T + zero["C" + source] - zero["BC"]
+            self.expected[source] = x @ (self.y - u).T + zero["B" + source] - zero["C" + source]
+            self.expected["B"] = self.expected["B"] + (x - r) @ u.T + zero["BC"] - zero["B" + source]
+
+
+def test_each_share_is_padded_with_what_the_coordinator_does_not_hold():
+    found = Wide(wide())
+    for party in ("A", "D", "B"):
+        assert np.array_equal(found.sent[party], found.expected[party])
+    held = b"".join(wide().transcript.keys("C").values())
+    for source in SOURCES:
+        assert wide().transcript.subkey("".join(sorted("B" + source)), "zero", source) not in held
+
+
+def test_the_coordinator_cannot_see_one_sources_part():
+    """All three shares together give the total; whatever else it adds up is noise, true values taken off."""
+    found = Wide(wide())
+    own = sum(found.of_coordinator.values())
+    total = sum(found.values.values())
+    assert np.array_equal(sum(found.sent.values()) + own, total)
+    for count in (1, 2):
+        for parties in combinations(found.sent, count):
+            partial = sum(found.sent[party] for party in parties)
+            for mine in (0, own, *found.of_coordinator.values()):
+                for true in (0, total, *found.values.values()):
+                    assert signs_of_pattern(partial + mine - true) == [], parties
+
+
+@pytest.mark.long
+def test_two_runs_on_the_same_data_send_other_shares():
+    one, two = Wide(wide(0)), Wide(wide(1))
+    assert np.array_equal(sum(one.values.values()), sum(two.values.values()))
+    for party in one.sent:
+        assert (one.sent[party] != two.sent[party]).all()
+        assert signs_of_pattern(one.sent[party] - two.sent[party]) == []
+
+
+# ---- homomorphic encryption ----
+
+
+@cache
+def encrypted(level: str) -> Recorded:
+    pytest.importorskip("tenseal")
+    return Recorded(
+        ALL,
+        "record",
+        {},
+        protocol="he",
+        he={"scheme": "bfv"},
+        reveal=level,
+        results={"target": "nothing", "sources": "nothing"},
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", ["strengths", "coefficients"])
+def test_the_messages_of_the_homomorphic_protocol(level):
+    transcript = encrypted(level).transcript
+    keys = 1 if level == "strengths" else len(SOURCES)
+    total = ["TOTAL"] if level == "strengths" else []
+    expected = {
+        ("C", "B"): ["HELLO", "SHAPE", "DESCRIPTION", "EVALUATED", "COST", "FAREWELL"],
+        ("B", "C"): ["HELLO", "PUBLIC_KEY", "FAREWELL"],
+        ("A", "D"): ["HELLO", "SHAPE", "FAREWELL"],
+        ("D", "A"): ["HELLO", "SHAPE", "FAREWELL"],
+    }
+    for source in SOURCES:
+        expected["C", source] = ["HELLO", "SHAPE", "DESCRIPTION", "COST", "FAREWELL"]
+        expected[source, "C"] = ["HELLO", "PUBLIC_KEY", *total, "FAREWELL"]
+        expected["B", source] = ["HELLO", "SHAPE", "ALIGNMENT", "CIPHERTEXT", "FAREWELL"]
+        expected[source, "B"] = ["HELLO", "SHAPE", "ALIGNMENT", "FAREWELL"]
+    for (receiver, sender), kinds in expected.items():
+        seen = [message.kind for message in transcript.received(receiver, sender)]
+        assert list(dict.fromkeys(seen)) == kinds, (receiver, sender)
+    assert len(transcript.payloads("B", "C", "PUBLIC_KEY")) == keys
+    # with a session each, a key each; for one sum, one key
+    own = [transcript.payloads(source, "C", "PUBLIC_KEY")[0] for source in SOURCES]
+    assert (own[0] == own[1]) == (level == "strengths")
+    assert list(dict.fromkeys(own)) == transcript.payloads("B", "C", "PUBLIC_KEY")
+
+
+@pytest.mark.long
+def test_the_coordinator_is_sent_the_ciphertexts_of_one_sum():
+    """As many as there are for a single source: with two, those of each would be twice as many."""
+    transcript = encrypted("strengths").transcript
+    sent = sum(len(payload) - 32 for payload in transcript.payloads("C", "B", "EVALUATED"))
+    rows = N * len(SOURCES)
+    sizes = Sizes(rows, 1, M_B, 2**63 - 1, N - 1, 2**63 - 1)
+    public = public_key(
+        transcript.payloads("B", "C", "PUBLIC_KEY")[0][4:], HeSettings(scheme="bfv"), sizes, "products"
+    )
+    layout = public.parameters.layout
+    assert public.product_ciphertexts == layout.moduli * M_B
+    assert sent == public.product_ciphertexts * public.result_ciphertext_bytes
+
+
+@pytest.mark.long
+def test_names_reach_no_other_party_under_encryption_either():
+    run = encrypted("strengths")
+    for party, owners in {"A": "DB", "D": "AB", "B": "AD", "C": "AD"}.items():
+        seen = everything(run, party)
+        assert not [name for owner in owners for name in NAMES[owner] if name.encode() in seen]

@@ -1,0 +1,332 @@
+"""Who received what: every byte of recorded three-process runs, held against expectations written out here.
+
+Letters in the section titles are those of the specification of the tests on views; the others are in
+test_masks.py (b, d, e, h) and test_attacks.py (c, g, h).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman.errors import NotRevealed
+from mpc_spearman.statistics.reference import reference
+from support.recording import (
+    FEATURES,
+    M_A,
+    M_B,
+    TABLES,
+    N,
+    Recorded,
+    directed_links,
+    every_run,
+    recorded,
+    tie_terms,
+)
+from support.transcript import HELLO, PARTIES, parse
+
+# ---- (a) nothing arrives that is not listed ----
+# Sizes: mA, mB columns; basis = mA + mB − 1; rows of the block. A level of None: at every level.
+
+SHAPE = "SHAPE n:int64 features:int64"
+DIGEST = "ALIGNMENT digest:bytes*32"
+COST = "COST seconds:float64*16*2 counts:int64*16*5"  # of 16 phases, those of other protocols included
+FAREWELL = "FAREWELL"
+
+#: What the coordinator receives of the source's and the target's columns.
+DESCRIPTION = {
+    ("differences", "tie_corrected"): ("names:texts*mA ties:int64*mA", "names:texts*mB ties:int64*mB"),
+    ("differences", "paper"): ("names:texts*mA ties:int64*mA", "names:texts*mB ties:int64*mB"),
+    ("coefficients", "tie_corrected"): ("names:texts*mA ties:int64*mA", "names:texts*mB ties:int64*mB"),
+    ("coefficients", "paper"): ("names:texts*mA ties:int64*mA", "names:texts*mB ties:int64*mB"),
+    ("strengths", "tie_corrected"): ("defined:int64", "names:texts*mB ties:int64*mB"),
+    ("strengths", "paper"): (None, "names:texts*mB constant:flags*mB"),
+}
+#: What the coordinator receives of the values, block by block at ``differences``, else once.
+SHARE = {
+    "differences": "SHARE share:int64*basis*rows",
+    "coefficients": "SHARE share:int64*mA*mB",
+    "strengths": "SHARE share:int64*1*mB",
+}
+#: What the target receives of the source's values, and the source of the target's, block by block.
+MASKED = {
+    "differences": (None, None),
+    "coefficients": ("MASKED block:int64*mA*rows", "MASKED block:int64*mB*rows"),
+    "strengths": ("MASKED block:int64*1*rows", "MASKED block:int64*mB*rows"),
+}
+#: What the target, and the source, receive of the results.
+RESULT = {
+    "nothing": (None, None),
+    "ranking": ("RESULT order:int64*mB", "RESULT order:int64*mB target_names:texts*mB"),
+    "strengths": (
+        "RESULT order:int64*mB strengths:float64*mB counts:int64*mB",
+        "RESULT order:int64*mB strengths:float64*mB counts:int64*mB target_names:texts*mB",
+    ),
+    "coefficients": (
+        "RESULT order:int64*mB strengths:float64*mB counts:int64*mB "
+        "coefficients:float64*mA*mB pvalues:float64*mA*mB source_names:texts*mA",
+        "RESULT order:int64*mB strengths:float64*mB counts:int64*mB "
+        "coefficients:float64*mA*mB pvalues:float64*mA*mB target_names:texts*mB",
+    ),
+}
+
+
+def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
+    """All messages from one party to another, in order, each with the rows of its block."""
+    once = [(line, 0) for line in (HELLO, SHAPE)]
+    blocks = run.rows
+    if receiver == "C":
+        which = 0 if sender == "A" else 1
+        described = DESCRIPTION[run.plan.reveal, run.plan.estimator][which]
+        shares = [
+            (SHARE[run.plan.reveal], rows) for rows in (blocks if run.plan.reveal == "differences" else [0])
+        ]
+        return [
+            *once,
+            *([(f"DESCRIPTION {described}", 0)] if described else []),
+            *shares,
+            (COST, 0),
+            (FAREWELL, 0),
+        ]
+    which = 0 if receiver == "B" else 1
+    if sender == "C":
+        result = RESULT[run.plan.results.target if receiver == "B" else run.plan.results.sources][which]
+        return [(HELLO, 0), *([(result, 0)] if result else []), (FAREWELL, 0)]
+    masked = MASKED[run.plan.reveal][which]
+    return [*once, (DIGEST, 0), *((masked, rows) for rows in blocks if masked), (FAREWELL, 0)]
+
+
+def contents(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, object]]]:
+    """What one party received from another: kind and fields, taken apart as the lists above say."""
+    sizes = {"mA": M_A, "mB": M_B, "basis": M_A + M_B - 1}
+    messages, lines = run.transcript.received(receiver, sender), listed(run, receiver, sender)
+    assert [message.kind for message in messages] == [line.split()[0] for line, _ in lines]
+    return [
+        (message.kind, parse(line.split()[1:], message.payload, sizes | {"rows": rows}))
+        for message, (line, rows) in zip(messages, lines, strict=True)
+    ]
+
+
+@every_run
+def test_nothing_arrives_that_is_not_listed(level, estimator):
+    run = recorded(level, estimator)
+    for receiver, sender in directed_links():
+        contents(run, receiver, sender)
+
+
+@every_run
+def test_both_ends_of_a_link_saw_the_same_bytes_and_the_role_read_them_alike(level, estimator):
+    transcript = recorded(level, estimator).transcript
+    for receiver in PARTIES:
+        opened = transcript.opened(receiver)
+        for sender in (party for party in PARTIES if party != receiver):
+            sent = transcript.raw(receiver, sender, at=sender)
+            assert transcript.raw(receiver, sender, at=receiver) == sent
+            messages = transcript.received(receiver, sender)
+            assert [(kind, payload) for name, kind, payload in opened if name == sender] == [
+                (message.kind, message.payload) for message in messages
+            ]
+
+
+@every_run
+def test_metadata_are_what_the_tables_say(level, estimator):
+    run = recorded(level, estimator)
+    constant = {party: [len(set(TABLES[party][name])) == 1 for name in FEATURES[party]] for party in "AB"}
+    expected = {party: {"names": FEATURES[party], "ties": tie_terms(party)} for party in "AB"}
+    for owner in "AB":
+        for receiver in (party for party in PARTIES if party != owner):
+            shape = dict(contents(run, receiver, owner))["SHAPE"]
+            assert (shape["n"], shape["features"]) == (N, len(FEATURES[owner]))
+        for name, value in dict(contents(run, "C", owner)).get("DESCRIPTION", {}).items():
+            known = expected[owner] | {"defined": [constant[owner].count(False)]}
+            if name == "constant":
+                assert list(value) == constant[owner]
+            else:
+                assert list(value) == known[name]
+
+
+@every_run
+def test_hello_says_the_shared_plan_and_nothing_local(level, estimator):
+    run = recorded(level, estimator)
+    for receiver, sender in directed_links():
+        hello = dict(contents(run, receiver, sender))["HELLO"]
+        assert hello["plan"] == run.plan.canonical_json()
+        for word in (*FEATURES["A"], *FEATURES["B"], "policy", "table", "max_reveal"):
+            assert word not in hello["plan"]
+
+
+def everything(run: Recorded, party: str) -> bytes:
+    """All that a party received from anyone, on the wire and decrypted, and what CrypTen computed there."""
+    transcript = run.transcript
+    messages = [message for message in transcript.messages if message.receiver == party]
+    tensors = [tensor for what in ("share", "opening") for tensor in transcript.tensors(party, what)]
+    return b"".join(
+        [*(message.wire + message.payload for message in messages), *(tensor.tobytes() for tensor in tensors)]
+    )
+
+
+@every_run
+def test_names_reach_only_whom_they_should(level, estimator):
+    run = recorded(level, estimator)
+    knows_other = {
+        # at `strengths` the source's names stay at the source
+        "C": {"A": level != "strengths", "B": True},
+        "B": {"A": run.plan.results.target == "coefficients"},
+        "A": {"B": run.plan.results.sources != "nothing"},
+    }
+    for party, others in knows_other.items():
+        seen = everything(run, party)
+        for owner, allowed in others.items():
+            assert [name.encode() in seen for name in FEATURES[owner]] == [allowed] * len(FEATURES[owner])
+        assert b"row-0" not in seen  # no id reaches anyone
+
+
+# ---- results: what each party is given, on the wire and in its files ----
+
+
+@every_run
+def test_given_results_are_right(level, estimator):
+    run = recorded(level, estimator)
+    frames = {party: table.drop(columns="id") for party, table in TABLES.items()}
+    truth = reference({"A": frames["A"]}, frames["B"], estimator=estimator)
+    order = [FEATURES["B"].index(name) for name in truth.ranking["feature"]]
+    expected = {
+        "order": order,
+        "strengths": truth.strengths,
+        "counts": truth.counts,
+        "coefficients": truth.coefficients,
+        "pvalues": truth.pvalues,
+    }
+    for receiver in "AB":
+        for name, value in dict(contents(run, receiver, "C")).get("RESULT", {}).items():
+            if name.endswith("names"):
+                assert value == FEATURES["B" if receiver == "A" else "A"]
+            else:
+                np.testing.assert_allclose(value, expected[name], rtol=1e-9, atol=1e-9)
+
+
+@every_run
+def test_a_party_writes_exactly_what_it_was_granted(level, estimator):
+    run = recorded(level, estimator)
+    level_gives = "strengths" if level == "strengths" else "coefficients"
+    grants = {"C": level_gives, "B": run.plan.results.target, "A": run.plan.results.sources}
+    whole = run.roles.result("C")
+    matrix = [] if level == "strengths" else whole.coefficients.to_numpy().ravel()
+    numbers = {
+        # numbers nobody would write by chance, unlike 0.5
+        what: [repr(float(value)) for value in values if len(repr(float(value))) > 12]
+        for what, values in (("strengths", whole.strengths), ("coefficients", matrix))
+    }
+    assert len(numbers["strengths"]) == M_B
+    assert len(numbers["coefficients"]) >= (0 if level == "strengths" else 2 * M_B)
+    for party, grant in grants.items():
+        directory = run.roles.staging / party
+        names = {"result.json", "cost.csv", "report.html"}
+        names |= {"ranking.csv"} if grant != "nothing" else set()
+        names |= {"matrix.csv", "pvalues.csv"} if grant == "coefficients" else set()
+        names |= {"estimators.csv"} if (party, grant) == ("C", "coefficients") else set()
+        assert {path.name for path in directory.iterdir()} == names
+        text = "".join(path.read_text() for path in directory.iterdir())
+        result = run.roles.result(party)
+        assert (result.party, result.n) == (party, N)
+        for what, least in (
+            ("ranking", ("ranking", "strengths", "coefficients")),
+            ("strengths", ("strengths", "coefficients")),
+            ("coefficients", ("coefficients",)),
+            ("pvalues", ("coefficients",)),
+            ("estimators", ("coefficients",) if party == "C" else ()),
+        ):
+            if grant in least:
+                columns = ["position", "feature"] if (what, grant) == ("ranking", "ranking") else None
+                mine, full = getattr(result, what), getattr(whole, what)
+                assert mine.equals(full[columns] if columns else full)
+            else:
+                with pytest.raises(NotRevealed):
+                    getattr(result, what)
+                assert not [number for number in numbers.get(what, ()) if number in text]
+        if grant == "nothing" and party == "A":
+            assert not [name for name in FEATURES["B"] if name in text]
+        if grant != "coefficients" and party == "B":
+            assert not [name for name in FEATURES["A"] if name in text]
+
+
+# ---- metering ----
+
+PHASE = {
+    "HELLO": "connect",
+    "SHAPE": "agree",
+    "ALIGNMENT": "align",
+    "DESCRIPTION": "describe",
+    "MASKED": "share",
+    "SHARE": "reveal",
+    "RESULT": "publish",
+}
+
+
+@every_run
+def test_the_meter_counts_what_was_on_the_wire(level, estimator):
+    run = recorded(level, estimator)
+    cost = run.roles.result("C").cost.set_index(["party", "phase"])
+    sent, arrived, messages = Counter(), Counter(), Counter()
+    for message in run.transcript.messages:
+        if message.kind in PHASE:
+            phase = PHASE[message.kind]
+            sent[message.sender, phase] += message.size
+            messages[message.sender, phase] += 1
+            arrived[message.receiver, phase] += message.size
+    for party, phase in product(PARTIES, sorted(set(cost.index.get_level_values("phase")) - {"keep-alive"})):
+        row = cost.loc[party, phase]
+        expected = sent[party, phase], messages[party, phase], arrived[party, phase]
+        assert (row["bytes_sent"], row["messages"], row["bytes_received"]) == expected, (party, phase)
+    assert sum(arrived.values()) > N * 8 * M_B
+    for party in "AB":
+        own = run.roles.result(party).cost.set_index(["party", "phase"])
+        assert set(own.index.get_level_values("party")) == {party}
+        pd.testing.assert_frame_equal(own, cost.loc[[party]])
+
+
+@every_run
+def test_rounds_are_the_longest_chain_of_messages(level, estimator):
+    run = recorded(level, estimator)
+    cost = run.roles.result("C").cost
+    for party in PARTIES:
+        received = [
+            message.depth + 1
+            for message in run.transcript.messages
+            if message.receiver == party and message.kind in PHASE
+        ]
+        assert cost.loc[cost["party"] == party, "rounds"].sum() == max(received)
+
+
+# ---- (f) the coordinator does not hold the key of source and target ----
+
+
+@every_run
+def test_no_byte_of_the_source_target_key_is_in_the_coordinators_record(level, estimator):
+    run = recorded(level, estimator)
+    transcript = run.transcript
+    record = everything(run, "C") + b"".join(transcript.keys("C").values())
+    record += b"".join(
+        transcript.raw(receiver, sender, at="C") for receiver, sender in ("CA", "CB", "AC", "BC")
+    )
+    record += (transcript.directory / "C" / "meeting-point").read_bytes()
+
+    def pieces(pair: str) -> set[bytes]:
+        """Every run of eight bytes of a pair's secret and subkeys."""
+        one, other = pair
+        keys = [key for (peer, _, _), key in transcript.keys(one).items() if peer == other]
+        assert len(keys) >= 5
+        return {key[i : i + 8] for key in keys for i in range(len(key) - 7)}
+
+    assert not [piece for piece in pieces("AB") if piece in record]
+    assert all(piece in record for piece in pieces("AC") | pieces("BC"))
+
+
+def test_the_coordinator_is_told_that_it_cannot_see_ties():
+    warnings = recorded("strengths", "paper").roles.result("C").warnings
+    assert any("cannot see how many there are" in warning for warning in warnings)
+    assert not any("source_" in warning for warning in warnings)

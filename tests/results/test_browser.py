@@ -1,0 +1,147 @@
+"""The pages in a real browser, headless: whole, legible, within the window, in light and in dark, offline."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from comparison.test_compare import made_runs
+from mpc_spearman.comparison import page
+from mpc_spearman.results import report
+from mpc_spearman.results.charts import contrast
+from results.test_report import synthetic
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+
+WIDE, NARROW = 1100, 500
+#: WCAG 2.2 AA, for text of normal size.
+LEGIBLE = 4.5
+
+# The page has no script that could say what it looks like: for the test alone this one is put at its end, and
+# the page's own ban on scripts taken out.
+PROBE = """<script>addEventListener('load', () => {
+const shown = e => { const r = e.getBoundingClientRect(); return r.width > 0 && r.height > 0; };
+const box = e => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };
+const background = e => {
+  for (; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor;
+    if (colour !== 'rgba(0, 0, 0, 0)') return colour;
+  }
+  return 'rgb(255, 255, 255)';
+};
+const texts = [];
+for (const e of document.querySelectorAll('body *')) {
+  const own = [...e.childNodes].some(c => c.nodeType === 3 && c.data.trim());
+  if (!own || !shown(e) || ['SCRIPT', 'STYLE', 'title'].includes(e.nodeName) || e.closest('.v')) continue;
+  const style = getComputedStyle(e);
+  texts.push([e.ownerSVGElement ? style.fill : style.color, background(e), e.textContent.slice(0, 30)]);
+}
+const cells = [];
+for (const values of document.querySelectorAll('.map .v')) {
+  const rects = values.parentElement.querySelectorAll('rect.c');
+  [...values.querySelectorAll('text')].forEach((text, i) => cells.push(
+    [getComputedStyle(text).fill, getComputedStyle(rects[i]).fill, text.textContent]));
+}
+const found = {
+  dark: matchMedia('(prefers-color-scheme: dark)').matches,
+  wide: document.documentElement.scrollWidth, window: document.documentElement.clientWidth,
+  fetched: performance.getEntriesByType('resource').map(r => r.name.slice(0, 40)),
+  broken: [...document.images].filter(i => !(i.complete && i.naturalWidth > 0)).length,
+  pictures: document.images.length,
+  rows: [...document.querySelectorAll('.map .rows text')].map(box),
+  columns: [...document.querySelectorAll('.map .columns text')].map(box),
+  rects: document.querySelectorAll('.map rect.c').length,
+  map: [...document.querySelectorAll('svg.map')].map(box),
+  texts: [...new Map(texts.map(t => [t[0] + t[1], t])).values()],
+  cells: [...new Map(cells.map(t => [t[0] + t[1], t])).values()],
+};
+document.documentElement.innerHTML = '<body><pre id="probe"></pre></body>';
+document.getElementById('probe').textContent = JSON.stringify(found).replaceAll('<', '?');
+});</script>"""
+
+
+def look(html: str, folder: Path, width: int = WIDE, dark: bool = False) -> dict[str, Any]:
+    """Open a page in a window, and say what is seen there."""
+    assert "<script" not in html
+    probed = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", html)
+    assert probed != html
+    file = folder / "page.html"
+    file.write_text(probed.replace("</body>", PROBE + "</body>"))
+    options = [
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--hide-scrollbars", "--disable-background-networking", "--disable-component-update",
+        "--disable-sync",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+        f"--user-data-dir={folder / 'profile'}", f"--window-size={width},1200", "--dump-dom",
+    ]  # fmt: skip
+    done = subprocess.run(
+        [str(BROWSER), *options, file.as_uri()], capture_output=True, text=True, timeout=100, check=True
+    )
+    (found,) = re.findall(r'<pre id="probe">(.*?)</pre>', done.stdout, re.S)
+    seen: dict[str, Any] = json.loads(found.replace("&amp;", "&").replace("&gt;", ">"))
+    assert seen["dark"] is dark
+    return seen
+
+
+def colour(text: str) -> str:
+    """``rgb(1, 2, 3)`` as ``#010203``."""
+    return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", text)[:3])
+
+
+def check_page(seen: dict[str, Any]) -> None:
+    assert seen["wide"] <= seen["window"]  # nothing sticks out to the right
+    assert [name for name in seen["fetched"] if not name.startswith("data:")] == []
+    assert seen["texts"]
+    for ink, paper, text in seen["texts"]:
+        assert contrast(colour(ink), colour(paper)) >= LEGIBLE, (ink, paper, text)
+
+
+@cache
+def rendered(source: int, target: int) -> str:
+    return report.render(synthetic(n=60, source=source, target=target))
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("source", "target", "labels"), [(4, 6, (4, 6)), (30, 30, (30, 30)), (200, 200, (40, 40))]
+)
+def test_the_report_can_be_read(
+    source: int, target: int, labels: tuple[int, int], dark: bool, tmp_path: Path
+) -> None:
+    seen = look(rendered(source, target), tmp_path, dark=dark)
+    check_page(seen)
+    assert seen["rects"] == source * target
+    assert (len(seen["rows"]), len(seen["columns"])) == labels
+    for one, below in zip(seen["rows"], seen["rows"][1:], strict=False):
+        assert one[3] <= below[1] + 3  # line boxes have some air of their own
+    steps = [right[0] - left[0] for left, right in zip(seen["columns"], seen["columns"][1:], strict=False)]
+    assert min(steps) >= 11  # slanted or not, no two begin within a letter's height
+    (around,) = seen["map"]
+    for label in [*seen["rows"], *seen["columns"]]:
+        assert around[0] - 1 <= label[0] <= label[2] <= around[2] + 1
+        assert around[1] - 1 <= label[1] <= label[3] <= around[3] + 1
+    assert bool(seen["cells"]) == (source <= 30)
+    for ink, paper, text in seen["cells"]:
+        assert contrast(colour(ink), colour(paper)) >= LEGIBLE, (ink, paper, text)
+
+
+def test_the_report_fits_a_narrow_window(tmp_path: Path) -> None:
+    check_page(look(rendered(30, 30), tmp_path, width=NARROW))
+
+
+@pytest.mark.parametrize(("width", "dark"), [(WIDE, True), (NARROW, False)])
+def test_the_comparison_can_be_read(width: int, dark: bool, tmp_path: Path) -> None:
+    table = made_runs()
+    seen = look(page.render(table, None, page.figures(table, None)), tmp_path, width, dark)
+    check_page(seen)
+    assert seen["pictures"] == 4
+    assert seen["broken"] == 0

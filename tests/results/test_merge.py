@@ -1,0 +1,307 @@
+"""Merging: equal to one run over all sources, and refused where results do not belong together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mpc_spearman
+from mpc_spearman import Result, run_local
+from mpc_spearman.cli.main import main
+from mpc_spearman.data.ids import alignment_tag
+from mpc_spearman.errors import MergeError, OutputError
+from mpc_spearman.results import report
+from mpc_spearman.results.merge import merge
+from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics.reference import reference
+from results.test_result import costs, listing, shared_plan
+
+TAG = "0123456789abcdef" * 4
+FEATURES = ["x", "y", "z"]
+ROW = [[0.5, 0.1, 0.2]]
+
+
+def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **changes: Any) -> Result:
+    """The target's copy of a run with one source; ``holds`` says how much of it."""
+    holds = changes.pop("holds", "coefficients")
+    plan = shared_plan(**changes.pop("plan", {}))
+    plan["parties"]["sources"] = [{"name": source}]
+    rho = np.asarray(values, dtype=np.float64)
+    rows = pd.MultiIndex.from_tuples([(source, f"f{p}") for p in range(len(rho))], names=["party", "feature"])
+    matrix = pd.DataFrame(rho, index=rows, columns=list(features))
+    mu, counts = estimators.strengths(rho, plan["strength"])
+    order = estimators.order(mu, plan["order"])
+    ranking = pd.DataFrame(
+        {"position": range(1, len(order) + 1), "feature": [features[q] for q in order], "strength": mu[order]}
+    )
+    held: dict[str, Any] = {}
+    if holds in ("coefficients", "strengths"):
+        held = {
+            "strengths": pd.Series(mu, index=list(features)),
+            "counts": pd.Series(counts, index=list(features)),
+            "ranking": ranking,
+        }
+    if holds == "coefficients":
+        held |= {"coefficients": matrix, "pvalues": matrix.abs()}
+    if holds == "ranking":
+        held = {"ranking": ranking[["position", "feature"]]}
+    plan["results"]["target"] = holds
+    base: dict[str, Any] = {
+        "plan": plan,
+        "party": "B",
+        "role": "target",
+        "n": 5000,
+        "cost": costs("B"),
+        "alignment": TAG,
+        **held,
+    }
+    return Result(**(base | changes))
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "render", lambda result: "")
+
+
+Save = Callable[..., list[Path]]
+
+
+@pytest.fixture
+def save(tmp_path: Path, fast: None) -> Save:
+    def saved(*results: Result) -> list[Path]:
+        return [one.save(tmp_path / f"run{number}") for number, one in enumerate(results)]
+
+    return saved
+
+
+def assert_same_numbers(one: Result, other: Result, exact: bool = True) -> None:
+    pd.testing.assert_series_equal(one.strengths, other.strengths, check_exact=exact)
+    pd.testing.assert_series_equal(one.counts, other.counts)
+    if exact:
+        pd.testing.assert_frame_equal(one.coefficients, other.coefficients, check_exact=True)
+        pd.testing.assert_frame_equal(one.pvalues, other.pvalues, check_exact=True)
+        pd.testing.assert_frame_equal(one.ranking, other.ranking, check_exact=True)
+
+
+# ---- numbers
+
+rho = st.one_of(st.floats(-1, 1), st.just(math.nan))
+matrices = st.lists(st.lists(rho, min_size=3, max_size=3), min_size=1, max_size=4)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    values=st.lists(matrices, min_size=2, max_size=4),
+    strength=st.sampled_from(["mean", "mean_abs"]),
+    order=st.sampled_from(["descending", "ascending"]),
+)
+def test_rows_are_stacked_and_strengths_are_those_of_all_rows(
+    values: list[list[list[float]]], strength: str, order: str, save: Save, tmp_path: Path
+) -> None:
+    plan = {"strength": strength, "order": order}
+    runs = save(*(result(f"S{k}", one, plan=plan) for k, one in enumerate(values)))
+    merged = merge(runs, tmp_path / "out")
+    everything = np.array([row for one in values for row in one])
+    assert merged.coefficients.to_numpy().tobytes() == everything.tobytes()
+    assert list(merged.coefficients.index) == [
+        (f"S{k}", f"f{p}") for k, one in enumerate(values) for p in range(len(one))
+    ]
+    pooled = result("all", everything, plan=plan)
+    pd.testing.assert_series_equal(merged.strengths, pooled.strengths, check_exact=True)
+    pd.testing.assert_series_equal(merged.counts, pooled.counts)
+    pd.testing.assert_frame_equal(merged.ranking, pooled.ranking, check_exact=True)
+
+    # The same, where the target was granted strengths alone: weighted means, to the last digits.
+    runs = save(*(result(f"S{k}", one, plan=plan, holds="strengths") for k, one in enumerate(values)))
+    weighted = merge(runs, tmp_path / "out")
+    assert_same_numbers(weighted, pooled, exact=False)
+    assert not hasattr(weighted, "coefficients")
+    assert "'strengths' on to the target" in (weighted.withheld("coefficients") or "")
+
+
+def test_in_two_steps_as_at_once(save: Save, tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    runs = save(*(result(f"S{k}", generator.uniform(-1, 1, (k + 1, 3))) for k in range(3)))
+    at_once = merge(runs, tmp_path / "at once")
+    merge(runs[:2], tmp_path / "two")
+    in_steps = merge([tmp_path / "two", runs[2]], tmp_path / "three")
+    assert_same_numbers(in_steps, at_once)
+    assert in_steps.plan == at_once.plan
+    pd.testing.assert_frame_equal(in_steps.cost, at_once.cost)
+    assert [one["name"] for one in at_once.plan["parties"]["sources"]] == ["S0", "S1", "S2"]
+    assert at_once.alignment == TAG
+    assert_same_numbers(Result.load(tmp_path / "at once"), at_once)
+
+
+def test_the_plan_is_the_least_that_all_revealed(save: Save, tmp_path: Path) -> None:
+    runs = save(
+        result("A", [[0.5, 0.1, 0.2]], plan={"reveal": "differences"}),
+        result("D", [[0.5, 0.1, 0.2], [0.1, 0.1, 0.1]], plan={"reveal": "strengths"}, holds="strengths"),
+    )
+    merged = merge(runs, tmp_path / "out")
+    assert (merged.plan["reveal"], merged.plan["results"]["target"]) == ("strengths", "strengths")
+    assert merged.strengths.to_numpy() == pytest.approx([1.1 / 3, 0.1, 0.5 / 3])
+    assert merged.counts.tolist() == [3, 3, 3]
+
+
+def test_costs_are_summed_and_warnings_united(save: Save, tmp_path: Path) -> None:
+    bigger = costs("B").assign(peak_memory_bytes=5000)
+    runs = save(
+        result("A", [[0.5, 0.1, 0.2]], warnings=["B.x is constant", "first"]),
+        result("D", [[0.5, 0.1, 0.2]], warnings=["B.x is constant", "second"], cost=bigger),
+    )
+    merged = merge(runs, tmp_path / "out")
+    assert merged.warnings[:3] == ("B.x is constant", "first", "second")
+    assert "merged from 2 results" in merged.warnings[3]
+    assert f"{runs[0]} (A; protocol mpc)" in merged.warnings[3]
+    assert len(merged.warnings) == 4
+    expected = costs("B")
+    for column in expected.columns[2:-1]:
+        expected[column] *= 2
+    expected["peak_memory_bytes"] = 5000
+    pd.testing.assert_frame_equal(merged.cost, expected)
+
+
+@pytest.mark.parametrize("holds", ["coefficients", "strengths"])
+def test_too_many_columns_together_are_said(holds: str, save: Save, tmp_path: Path) -> None:
+    # 3 target and 2 + 2 source columns ask for 21 rows; each run alone for 15.
+    two = [[0.5, 0.1, 0.2], [0.1, 0.2, 0.3]]
+    for n in (20, 21):
+        runs = save(result("A", two, n=n, holds=holds), result("D", two, n=n, holds=holds))
+        said = [line for line in merge(runs, tmp_path / "out").warnings if "too many for 20 rows" in line]
+        assert len(said) == (n == 20)
+
+
+# ---- real runs
+
+
+def pooled_tables() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
+    generator = np.random.default_rng(11)
+    sources = {
+        "A": pd.DataFrame(generator.normal(size=(90, 3)), columns=["a", "b", "c"]),
+        "D": pd.DataFrame(generator.integers(0, 5, size=(90, 2)), columns=["d", "e"]),
+    }
+    return sources, pd.DataFrame(generator.normal(size=(90, 3)), columns=FEATURES)
+
+
+def run_one(tmp_path: Path, source: str, **more: Any) -> Path:
+    sources, target = pooled_tables()
+    own = {"name": "B", "alignment_key": str(tmp_path / "b.key")}
+    plan = {"parties": {"coordinator": {"name": "C"}, "target": own, "sources": [{"name": source}]}}
+    tables = {source: sources[source], "B": target}
+    for name, table in tables.items():
+        tables[name] = table.assign(id=[f"p{i}" for i in range(90)])
+    out = tmp_path / f"run-{source}"
+    run_local(plan | more, tables, out=out)
+    return out / "B"
+
+
+def test_two_runs_merged_are_the_pooled_tables_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    he = {"protocol": "he", "he": {"key_bits": 512, "insecure": True}}
+    runs = [run_one(tmp_path, "A"), run_one(tmp_path, "D", **he)]
+    assert main(["merge", *map(str, runs), "--out", str(tmp_path / "both")]) == 0
+    shown = capsys.readouterr()
+    assert "ranks first of 3 features" in shown.out
+    assert shown.out.splitlines()[-1] == f"Report: {tmp_path / 'both' / 'report.html'}"
+    merged = Result.load(tmp_path / "both")
+    sources, target = pooled_tables()
+    expected = reference(sources, target)
+    pd.testing.assert_frame_equal(merged.coefficients, expected.coefficients, rtol=1e-14)
+    pd.testing.assert_frame_equal(merged.pvalues, expected.pvalues, rtol=1e-12)
+    pd.testing.assert_series_equal(merged.strengths, expected.strengths, rtol=1e-13)
+    assert list(merged.ranking["feature"]) == list(expected.ranking["feature"])
+    by_pandas = pd.concat([*sources.values(), target], axis=1).corr("spearman").loc[list("abcde"), FEATURES]
+    np.testing.assert_allclose(merged.coefficients.to_numpy(), by_pandas.to_numpy(), rtol=1e-12)
+    page = (tmp_path / "both" / "report.html").read_text()
+    assert "merged from 2 results" in page
+
+
+def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
+    ids = ["p1", "p2", "p3"]
+    same, turned, fewer = (
+        result("D", ROW, alignment=alignment_tag(tmp_path / "key", its)) for its in (ids, ids[::-1], ids[:2])
+    )
+    first = result("A", ROW, alignment=alignment_tag(tmp_path / "key", ids))
+    for other in (turned, fewer):
+        with pytest.raises(MergeError, match="other row ids, another order of rows, or another"):
+            merge(save(first, other), tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+    merge(save(first, same), tmp_path / "both")
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (result("D", ROW, party="T"), "the target differs: 'B' and 'T'"),
+        (result("D", ROW, n=4999), "number of rows differs: 5000 and 4999"),
+        (result("D", ROW, features=["x", "z", "y"]), "list of the target's features differs"),
+        (result("D", [[0.5, 0.1]], features=["x", "y"]), "list of the target's features differs"),
+        (result("D", ROW, plan={"estimator": "paper"}), "estimator differs: 'tie_corrected' and 'paper'"),
+        (result("D", ROW, plan={"strength": "mean_abs"}), "strength differs: 'mean' and 'mean_abs'"),
+        (result("D", ROW, plan={"order": "ascending"}), "order differs: 'descending' and 'ascending'"),
+        (result("D", ROW, alignment="f" * 64), "other row ids, another order"),
+        (result("D", ROW, alignment=None), r"no tag of its row ids.*set parties\.target\.alignment_key"),
+        (result("A", ROW), r"party 'A' is in more than one of the runs \(.*run0, .*run1\)"),
+        (result("a", ROW), "party 'a' is in more than one"),
+        (result("C", ROW), "party 'C' is in more than one"),
+        (result("D", ROW, role="coordinator", party="C"), "is the copy of C, the coordinator"),
+        (result("D", ROW, role="source", party="D"), "is the copy of D, the source"),
+        (result("D", ROW, holds="ranking"), r"orders do not add up.*\(results\.target\)"),
+        (result("D", ROW, holds="nothing"), "holds no result at all"),
+        (result("D", ROW, counts=None), "no weight"),
+    ],
+)
+def test_results_that_do_not_belong_together(
+    other: Result, message: str, save: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = save(result("A", ROW), other)
+    with pytest.raises(MergeError, match=message) as caught:
+        merge(runs, tmp_path / "out")
+    assert str(runs[1]) in str(caught.value)
+    assert listing(tmp_path) == ["run0", "run1"]
+    assert main(["merge", *map(str, runs), "--out", str(tmp_path / "out")]) == 24
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+
+
+def test_one_run_is_not_enough_and_twice_the_same_is_refused(save: Save, tmp_path: Path) -> None:
+    (run,) = save(result("A", ROW))
+    with pytest.raises(MergeError, match="at least two"):
+        merge([run], tmp_path / "out")
+    with pytest.raises(MergeError, match="party 'A' is in more than one"):
+        merge([run, run], tmp_path / "out")
+
+
+def test_nothing_is_overwritten(save: Save, tmp_path: Path) -> None:
+    runs = save(result("A", ROW), result("D", ROW))
+    with pytest.raises(OutputError, match="is one of the runs"):
+        merge(runs, tmp_path / "x" / ".." / "run1")
+    assert list(Result.load(runs[1]).plan["parties"]["sources"]) == [{"name": "D"}]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("mine")
+    with pytest.raises(OutputError, match=r"thesis\.tex"):
+        merge(runs, tmp_path / "mine")
+    with pytest.raises(OutputError, match=r"the folder of several: name the target's among .*run0, .*run1$"):
+        merge([tmp_path, runs[1]], tmp_path / "out")
+    with pytest.raises(OutputError, match=r"result\.json cannot be read"):
+        merge([runs[0], tmp_path / "none"], tmp_path / "out")
+    assert listing(tmp_path) == ["mine", "run0", "run1"]
+
+
+def test_the_function_is_public() -> None:
+    assert mpc_spearman.merge is merge
+    assert mpc_spearman.merge is merge  # and is not hidden by a module of its name

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from mpc_spearman.data.ranks import rank_columns, strength_vector, total
+from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics import reference as module
+from mpc_spearman.statistics.reference import reference
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+DATASETS = {"breast": ("id", ["y"]), "student": ("id", ["y"]), "motor": ("idx", [])}
+
+
+def load(name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    key, label = DATASETS[name]
+    if not DATA.is_dir():
+        pytest.skip("the shared data folder is not beside this repository")
+    guest, host = (
+        pd.read_csv(DATA / f"{name}_hetero_{role}.csv", index_col=key) for role in ("guest", "host")
+    )
+    rows = guest.index.intersection(host.index)
+    return guest.loc[rows].drop(columns=label), host.loc[rows]
+
+
+def ours(source: pd.DataFrame, target: pd.DataFrame, estimator: str) -> np.ndarray:
+    a, b = (rank_columns([table[c].to_numpy() for c in table]) for table in (source, target))
+    return estimators.coefficients(
+        a.matrix @ b.matrix.T,
+        a.tie_terms,
+        b.tie_terms,
+        a.n,
+        estimator,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.parametrize(("estimator", "file"), [("tie_corrected", "true"), ("paper", "d2formula")])
+def test_shared_tables(name, estimator, file):
+    guest, host = load(name)
+    # the files hold 12 digits, rows the guest's features and columns the host's
+    expected = pd.read_csv(DATA / f"{name}_spearman_{file}.csv", index_col=0).loc[:, list(host.columns)]
+    found = reference({"guest": guest}, host, estimator=estimator)
+    rows = found.coefficients.loc["guest"].loc[list(expected.index)]
+    np.testing.assert_allclose(rows.to_numpy(), expected.to_numpy(), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(ours(guest, host, estimator), found.coefficients.to_numpy(), rtol=5e-16)
+    np.testing.assert_allclose(ours(host, guest, estimator).T, found.coefficients.to_numpy(), rtol=5e-16)
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_shared_tables_strengths_and_pvalues(name):
+    guest, host = load(name)
+    found = reference({"guest": guest}, host)
+    for p, x in enumerate(guest):
+        for q, y in enumerate(host):
+            scipy = stats.spearmanr(guest[x], host[y])
+            np.testing.assert_allclose(found.coefficients.iloc[p, q], scipy.statistic, rtol=0, atol=5e-15)
+            np.testing.assert_allclose(found.pvalues.iloc[p, q], scipy.pvalue, rtol=1e-9)
+    a, b = (rank_columns([table[c].to_numpy() for c in table]) for table in (guest, host))
+    vector = strength_vector(a, "tie_corrected", defined=a.defined, random=lambda n: np.empty(0))
+    sums = [sum(v * w for v, w in zip(vector.tolist(), y, strict=True)) for y in b.matrix.tolist()]
+    mu, _ = estimators.strengths_from_sums(
+        sums,
+        n=a.n,
+        columns=a.m,
+        defined=a.defined,
+        target_ties=b.tie_terms,
+        target_constant=b.constant,
+        estimator="tie_corrected",
+    )
+    np.testing.assert_allclose(mu, found.strengths, rtol=0, atol=1e-12)
+    ranking = [host.columns[q] for q in estimators.order(mu, "descending")]
+    assert list(found.ranking["feature"]) == ranking
+
+
+def small() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
+    source = {
+        "A1": pd.DataFrame({"u": [1, 2, 3, 4], "flat": [7, 7, 7, 7]}),
+        "A2": pd.DataFrame({"u": [4.0, 3.0, 2.0, 1.0]}),
+    }
+    target = pd.DataFrame({"two": [0, 0, 1, 1], "flat": [0, 0, 0, 0], "up": [1, 2, 3, 5]})
+    return source, target
+
+
+def test_form_and_undefined_values():
+    source, target = small()
+    found = reference(source, target)
+    assert found.coefficients.index.tolist() == [("A1", "u"), ("A1", "flat"), ("A2", "u")]
+    assert found.coefficients.index.names == ["party", "feature"]
+    assert found.coefficients.columns.tolist() == ["two", "flat", "up"]
+    assert found.coefficients.loc[("A1", "u"), "up"] == 1
+    assert found.coefficients.loc[("A2", "u"), "up"] == -1
+    assert found.coefficients.loc[("A1", "u"), "two"] == pytest.approx(math.sqrt(0.8))
+    assert found.coefficients.loc[("A1", "flat")].isna().all()
+    assert found.pvalues.loc[("A1", "u"), "up"] == 0
+    assert found.pvalues["flat"].isna().all()
+    assert found.counts.tolist() == [2, 0, 2]
+    assert found.strengths.index.tolist() == ["two", "flat", "up"]
+    assert found.strengths.name == "strength"
+    assert found.ranking.columns.tolist() == ["position", "feature", "strength"]
+    assert found.ranking["feature"].tolist() == ["two", "up", "flat"]  # equals in table order, undefined last
+    assert found.ranking["position"].tolist() == [1, 2, 3]
+    ascending = reference(source, target, order="ascending")
+    assert ascending.ranking["feature"].tolist() == ["two", "up", "flat"]
+    sizes = reference(source, target, strength="mean_abs")
+    assert sizes.strengths["up"] == 1
+    assert sizes.ranking["feature"].tolist() == ["up", "two", "flat"]
+
+
+def test_paper_gives_numbers_everywhere_and_pvalues_without_ties_only():
+    source, target = small()
+    found = reference(source, target, estimator="paper")
+    assert found.coefficients.loc[("A1", "flat"), "up"] == 0.5
+    assert found.coefficients.loc[("A1", "flat"), "flat"] == 1
+    assert found.pvalues.notna().to_numpy().tolist() == [
+        [False, False, True],
+        [False, False, False],
+        [False, False, True],
+    ]
+    assert found.counts.tolist() == [3, 3, 3]
+
+
+def test_sums_are_exact_where_one_float_product_is_not():
+    n = 1_500_000
+    generator = np.random.default_rng(2)
+    x = np.stack([np.arange(1 - n, n, 2), 2 * generator.permutation(n) + 1 - n])
+    found = module._products(x, x)
+    assert found[0][0] == found[1][1] == total(n) > 2**53
+    assert found[0][1] == found[1][0] == int((x[0] * x[1]).sum())  # within int64, so exact
+    assert type(found[0][0]) is int
+
+
+def test_integers_beyond_float_precision_are_not_ties():
+    big = pd.DataFrame({"x": np.array([2**53, 2**53 + 1, 2**53 + 2], dtype=np.int64)})
+    found = reference({"A": big}, pd.DataFrame({"y": [1, 2, 3]}), estimator="paper")
+    assert found.coefficients.iloc[0, 0] == 1
+    assert found.pvalues.iloc[0, 0] == 0

@@ -1,0 +1,1 @@
+"""What tests share: runs and their recordings, doubles, processes to look after."""

@@ -1,0 +1,147 @@
+"""Jobs whose parties run on hosts of their own: a network namespace each, started by `join` or torchrun."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mpc_spearman.comparison.shaping import ShapedNetwork, unavailable
+from mpc_spearman.results.result import Result
+from mpc_spearman.wire.certificates import make_certificates
+from support.harness import ROOT
+
+_TORCHRUN = Path(sys.executable).parent / "torchrun"
+
+
+@contextmanager
+def hosts(*parties: str, rate: float | None = None, delay: float = 0.0) -> Iterator[ShapedNetwork]:
+    """Hosts for the parties; skips the test where there can be none."""
+    reason = unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    with ShapedNetwork(parties, rate, delay) as network:
+        yield network
+
+
+@dataclass
+class Job:
+    """One run of a plan on a network: the parties' processes, and what they left.
+
+    Parameters
+    ----------
+    network : ShapedNetwork
+    folder : Path
+        For the plan, certificates, tables and results; the job's own.
+    settings : mapping
+        The plan.
+    tables : mapping
+        By party.
+    port : int
+        Where the parties meet.
+    """
+
+    network: ShapedNetwork
+    folder: Path
+    settings: Mapping[str, Any]
+    tables: Mapping[str, pd.DataFrame]
+    port: int = 29500
+    tls: Any = "mutual"
+    processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+    output: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        parties = self.settings["parties"]
+        self.names = [parties["coordinator"]["name"], parties["target"]["name"]]
+        self.names += [source["name"] for source in parties["sources"]]
+        tls = self.tls
+        if tls == "mutual":
+            certs = self.folder / "certs"
+            make_certificates(certs, self.names)
+            files = {"ca": "ca.pem", "certificate": "{party}.pem", "key": "{party}.key"}
+            tls = {name: f"{certs}/{file}" for name, file in files.items()}
+        network = {"address": self.network.address(self.names[0]), "port": self.port, "tls": tls}
+        self.plan = self.folder / "plan.yaml"
+        self.plan.write_text(json.dumps({**self.settings, "network": network}))
+        for name, table in self.tables.items():
+            table.to_parquet(self._table(name))
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for process in self.processes.values():
+            with process:
+                process.kill()
+
+    def join(self, **own: str) -> None:
+        """Start every role by ``mpc-spearman join``; `own` is a setting of one party alone."""
+        for name in self.names:
+            command = [sys.executable, "-m", "mpc_spearman.cli.main", "join", str(self.plan)]
+            self._start(name, [*command, *self._options(name), *filter(None, [own.get(name)])])
+
+    def torchrun(self) -> None:
+        """Start every role by torchrun, one node each."""
+        for rank, name in enumerate(self.names):
+            node = {
+                "nnodes": len(self.names),
+                "nproc_per_node": 1,
+                "node_rank": rank,
+                "max-restarts": 0,
+                "master_addr": self.network.address(self.names[0]),
+                "master_port": self.port,
+            }
+            command = [str(_TORCHRUN), *(f"--{option}={value}" for option, value in node.items())]
+            launcher = str(ROOT / "launchers" / "cluster.py")
+            self._start(name, [*command, launcher, str(self.plan), *self._options(name)])
+
+    def wait(self, seconds: float = 90.0) -> dict[str, int]:
+        """Wait for all to end; return their exit codes."""
+        for name, process in self.processes.items():
+            self.output[name], _ = process.communicate(timeout=seconds)
+        return {name: process.returncode for name, process in self.processes.items()}
+
+    def check(self, expected: Result) -> None:
+        """Hold what every party was given, and its status, against the same plan run on one machine."""
+        codes = self.wait()
+        assert codes == dict.fromkeys(self.names, 0), self.output
+        for name in self.names:
+            found, wanted = self.result(name).coefficients, expected.coefficients
+            if name in self.names[2:] and len(self.names) > 3:
+                wanted = wanted.loc[[name]]  # one of several sources is given its own rows
+            pd.testing.assert_frame_equal(found, wanted, check_exact=True)
+            assert found.to_numpy().tobytes() == wanted.to_numpy().tobytes()
+            status = json.loads((self.folder / "out" / name / "status.json").read_text())
+            assert (status["exit_code"], status["error"], status["result"]) == (0, None, "here")
+
+    def result(self, party: str) -> Result:
+        return Result.load(self.folder / "out" / party)
+
+    def _table(self, party: str) -> Path:
+        return self.folder / f"{party}.parquet"
+
+    def _options(self, party: str) -> list[str]:
+        table = ["--table", str(self._table(party))] if party in self.tables else []
+        return ["--party", party, *table, "--out", str(self.folder / "out")]
+
+    def _start(self, party: str, command: list[str]) -> None:
+        # The hosts share this one's processors, and threads that wait for a processor stall all others.
+        threads = max(1, len(os.sched_getaffinity(0)) // len(self.names))
+        self.processes[party] = subprocess.Popen(
+            self.network.command(party, *command),
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )

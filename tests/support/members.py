@@ -1,0 +1,213 @@
+"""Real parties, each started by ``mpc-spearman join`` on its own, over TLS, and how each ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mpc_spearman.wire.certificates import make_certificates
+from support.harness import ROOT
+
+HERE = Path(__file__).parent
+#: ``network.timeout`` of all parties here, and ``network.join_timeout`` where a party will not come; seconds.
+TIMEOUT, JOIN_TIMEOUT = 3.0, 6.0
+#: Set in every process of a run, so that those left over can be found.
+TAG = "MPC_SPEARMAN_TEST"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one party's command ended.
+
+    Attributes
+    ----------
+    code : int
+        Its exit code.
+    error : str
+        Class of the error in its ``status.json``; ``done`` if there is none.
+    status : dict
+        All of ``status.json``.
+    printed : str
+        Standard error.
+    at : float
+        When, by the clock that all processes share.
+    files : list of str
+        What is in its run directory, ``status.json`` aside.
+    """
+
+    code: int
+    error: str
+    status: dict[str, Any]
+    printed: str
+    at: float
+    files: list[str]
+
+
+class Party:
+    """One running ``mpc-spearman join``."""
+
+    def __init__(self, command: Sequence[str], out: Path, environment: Mapping[str, str]) -> None:
+        self._out = out
+        self._printed = out.parents[2] / f"{out.parent.name}.stderr"
+        self.at: float | None = None
+        with self._printed.open("wb") as printed:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=printed,
+                env=dict(environment),
+                start_new_session=True,
+            )
+
+    def ended(self) -> bool:
+        """Tell whether it has ended, and note when that was first seen."""
+        if self.process.poll() is not None and self.at is None:
+            self.at = time.monotonic()
+        return self.at is not None
+
+    def ending(self) -> Ending:
+        """Say how it ended."""
+        assert self.ended()
+        assert self.at is not None
+        place = self._out / "status.json"
+        status = json.loads(place.read_text()) if place.exists() else {}
+        files = [path for path in self._out.parent.rglob("*") if path not in (self._out, place)]
+        return Ending(
+            self.process.returncode,
+            status["error"] or "done" if status else "nothing written",
+            status,
+            self._printed.read_text(errors="replace"),
+            self.at,
+            sorted(str(path.relative_to(self._out.parent)) for path in files),
+        )
+
+
+class Members:
+    """The parties of one run: C, B and A, in a folder of their own.
+
+    Parameters
+    ----------
+    folder : Path
+        Gets the plan, the certificates, and every party's run directory and marks.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.marks = folder / "marks"
+        self.marks.mkdir()
+        self.parties: dict[str, Party] = {}
+        self._tag = secrets.token_hex(8)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        certificates = folder / "certs"
+        make_certificates(certificates, ["A", "B", "C"])
+        self.plan: dict[str, Any] = {
+            "parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]},
+            "results": {"target": "coefficients", "sources": "coefficients"},
+            "network": {
+                "address": "127.0.0.1",
+                "port": self.port,
+                "timeout": TIMEOUT,
+                "join_timeout": 60,
+                "tls": {
+                    "ca": str(certificates / "ca.pem"),
+                    "certificate": str(certificates / "{party}.pem"),
+                    "key": str(certificates / "{party}.key"),
+                },
+            },
+        }
+
+    def start(
+        self, name: str, hook: tuple[str, Mapping[str, Any]], *, label: str = "", **other: Any
+    ) -> Party:
+        """Start a party, with other top-level settings than the plan's if it is to differ.
+
+        `label` tells two processes of one party apart.
+        """
+        label = label or name
+        plan = self.folder / f"{label}.yaml"
+        plan.write_text(yaml.safe_dump({**self.plan, **other}))
+        arguments = {"marks": str(self.marks), "label": label, "hook": hook[0], "arguments": dict(hook[1])}
+        table = {"B": "clinic.csv", "A": "insurer.csv"}.get(name)
+        command = [
+            *(sys.executable, str(HERE / "cli_with_hook.py"), "hooks_members:mark", json.dumps(arguments)),
+            *("join", str(plan), "--party", name, "--out", str(self.folder / "out" / label)),
+            *(("--table", str(ROOT / "data" / table)) if table else ()),
+        ]
+        environment = {**os.environ, TAG: self._tag, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        self.parties[label] = Party(command, self.folder / "out" / label / name, environment)
+        return self.parties[label]
+
+    def wait(self, labels: Sequence[str], seconds: float = 60.0) -> dict[str, Ending]:
+        """Wait until these parties have ended."""
+        end = time.monotonic() + seconds
+        while [label for label in labels if not self.parties[label].ended()]:
+            assert time.monotonic() < end, f"still running: {self.running()}"
+            time.sleep(0.02)
+        return {label: self.parties[label].ending() for label in labels}
+
+    def running(self) -> list[str]:
+        return [label for label, party in self.parties.items() if not party.ended()]
+
+    def marked(self, name: str) -> float | None:
+        """Read when something happened in a role, if it has."""
+        place = self.marks / name
+        return float(place.read_text()) if place.exists() else None
+
+    def wait_for(self, name: str, seconds: float = 60.0) -> float:
+        """Wait until something has happened in a role."""
+        end = time.monotonic() + seconds
+        while (at := self.marked(name)) is None:
+            assert time.monotonic() < end, f"{name} never happened"
+            time.sleep(0.02)
+        return at
+
+    def wait_for_port(self, seconds: float = 60.0) -> None:
+        """Wait until somebody provides the meeting point."""
+        end = time.monotonic() + seconds
+        while True:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return
+            assert time.monotonic() < end, "nobody provides it"
+            time.sleep(0.1)
+
+    def processes(self) -> list[int]:
+        """Find all processes of this run."""
+        found = []
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):  # ended meanwhile
+                if self._tag.encode() in environ.read_bytes():
+                    found.append(int(environ.parent.name))
+        return found
+
+    def end(self) -> None:
+        """End whatever is left."""
+        for process in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        for party in self.parties.values():
+            party.process.wait()
+
+
+@contextmanager
+def members(folder: Path) -> Iterator[Members]:
+    """Set up a run, and leave none of its processes."""
+    made = Members(folder)
+    try:
+        yield made
+    finally:
+        made.end()

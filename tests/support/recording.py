@@ -1,0 +1,154 @@
+"""Recorded runs of one pair of tables at every level and estimator, for test_views.py and test_masks.py.
+
+In all of them the clock stands still and there is no seedable generator to draw from (hooks_record.py). The
+tables are cut into many blocks. A run is made when first asked for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import rankdata
+
+from support.harness import plan, run_roles
+from support.transcript import Transcript
+
+N, M_A, M_B = 1501, 3, 4  # odd: without ties every encoded rank is even, so a bit that is not masked shows
+BLOCK_BYTES = 1 << 11  # 24 blocks at 4 columns, 36 at 6: more than are shared ahead or can wait in a queue
+
+LEVELS = ("differences", "coefficients", "strengths")
+#: What each run grants the target and the source: every grant to each of them at least once.
+GRANTS = {
+    ("differences", "tie_corrected"): ("coefficients", "nothing"),
+    ("differences", "paper"): ("nothing", "ranking"),
+    ("coefficients", "tie_corrected"): ("strengths", "coefficients"),
+    ("coefficients", "paper"): ("ranking", "strengths"),
+    ("strengths", "tie_corrected"): ("strengths", "nothing"),
+    ("strengths", "paper"): ("nothing", "ranking"),
+}
+every_run = pytest.mark.parametrize(("level", "estimator"), list(GRANTS))
+every_level = pytest.mark.parametrize("level", LEVELS)
+
+
+def _tables() -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(20_190)
+    ids = [f"row-{i:05d}" for i in rng.permutation(N)]
+    common = rng.normal(size=N)
+    source = {
+        "source_income": common + rng.normal(size=N),
+        "source_visits": rng.poisson(2.0, N),
+        "source_constant": np.full(N, 7),
+    }
+    target = {
+        "target_height": rng.normal(size=N) - common,
+        "target_smoker": (rng.normal(size=N) + common > 0).astype(int),
+        "target_steps": rng.integers(0, 40, N) * 250,
+        "target_weight": rng.normal(size=N) + common,
+    }
+    return {"A": pd.DataFrame({"id": ids} | source), "B": pd.DataFrame({"id": ids} | target)}
+
+
+TABLES = _tables()
+FEATURES = {party: [name for name in table.columns if name != "id"] for party, table in TABLES.items()}
+
+
+def encoded(table: pd.DataFrame) -> np.ndarray:
+    """Encoded ranks, 2·rank − (n + 1): int64 (columns, rows)."""
+    columns = [table[name] for name in table.columns if name != "id"]
+    return np.stack([(2 * rankdata(column) - (len(table) + 1)).astype(np.int64) for column in columns])
+
+
+def tie_terms(party: str) -> list[int]:
+    groups = [Counter(TABLES[party][name]).values() for name in FEATURES[party]]
+    return [sum((t**3 - t) // 3 for t in sizes) for sizes in groups]
+
+
+@contextmanager
+def kept_directory() -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="mpc-spearman-test-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    yield directory
+
+
+class Recorded:
+    """One run with its outcomes, its files and its transcript.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+    hook : str
+        A function of hooks_record.py that records.
+    arguments : mapping
+        For the hook.
+    **settings
+        Of the plan. All tables but the target's, B, are those of sources.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, pd.DataFrame], hook: str, arguments: Mapping[str, Any], **settings: Any
+    ) -> None:
+        self.plan = plan(*(name for name in tables if name != "B"), **settings)
+        with kept_directory() as directory:
+            (directory / "out").mkdir()
+            arguments = {"directory": str(directory / "record"), **arguments}
+            self.roles = run_roles(self.plan, tables, directory / "out", f"hooks_record:{hook}", arguments)
+            ended = {party: (how.kind, how.error) for party, how in self.roles.outcomes.items()}
+            assert {kind for kind, _ in ended.values()} == {"returned"}, ended
+            assert not list(directory.glob("record/*/refused"))
+            self.transcript = Transcript.read(directory / "record", self.plan.names)
+
+    @property
+    def rows(self) -> list[int]:
+        """Rows of each block of a run of :func:`recorded`."""
+        columns = M_A + M_B - 1 if self.plan.reveal == "differences" else M_B
+        step = BLOCK_BYTES // (8 * columns)
+        return [min(step, N - start) for start in range(0, N, step)]
+
+    def masked(self, receiver: str, sender: str) -> np.ndarray:
+        """The masked values one data party received of the other, (columns, n)."""
+        messages = self.transcript.received(receiver, sender)
+        return self._blocks([message.payload for message in messages if message.kind == "MASKED"])
+
+    def shares(self, party: str) -> np.ndarray:
+        """The shares the coordinator received of a party, blocks side by side."""
+        messages = self.transcript.received("C", party)
+        return self._blocks([message.payload for message in messages if message.kind == "SHARE"])
+
+    def _blocks(self, payloads: list[bytes]) -> np.ndarray:
+        values = [np.frombuffer(payload, "<i8") for payload in payloads]
+        assert values
+        if len(values) == 1:
+            return values[0]
+        columns = len(values[0]) // self.rows[0]
+        return np.hstack([block.reshape(columns, -1) for block in values])
+
+
+@cache
+def recorded(level: str, estimator: str, repeat: int = 0) -> Recorded:
+    """Return the run of a level and estimator; with another `repeat` the same once more."""
+    target, sources = GRANTS[level, estimator]
+    return Recorded(
+        TABLES,
+        "record_frozen",
+        {"block_bytes": BLOCK_BYTES},
+        reveal=level,
+        estimator=estimator,
+        results={"target": target, "sources": sources},
+    )
+
+
+def directed_links() -> list[tuple[str, str]]:
+    """All pairs of receiver and sender."""
+    return [(one, other) for one, other in product("CBA", repeat=2) if one != other]

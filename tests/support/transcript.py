@@ -1,0 +1,235 @@
+"""A recorded run read again, from the wire's bytes and the X25519 secrets, by an implementation of its own.
+
+Nothing here comes from the package: HKDF is written with ``hmac``, the streams with AES on counter blocks,
+and the frame and payload formats are stated once more. What hooks_record.py wrote is the only input.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+#: Kinds of messages by number, and the parties of a run of one source by rank; more sources follow.
+KINDS = (
+    *("KEEPALIVE", "ABORT", "HELLO", "SHAPE", "ALIGNMENT", "DESCRIPTION", "MASKED", "SHARE"),
+    *("RESULT", "COST", "FAREWELL", "PUBLIC_KEY", "CIPHERTEXT", "EVALUATED", "TOTAL"),
+)
+PARTIES = ("C", "B", "A")
+_CLEAR = ("KEEPALIVE", "ABORT", "HELLO")
+
+
+@dataclass(frozen=True)
+class Message:
+    """One frame as it travelled, and what was in it."""
+
+    sender: str
+    receiver: str
+    kind: str
+    depth: int
+    size: int
+    wire: bytes
+    payload: bytes
+
+
+def joined(*parts: bytes) -> bytes:
+    return hashlib.sha256(b"".join(struct.pack("!Q", len(part)) + part for part in parts)).digest()
+
+
+def hkdf(secret: bytes, info: bytes) -> bytes:
+    """RFC 5869 with SHA-256, no salt, 32 bytes out."""
+    extracted = hmac.digest(bytes(32), secret, "sha256")
+    return hmac.digest(extracted, info + b"\x01", "sha256")
+
+
+def subkey(
+    secret: bytes,
+    purpose: str,
+    session: str,
+    *,
+    run: bytes,
+    plan: bytes,
+    ends: Sequence[tuple[int, str, bytes]],
+) -> bytes:
+    """The key of one purpose and session; `ends` are rank, name and public key of both parties."""
+    parts = [part for rank, name, key in sorted(ends) for part in (str(rank).encode(), name.encode(), key)]
+    context = joined(b"mpc_spearman/1", run, plan, *parts)
+    return hkdf(secret, joined(context, purpose.encode(), session.encode()))
+
+
+@dataclass
+class Keystream:
+    """AES-256 on the counters 0, 1, 2, …, read as little-endian 64-bit integers."""
+
+    key: bytes
+    position: int = 0
+
+    def ring(self, *shape: int) -> np.ndarray:
+        size = 8 * int(np.prod(shape))
+        first, last = self.position // 16, -(-(self.position + size) // 16)
+        counters = b"".join(number.to_bytes(16, "big") for number in range(first, last))
+        encryptor = Cipher(algorithms.AES(self.key), modes.ECB()).encryptor()
+        stream = encryptor.update(counters)[self.position - 16 * first :][:size]
+        self.position += size
+        return np.frombuffer(stream, "<i8").reshape(shape)
+
+    def permutation(self, n: int) -> np.ndarray:
+        keys = self.ring(n).tolist()
+        return np.array(sorted(range(n), key=keys.__getitem__))
+
+
+@dataclass
+class Transcript:
+    """Everything recorded of one run."""
+
+    directory: Path
+    parties: Sequence[str] = PARTIES
+    messages: list[Message] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, directory: Path, parties: Sequence[str] = PARTIES) -> Transcript:
+        transcript = cls(directory, parties)
+        for receiver in parties:
+            for sender in parties:
+                if sender != receiver:
+                    transcript.messages += transcript._link(sender, receiver)
+        return transcript
+
+    def received(self, receiver: str, sender: str) -> list[Message]:
+        """What one party sent another, in order, keep-alives left out: how many there are is chance."""
+        return [
+            message
+            for message in self.messages
+            if (message.receiver, message.sender) == (receiver, sender) and message.kind != "KEEPALIVE"
+        ]
+
+    def payloads(self, receiver: str, sender: str, kind: str) -> list[bytes]:
+        return [message.payload for message in self.received(receiver, sender) if message.kind == kind]
+
+    def raw(self, receiver: str, sender: str, *, at: str) -> bytes:
+        """The bytes of one direction of one link, as either end saw them."""
+        end, other, direction = (receiver, sender, "from") if at == receiver else (sender, receiver, "to")
+        return (self.directory / end / f"{direction}-{self.parties.index(other)}.bin").read_bytes()
+
+    def keys(self, party: str) -> dict[tuple[str, str, str], bytes]:
+        """The keys a party recorded: (peer, purpose, session); without purpose the X25519 secret."""
+        lines = self._lines(party, "keys")
+        named = [(self.parties[line["rank"]], line["purpose"], line["session"]) for line in lines]
+        assert len(set(named)) == len(named), "a party asked for a key twice"
+        return {name: bytes.fromhex(line["key"]) for name, line in zip(named, lines, strict=True)}
+
+    def opened(self, party: str) -> list[tuple[str, str, bytes]]:
+        """What a party itself made of the messages it read: sender, kind, payload."""
+        lines = self._lines(party, "opened")
+        return [
+            (self.parties[line["rank"]], KINDS[line["kind"]], bytes.fromhex(line["payload"]))
+            for line in lines
+        ]
+
+    def tensors(self, party: str, what: str) -> list[np.ndarray]:
+        """CrypTen tensors of a party in order: ``share``, or what it gave to ``reveal``, ``opening``."""
+        return [np.load(path) for path in sorted((self.directory / party).glob(f"{what}-*.npy"))]
+
+    def secret(self, pair: str) -> bytes:
+        """The X25519 secret of a pair such as ``AB``, which both ends must have recorded alike."""
+        one, other = pair
+        mine, theirs = self.keys(one)[other, "", ""], self.keys(other)[one, "", ""]
+        assert mine == theirs
+        return mine
+
+    def subkey(self, pair: str, purpose: str, session: str = "A") -> bytes:
+        """A key derived again from the secret and from what was said in the HELLOs."""
+        hellos = self._hellos
+        return subkey(
+            self.secret(pair),
+            purpose,
+            session,
+            run=hellos["C"]["run"],
+            plan=hashlib.sha256(hellos["C"]["plan"].encode()).digest(),
+            ends=[(int(hellos[name]["number"][0]), name, hellos[name]["public_key"]) for name in pair],
+        )
+
+    def stream(self, pair: str, purpose: str, session: str = "A") -> Keystream:
+        return Keystream(self.subkey(pair, purpose, session))
+
+    def _lines(self, party: str, name: str) -> list[dict[str, Any]]:
+        return [
+            json.loads(line) for line in (self.directory / party / f"{name}.jsonl").read_text().splitlines()
+        ]
+
+    @cached_property
+    def _hellos(self) -> dict[str, Mapping[str, object]]:
+        layout = HELLO.split()[1:]
+        return {
+            sender: parse(layout, frame[3], {})
+            for sender, receiver in (("C", "B"), *((party, "C") for party in self.parties[1:]))
+            for frame in self._frames(sender, receiver)
+            if frame[0] == "HELLO"
+        }
+
+    def _frames(self, sender: str, receiver: str) -> list[tuple[str, int, bytes, bytes]]:
+        """Kind, depth, header and payload as on the wire."""
+        raw, frames, offset = self.raw(receiver, sender, at=receiver), [], 0
+        while offset < len(raw):
+            magic, version, kind, depth, number, length = struct.unpack_from("!2sBBIQQ", raw, offset)
+            assert (magic, version, number) == (b"MS", 1, len(frames))
+            end = offset + 24 + length
+            assert end <= len(raw), "the wire ends within a frame"
+            frames.append((KINDS[kind], depth, raw[offset : offset + 24], raw[offset + 24 : end]))
+            offset = end
+        return frames
+
+    def _link(self, sender: str, receiver: str) -> list[Message]:
+        pair = "".join(sorted((sender, receiver)))
+        box = AESGCM(self.subkey(pair, "link", sender))
+        messages = []
+        for number, (kind, depth, header, sealed) in enumerate(self._frames(sender, receiver)):
+            payload = sealed
+            if kind not in _CLEAR:
+                payload = box.decrypt(number.to_bytes(12, "big"), sealed, header)
+            messages.append(Message(sender, receiver, kind, depth, 24 + len(sealed), sealed, payload))
+        return messages
+
+
+HELLO = "HELLO version:text party:text role:text number:int64 plan:text public_key:bytes*32 run:bytes*16"
+
+
+def parse(layout: Sequence[str], payload: bytes, sizes: Mapping[str, int]) -> dict[str, object]:
+    """Take a payload apart by fields ``name:type`` or ``name:type*cells*cells``; nothing may be left over.
+
+    Cells are numbers or names from `sizes`.
+    """
+    values: dict[str, object] = {}
+    offset = 0
+    for entry in layout:
+        name, kind = entry.split(":")
+        kind, *factors = kind.split("*")
+        cells = [int(factor) if factor.isdecimal() else sizes[factor] for factor in factors] or [1]
+        count = int(np.prod(cells))
+        if kind in ("text", "texts"):
+            texts = []
+            for _ in range(count):
+                (length,) = struct.unpack_from("!I", payload, offset)
+                texts.append(payload[offset + 4 : offset + 4 + length].decode())
+                offset += 4 + length
+            values[name] = texts if kind == "texts" else texts[0]
+            continue
+        width = {"int64": 8, "float64": 8, "bytes": 1, "flags": 1}[kind]
+        raw = payload[offset : offset + count * width]
+        assert len(raw) == count * width, f"{name} is cut short"
+        offset += len(raw)
+        values[name] = (
+            raw if width == 1 else np.frombuffer(raw, "<i8" if kind == "int64" else "<f8").reshape(cells)
+        )
+    assert offset == len(payload), f"{len(payload) - offset} bytes that no field accounts for"
+    return values

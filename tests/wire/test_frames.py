@@ -1,0 +1,228 @@
+"""Frames: what crosses a wire, and what is refused there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.wire.disclosure import Kind, fields
+from mpc_spearman.wire.frames import HEADER, Header
+from mpc_spearman.wire.keys import Box
+from mpc_spearman.wire.messages import encode
+from support.memory_network import HELLO, PLAN, SHAPE, A, B, C, Network, eventually
+
+Make = Callable[..., Network]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    made: list[Network] = []
+
+    def network(**settings: Any) -> Network:
+        made.append(Network(**settings))
+        return made[-1]
+
+    yield network
+    for each in made:
+        each.close()
+
+
+# ---- headers
+
+
+@given(st.sampled_from(Kind), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+def test_a_header_comes_back(kind: Kind, depth: int, number: int, length: int) -> None:
+    header = Header(kind, depth, number, length)
+    assert len(header.pack()) == HEADER == 24
+    assert Header.unpack(header.pack(), number) == header
+
+
+def test_the_header_on_the_wire_is_the_documented_one() -> None:
+    raw = Header(Kind.MASKED, 0x01020304, 5, 6).pack()
+    assert raw == b"MS" + bytes([1, 6]) + bytes([1, 2, 3, 4]) + bytes(7) + b"\5" + bytes(7) + b"\6"
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "problem"),
+    [
+        (0, b"X", "what arrived is not a frame of this protocol"),
+        (2, b"\2", "a frame of format version 2 arrived, 1 is spoken here"),
+        (3, b"\xc8", "a message of unknown kind 200 arrived"),
+        (15, b"\7", "message 7 arrived where number 3 was due"),
+    ],
+)
+def test_a_header_that_is_not_ours(offset: int, value: bytes, problem: str) -> None:
+    raw = bytearray(Header(Kind.SHAPE, 0, 3, 0).pack())
+    raw[offset : offset + 1] = value
+    with pytest.raises(ProtocolViolation, match=problem):
+        Header.unpack(bytes(raw), 3)
+
+
+@given(st.binary(min_size=HEADER, max_size=HEADER))
+def test_any_bytes_are_a_header_or_a_violation(raw: bytes) -> None:
+    with pytest.raises(ProtocolViolation):
+        Header.unpack(raw, 2**64 - 1)
+
+
+# ---- what crosses
+
+
+def test_a_message_crosses_sealed_and_is_counted_alike_at_both_ends(make: Make) -> None:
+    network = make()
+    digest = bytes(range(32))
+    network.links[A].send(B, Kind.ALIGNMENT, {"digest": digest})
+    assert network.links[B].receive(A, Kind.ALIGNMENT) == {"digest": digest}
+    assert digest not in network.wire(A, B).log
+    size = HEADER + 32 + Box.OVERHEAD
+    assert len(network.wire(A, B).log) == size
+    sent, received = network.meters[A].costs["align"], network.meters[B].costs["align"]
+    assert (sent.messages, sent.bytes_sent, sent.bytes_received) == (1, size, 0)
+    assert (received.messages, received.bytes_sent, received.bytes_received) == (0, 0, size)
+
+
+def test_hello_crosses_before_there_is_a_key_and_nothing_else_does(make: Make) -> None:
+    network = make(secured=False)
+    network.links[A].send(C, Kind.HELLO, HELLO)
+    assert network.links[C].receive(A, Kind.HELLO) == HELLO
+    assert b"source" in network.wire(A, C).log
+    network.links[A].send(C, Kind.SHAPE, SHAPE)
+    eventually(lambda: network.links[A]._channels[C].failure is not None)
+    with pytest.raises(ProtocolViolation, match=r"no key with C \(coordinator\) for a SHAPE message"):
+        network.links[A].check()
+    assert len(network.wire(A, C).log) == network.meters[A].costs["connect"].bytes_sent
+
+
+def test_what_comes_in_the_clear_before_there_is_a_key_is_refused(make: Make) -> None:
+    network = make(secured=False)
+    raw = encode(fields(PLAN, Kind.SHAPE, A.role, C.role) or (), {}, SHAPE)
+    network.wire(A, C).send(Header(Kind.SHAPE, 0, 0, len(raw)).pack() + raw)
+    with pytest.raises(ProtocolViolation, match="bad SHAPE message in phase connect: it came before a key"):
+        network.links[C].receive(A, Kind.SHAPE)
+
+
+def test_frames_are_numbered_per_direction(make: Make) -> None:
+    network = make()
+    for _ in range(3):
+        network.links[A].send(B, Kind.ALIGNMENT, {"digest": bytes(32)})
+        network.links[A].send(C, Kind.SHAPE, SHAPE)
+        network.links[B].receive(A, Kind.ALIGNMENT)
+        network.links[C].receive(A, Kind.SHAPE)
+    for receiver, size in ((B, 72), (C, 56)):
+        log = bytes(network.wire(A, receiver).log)
+        assert [Header.unpack(log[i * size :][:HEADER], i).number for i in range(3)] == [0, 1, 2]
+
+
+# ---- what does not
+
+
+def violation(network: Network, kind: Kind = Kind.SHAPE) -> str:
+    with pytest.raises(ProtocolViolation) as raised:
+        network.links[C].receive(A, kind)
+    return str(raised.value)
+
+
+def test_another_kind_than_the_one_waited_for(make: Make) -> None:
+    network = make()
+    network.links[A].send(C, Kind.SHAPE, SHAPE)
+    text = violation(network, Kind.FAREWELL)
+    assert text == "A (source) sent SHAPE where C (coordinator) waited for FAREWELL in phase connect"
+
+
+@pytest.mark.parametrize(
+    ("header", "problem"),
+    [
+        (b"\xa5" * HEADER, "what arrived is not a frame of this protocol"),
+        (Header(Kind.SHAPE, 0, 0, 9).pack()[:3] + b"\xff" + bytes(20), "unknown kind 255"),
+        (Header(Kind.SHAPE, 0, 1, 9).pack(), "message 1 arrived where number 0 was due"),
+        (
+            Header(Kind.MASKED, 0, 0, 9).pack(),
+            "MASKED from A (source) to C (coordinator) is not in the view table",
+        ),
+        (
+            Header(Kind.RESULT, 0, 0, 9).pack(),
+            "RESULT from A (source) to C (coordinator) is not in the view table",
+        ),
+        (
+            Header(Kind.SHAPE, 0, 0, 2**63).pack(),
+            "a SHAPE message of 9223372036854775808 bytes was announced",
+        ),
+        (Header(Kind.SHAPE, 0, 0, 33).pack(), "a SHAPE message of 33 bytes was announced"),
+        (Header(Kind.KEEPALIVE, 0, 0, 1).pack(), "a KEEPALIVE message of 1 bytes was announced"),
+        (Header(Kind.SHARE, 0, 0, 2**26 + 17).pack(), "a SHARE message of 67108881 bytes was announced"),
+    ],
+)
+def test_a_bad_header_names_its_sender_and_is_refused_before_anything_is_read(
+    make: Make, header: bytes, problem: str
+) -> None:
+    network = make()
+    network.wire(A, C).send(header)
+    # Also where another peer is waited for.
+    with pytest.raises(ProtocolViolation) as raised:
+        network.links[C].receive(B, Kind.SHAPE)
+    text = str(raised.value)
+    assert text.startswith("on the link with A (source): ")
+    assert problem in text
+    assert text.endswith("[C (coordinator), waiting for SHAPE from B (target) in phase connect]")
+    assert network.wire(A, C).largest_request == HEADER
+
+
+def test_what_the_table_does_not_list_is_not_even_sent(make: Make) -> None:
+    network = make()
+    with pytest.raises(ProtocolViolation, match="is not in the view table"):
+        network.links[A].send(
+            C, Kind.MASKED, {"block": np.zeros((1, 1), dtype=np.int64)}, sizes={"m_source": 1, "rows": 1}
+        )
+    assert network.wire(A, C).log == b""
+
+
+def test_a_replayed_frame(make: Make) -> None:
+    network = make()
+    network.links[A].send(C, Kind.SHAPE, SHAPE)
+    network.links[C].receive(A, Kind.SHAPE)
+    frame = bytes(network.wire(A, C).log)
+    network.wire(A, C).send(frame)
+    assert "message 0 arrived where number 1 was due" in violation(network)
+
+
+def test_a_replayed_frame_with_the_number_that_is_due(make: Make) -> None:
+    network = make()
+    network.links[A].send(C, Kind.SHAPE, SHAPE)
+    network.links[C].receive(A, Kind.SHAPE)
+    frame = bytes(network.wire(A, C).log)
+    network.wire(A, C).send(Header(Kind.SHAPE, 0, 1, len(frame) - HEADER).pack() + frame[HEADER:])
+    assert "fails its authentication" in violation(network)
+
+
+@pytest.mark.parametrize("byte", [7, HEADER, HEADER + 5, HEADER + 31], ids=["depth", "1st", "6th", "tag"])
+@pytest.mark.parametrize("bits", [1, 128])
+def test_an_altered_frame(make: Make, byte: int, bits: int) -> None:
+    network = make()
+    network.wire(A, C).flip = (byte, bits)
+    network.links[A].send(C, Kind.SHAPE, SHAPE)
+    text = violation(network)
+    assert "A (source) sent a bad SHAPE message in phase connect" in text
+    assert "fails its authentication: altered, replayed or not the peer's" in text
+
+
+def test_a_frame_of_another_link(make: Make) -> None:
+    network = make()
+    network.links[A].send(B, Kind.SHAPE, SHAPE)
+    network.links[B].receive(A, Kind.SHAPE)
+    network.wire(B, C).send(bytes(network.wire(A, B).log))
+    with pytest.raises(ProtocolViolation, match="fails its authentication"):
+        network.links[C].receive(B, Kind.SHAPE)
+
+
+def test_a_frame_sent_back_to_its_sender(make: Make) -> None:
+    network = make()
+    network.links[A].send(B, Kind.SHAPE, SHAPE)
+    network.links[B].receive(A, Kind.SHAPE)
+    network.wire(B, A).send(bytes(network.wire(A, B).log))
+    with pytest.raises(ProtocolViolation, match="fails its authentication"):
+        network.links[A].receive(B, Kind.SHAPE)

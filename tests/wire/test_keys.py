@@ -1,0 +1,272 @@
+"""Keys, streams and boxes against their standards, written again with other primitives."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.parties import Party, Role
+from mpc_spearman.wire.keys import Box, PairKey, Purpose, Stream, _joined
+from support.transcript import Keystream, hkdf, joined, subkey
+from support.uniform import signs_of_pattern
+
+P = 2**255 - 19
+
+
+def x25519(scalar: bytes, point: bytes) -> bytes:
+    """RFC 7748, section 5, in Python integers."""
+    k = int.from_bytes(scalar, "little") & ~7 & (2**255 - 1) | 2**254
+    u = int.from_bytes(point, "little") & (2**255 - 1)
+    x2, z2, x3, z3, swap = 1, 0, u, 1, 0
+    for t in reversed(range(255)):
+        bit = k >> t & 1
+        if swap ^ bit:
+            x2, x3, z2, z3 = x3, x2, z3, z2
+        swap = bit
+        a, b, c, d = x2 + z2, x2 - z2, x3 + z3, x3 - z3
+        aa, bb, da, cb = a * a, b * b, d * a, c * b
+        e = aa - bb
+        x3, z3 = (da + cb) ** 2 % P, u * (da - cb) ** 2 % P
+        x2, z2 = aa * bb % P, e * (aa + 121665 * e) % P
+    if swap:
+        x2, z2 = x3, z3
+    return (x2 * pow(z2, P - 2, P) % P).to_bytes(32, "little")
+
+
+NINE = (9).to_bytes(32, "little")
+A = Party("A", Role.SOURCE, 2)
+B = Party("B", Role.TARGET, 1)
+MINE, THEIRS = bytes(range(32)), bytes(range(100, 132))
+RUN, PLAN = b"r" * 16, hashlib.sha256(b"plan").digest()
+
+
+def private(raw: bytes) -> X25519PrivateKey:
+    return X25519PrivateKey.from_private_bytes(raw)
+
+
+def pair(me=A, peer=B, mine=MINE, theirs=THEIRS, run=RUN, plan=PLAN) -> PairKey:
+    return PairKey(private(mine), private(theirs).public_key().public_bytes_raw(), me, peer, run, plan)
+
+
+# ---- the reimplementation itself, against published vectors ----
+
+
+def test_x25519_of_this_file_is_that_of_the_rfc():
+    once = "422c8e7a6227d7bca1350b3e2bb7279f7897b87bb6854b783c60e80311ae3079"
+    assert x25519(NINE, NINE).hex() == once
+
+
+def test_hkdf_of_the_transcript_is_that_of_the_rfc():
+    # RFC 5869, appendix A.3, without its info: the first 32 bytes of the output
+    expected = "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d"
+    assert hkdf(b"\x0b" * 22, b"").hex() == expected
+
+
+# ---- pairwise keys ----
+
+
+@pytest.mark.parametrize("purpose", list(Purpose))
+def test_subkeys_are_hkdf_of_x25519_bound_to_run_plan_parties_and_public_keys(purpose):
+    a, b = x25519(MINE, NINE), x25519(THEIRS, NINE)
+    secret = x25519(MINE, b)
+    assert secret == x25519(THEIRS, a)
+    expected = subkey(secret, purpose.value, "A1", run=RUN, plan=PLAN, ends=[(2, "A", a), (1, "B", b)])
+    assert pair().subkey(purpose, "A1") == expected
+    assert pair(B, A, THEIRS, MINE).subkey(purpose, "A1") == expected
+
+
+def test_whatever_differs_gives_another_key():
+    other = bytes(range(50, 82))
+    pairs = {
+        "as it is": pair(),
+        "run": pair(run=b"s" * 16),
+        "plan": pair(plan=hashlib.sha256(b"another").digest()),
+        "my name": pair(me=Party("A2", Role.SOURCE, 2)),
+        "peer's name": pair(peer=Party("B2", Role.TARGET, 1)),
+        "my rank": pair(me=Party("A", Role.SOURCE, 3)),
+        "peer's rank": pair(peer=Party("B", Role.TARGET, 0)),
+        "my key": pair(mine=other),
+        "peer's key": pair(theirs=other),
+        # what is joined must not run together
+        "names cut elsewhere": pair(Party("AB", Role.SOURCE, 2), Party("", Role.TARGET, 1)),
+        "names exchanged": pair(Party("B", Role.SOURCE, 2), Party("A", Role.TARGET, 1)),
+    }
+    found = [
+        (what, key.subkey(purpose, session))
+        for what, key in pairs.items()
+        for purpose in Purpose
+        for session in ("A", "B", "")
+    ]
+    assert all(len(key) == 32 for _, key in found)
+    assert len({key for _, key in found}) == len(found) == len(pairs) * 5 * 3
+
+
+@given(st.lists(st.binary(max_size=5), max_size=4), st.lists(st.binary(max_size=5), max_size=4))
+def test_joining_is_unambiguous(one, other):
+    assert (_joined(*one) == _joined(*other)) == (one == other)
+    assert _joined(*one) == joined(*one)
+
+
+def test_a_subkey_is_issued_once():
+    key = pair()
+    first = key.subkey(Purpose.MASK, "A")
+    assert key.subkey(Purpose.MASK, "A2") != first
+    assert key.subkey(Purpose.ZERO, "A") != first
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"mask key of session 'A' is already in use"):
+            key.subkey(Purpose.MASK, "A")
+
+
+def test_no_text_form_shows_a_key():
+    key = pair()
+    keys = [x25519(MINE, x25519(THEIRS, NINE)), MINE, *(key.subkey(purpose, "A") for purpose in Purpose)]
+    stream, box = Stream(keys[-1]), Box(keys[-1])
+    for shown in (f"{x!r} {x}" for x in (key, stream, box, vars(key).get("_issued"))):
+        for secret in keys:
+            assert secret.hex() not in shown
+            assert repr(secret)[2:-1] not in shown
+            assert str(list(secret))[1:-1] not in shown
+
+
+SMALL_ORDER = [
+    0,
+    1,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+    P - 1,
+    P,
+    P + 1,
+]
+
+
+@pytest.mark.parametrize("u", SMALL_ORDER)
+def test_a_public_key_of_small_order_is_refused(u):
+    point = u.to_bytes(32, "little")
+    assert x25519(MINE, point) == bytes(32)  # such a key makes a secret that all the world knows
+    with pytest.raises(ProtocolViolation, match=r"B \(target\) sent a public key that gives no shared key"):
+        PairKey(private(MINE), point, A, B, RUN, PLAN)
+
+
+@pytest.mark.parametrize("size", [0, 31, 33])
+def test_a_public_key_of_wrong_length_is_refused(size):
+    with pytest.raises(ProtocolViolation, match="gives no shared key"):
+        PairKey(private(MINE), bytes([9] * size), A, B, RUN, PLAN)
+
+
+# ---- streams ----
+
+KEY = hashlib.sha256(b"a key").digest()
+shapes = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40)), max_size=6)
+
+
+@given(shapes)
+def test_a_stream_is_aes_of_a_counter_whatever_it_is_cut_into(parts):
+    ours, theirs = Stream(KEY), Keystream(KEY)
+    for shape in parts:
+        drawn = ours.ring(shape)
+        assert (drawn.dtype, drawn.shape) == (np.int64, shape)
+        assert drawn.tolist() == theirs.ring(*shape).tolist()
+
+
+@pytest.mark.parametrize("count", [8191, 8192, 8193, 20_000])
+def test_a_stream_longer_than_its_internal_buffer(count):
+    assert np.array_equal(Stream(KEY).ring((count,)), Keystream(KEY).ring(count))
+
+
+def test_a_stream_never_repeats_itself():
+    stream = Stream(KEY)
+    drawn = np.concatenate([stream.ring((500,)) for _ in range(40)])
+    assert len(set(drawn.tolist())) == drawn.size
+    assert signs_of_pattern(drawn) == []
+
+
+def test_values_are_writeable_and_separate():
+    stream = Stream(KEY)
+    first = stream.ring((4,))
+    kept = first.copy()
+    stream.ring((4,))[:] = 0
+    assert np.array_equal(first, kept)
+    first += 1
+
+
+@given(st.integers(0, 60))
+def test_a_permutation_sorts_the_streams_keys(n):
+    drawn = Stream(KEY).permutation(n)
+    assert drawn.dtype == np.int64
+    assert drawn.tolist() == Keystream(KEY).permutation(n).tolist()
+    assert sorted(drawn.tolist()) == list(range(n))
+
+
+def test_permutations_of_three_are_equally_frequent():
+    stream, times = Stream(KEY), 30_000
+    found = Counter(tuple(stream.permutation(3).tolist()) for _ in range(times))
+    assert len(found) == 6
+    # Hoeffding, for each of six orders: 2 exp(-2 d^2 / times) < 1e-10
+    assert max(abs(count - times / 6) for count in found.values()) < math.sqrt(times * math.log(2e10) / 2)
+
+
+def test_equal_keys_are_drawn_again(monkeypatch):
+    draws = iter([[5, 1, 5], [2, 2, 2], [7, -9, 3]])
+    monkeypatch.setattr(Stream, "ring", lambda self, shape: np.array(next(draws)))
+    assert Stream(KEY).permutation(3).tolist() == [1, 2, 0]
+
+
+def test_uniform_numbers_are_the_upper_53_bits():
+    expected = [(value % 2**64 >> 11) / 2**53 for value in Keystream(KEY).ring(1000).tolist()]
+    drawn = Stream(KEY).uniform(1000)
+    assert drawn.tolist() == expected
+    assert 0 <= drawn.min() < 0.01 < 0.99 < drawn.max() < 1
+
+
+def test_uniform_numbers_stay_below_one(monkeypatch):
+    monkeypatch.setattr(Stream, "ring", lambda self, shape: np.array([-1, 0, -(2**63), 2**63 - 1]))
+    assert Stream(KEY).uniform(4).tolist() == [1 - 2**-53, 0.0, 0.5, 0.5 - 2**-53]
+
+
+# ---- boxes ----
+
+
+@given(st.integers(0, 2**64 - 1), st.binary(max_size=30), st.binary(max_size=200))
+def test_a_box_is_aes_gcm_with_the_frames_number_as_nonce(number, header, payload):
+    encryptor = Cipher(algorithms.AES(KEY), modes.GCM(number.to_bytes(12, "big"))).encryptor()
+    encryptor.authenticate_additional_data(header)
+    expected = encryptor.update(payload) + encryptor.finalize() + encryptor.tag
+    sealed = Box(KEY).seal(number, header, payload)
+    assert sealed == expected
+    assert len(sealed) == len(payload) + Box.OVERHEAD
+    assert bytes(Box(KEY).open(number, header, memoryview(sealed))) == payload
+
+
+def test_whatever_is_altered_is_noticed():
+    number, header, payload = 7, b"header", b"some payload"
+    sealed = Box(KEY).seal(number, header, payload)
+    flipped = [
+        sealed[:i] + bytes([sealed[i] ^ 1 << bit]) + sealed[i + 1 :]
+        for i in range(len(sealed))
+        for bit in range(8)
+    ]
+    altered = [
+        *((KEY, number, header, wrong) for wrong in flipped),
+        (KEY, number, header, sealed[:-1]),
+        (KEY, number, header, b""),
+        (KEY, number, header, sealed + b"\0"),
+        (KEY, number + 1, header, sealed),
+        (KEY, number, b"headeR", sealed),
+        (hashlib.sha256(b"another").digest(), number, header, sealed),
+    ]
+    for key, its_number, its_header, its_payload in altered:
+        with pytest.raises(ProtocolViolation, match="fails its authentication"):
+            Box(key).open(its_number, its_header, memoryview(its_payload))
+
+
+def test_the_same_payload_twice_looks_different():
+    assert Box(KEY).seal(1, b"", b"payload")[:7] != Box(KEY).seal(2, b"", b"payload")[:7]

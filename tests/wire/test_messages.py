@@ -1,0 +1,317 @@
+"""The codec: what is written is what is read, and nothing else can be read."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mpc_spearman.config.levels import GRANTS, LEVELS
+from mpc_spearman.errors import BoundError, ProtocolViolation
+from mpc_spearman.parties import Role
+from mpc_spearman.wire import disclosure
+from mpc_spearman.wire.disclosure import VIEW, Field, Kind, Row
+from mpc_spearman.wire.messages import MAX_BLOB, MAX_NAME, MAX_PAYLOAD, MAX_TEXT, decode, encode, largest
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+SYMBOLS = sorted({size for row in VIEW for f in row.fields for size in f.shape if isinstance(size, str)})
+DIMENSIONS = st.fixed_dictionaries({symbol: st.integers(0, 4) for symbol in SYMBOLS})
+#: Every way a plan can choose among fields.
+PLANS = [
+    {
+        "protocol": protocol,
+        "reveal": level,
+        "estimator": estimator,
+        "results": {"target": g, "sources": g},
+        "parties": {"sources": sources},
+    }
+    for sources, protocol, level, estimator, g in itertools.product(
+        ([{"name": "A"}], [{"name": "A1"}, {"name": "A2"}]),
+        ("mpc", "he"),
+        LEVELS,
+        ("tie_corrected", "paper"),
+        GRANTS,
+    )
+]
+#: One field of each type, with every kind of shape.
+TYPES = [
+    Field("a", "text"),
+    Field("b", "texts", ("m_source",)),
+    Field("c", "blob"),
+    Field("d", "bytes", (5,)),
+    Field("e", "bytes", ("m_source", 3)),
+    Field("f", "int64", (1,)),
+    Field("g", "int64", ("m_source", "m_target")),
+    Field("h", "float64", ("m_target",)),
+    Field("i", "flags", ("m_target",)),
+]
+
+
+def value_of(field: Field, dimensions: dict[str, int]) -> st.SearchStrategy[Any]:
+    shape = tuple(size if isinstance(size, int) else dimensions[size] for size in field.shape)
+    cells = math.prod(shape)
+
+    def array(cell: st.SearchStrategy[Any], dtype: Any) -> st.SearchStrategy[np.ndarray]:
+        cells_ = st.lists(cell, min_size=cells, max_size=cells)
+        return cells_.map(lambda values: np.array(values, dtype=dtype).reshape(shape))
+
+    return {
+        "text": TEXT,
+        "texts": st.lists(TEXT, min_size=cells, max_size=cells),
+        "blob": st.binary(max_size=40),
+        "bytes": st.binary(min_size=cells, max_size=cells),
+        "int64": array(INT64, np.int64),
+        "float64": array(st.floats(), np.float64),
+        "flags": array(st.booleans(), np.bool_),
+    }[field.type]
+
+
+@st.composite
+def messages(draw: st.DrawFn, fields: tuple[Field, ...] = tuple(TYPES)) -> tuple[Any, ...]:
+    """Fields, dimensions, and a value for every field."""
+    dimensions = draw(DIMENSIONS)
+    return fields, dimensions, {f.name: draw(value_of(f, dimensions), label=f.name) for f in fields}
+
+
+def assert_equal(values: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert list(values) == list(expected)
+    for name, value in expected.items():
+        if isinstance(value, np.ndarray):
+            assert values[name].dtype == value.dtype
+            assert values[name].shape == value.shape
+            assert values[name].tobytes() == value.tobytes()  # NaN and -0.0 bit by bit
+        else:
+            assert values[name] == value
+            assert type(values[name]) is type(value)
+
+
+@settings(max_examples=60, deadline=None)
+@given(messages())
+def test_every_type_comes_back(message: tuple[Any, ...]) -> None:
+    fields, dimensions, values = message
+    payload = encode(fields, dimensions, values)
+    assert len(payload) <= largest(fields, dimensions)
+    assert_equal(decode(fields, dimensions, memoryview(payload)), values)
+
+
+def _sent(row: Row, plan: dict[str, Any]) -> set[tuple[Field, ...]]:
+    pairs = itertools.product(row.senders, row.receivers)
+    return {
+        fields
+        for sender, receiver in pairs
+        if sender is not receiver or row.kind is Kind.ABORT
+        for fields in [disclosure.fields(plan, row.kind, sender, receiver)]
+        if fields is not None
+    }
+
+
+@pytest.mark.parametrize(
+    "row", VIEW, ids=lambda row: f"{row.kind.name}-{row.senders[0].value}-{row.receivers[0].value}"
+)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_every_row_of_the_view_table_comes_back(row: Row, data: st.DataObject) -> None:
+    forms = sorted(set().union(*(_sent(row, plan) for plan in PLANS)), key=repr)
+    assert forms
+    fields, dimensions, values = data.draw(messages(data.draw(st.sampled_from(forms))))
+    payload = encode(fields, dimensions, values)
+    assert len(payload) <= largest(fields, dimensions)
+    assert_equal(decode(fields, dimensions, memoryview(payload)), values)
+
+
+def test_every_field_of_the_view_table_is_sent_under_some_plan() -> None:
+    for row in VIEW:
+        sent = {field for plan in PLANS for fields in _sent(row, plan) for field in fields}
+        assert sent == set(row.fields), row.kind
+
+
+def test_no_message_has_two_fields_of_one_name() -> None:
+    for row in VIEW:
+        for plan in PLANS:
+            for fields in _sent(row, plan):
+                assert len({field.name for field in fields}) == len(fields), (row.kind, plan)
+
+
+# ---- what cannot be read
+
+
+@settings(max_examples=100, deadline=None)
+@given(messages(), st.data())
+def test_truncated(message: tuple[Any, ...], data: st.DataObject) -> None:
+    fields, dimensions, values = message
+    payload = encode(fields, dimensions, values)
+    cut = data.draw(st.integers(0, len(payload) - 1))
+    with pytest.raises(ProtocolViolation, match=r"needs \d+ bytes, \d+ are left"):
+        decode(fields, dimensions, memoryview(payload[:cut]))
+
+
+@settings(max_examples=50, deadline=None)
+@given(messages(), st.binary(min_size=1, max_size=9))
+def test_trailing_bytes(message: tuple[Any, ...], more: bytes) -> None:
+    fields, dimensions, values = message
+    with pytest.raises(ProtocolViolation, match=f"{len(more)} bytes follow its last field"):
+        decode(fields, dimensions, memoryview(encode(fields, dimensions, values) + more))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(TYPES), DIMENSIONS, st.binary(max_size=64))
+def test_any_bytes_are_read_as_they_would_be_written_or_refused(
+    field: Field, dimensions: dict[str, int], payload: bytes
+) -> None:
+    try:
+        values = decode([field], dimensions, memoryview(payload))
+    except ProtocolViolation:
+        return
+    assert encode([field], dimensions, values) == payload
+
+
+def text(raw: bytes) -> memoryview:
+    return memoryview(len(raw).to_bytes(4, "big") + raw)
+
+
+@pytest.mark.parametrize("raw", [b"\xff", b"caf\xe9", b"\xc0\x80", b"\xed\xa0\x80", b"\xe2\x82"])
+@pytest.mark.parametrize("field", [Field("t", "text"), Field("t", "texts", (1,))])
+def test_bad_utf8(field: Field, raw: bytes) -> None:
+    with pytest.raises(ProtocolViolation, match="field 't' is not UTF-8"):
+        decode([field], {}, text(raw))
+
+
+@pytest.mark.parametrize("flag", [2, 128, 255])
+def test_bad_flag(flag: int) -> None:
+    with pytest.raises(ProtocolViolation, match="neither 0 nor 1"):
+        decode([Field("f", "flags", (3,))], {}, memoryview(bytes([0, flag, 1])))
+
+
+@pytest.mark.parametrize(
+    ("field", "length", "problem"),
+    [
+        (Field("t", "text"), MAX_TEXT + 1, "announces a text of 1048577 bytes"),
+        (Field("t", "text"), 2**32 - 1, "announces a text of 4294967295 bytes"),
+        (Field("t", "text"), MAX_TEXT, "needs 1048576 bytes, 3 are left"),
+        (Field("t", "texts", (2,)), MAX_NAME + 1, "announces a text of 1025 bytes"),
+        (Field("t", "texts", (2,)), MAX_NAME, "needs 1024 bytes, 3 are left"),
+        (Field("t", "blob"), 2**32 - 1, "needs 4294967295 bytes, 3 are left"),
+    ],
+)
+def test_a_huge_announced_length_takes_no_memory(field: Field, length: int, problem: str) -> None:
+    payload = memoryview(struct.pack("!I3s", length, b"abc"))
+    assert allocated(field, {}, payload, problem) < 1_000_000
+
+
+@pytest.mark.parametrize("kind", ["texts", "bytes", "int64", "float64", "flags"])
+def test_a_huge_agreed_size_takes_no_memory(kind: Any) -> None:
+    field = Field("t", kind, ("m_source", "m_target"))
+    dimensions = {"m_source": 2**40, "m_target": 2**40}
+    assert allocated(field, dimensions, memoryview(bytes(3)), "are left") < 1_000_000
+    assert largest([field], dimensions) == MAX_PAYLOAD
+
+
+def allocated(field: Field, dimensions: dict[str, int], payload: memoryview, problem: str) -> int:
+    """Peak bytes allocated while a payload is refused."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolViolation, match=problem):
+            decode([field], dimensions, payload)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_arrays_are_not_copied_and_cannot_be_written_to() -> None:
+    payload = encode([Field("a", "int64", (3,))], {}, {"a": np.arange(3)})
+    (array,) = decode([Field("a", "int64", (3,))], {}, memoryview(payload)).values()
+    assert not array.flags.owndata
+    assert not array.flags.writeable
+
+
+# ---- what cannot be written
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (Field("x", "int64", (3,)), np.arange(4)),
+        (Field("x", "int64", (3,)), np.arange(3).reshape(1, 3)),
+        (Field("x", "int64", (3,)), np.zeros(3)),
+        (Field("x", "int64", (3,)), np.zeros(3, dtype=np.uint64)),
+        (Field("x", "float64", (3,)), np.array(["a", "b", "c"])),
+        (Field("x", "flags", (3,)), np.arange(3)),
+        (Field("x", "bytes", (3,)), b"ab"),
+        (Field("x", "texts", (3,)), ["a", "b"]),
+    ],
+)
+def test_a_value_of_another_shape_or_type_is_our_own_mistake(field: Field, value: Any) -> None:
+    with pytest.raises(TypeError, match=r"x: .* given, .* expected"):
+        encode([field], {}, {"x": value})
+
+
+@pytest.mark.parametrize("values", [{}, {"x": "a", "y": "b"}, {"z": "a"}])
+def test_missing_and_superfluous_values(values: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="expected"):
+        encode([Field("x", "text")], {}, values)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (Field("x", "text"), "é" * (MAX_TEXT // 2 + 1)),
+        (Field("x", "texts", (1,)), ["é" * (MAX_NAME // 2 + 1)]),
+        (Field("x", "blob"), bytes(MAX_BLOB + 1)),
+        (Field("x", "bytes", (MAX_PAYLOAD + 1,)), bytes(MAX_PAYLOAD + 1)),
+    ],
+)
+def test_what_is_too_long_to_be_accepted_is_not_sent(field: Field, value: Any) -> None:
+    with pytest.raises(BoundError, match=r"longer than|does not fit"):
+        encode([field], {}, {"x": value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (Field("x", "text"), "é" * (MAX_TEXT // 2)),
+        (Field("x", "texts", (1,)), ["é" * (MAX_NAME // 2)]),
+        (Field("x", "blob"), bytes(MAX_BLOB)),
+    ],
+)
+def test_the_longest_that_is_sent_is_accepted(field: Field, value: Any) -> None:
+    payload = encode([field], {}, {"x": value})
+    assert len(payload) == largest([field], {})
+    assert decode([field], {}, memoryview(payload)) == {"x": value}
+
+
+def test_unknown_dimensions_allow_no_more_than_a_frame() -> None:
+    assert largest([Field("x", "int64", ("n",))], {}) == MAX_PAYLOAD
+    assert largest([Field("x", "int64", ("n",))], {"n": 7}) == 56
+    assert largest([], {}) == 0
+
+
+def test_sources_exchange_nothing_but_what_everyone_does() -> None:
+    common = {Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO, Kind.SHAPE, Kind.FAREWELL}
+    for plan in PLANS:
+        allowed = {k for k in Kind if disclosure.fields(plan, k, Role.SOURCE, Role.SOURCE) is not None}
+        assert allowed == common
+
+
+def test_only_several_sources_are_told_how_many_features_all_of_them_have_that_are_not_constant() -> None:
+    for plan in PLANS:
+        told = disclosure.fields(plan, Kind.TOTAL, Role.COORDINATOR, Role.SOURCE) is not None
+        assert told == (
+            (plan["reveal"], plan["estimator"]) == ("strengths", "tie_corrected")
+            and len(plan["parties"]["sources"]) > 1
+        )
+        assert disclosure.fields(plan, Kind.TOTAL, Role.COORDINATOR, Role.TARGET) is None
+
+
+def test_no_plan_lets_a_source_and_the_coordinator_exchange_blocks_of_ranks() -> None:
+    for plan in PLANS:
+        for kind in (Kind.MASKED, Kind.ALIGNMENT):
+            assert disclosure.fields(plan, kind, Role.SOURCE, Role.COORDINATOR) is None
+            assert disclosure.fields(plan, kind, Role.COORDINATOR, Role.SOURCE) is None
