@@ -1,4 +1,4 @@
-"""Measure what each protocol, scheme and level costs on the demo's tables, and print the table of docs/costs.md.
+"""Measure what each protocol, scheme and level costs on the demo's tables; print docs/costs.md's table.
 
     python benchmarks/levels.py [--slow] [--write]
 

@@ -4,7 +4,7 @@
 >>> result = mpc_spearman.run_local("configs/mpc.yaml")  # doctest: +SKIP
 >>> result.ranking  # doctest: +SKIP
 
-The package, from what a person starts down to what everything rests on; a room imports from those below it:
+The package, from what a person starts down to what everything rests on; imports point down:
 
 ==============  =====================================================================================
 ``cli``         the commands, and progress on a terminal

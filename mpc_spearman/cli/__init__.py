@@ -1,1 +1,1 @@
-"""The commands of ``mpc-spearman``, one module each; `main` is the way in."""
+"""The commands of ``mpc-spearman``, one module each; `main` is the entry point."""

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         description="Run every plan at every size on this machine, on made-up tables, and put their costs "
         "side by side: a table, plots and a page. Runs that DIR holds already are not run again.",
         epilog="Exit codes: 0 done, 2 plan or usage, 3 something is not installed, 16 DIR cannot be used, "
-        "130 interrupted; a run that fails ends the command with its own. The README has them all.",
+        "130 interrupted; a run that fails ends the command with its own. docs/errors.md has them all.",
     )
     parser.add_argument("plans", nargs="+", metavar="PLAN", help="YAML files, such as configs/mpc.yaml")
     parser.add_argument(

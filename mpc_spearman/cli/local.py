@@ -16,7 +16,7 @@ def add(commands: Any) -> None:
         help="run all roles of a plan on this machine",
         description="Run every role of a plan as a process of its own on this machine.",
         epilog="Exit codes: 0 done, 2 plan or usage, 4 table, 5 disclosure, 6 policy, 10 unaligned rows, "
-        "12 party lost, 13 party silent, 130 interrupted; the README has them all.",
+        "12 party lost, 13 party silent, 130 interrupted; docs/errors.md has them all.",
     )
     add_plan(parser, "configs/mpc.yaml", "reveal=strengths")
     parser.add_argument(

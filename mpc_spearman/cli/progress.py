@@ -26,7 +26,7 @@ _EVERY = 10.0
 
 
 class Display(Protocol):
-    """Shows what a run tells."""
+    """Shows how far a run is."""
 
     def watch(self, party: str, phase: str, done: int, of: int) -> None:
         """Show progress; see :data:`mpc_spearman.launch.supervisor.Watch`."""

@@ -1,7 +1,8 @@
 """What protocols, schemes and levels cost: real runs of several plans at several sizes, side by side.
 
-`ways` names what a plan measures, `data` makes tables, `sweep` runs and resumes, `table` holds the figures
-tidily, `network` puts them on another network, `plots` and `page` show them.
+`variants` names what a plan measures, `data` makes tables, `sweep` runs and resumes, `table` holds the
+figures tidily, `network_model` puts them on another network, `shaping` makes one, `plots` and `page` show
+them.
 """
 
 from mpc_spearman.comparison.network_model import LAN, WAN, Link, break_even, on_network

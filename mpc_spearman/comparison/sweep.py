@@ -72,7 +72,7 @@ def compare(
         Do each run also on a real `network` within this machine, with its rate and delay (Linux, root): the
         table gets a column ``shaped``, seconds at work and waiting there. It shows how far the model is off.
     limit : float
-        Seconds a run may take, start-up included, before it is stopped; looked at whenever a role tells of
+        Seconds a run may take, start-up included, before it is stopped; looked at whenever a role reports
         progress. What is at least as large is then not started.
     watch, note : callable
         Told of progress as by `run_local`; notes of the sweep itself come from "compare".
@@ -81,7 +81,7 @@ def compare(
     -------
     DataFrame
         The tidy table: a row per run, party and phase, with columns `TIDY` (seconds at work and waiting,
-        bytes sent and received, peak memory in bytes; see "What the cost figures count" in the README), and
+        bytes sent and received, peak memory in bytes; see docs/costs.md), and
         with a network ``transfer`` and ``latency``. ``attrs["left_out"]`` has a sentence for each run that
         was stopped or not started.
 

@@ -6,7 +6,7 @@ parties and compared in the handshake, except what stands beside a party's ``nam
 are **local**, never sent and not in the digest; so are the files of ``network.tls``. On one machine a single
 file may hold both.
 
-`load_plan` is the way in. It reports every problem it finds at once, each on a line of its own that
+`load_plan` is the entry point. It reports every problem it finds at once, each on a line of its own that
 names the file (or the override), the key, the value, and what would be allowed.
 """
 

@@ -1,4 +1,4 @@
-"""The sections of a plan, typed. Each key's docstring is what the README says of it."""
+"""The sections of a plan, typed. docs/plan.md lists every key."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The steps in which something is told as it is: what the columns are like, and what came out.
+"""The steps that pass something on in the clear: what the columns are like, to C, and the results, from C.
 
-What each party may be told at which level is the view table's business (:mod:`mpc_spearman.wire.disclosure`).
+What each party may learn at which level is in the view table (:mod:`mpc_spearman.wire.disclosure`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mpc_spearman.wire.disclosure import Kind
 
 @step("describe")
 def describe(run: Run, table: Table, ranks: Ranks) -> None:
-    """Tell the coordinator what the level says it may know of the columns (DESIGN 1.3)."""
+    """Tell the coordinator what the level lets it know of the columns."""
     coordinator = run.roster.coordinator
     everything: dict[str, Any] = {
         "names": table.features,
@@ -39,7 +39,7 @@ def describe(run: Run, table: Table, ranks: Ranks) -> None:
 
 @step("describe")
 def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
-    """Receive what a data party tells of its columns at this level."""
+    """Receive what a data party says of its columns at this level."""
     features = shapes.features.get(owner, shapes.m_target)
     if disclosure.fields(run.plan.shared(), Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
         return Description(defined=features)

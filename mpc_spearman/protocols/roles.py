@@ -101,7 +101,7 @@ def run_coordinator(run: Run, engine: Engine) -> Result:
 def conclude(
     run: Run, integers: Any, of_sources: Sequence[Description], of_target: Description, shapes: Shapes
 ) -> Conclusion:
-    """Compute from the opened integers what the level gives (paper, step 5: eq. 2 and definition 2)."""
+    """Compute from the opened integers what the level gives (paper, step 3 and definition 2)."""
     if run.plan.reveal == "strengths":
         defined = sum(source.defined for source in of_sources)
         return from_sums(run.plan, integers[0], of_target, shapes.n, shapes.m_sources, defined)
@@ -125,7 +125,7 @@ def _own_result(
     rows: Sequence[tuple[str, str]],
     target_names: Sequence[str],
 ) -> Result:
-    """Keep what a data party was given, its own costs, and cautions about its own columns."""
+    """Keep what a data party was given, its own costs, and warnings about its own columns."""
     cost = account(run)
     own = column_cautions(run.plan, table.party, table.features, ranks.tie_terms, table.n)
     return result(run, table.n, cost, Conclusion.received(given), rows, target_names, [*run.cautions, *own])

@@ -305,7 +305,7 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
 
 @step("rank")
 def rank(run: Run, table: Table) -> Ranks:
-    """Rank the party's own columns (paper, step 1) and refuse those that would give single rows away.
+    """Rank the party's own columns (paper: rank vectors) and refuse those that would give single rows away.
 
     Raises
     ------
@@ -332,7 +332,7 @@ def align(run: Run, table: Table, source: Party) -> None:
 
     What each sends has its own name in it, so that it cannot be played back to its sender.
 
-    It is also the go-ahead: a party sends nothing of its data before its peer has passed every check
+    It is also the signal to begin: a party sends nothing of its data before its peer has passed every check
     of its own and has sent this.
 
     Raises

@@ -1,7 +1,7 @@
 """The view table: every field a role can ever receive, at which level, and what it tells that role.
 
 This is the one place that says who learns what. The codec refuses any message or field that is not in
-it, the report and the README print it, and the tests hold every recorded byte against it.
+it, the report and docs/privacy.md print it, and the tests hold every recorded byte against it.
 
 A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
 at the levels, estimators and grants it names. Symbols in shapes are resolved by what the parties agreed
@@ -104,7 +104,13 @@ _FROM_RANKING = ("ranking", "strengths", "coefficients")
 # source its own.
 _RANKED = (
     Field("order", "int64", ("m_target",), "the ranking of the target's features", grants=_FROM_RANKING),
-    Field("strengths", "float64", ("m_target",), "the strengths", grants=_FROM_STRENGTHS),
+    Field(
+        "strengths",
+        "float64",
+        ("m_target",),
+        "the strengths, to the plan's precision",
+        grants=_FROM_STRENGTHS,
+    ),
     Field(
         "counts",
         "int64",
@@ -121,14 +127,15 @@ def _matrix(rows: str) -> tuple[Field, Field]:
             "coefficients",
             "float64",
             (rows, "m_target"),
-            "the coefficients: linear equations in the other side's ranks",
+            "the coefficients, to the plan's precision: linear equations in the other side's ranks",
             grants=_MATRIX,
         ),
         Field(
             "pvalues",
             "float64",
             (rows, "m_target"),
-            "the p-values, and which are undefined: that shows ties under `paper`, constants otherwise",
+            "the p-values, made from these coefficients, and which are undefined: that shows ties under "
+            "`paper`, constants otherwise",
             grants=_MATRIX,
         ),
     )

@@ -1,4 +1,4 @@
-"""How two parties' connections begin: who connects to whom, and who is let in.
+"""How two parties' connections begin: who connects to whom, and who is accepted.
 
 The party of the higher number connects to the other, twice: once for each direction of bytes. So a source
 needs no open port as long as it is the last one, and the coordinator never has to reach anybody.
@@ -140,7 +140,7 @@ class Listener:
     def _enter(
         self, raw: socket.socket, peer: Party, theirs: bool, token: bytes, seconds: float
     ) -> socket.socket:
-        """Say over a new connection who connects, and be let in; closed on failure."""
+        """Announce this party over a new connection, and be accepted; closed on failure."""
         connection = raw
         try:
             if self._client is not None:
@@ -206,13 +206,13 @@ class Listener:
         self._listener.close()
 
     def _accept(self) -> None:
-        while self._room.acquire():  # whoever finds no room waits outside
+        while self._room.acquire():  # further callers wait until a handshake ends
             try:
                 raw, _ = self._listener.accept()
             except OSError:
                 if self._closed:
                     return
-                self._room.release()  # that caller is gone, or files are short: the next may be let in
+                self._room.release()  # that caller is gone, or files are short: the next may be accepted
                 time.sleep(0.01)
                 continue
             threading.Thread(target=self._admit, args=(raw,), name="door", daemon=True).start()

@@ -88,7 +88,7 @@ class Meter:
     current : str
         The phase the party is in.
     depth : int
-        Length of the longest chain of dependent messages that ends here (DESIGN: a round is one hop).
+        Length of the longest chain of dependent messages that ends here; a round is one hop of it.
     """
 
     def __init__(self) -> None:

@@ -16,7 +16,6 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel
-from support.pages import CURRENT, PAGES, README, ROOT, Page, code, rows
 
 from mpc_spearman import load_plan
 from mpc_spearman.cli import main
@@ -24,6 +23,7 @@ from mpc_spearman.config import DataParty, Plan, Protocol, TargetParty
 from mpc_spearman.errors import ERRORS, PlanError
 from mpc_spearman.installed import INSTALL_CRYPTEN
 from mpc_spearman.results.result import Result
+from support.pages import CURRENT, PAGES, README, ROOT, Page, code, rows
 
 PLAN, PRIVACY, RESULTS = (PAGES[f"docs/{name}.md"] for name in ("plan", "privacy", "results"))
 MADE_BY_LEVELS = "<!-- made by: python benchmarks/levels.py --write -->"

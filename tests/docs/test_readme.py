@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from support.pages import PAGES, README, ROOT, code, rows
 
 from mpc_spearman import load_plan
 from mpc_spearman.data.ranks import MAX_ROWS
@@ -19,6 +18,7 @@ from mpc_spearman.statistics.reference import reference
 from mpc_spearman.wire.frames import HEADER
 from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.meter import COLUMNS, costed
+from support.pages import PAGES, README, ROOT, code, rows
 
 RESULTS, COSTS = PAGES["docs/results.md"], PAGES["docs/costs.md"]
 

@@ -1,29 +1,29 @@
 """The homomorphic-encryption protocol for the roles: the paper's, literally or faster.
 
-Paper's step 1, keys: the coordinator makes a key pair and sends the public key to source and target. With
-several sources, at ``differences`` and ``coefficients`` each source's session has a key pair of its own, so
-that it is the one-source protocol as it stands, with a layout and noise bounds of its own size.
-Step 2, ranks, is the common step ``rank``. Steps 3 to 5 depend on the level.
+Keys: the coordinator makes a key pair and sends the public key to source and target. With several sources,
+at ``differences`` and ``coefficients`` each source's session has a key pair of its own, so that it is the
+one-source protocol as it stands, with a layout and noise bounds of its own size.
+Ranks are the common step ``rank``. The paper's steps 1 to 3 depend on the level.
 
 ``differences``
-    3. encrypt: the source sends its ranks encrypted, [R^A_p] = Enc(r^A_pi), to the target.
-    4. evaluate: the target encrypts its own, subtracts, [D_pq] = Enc(r^A_pi − r^B_qi), and sends the
+    1. encrypt: the source sends its ranks encrypted, [R^A_p] = Enc(r^A_pi), to the target.
+    2. evaluate: the target encrypts its own, subtracts, [D_pq] = Enc(r^A_pi − r^B_qi), and sends the
        differences to the coordinator.
-    5. decrypt: the coordinator decrypts d_pq^i and computes eq. 2.
+    3. decrypt: the coordinator decrypts d_pq^i and computes eq. 2.
 
     Literally (``pairs: all``, ``packing: false``): one ciphertext per rank, every pair's vector, the tables'
     order of rows, and no step the text lacks. The target does not re-randomise: Enc(r^A)·Enc(r^B)^-1 carries
     the target's own fresh randomness. In it the coordinator, who can take randomness out of a Paillier
     ciphertext, finds r_A/r_B modulo n, where r_A and r_B are uniform and independent of all ranks and of
     each other, so its view can be simulated from the differences alone. Otherwise the rows are shuffled,
-    m_A + m_B − 1 vectors span the rest (DESIGN 1.5), many ranks share a ciphertext, and what leaves the
-    target is re-randomised.
+    m_A + m_B − 1 vectors span the rest, many ranks share a ciphertext, and what leaves the target is
+    re-randomised.
 
 ``coefficients`` and ``strengths``
-    3. encrypt: the source sends its columns, or its one vector, encrypted.
-    4. evaluate: the target multiplies them with its own integers in the clear, Enc(Σ_i x_pi y_qi), and sends
+    1. encrypt: the source sends its columns, or its one vector, encrypted.
+    2. evaluate: the target multiplies them with its own integers in the clear, Enc(Σ_i x_pi y_qi), and sends
        the inner products, re-randomised, to the coordinator.
-    5. decrypt: the coordinator decrypts one integer per pair, or per target column.
+    3. decrypt: the coordinator decrypts one integer per pair, or per target column.
 
     At ``strengths`` all sources encrypt under one key, and the target adds the products of all their vectors
     up before it sends anything: the coordinator gets, and can decrypt, the sums over all sources alone.
@@ -111,9 +111,9 @@ class He:
 def sizes(plan: Plan, shapes: Shapes, source: Party | None = None) -> tuple[Sizes, Operation]:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
-    The bounds are those of DESIGN 1.2 and 1.3. At ``strengths`` one key, and one sum, serve all sources: the
-    rows are theirs put end to end, and under ``paper`` a few more of each carry what that source and the
-    target add for their own ties. Otherwise each `source` has a key of its own.
+    At ``strengths`` one key, and one sum, serve all sources: the rows are theirs put end to end, and under
+    ``paper`` a few more of each carry what that source and the target add for their own ties. Otherwise each
+    `source` has a key of its own.
     """
     n, m_target = shapes.n, shapes.m_target
     if plan.reveal != "strengths":
@@ -133,7 +133,7 @@ def sizes(plan: Plan, shapes: Shapes, source: Party | None = None) -> tuple[Size
 
 @step("keys")
 def make_key(run: Run, shapes: Shapes, source: Party | None = None) -> SecretKey:
-    """Make a key pair (paper, step 1), for one source's session or for all.
+    """Make a key pair for one source's session or for all.
 
     Its public half goes to that source, or to all, and to the target.
     """
@@ -174,7 +174,7 @@ def _take_note(run: Run, key: PublicKey) -> None:
 
 @step("encrypt")
 def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
-    """Source: encrypt its ranks and send them to the target (paper, step 3); `own` is int64 (m_A, n)."""
+    """Source: encrypt its ranks and send them to the target (paper, step 1); `own` is int64 (m_A, n)."""
     done, of = 0, len(own) * -(-own.shape[1] // key.slots)
     for rows in groups(own.shape[1], len(own), key):
         chunks = [chunk for column in own[:, rows] for chunk in _chunks(column, key.slots)]
@@ -185,7 +185,7 @@ def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
 
 @step("evaluate")
 def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, shape: Shape) -> None:
-    """Target: encrypt its ranks, subtract, and send the differences to the coordinator (paper, step 4).
+    """Target: encrypt its ranks, subtract, and send the differences to the coordinator (paper, step 2).
 
     By pairs, or by the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, whose second part the target encrypts itself.
     """
@@ -213,7 +213,7 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, sha
 
 @step("decrypt")
 def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
-    """Coordinator: decrypt the differences and sum their squares (paper, step 5).
+    """Coordinator: decrypt the differences and sum their squares (paper, step 3).
 
     Returns
     -------

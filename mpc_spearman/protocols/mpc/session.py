@@ -148,7 +148,7 @@ def reveal_sum(run: Run, values: Sequence[Any]) -> np.ndarray:
 
         a_s = α_s + z_s,    b = β − Σ_s z_s    (modulo 2^64).
 
-    So each source's zero share is the pad of DESIGN 1.6, and the target's sum takes the pads off. The z_s are
+    So each source's zero share pads what it sends, and the target's sum takes the pads off. The z_s are
     uniform and independent of each other and of all else (up to AES-256-CTR as a pseudo-random generator).
     Hence so are the a_s, whatever the values, and b follows from them, the coordinator's own shares and the
     total. The coordinator could draw all that it receives by itself, from the total alone: it learns nothing

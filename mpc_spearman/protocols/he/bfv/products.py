@@ -1,4 +1,4 @@
-"""BFV's inner products at the target, and what a BFV ciphertext is in memory. See bfv.py for the method."""
+"""BFV's inner products at the target, and what a BFV ciphertext is in memory. See keys.py for the method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SEAL under one plaintext modulus, with a way in and out of it for coefficients that SEAL itself lacks.
+"""SEAL under one plaintext modulus, with access to the coefficients, which SEAL itself does not give.
 
 SEAL reads and writes its objects as compressed files only. Here they go through anonymous memory
 (``memfd_create``: no name in any file system, gone when closed), never through a disk, and the wire never
