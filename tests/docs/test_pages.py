@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -276,9 +277,22 @@ def test_the_install_command_is_the_one_the_error_names() -> None:
     ]
 
 
-@pytest.mark.parametrize("page", CURRENT, ids=repr)
-def test_the_commands_are_understood(page: Page) -> None:
-    for arguments in page.commands():
+def commands_in_plans() -> list[list[str]]:
+    """The commands that plans give in their comments."""
+    lines = [line for plan in (ROOT / "configs").glob("*.yaml") for line in plan.read_text().splitlines()]
+    return [
+        shlex.split(line, comments=True)[1:]
+        for line in (line.removeprefix("#").strip() for line in lines if line.startswith("#"))
+        if line.startswith("mpc-spearman ")
+    ]
+
+
+COMMANDS = {repr(page): page.commands() for page in CURRENT} | {"configs": commands_in_plans()}
+
+
+@pytest.mark.parametrize("commands", COMMANDS.values(), ids=COMMANDS)
+def test_the_commands_are_understood(commands: list[list[str]]) -> None:
+    for arguments in commands:
         if len(arguments) == 1 or any(word.isupper() for word in arguments):
             continue  # a command's name in a sentence, or its form in general
         parsed = main._parser().parse_args(arguments)
