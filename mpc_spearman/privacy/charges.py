@@ -12,7 +12,7 @@ Rows are compared by a *sketch* of their ids: each id has a 64-bit value and one
 keyed BLAKE2b (RFC 7693), and a bucket is the XOR of the values of the ids in it. Sets that differ by d ids
 differ in 1 to d buckets, except with chance 2^-64 or less in none, so too small a difference is always seen.
 A greater one can look smaller where ids share buckets, and is then refused without need (of 10 ids: about 1
-in 100 times). Neither sketch nor digests depend on the order of rows, as no result does.
+in 100 times). Neither the sketch nor the digests of columns depend on the order of rows.
 
 A column is followed by its name and by a keyed digest of its ranks up to sign. Renamed, reversed or
 transformed without a change of order it is still the same column, and so is a changed one of the same name.
@@ -49,8 +49,9 @@ class Fingerprint(Section):
     n : int
         Aligned rows.
     inputs : str
-        64 hexadecimal digits, equal for the same ids and the same ranked columns, in whatever order, and for
-        nothing else. Peers may be told: all it says is whether the input is that of another run.
+        64 hexadecimal digits, equal for the same ids in the same order and the same ranked columns, in
+        whatever order, and for nothing else: rows in another order are rounded otherwise at ``strengths``.
+        Peers may be told: all it says is whether the input is that of another run.
     sketch : str
         The buckets, 64 bits each, little-endian, in base64.
     ranks : tuple of str
@@ -110,7 +111,7 @@ class Column(Section):
         return self.bits.get(receiver, 0.0) / self.entropy if self.entropy else 0.0
 
 
-class Run(Section):
+class ChargedRun(Section):
     """What a run gives to whom. Two runs that are equal here give identical numbers.
 
     Attributes
@@ -140,7 +141,7 @@ class Charge(Section):
     """A run that was allowed, and when. Whether it came to an end is not known, so it counts."""
 
     time: str
-    run: Run
+    run: ChargedRun
 
 
 def _printable(text: str) -> str:
@@ -173,6 +174,10 @@ def fingerprint(key: bytes, ids: Sequence[str], ranks: NDArray[np.int64]) -> Fin
     def digest(person: bytes, content: bytes, size: int) -> bytes:
         return hashlib.blake2b(content, key=key, person=person, digest_size=size).digest()
 
+    order = hashlib.blake2b(key=key, person=b"order")
+    for text in ids:
+        data = text.encode()
+        order.update(len(data).to_bytes(8, "big") + data)
     values, places = (
         np.frombuffer(b"".join([digest(b"id", text.encode(), 16) for text in ids]), dtype="<u8")
         .reshape(len(ids), 2)
@@ -190,7 +195,7 @@ def fingerprint(key: bytes, ids: Sequence[str], ranks: NDArray[np.int64]) -> Fin
     signed = sorted(column + sign for column, sign in zip(of_columns, signs, strict=True))
     return Fingerprint(
         n=len(ids),
-        inputs=digest(b"inputs", buckets.tobytes() + b"".join(signed), 32).hex(),
+        inputs=digest(b"inputs", order.digest() + b"".join(signed), 32).hex(),
         sketch=base64.b64encode(buckets.tobytes()).decode(),
         ranks=tuple(column.hex() for column in of_columns),
     )
@@ -210,7 +215,7 @@ def standing(entries: Sequence[Charge | Forgotten]) -> list[tuple[Charge, set[st
     return [(charge, holders) for charge, holders in found.values() if holders]
 
 
-def spent(name: str, ranks: str, receiver: str, run: Run) -> float:
+def spent(name: str, ranks: str, receiver: str, run: ChargedRun) -> float:
     """Return what part of a column an earlier run gave a receiver: of the bits it held in that run.
 
     Columns of the same name or the same ranks are that column. Where the run has two such, their equations
@@ -227,13 +232,13 @@ def spent(name: str, ranks: str, receiver: str, run: Run) -> float:
 
 
 def objections(
-    run: Run, entries: Sequence[Charge | Forgotten], *, min_group: int, budget: float
+    run: ChargedRun, entries: Sequence[Charge | Forgotten], *, min_group: int, budget: float
 ) -> Iterator[str]:
     """Say all that earlier runs have against this one; nothing if it may be charged.
 
     Parameters
     ----------
-    run : Run
+    run : ChargedRun
     entries : sequence of Charge or Forgotten
         The ledger's, oldest first.
     min_group : int

@@ -36,9 +36,9 @@ from mpc_spearman.data.ids import check_private, own_key
 from mpc_spearman.errors import PlanError, PolicyError
 from mpc_spearman.privacy.charges import (
     Charge,
+    ChargedRun,
     Fingerprint,
     Forgotten,
-    Run,
     fingerprint,
     objections,
     standing,
@@ -89,12 +89,12 @@ class Ledger:
             key = self._key(file)
         return fingerprint(key, ids, ranks)
 
-    def charge(self, run: Run, *, min_group: int, budget: float) -> None:
+    def charge(self, run: ChargedRun, *, min_group: int, budget: float) -> None:
         """Check a run against all earlier ones and write it down. It is on the disk when this returns.
 
         Parameters
         ----------
-        run : Run
+        run : ChargedRun
             Its ``own`` is this ledger's `fingerprint`.
         min_group, budget
             As in the shared plan's ``privacy``.

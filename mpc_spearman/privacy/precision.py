@@ -8,7 +8,6 @@ the grid is the coarsest of 1, 2 and 5 times a power of ten that is fine enough 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray

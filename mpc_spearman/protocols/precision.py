@@ -40,8 +40,8 @@ class Precision:
 
     def steps(self, grant: str) -> dict[str, float]:
         """Return the distance of neighbours on the grids of what a grant gives, by the name of the part."""
-        part, grid = ("coefficients", self.coefficients) if grant == "coefficients" else ("strengths", self.strengths)
-        return {} if grid is None or grant in ("nothing", "ranking") else {part: grid.step}
+        grid = {"coefficients": self.coefficients, "strengths": self.strengths}.get(grant)
+        return {} if grid is None else {grant: grid.step}
 
     def published(self, conclusion: Conclusion, plan: Plan, n: int, grant: str) -> Conclusion:
         """Return the numbers as they are published to a party with that grant.

@@ -19,16 +19,16 @@ from hypothesis import strategies as st
 from mpc_spearman.cli.main import main
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.errors import PlanError, PolicyError
-from mpc_spearman.privacy.charges import Charge, Column, Forgotten, Peer, Run, objections
+from mpc_spearman.privacy.charges import Charge, ChargedRun, Column, Forgotten, Peer, objections
 from mpc_spearman.privacy.ledger import Ledger
 
 IDS = [f"p{i}" for i in range(60)]
 
 
-def make_run(ledger: Ledger, plan: int = 1, ids: list[str] = IDS, bits: float = 20.0) -> Run:
+def make_run(ledger: Ledger, plan: int = 1, ids: list[str] = IDS, bits: float = 20.0) -> ChargedRun:
     column = Column(name="smoker", entropy=100.0, bits={"B": bits, "C": bits / 3})
     ranks = rank_columns([np.arange(len(ids)) % 7]).matrix
-    return Run(
+    return ChargedRun(
         party="A",
         plan=f"{plan:064x}",
         own=ledger.fingerprint(ids, ranks),
@@ -40,7 +40,7 @@ def make_run(ledger: Ledger, plan: int = 1, ids: list[str] = IDS, bits: float = 
     )
 
 
-def charge(ledger: Ledger, run: Run) -> None:
+def charge(ledger: Ledger, run: ChargedRun) -> None:
     ledger.charge(run, min_group=10, budget=0.5)
 
 
