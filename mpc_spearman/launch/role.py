@@ -11,7 +11,7 @@ from mpc_spearman.config import Plan
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.roles import run_coordinator, run_source, run_target
-from mpc_spearman.protocols.steps import Progress, Run, Say
+from mpc_spearman.protocols.steps import BLOCK_BYTES, Progress, Run, Say
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.links import Links
@@ -26,6 +26,8 @@ def run_role(
     join: Callable[[Roster], Transport],
     progress: Progress = lambda phase, done, of: None,
     say: Say = lambda text: None,
+    links: Callable[..., Links] = Links,
+    block_bytes: int = BLOCK_BYTES,
 ) -> Result:
     """Run one party's role from hello to farewell.
 
@@ -45,6 +47,10 @@ def run_role(
         Told of phases and of progress within them.
     say : callable
         Told what is worth a sentence, such as how long a run will take.
+    links : callable
+        Makes the links over the transport: `Links`, or what watches or changes its messages.
+    block_bytes : int
+        Of the blocks of rows in which tables are shared; the same at all parties.
 
     Returns
     -------
@@ -62,17 +68,17 @@ def run_role(
         progress("connect", 0, 0)
         with meter.waiting():
             carrier = join(roster)
-        links = Links(plan.shared(), roster, carrier, meter, plan.network.timeout)
-    run = Run(plan, roster, links, meter, progress, say, plan.he.workers or workers())
+        joined = links(plan.shared(), roster, carrier, meter, plan.network.timeout)
+    run = Run(plan, roster, joined, meter, progress, say, plan.he.workers or workers(), block_bytes)
     try:
         if roster.me.role is Role.COORDINATOR:
             result = run_coordinator(run, engine)
         else:
             result = (run_source if roster.me.role is Role.SOURCE else run_target)(run, engine, frame)
         with meter.phase("account"):
-            links.close()
+            joined.close()
     except BaseException as error:
-        links.abort(error)
+        joined.abort(error)
         raise
     carrier.close()
     return result

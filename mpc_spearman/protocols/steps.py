@@ -49,6 +49,8 @@ from mpc_spearman.wire.meter import COLUMNS, PHASES, Meter, costed
 P = ParamSpec("P")
 T = TypeVar("T")
 
+#: Bytes of one block of the wider table: enough to keep BLAS and the link busy, and small enough for caches.
+BLOCK_BYTES = 1 << 22
 #: Called with phase, steps done, steps in all (0 where unknown).
 Progress = Callable[[str, int, int], None]
 #: Called with a sentence for whoever watches the run.
@@ -69,6 +71,8 @@ class Run:
         Tells whoever watches the run something worth a sentence.
     workers : int
         Threads this role may use.
+    block_bytes : int
+        Of the blocks of rows in which tables are shared; the same at all parties.
     cautions : list of str
         What the result's reader must know of how it was computed; engines add to it.
     alignment : str, optional
@@ -82,6 +86,7 @@ class Run:
     progress: Progress
     say: Say
     workers: int = 1
+    block_bytes: int = BLOCK_BYTES
     keys: dict[Party, PairKey] = field(default_factory=dict)
     cautions: list[str] = field(default_factory=list)
     alignment: str | None = None

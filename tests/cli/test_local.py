@@ -23,10 +23,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from launch.test_faults import processes
 from mpc_spearman import Result, errors
 from mpc_spearman.cli.main import main
 from support import harness
+from support.processes import processes
 
 COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman.cli.main"]
 PLAN = """

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import signal
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +19,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launch.test_faults import processes
 from mpc_spearman import Result, compare
 from mpc_spearman.cli import main
 from mpc_spearman.comparison import (
@@ -40,17 +37,14 @@ from mpc_spearman.comparison import (
 from mpc_spearman.comparison.data import tables
 from mpc_spearman.comparison.shaping import unavailable
 from mpc_spearman.comparison.variants import Size, variants
-from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.config import Plan
 from mpc_spearman.errors import BoundError, OutputError, PlanError, SetupError
 from mpc_spearman.wire.meter import COLUMNS, costed
 from support.harness import ROOT
+from support.plans import plan
+from support.processes import TAG, eventually, new_tag, processes
 
 CONFIGS = ROOT / "configs"
-PARTIES = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
-
-
-def plan(**settings: Any) -> Plan:
-    return load_plan({"parties": PARTIES, **settings})
 
 
 # --- real runs, interrupted and continued -----------------------------------------------------------------
@@ -71,38 +65,31 @@ def run_folders(out: Path) -> dict[str, int]:
 def swept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A sweep by the command, interrupted by Ctrl-C when its first run has ended, and continued."""
     out = tmp_path_factory.mktemp("compare") / "sweep"
-    tag = secrets.token_hex(8)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPC_SPEARMAN_TEST": tag, "COLUMNS": "120"}
+    tag = new_tag()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **tag, "COLUMNS": "120"}
     first = subprocess.Popen(
         command(out), cwd=CONFIGS, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 60
-    while not run_folders(out) and first.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    eventually(lambda: run_folders(out) or first.poll() is not None)
     first.send_signal(signal.SIGINT)
-    _, complaint = first.communicate(timeout=30)
+    _, complaint = first.communicate()
     before = run_folders(out)
     # A role that was just being started ends by itself: its lifeline is cut.
-    end = time.monotonic() + 10
-    while (left := processes(tag)) and time.monotonic() < end:
-        time.sleep(0.05)
+    eventually(lambda: not processes(tag[TAG]))
     parts = [path.name for path in out.rglob("*.part")]
-    second = subprocess.run(
-        command(out), cwd=CONFIGS, env=environment, capture_output=True, text=True, timeout=110
-    )
+    second = subprocess.run(command(out), cwd=CONFIGS, env=environment, capture_output=True, text=True)
     return {
         "out": out,
-        "interrupted": (first.returncode, complaint, before, left, parts),
+        "interrupted": (first.returncode, complaint, before, parts),
         "second": second,
     }
 
 
 def test_an_interrupted_sweep_keeps_what_had_ended(swept: dict[str, Any]) -> None:
-    code, complaint, before, left, parts = swept["interrupted"]
+    code, complaint, before, parts = swept["interrupted"]
     assert code == 130
     assert complaint.startswith("interrupted: the runs that had ended are in ")
     assert len(before) == 1
-    assert left == []
     assert parts == []
 
 
@@ -375,11 +362,11 @@ def test_a_run_that_fails_is_named(fake: FakeRuns, tmp_path: Path) -> None:
 
 
 def test_a_real_run_over_the_limit_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    tag = secrets.token_hex(8)
-    monkeypatch.setenv("MPC_SPEARMAN_TEST", tag)
+    tag = new_tag()[TAG]
+    monkeypatch.setenv(TAG, tag)
     table = compare(LEVELS[:1], [(40, 2, 2)], limit=0.001)
     assert len(table.attrs["left_out"]) == 1
-    assert set(processes(tag)) <= {os.getpid()}
+    assert processes(tag) == []
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.results.result import Result
 from support import harness
+from support.plans import plan
 
 IDS = ["p1", "p2", "pé"]
 
@@ -162,7 +163,7 @@ def frames() -> dict[str, pd.DataFrame]:
 
 @pytest.mark.parametrize("protocol", ["mpc", "he"])
 def test_only_the_targets_own_result_has_the_tag(protocol: str, tmp_path: Path) -> None:
-    plan = harness.plan(protocol=protocol, he={"key_bits": 512, "insecure": True})
+    plan = plan(protocol=protocol, he={"key_bits": 512, "insecure": True})
     key = tmp_path / "b.key"
     content: Any = plan.model_dump(mode="json")
     content["parties"]["target"]["alignment_key"] = str(key)
@@ -183,7 +184,7 @@ def test_only_the_targets_own_result_has_the_tag(protocol: str, tmp_path: Path) 
 
 def test_a_key_that_cannot_be_used_stops_the_run_before_any_data_moves(tmp_path: Path) -> None:
     (tmp_path / "b.key").write_bytes(b"short")
-    content: Any = harness.plan().model_dump(mode="json")
+    content: Any = plan().model_dump(mode="json")
     content["parties"]["target"]["alignment_key"] = str(tmp_path / "b.key")
     (tmp_path / "out").mkdir()
     reached: set[tuple[str, str]] = set()

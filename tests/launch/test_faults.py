@@ -7,7 +7,6 @@ roles' processes. `Aftermath` holds all there is to say of it afterwards.
 from __future__ import annotations
 
 import json
-import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -22,17 +21,11 @@ import pytest
 
 from mpc_spearman import run_local
 from mpc_spearman.errors import (
-    AlignmentError,
-    DisclosureError,
-    HandshakeError,
     MpcSpearmanError,
     PartyMissing,
     PeerDied,
     PeerFailed,
     PeerTimeout,
-    PlanMismatch,
-    PolicyError,
-    ProtocolViolation,
     RoleCrashed,
     SetupError,
     TableError,
@@ -40,6 +33,7 @@ from mpc_spearman.errors import (
 from mpc_spearman.launch import supervisor
 from mpc_spearman.results.result import Result
 from support.harness import HERE
+from support.processes import TAG, new_tag, processes
 
 #: Seconds within which every other role must have ended.
 SOON = 10.0
@@ -97,8 +91,8 @@ RunWith = Callable[..., Aftermath]
 
 @pytest.fixture
 def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWith:
-    tag = secrets.token_hex(8)
-    monkeypatch.setenv("MPC_SPEARMAN_TEST", tag)
+    tag = new_tag()[TAG]
+    monkeypatch.setenv(TAG, tag)
     original = supervisor.launch
 
     def run(
@@ -140,18 +134,6 @@ def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWith:
         return Aftermath(result, error, seen, entered, files, processes(tag))
 
     return run
-
-
-def processes(tag: str) -> list[int]:
-    """Find processes that have `tag` in the environment they were started with."""
-    found = []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if tag.encode() in environ.read_bytes():
-                found.append(int(environ.parent.name))
-        except OSError:  # ended meanwhile
-            continue
-    return found
 
 
 def others(party: str) -> list[str]:
@@ -254,165 +236,6 @@ def test_raising_before_all_have_met(run_with: RunWith, party: str, phase: str) 
     after.assert_ended_soon(party, phase)
     assert "unexpected MemoryError" in str(after.error)
     assert {type(after.error_of(other)) for other in others(party)} == {PeerDied}
-
-
-# ---- messages that are not what they should be
-
-
-def check_violated(after: Aftermath, sender: str, receivers: Mapping[str, str]) -> None:
-    """All ended, and every receiver of the bad message says so itself, naming its sender."""
-    after.assert_clean()
-    for receiver, text in receivers.items():
-        assert type(after.error_of(receiver)) is ProtocolViolation, after.classes()
-        assert text in str(after.error_of(receiver))
-        assert f"{sender} (" in str(after.error_of(receiver))
-    # Who sent it may hear of it, or only find its peer gone.
-    allowed = (PeerFailed, PeerDied, ProtocolViolation)
-    assert all(isinstance(after.error_of(party), allowed) for party in PHASES), after.classes()
-    assert type(after.error) is ProtocolViolation
-
-
-def test_wrong_shape(run_with: RunWith) -> None:
-    after = run_with("on_message", party="A", kind="DESCRIPTION", change="long")
-    check_violated(
-        after, "A", {"C": "bad DESCRIPTION message in phase describe: 8 bytes follow its last field"}
-    )
-    after.assert_ended_soon("A", "describe")
-    assert type(after.error_of("B")) is PeerFailed
-    assert after.error_of("B").about == ("ProtocolViolation", "C", "describe")
-
-
-def test_truncated(run_with: RunWith) -> None:
-    after = run_with("on_message", party="B", kind="MASKED", change="short")
-    check_violated(after, "B", {"A": "field 'block' needs 960 bytes, 959 are left"})
-    after.assert_ended_soon("B", "share")
-    assert after.error_of("C").about == ("ProtocolViolation", "A", "share")
-
-
-def test_garbage_in_place_of_a_header(run_with: RunWith) -> None:
-    after = run_with("on_message", party="A", kind="ALIGNMENT", change="garbage")
-    check_violated(after, "A", {"B": "what arrived is not a frame of this protocol"})
-    after.assert_ended_soon("A", "align")
-
-
-#: Change, kind it is made to at A, who receives it, and what is said.
-CHANGES = [
-    ("unknown kind", "HELLO", "BC", "a message of unknown kind 99 arrived"),
-    ("unknown kind", "SHARE", "C", "a message of unknown kind 99 arrived"),
-    ("other kind", "SHAPE", "B", "SHARE from A (source) to B (target) is not in the view table"),
-    ("other kind", "SHAPE", "C", "sent SHARE where C (coordinator) waited for SHAPE in phase agree"),
-    ("version", "ALIGNMENT", "B", "a frame of format version 2 arrived, 1 is spoken here"),
-    ("number", "MASKED", "B", "where number"),
-    ("length", "SHARE", "C", "a SHARE message of 1152921504606846976 bytes was announced, more than"),
-    ("depth", "ALIGNMENT", "B", "fails its authentication"),
-    ("garbage", "HELLO", "BC", "not a frame of this protocol"),
-    ("garbage short", "SHARE", "C", "not a frame of this protocol"),
-    ("garbage long", "ALIGNMENT", "B", "not a frame of this protocol"),
-    ("short", "HELLO", "BC", "field 'run' needs 16 bytes, 15 are left"),
-    ("long", "HELLO", "BC", "8 bytes follow its last field"),
-    ("empty", "HELLO", "BC", "field 'version' needs 4 bytes, 0 are left"),
-    ("huge", "SHAPE", "BC", "a SHAPE message of 4194320 bytes was announced, more than"),
-    ("empty", "SHARE", "C", "field 'share' needs 48 bytes, 0 are left"),
-    ("long", "COST", "C", "bytes was announced, more than"),
-    ("long", "FAREWELL", "BC", "a FAREWELL message of 24 bytes was announced, more than"),
-]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("change", "kind", "receivers", "text"), CHANGES)
-def test_every_change(run_with: RunWith, change: str, kind: str, receivers: str, text: str) -> None:
-    after = run_with("on_message", party="A", kind=kind, change=change)
-    assert any(type(after.error_of(receiver)) is ProtocolViolation for receiver in receivers)
-    seen = {name: text for name in receivers if type(after.error_of(name)) is ProtocolViolation}
-    check_violated(after, "A", seen)
-
-
-# ---- parties that do not run the same thing
-
-
-def test_unequal_plans_are_named_key_by_key_at_every_party(run_with: RunWith) -> None:
-    after = run_with("on_plan", party="A", key="privacy", value={"min_group": 5, "min_rows_per_feature": 3})
-    after.assert_clean()
-    after.assert_ended_soon("A", "connect")
-    assert after.classes() == dict.fromkeys(PHASES, "PlanMismatch")
-    assert "privacy.min_group: 5 here, 3 there" in str(after.error_of("A"))
-    for party in "BC":
-        assert "and A (source) (there) differ: privacy.min_group: 3 here, 5 there" in str(
-            after.error_of(party)
-        )
-    assert type(after.error) is PlanMismatch
-
-
-def test_another_version(run_with: RunWith) -> None:
-    after = run_with("on_hello", party="C", claims={"version": "9.9.9"})
-    after.assert_clean()
-    assert after.classes() == dict.fromkeys(PHASES, "HandshakeError")
-    for party in "AB":
-        assert "C (coordinator) runs version '9.9.9'" in str(after.error_of(party))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "claim",
-    [{"party": "D"}, {"role": "target"}, {"number": [1]}],
-    ids=["name", "role", "number"],
-)
-def test_another_party_than_the_plan_says(run_with: RunWith, claim: dict[str, Any]) -> None:
-    after = run_with("on_hello", party="A", claims=claim)
-    after.assert_clean()
-    assert after.classes() == dict.fromkeys(PHASES, "HandshakeError")
-    assert type(after.error) is HandshakeError
-    for party in "BC":
-        assert "party 2 should be A (source), but what answers there is" in str(after.error_of(party))
-
-
-def test_unequal_numbers_of_rows(run_with: RunWith) -> None:
-    after = run_with(source=SOURCE.iloc[:-1])
-    after.assert_clean()
-    assert after.classes() == dict.fromkeys(PHASES, "AlignmentError")
-    for party in "AB":
-        assert "different numbers of rows: " in str(after.error_of(party))
-        assert "A has 39" in str(after.error_of(party))
-        assert "B has 40" in str(after.error_of(party))
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        SOURCE.assign(id=[*SOURCE["id"][:-1], "q"]),
-        pytest.param(SOURCE.iloc[::-1], marks=pytest.mark.long),
-        pytest.param(
-            SOURCE.assign(id=SOURCE["id"].where(SOURCE["id"] != "p7", "p07")), marks=pytest.mark.long
-        ),
-    ],
-    ids=["another id", "another order", "written otherwise"],
-)
-def test_same_number_but_not_the_same_rows(run_with: RunWith, source: pd.DataFrame) -> None:
-    after = run_with(source=source)
-    after.assert_clean()
-    assert after.classes() == dict.fromkeys(PHASES, "AlignmentError")
-    assert type(after.error) is AlignmentError
-    for party in "AB":
-        assert "40 rows each, but not the same ids in the same order" in str(after.error_of(party))
-    assert ("C", "reveal") not in after.entered
-
-
-# ---- rules
-
-
-@pytest.mark.long
-def test_a_column_that_gives_rows_away_stops_all_before_data_moves(run_with: RunWith) -> None:
-    after = run_with(target=TARGET.assign(x=[1.0, *[0.0] * 39]))
-    check_raised(after, "B", "rank", DisclosureError)
-    assert "x" in str(after.error)
-    assert ("A", "share") not in after.entered
-
-
-@pytest.mark.long
-def test_a_policy_only_its_own_party_knows_of(run_with: RunWith) -> None:
-    after = run_with("on_policy", party="A", max_reveal="strengths")
-    check_raised(after, "A", "load", PolicyError)
-    assert "party A does not allow this plan: its policy.max_reveal" in str(after.error)
 
 
 # ---- silence

@@ -26,7 +26,6 @@ from mpc_spearman.launch import supervisor
 from mpc_spearman.launch.local import assignments
 from mpc_spearman.launch.role_process import Assignment
 from mpc_spearman.launch.supervisor import Outcome, first_cause, launch
-from support import harness
 
 #: A stand-in for a role's process: it reads its order and its table, then does what is written for its party.
 STAND_IN = """
@@ -45,7 +44,7 @@ def done(): say(done=True); os._exit(0)
 
 @pytest.fixture
 def three(tmp_path: Path) -> list[Assignment]:
-    return assignments(harness.plan(), tmp_path)
+    return assignments(plan(), tmp_path)
 
 
 def stand_in(**bodies: str) -> list[str]:
@@ -102,10 +101,10 @@ def test_each_process_gets_its_own_order_and_table_and_shares_no_memory(
 
 
 def test_no_order_holds_another_partys_own_things(tmp_path: Path) -> None:
-    plan = harness.plan()
-    party = plan.parties.target.model_copy(update={"table": Path("/secret/b.csv"), "id": "patient"})
-    plan = plan.model_copy(update={"parties": plan.parties.model_copy(update={"target": party})})
-    lines = {order.party: order.line() for order in assignments(plan, tmp_path)}
+    parties = plan().parties
+    target = parties.target.model_copy(update={"table": Path("/secret/b.csv"), "id": "patient"})
+    its = plan().model_copy(update={"parties": parties.model_copy(update={"target": target})})
+    lines = {order.party: order.line() for order in assignments(its, tmp_path)}
     assert b"/secret/b.csv" in lines["B"]
     assert b"patient" in lines["B"]
     for other in "AC":
@@ -216,7 +215,7 @@ def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
         "    launcher.say(phase='rank', done=0, of=0)\n"
         "role_process._run = run\nrole_process.main()\n"
     )
-    outcomes = launch(assignments(harness.plan(), tmp_path), {}, command=[sys.executable, "-c", script])
+    outcomes = launch(assignments(plan(), tmp_path), {}, command=[sys.executable, "-c", script])
     assert {outcome.kind for outcome in outcomes.values()} == {"returned"}
     assert {outcome.phase for outcome in outcomes.values()} == {"rank"}
 
@@ -227,7 +226,7 @@ def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
 def test_a_role_that_waits_for_others_ends_when_they_or_the_launcher_are_gone(
     tmp_path: Path, after: bytes, code: int
 ) -> None:
-    order = next(order for order in assignments(harness.plan(), tmp_path) if order.party == "C")
+    order = next(order for order in assignments(plan(), tmp_path) if order.party == "C")
     command = [sys.executable, "-m", "mpc_spearman.launch.role_process"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE

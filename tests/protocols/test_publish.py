@@ -17,7 +17,7 @@ from mpc_spearman.protocols.publish import receive_description, receive_total, t
 from mpc_spearman.protocols.steps import Run, Shapes
 from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.meter import Meter
-from support.harness import plan
+from support.plans import plan
 
 STRENGTHS: dict[str, Any] = {"reveal": "strengths", "estimator": "tie_corrected"}
 

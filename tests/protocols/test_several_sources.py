@@ -1,4 +1,4 @@
-"""Several sources: exact results in real processes, in both protocols, and what is refused."""
+"""Several sources: exact results in both protocols, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpc_spearman import load_plan, run_local
+from mpc_spearman import load_plan
 from mpc_spearman.data.ranks import rank_columns, scale, strength_vector, total
 from mpc_spearman.errors import AlignmentError, PolicyError
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.reference import reference
-from protocols.test_end_to_end import by_equation_2, by_scipy, table, ulps
-from support.harness import ROOT, plan, run_roles
+from support.harness import ROOT
+from support.in_memory import run_in_memory
+from support.plans import freed, plan
+from support.references import by_equation_2, by_scipy, table, ulps
 
 N = 211
 LEVELS = ("differences", "coefficients", "strengths")
@@ -56,7 +58,8 @@ def run(sources: tuple[str, ...], level: str, estimator: str, protocol: str) -> 
     if protocol == "bfv":
         pytest.importorskip("tenseal")
     tables = {name: TABLES[name] for name in (*sources, "B")}
-    return run_local(plan(*sources, reveal=level, estimator=estimator, **PROTOCOLS[protocol]), tables)
+    its = plan(*sources, reveal=level, estimator=estimator, **PROTOCOLS[protocol])
+    return run_in_memory(its, tables).result()
 
 
 def columns(*sources: str) -> list[tuple[str, str]]:
@@ -96,21 +99,14 @@ def check(result: Result, sources: tuple[str, ...], level: str, estimator: str) 
         assert said == constant
 
 
-SHORT = {
-    ("mpc", THREE, "differences", "paper"),
-    ("bfv", THREE, "strengths", "paper"),
-}
-
-
 @pytest.mark.parametrize(
     ("protocol", "sources", "level", "estimator"),
     [
-        pytest.param(*case, marks=() if case in SHORT else pytest.mark.long)
+        (protocol, sources, level, estimator)
         for protocol in PROTOCOLS
         for sources in (TWO, THREE)
         for level in LEVELS
         for estimator in ("tie_corrected", "paper")
-        for case in [(protocol, sources, level, estimator)]
     ],
 )
 def test_results_are_those_of_the_pooled_tables(protocol, sources, level, estimator):
@@ -127,12 +123,12 @@ def test_results_are_those_of_the_pooled_tables(protocol, sources, level, estima
         ("bfv", "strengths"),
     ],
 )
-@pytest.mark.long
 def test_two_sources_give_what_one_with_all_columns_gives(protocol, level):
     if protocol == "bfv":
         pytest.importorskip("tenseal")
     joined = pd.concat([TABLES["A1"], TABLES["A2"].drop(columns="id").add_suffix("_2")], axis=1)
-    one = run_local(plan(reveal=level, **PROTOCOLS[protocol]), {"A": joined, "B": TABLES["B"]})
+    its = plan(reveal=level, **PROTOCOLS[protocol])
+    one = run_in_memory(its, {"A": joined, "B": TABLES["B"]}).result()
     two = run(TWO, level, "tie_corrected", protocol)
     # each source rounds its own vector: the strengths differ by the two roundings at most
     k = 4
@@ -145,55 +141,55 @@ def test_two_sources_give_what_one_with_all_columns_gives(protocol, level):
             np.testing.assert_array_equal(getattr(two, part), getattr(one, part))
 
 
-@pytest.mark.long
-def test_the_example_plan_gives_the_rows_of_the_one_source_demo(tmp_path):
-    path, demo = ROOT / "configs" / "two_sources.yaml", ROOT / "configs" / "mpc.yaml"
-    assert [source.name for source in load_plan(path).parties.sources] == ["A", "D"]
-    two, one = run_local(path, out=tmp_path / "two"), run_local(demo)
-    assert two.coefficients.index.tolist() == [("A", "lncoins"), ("A", "idp"), ("D", "lpi"), ("D", "fmde")]
-    np.testing.assert_array_equal(two.coefficients, one.coefficients)
-    np.testing.assert_array_equal(two.strengths, one.strengths)
+def test_the_example_plan_gives_the_rows_of_the_one_source_demo():
+    two, one = (freed(ROOT / "configs" / f"{name}.yaml") for name in ("two_sources", "mpc"))
+    assert [source.name for source in two.parties.sources] == ["A", "D"]
+    ended = run_in_memory(two, {})
+    both, demo = ended.result(), run_in_memory(one, {}).result()
+    assert both.coefficients.index.tolist() == [("A", "lncoins"), ("A", "idp"), ("D", "lpi"), ("D", "fmde")]
+    np.testing.assert_array_equal(both.coefficients, demo.coefficients)
+    np.testing.assert_array_equal(both.strengths, demo.strengths)
     for source in "AD":
-        own = Result.load(tmp_path / "two" / source)
-        pd.testing.assert_frame_equal(own.coefficients, two.coefficients.loc[[source]])
-        pd.testing.assert_series_equal(own.strengths, two.strengths)
+        own = ended.results[source]
+        pd.testing.assert_frame_equal(own.coefficients, both.coefficients.loc[[source]])
+        pd.testing.assert_series_equal(own.strengths, both.strengths)
         assert own.cost["party"].unique().tolist() == [source]
-    assert Result.load(tmp_path / "two" / "B").coefficients.equals(two.coefficients)
-    assert two.cost["party"].unique().tolist() == ["C", "B", "A", "D"]
+    assert ended.results["B"].coefficients.equals(both.coefficients)
+    assert both.cost["party"].unique().tolist() == ["C", "B", "A", "D"]
 
 
-def test_one_source_with_other_ids_is_named(tmp_path):
+def test_one_source_with_other_ids_is_named():
     tables = {"A1": TABLES["A1"], "A2": TABLES["A2"].iloc[::-1], "B": TABLES["B"]}
-    roles = run_roles(plan("A1", "A2"), tables, tmp_path)
+    ended = run_in_memory(plan("A1", "A2"), tables)
     for party, other in (("A2", "B"), ("B", "A2")):
-        error = roles.outcomes[party].error
+        error = ended.errors[party]
         assert isinstance(error, AlignmentError)
         assert f"{party} and {other} hold" in str(error)
-    assert not list(tmp_path.glob("*/result.json"))
+    assert not ended.results
 
 
-@pytest.mark.long
-def test_different_numbers_of_rows_name_every_party(tmp_path):
+def test_different_numbers_of_rows_name_every_party():
     tables = {"A1": TABLES["A1"], "A2": TABLES["A2"][:100], "B": TABLES["B"]}
-    roles = run_roles(plan("A1", "A2"), tables, tmp_path)
-    for outcome in roles.outcomes.values():
-        assert isinstance(outcome.error, AlignmentError)
-        assert all(words in str(outcome.error) for words in ("B has 211", "A1 has 211", "A2 has 100"))
+    ended = run_in_memory(plan("A1", "A2"), tables)
+    assert len(ended.errors) == 4
+    for error in ended.errors.values():
+        assert isinstance(error, AlignmentError)
+        assert all(words in str(error) for words in ("B has 211", "A1 has 211", "A2 has 100"))
 
 
-@pytest.mark.parametrize("sources", [("A2", "A3"), pytest.param(("A3", "A2"), marks=pytest.mark.long)])
-def test_a_mean_over_one_usable_column_of_all_sources_needs_the_owners_consent(sources, tmp_path):
+@pytest.mark.parametrize("sources", [("A2", "A3"), ("A3", "A2")])
+def test_a_mean_over_one_usable_column_of_all_sources_needs_the_owners_consent(sources):
     """A2 has one column, A3 only constant ones: each strength is A2's coefficient. A2 does not allow that."""
     careful = load_plan(
         plan(*sources, reveal="strengths").model_dump(mode="json"),
-        ["parties.sources.A2.policy.max_reveal=strengths"],
+        ["parties.sources.A2.policy.max_reveal=strengths", "parties.sources.A2.policy.min_columns=2"],
     )
     tables = {name: TABLES[name] for name in (*sources, "B")}
-    roles = run_roles(careful, tables, tmp_path)
-    error = roles.outcomes["A2"].error
+    ended = run_in_memory(careful, tables)
+    error = ended.errors["A2"]
     assert isinstance(error, PolicyError)
-    assert "party A2 does not allow this plan: its policy.max_reveal: strengths at most" in str(error)
-    assert not list(tmp_path.glob("*/result.json"))
+    assert "party A2 does not allow this plan: its policy.min_columns: 2 or more" in str(error)
+    assert not ended.results
 
 
 # ---- the bound on the strengths' rounding ----

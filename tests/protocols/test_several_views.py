@@ -1,4 +1,4 @@
-"""Who received what in runs of two sources: every byte of recorded runs of four processes.
+"""Who received what in runs of two sources: every byte of recorded runs of four parties.
 
 As test_views.py and test_masks.py do it for one source; here is what several sources add: a session each,
 what each is told of all, and, at ``strengths``, one sum over both in which neither's part can be seen.
@@ -20,7 +20,7 @@ from mpc_spearman.protocols.he.scheme import Sizes
 from mpc_spearman.protocols.he.schemes import public_key
 from mpc_spearman.statistics.reference import Reference, reference
 from protocols.test_views import COST, DESCRIPTION, DIGEST, FAREWELL, MASKED, RESULT, SHAPE, SHARE, everything
-from support.recording import BLOCK_BYTES, FEATURES, M_A, M_B, TABLES, N, Recorded, encoded
+from support.recording import FEATURES, M_A, M_B, SMALL_BLOCKS, TABLES, N, Recorded, encoded
 from support.transcript import HELLO, parse
 from support.uniform import signs_of_pattern
 
@@ -37,7 +37,7 @@ RUNS = {
 }
 every_run = pytest.mark.parametrize(
     ("level", "estimator"),
-    [pytest.param(*run, marks=pytest.mark.long if run == ("strengths", "paper") else ()) for run in RUNS],
+    list(RUNS),
 )
 
 
@@ -59,8 +59,7 @@ def recorded(level: str, estimator: str) -> Recorded:
     target, sources = RUNS[level, estimator]
     return Recorded(
         ALL,
-        "record_frozen",
-        {"block_bytes": BLOCK_BYTES},
+        block_bytes=SMALL_BLOCKS,
         reveal=level,
         estimator=estimator,
         results={"target": target, "sources": sources},
@@ -73,7 +72,7 @@ def truth(estimator: str) -> Reference:
 
 
 def blocks(columns: int) -> list[int]:
-    step = BLOCK_BYTES // (8 * columns)
+    step = SMALL_BLOCKS // (8 * columns)
     return [min(step, N - start) for start in range(0, N, step)]
 
 
@@ -250,8 +249,6 @@ def wide(repeat: int = 0) -> Recorded:
     }
     run = Recorded(
         tables,
-        "record",
-        {},
         reveal="strengths",
         privacy={"min_rows_per_feature": 0},
         results={"target": "nothing"},
@@ -303,7 +300,6 @@ def test_the_coordinator_cannot_see_one_sources_part():
                     assert signs_of_pattern(partial + mine - true) == [], parties
 
 
-@pytest.mark.long
 def test_two_runs_on_the_same_data_send_other_shares():
     one, two = Wide(wide(0)), Wide(wide(1))
     assert np.array_equal(sum(one.values.values()), sum(two.values.values()))
@@ -320,8 +316,6 @@ def encrypted(level: str) -> Recorded:
     pytest.importorskip("tenseal")
     return Recorded(
         ALL,
-        "record",
-        {},
         protocol="he",
         he={"scheme": "bfv"},
         reveal=level,
@@ -329,7 +323,6 @@ def encrypted(level: str) -> Recorded:
     )
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("level", ["strengths", "coefficients"])
 def test_the_messages_of_the_homomorphic_protocol(level):
     transcript = encrypted(level).transcript
@@ -356,7 +349,6 @@ def test_the_messages_of_the_homomorphic_protocol(level):
     assert list(dict.fromkeys(own)) == transcript.payloads("B", "C", "PUBLIC_KEY")
 
 
-@pytest.mark.long
 def test_the_coordinator_is_sent_the_ciphertexts_of_one_sum():
     """As many as there are for a single source: with two, those of each would be twice as many."""
     transcript = encrypted("strengths").transcript
@@ -371,7 +363,6 @@ def test_the_coordinator_is_sent_the_ciphertexts_of_one_sum():
     assert sent == public.product_ciphertexts * public.result_ciphertext_bytes
 
 
-@pytest.mark.long
 def test_names_reach_no_other_party_under_encryption_either():
     run = encrypted("strengths")
     for party, owners in {"A": "DB", "D": "AB", "B": "AD", "C": "AD"}.items():

@@ -1,4 +1,4 @@
-"""Who received what: every byte of recorded three-process runs, held against expectations written out here.
+"""Who received what: every byte of recorded runs, held against expectations written out here.
 
 Letters in the section titles are those of the specification of the tests on views; the others are in
 test_masks.py (b, d, e, h) and test_attacks.py (c, g, h).
@@ -15,6 +15,7 @@ import pytest
 
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.statistics.reference import reference
+from support.recorder import plain
 from support.recording import (
     FEATURES,
     M_A,
@@ -24,6 +25,7 @@ from support.recording import (
     Recorded,
     directed_links,
     every_run,
+    frozen,
     recorded,
     tie_terms,
 )
@@ -120,16 +122,15 @@ def test_nothing_arrives_that_is_not_listed(level, estimator):
 
 @every_run
 def test_both_ends_of_a_link_saw_the_same_bytes_and_the_role_read_them_alike(level, estimator):
-    transcript = recorded(level, estimator).transcript
+    run = recorded(level, estimator)
+    transcript = run.transcript
     for receiver in PARTIES:
-        opened = transcript.opened(receiver)
+        read = transcript.read_by(receiver)
         for sender in (party for party in PARTIES if party != receiver):
             sent = transcript.raw(receiver, sender, at=sender)
             assert transcript.raw(receiver, sender, at=receiver) == sent
-            messages = transcript.received(receiver, sender)
-            assert [(kind, payload) for name, kind, payload in opened if name == sender] == [
-                (message.kind, message.payload) for message in messages
-            ]
+            said = [(kind, plain(values)) for kind, values in contents(run, receiver, sender)]
+            assert [(kind, values) for name, kind, values in read if name == sender] == said
 
 
 @every_run
@@ -313,7 +314,6 @@ def test_no_byte_of_the_source_target_key_is_in_the_coordinators_record(level, e
     record += b"".join(
         transcript.raw(receiver, sender, at="C") for receiver, sender in ("CA", "CB", "AC", "BC")
     )
-    record += (transcript.directory / "C" / "meeting-point").read_bytes()
 
     def pieces(pair: str) -> set[bytes]:
         """Every run of eight bytes of a pair's secret and subkeys."""
@@ -324,6 +324,15 @@ def test_no_byte_of_the_source_target_key_is_in_the_coordinators_record(level, e
 
     assert not [piece for piece in pieces("AB") if piece in record]
     assert all(piece in record for piece in pieces("AC") | pieces("BC"))
+
+
+def test_no_byte_of_any_key_is_at_the_meeting_point():
+    transcript = frozen("coefficients", 0).transcript
+    met = b"".join(path.read_bytes() for path in transcript.directory.glob("*/meeting-point"))
+    assert b"127.0.0.1" in met
+    for party in PARTIES:
+        for key in transcript.keys(party).values():
+            assert not [i for i in range(len(key) - 7) if key[i : i + 8] in met]
 
 
 def test_the_coordinator_is_told_that_it_cannot_see_ties():

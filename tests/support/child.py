@@ -1,29 +1,27 @@
-"""A role's process with a hook: ``python tests/child.py HOOK ARGUMENTS``, started by harness.py.
+"""A role's process with a hook: ``python tests/support/child.py HOOK ARGUMENTS``, started by harness.py.
 
-HOOK is ``module:function`` in this folder, called as ``function(order, **arguments)`` in every role's process
-before it runs; it changes what the role does (records, kills, corrupts) by patching the package.
+HOOK is ``module:function`` in this folder. In every role's process it takes the place of ``run_role``: it is
+called as that is, with ``run_role`` itself before all else and ARGUMENTS by name, and runs it with other plans,
+transports, links or callbacks.
 """
+
+from __future__ import annotations
 
 import importlib
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
-from mpc_spearman.launch import role_process
+sys.path[0] = str(Path(__file__).parents[1])
 
 
 def main() -> None:
+    from mpc_spearman.launch import role, role_process
+
     module, function = sys.argv[1].split(":")
-    sys.path[0] = str(Path(__file__).parents[1])
     hook = getattr(importlib.import_module(f"support.{module}"), function)
-    arguments = json.loads(sys.argv[2])
-    original = role_process._run
-
-    def run(launcher, order, stream):
-        hook(order, **arguments)
-        original(launcher, order, stream)
-
-    role_process._run = run
+    role.run_role = partial(hook, role.run_role, **json.loads(sys.argv[2]))
     role_process.main()
 
 

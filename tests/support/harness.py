@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.config import Plan
 from mpc_spearman.launch.local import arrow, assignments
 from mpc_spearman.launch.supervisor import Outcome, launch
 from mpc_spearman.results.result import Result
@@ -29,19 +29,6 @@ class Roles:
 
     def result(self, party: str) -> Result:
         return Result.load(self.staging / party)
-
-
-def plan(*sources: str, **settings: Any) -> Plan:
-    """A plan for C, B and A, or other sources, without tables; all owners allow every level."""
-    allow = {"policy": {"max_reveal": "differences"}}
-    base: dict[str, Any] = {
-        "parties": {
-            "coordinator": {"name": "C"},
-            "target": {"name": "B", **allow},
-            "sources": [{"name": name, **allow} for name in sources or ("A",)],
-        }
-    }
-    return load_plan(base | settings)
 
 
 def run_roles(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import signal
 import socket
 import subprocess
 import sys
@@ -20,12 +18,11 @@ import yaml
 
 from mpc_spearman.wire.certificates import make_certificates
 from support.harness import ROOT
+from support.processes import TAG, kill, new_tag, processes
 
 HERE = Path(__file__).parent
 #: ``network.timeout`` of all parties here, and ``network.join_timeout`` where a party will not come; seconds.
 TIMEOUT, JOIN_TIMEOUT = 3.0, 6.0
-#: Set in every process of a run, so that those left over can be found.
-TAG = "MPC_SPEARMAN_TEST"
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ class Members:
         self.marks = folder / "marks"
         self.marks.mkdir()
         self.parties: dict[str, Party] = {}
-        self._tag = secrets.token_hex(8)
+        self._tag = new_tag()
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         certificates = folder / "certs"
@@ -148,7 +145,7 @@ class Members:
             *("join", str(plan), "--party", name, "--out", str(self.folder / "out" / label)),
             *(("--table", str(ROOT / "data" / table)) if table else ()),
         ]
-        environment = {**os.environ, TAG: self._tag, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, **self._tag, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         self.parties[label] = Party(command, self.folder / "out" / label / name, environment)
         return self.parties[label]
 
@@ -187,18 +184,11 @@ class Members:
 
     def processes(self) -> list[int]:
         """Find all processes of this run."""
-        found = []
-        for environ in Path("/proc").glob("[0-9]*/environ"):
-            with suppress(OSError):  # ended meanwhile
-                if self._tag.encode() in environ.read_bytes():
-                    found.append(int(environ.parent.name))
-        return found
+        return processes(self._tag[TAG])
 
     def end(self) -> None:
         """End whatever is left."""
-        for process in self.processes():
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        kill(self._tag[TAG])
         for party in self.parties.values():
             party.process.wait()
 

@@ -1,11 +1,7 @@
-"""A double of the transport in memory: three parties in one process, and wires to tamper with."""
+"""Links of three parties in one process, over wires in memory."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +11,10 @@ from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
-from support.harness import plan
+from support.plans import plan
+from support.wires import Wire, Wires
 
-C, B, A = MEMBERS = (
+C, B, A = PARTIES = (
     Party("C", Role.COORDINATOR, 0),
     Party("B", Role.TARGET, 1),
     Party("A", Role.SOURCE, 2),
@@ -35,67 +32,6 @@ HELLO: dict[str, Any] = {
     "public_key": bytes(32),
     "run": bytes(16),
 }
-
-
-class Wire:
-    """Bytes from one party to another, in order; a send waits while too many are under way."""
-
-    def __init__(self, capacity: int) -> None:
-        self.log = bytearray()  # all that was ever sent
-        self.largest_request = 0
-        self.mute = False  # swallow what is sent
-        self.flip: tuple[int, int] | None = None  # position in the stream and bits to change there
-        self._buffer = bytearray()
-        self._capacity = capacity
-        self._closed = False
-        self._changed = threading.Condition()
-
-    def send(self, data: bytes) -> None:
-        with self._changed:
-            if self.mute:
-                return
-            self._changed.wait_for(lambda: self._closed or len(self._buffer) < self._capacity)
-            if self._closed:
-                raise ConnectionResetError("closed by the peer")
-            if self.flip and len(self.log) <= self.flip[0] < len(self.log) + len(data):
-                at = self.flip[0] - len(self.log)
-                data = data[:at] + bytes([data[at] ^ self.flip[1]]) + data[at + 1 :]
-            self.log += data
-            self._buffer += data
-            self._changed.notify_all()
-
-    def receive(self, size: int, heard: Callable[[], None]) -> memoryview:
-        with self._changed:
-            self.largest_request = max(self.largest_request, size)
-            self._changed.wait_for(lambda: self._closed or len(self._buffer) >= size)
-            heard()
-            if len(self._buffer) < size:
-                raise ConnectionResetError("closed by the peer")
-            data = bytes(self._buffer[:size])
-            del self._buffer[:size]
-            self._changed.notify_all()
-            return memoryview(data)
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-
-class Transport:
-    """One party's end of all its wires."""
-
-    def __init__(self, network: Network, rank: int) -> None:
-        self._network, self._rank = network, rank
-
-    def send(self, rank: int, header: bytes, payload: bytes) -> None:
-        self._network.wires[self._rank, rank].send(header + payload)
-
-    def receive(self, rank: int, size: int, heard: Callable[[], None]) -> memoryview:
-        return self._network.wires[rank, self._rank].receive(size, heard)
-
-    def close(self) -> None:
-        pass
 
 
 class Network:
@@ -119,24 +55,23 @@ class Network:
         secured: bool = True,
         capacity: int = 1 << 20,
     ) -> None:
-        self.wires: defaultdict[tuple[int, int], Wire] = defaultdict(lambda: Wire(capacity))
-        for sender in MEMBERS:
-            for receiver in MEMBERS:
-                self.wires[sender.number, receiver.number].mute = sender in silent
-        self.meters = {member: Meter() for member in MEMBERS}
+        self.wires = Wires(len(PARTIES), capacity)
+        for (sender, _), wire in self.wires.items():
+            wire.mute = sender in {party.number for party in silent}
+        self.meters = {party: Meter() for party in PARTIES}
         self.links = {
-            member: Links(
-                PLAN, Roster(MEMBERS, member), Transport(self, member.number), self.meters[member], timeout
+            party: Links(
+                PLAN, Roster(PARTIES, party), self.wires.end(party.number), self.meters[party], timeout
             )
-            for member in MEMBERS
+            for party in PARTIES
         }
         if secured:
             self.secure()
 
     def secure(self) -> None:
-        mine = {member: X25519PrivateKey.generate() for member in MEMBERS}
-        for me in MEMBERS:
-            for peer in MEMBERS:
+        mine = {party: X25519PrivateKey.generate() for party in PARTIES}
+        for me in PARTIES:
+            for peer in PARTIES:
                 if me != peer:
                     theirs = mine[peer].public_key().public_bytes_raw()
                     key = PairKey(mine[me], theirs, me, peer, bytes(16), bytes(32))
@@ -145,22 +80,12 @@ class Network:
     def wire(self, sender: Party, receiver: Party) -> Wire:
         return self.wires[sender.number, receiver.number]
 
-    def cut(self, member: Party) -> None:
+    def cut(self, party: Party) -> None:
         """Close all wires from and to a party, as its end does."""
-        for pair, wire in self.wires.items():
-            if member.number in pair:
-                wire.close()
+        self.wires.cut(party.number)
 
     def close(self) -> None:
         for links in self.links.values():
             links._closing.set()
         for wire in self.wires.values():
             wire.close()
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait until it holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.01)

@@ -1,7 +1,6 @@
-"""Recorded runs of one pair of tables at every level and estimator, for test_views.py and test_masks.py.
+"""Recorded runs of one pair of tables at every level and estimator: each made once, when first asked for.
 
-In all of them the clock stands still and there is no seedable generator to draw from (hooks_record.py). The
-tables are cut into many blocks. A run is made when first asked for.
+The tables are cut into many blocks.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ import atexit
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,11 +20,15 @@ import pandas as pd
 import pytest
 from scipy.stats import rankdata
 
-from support.harness import plan, run_roles
+from mpc_spearman.protocols.steps import BLOCK_BYTES
+from support.harness import Roles, run_roles
+from support.in_memory import run_in_memory
+from support.plans import plan
+from support.recorder import record, watched_tensors
 from support.transcript import Transcript
 
 N, M_A, M_B = 1501, 3, 4  # odd: without ties every encoded rank is even, so a bit that is not masked shows
-BLOCK_BYTES = 1 << 11  # 24 blocks at 4 columns, 36 at 6: more than are shared ahead or can wait in a queue
+SMALL_BLOCKS = 1 << 11  # 24 blocks at 4 columns, 36 at 6: more than are shared ahead or can wait in a queue
 
 LEVELS = ("differences", "coefficients", "strengths")
 #: What each run grants the target and the source: every grant to each of them at least once.
@@ -75,45 +77,46 @@ def tie_terms(party: str) -> list[int]:
     return [sum((t**3 - t) // 3 for t in sizes) for sizes in groups]
 
 
-@contextmanager
-def kept_directory() -> Iterator[Path]:
+def kept_directory() -> Path:
+    """Make a directory that lasts as long as this process."""
     directory = Path(tempfile.mkdtemp(prefix="mpc-spearman-test-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    yield directory
+    return directory
 
 
 class Recorded:
-    """One run with its outcomes, its files and its transcript.
+    """One run in memory with its files and its transcript.
 
     Parameters
     ----------
     tables : mapping of str to DataFrame
-    hook : str
-        A function of hooks_record.py that records.
-    arguments : mapping
-        For the hook.
+        All but the target's, B, are those of sources.
     **settings
-        Of the plan. All tables but the target's, B, are those of sources.
+        Of the plan; `block_bytes` is not, it cuts the tables into more blocks than they would be.
     """
 
     def __init__(
-        self, tables: Mapping[str, pd.DataFrame], hook: str, arguments: Mapping[str, Any], **settings: Any
+        self, tables: Mapping[str, pd.DataFrame], *, block_bytes: int = BLOCK_BYTES, **settings: Any
     ) -> None:
         self.plan = plan(*(name for name in tables if name != "B"), **settings)
-        with kept_directory() as directory:
-            (directory / "out").mkdir()
-            arguments = {"directory": str(directory / "record"), **arguments}
-            self.roles = run_roles(self.plan, tables, directory / "out", f"hooks_record:{hook}", arguments)
-            ended = {party: (how.kind, how.error) for party, how in self.roles.outcomes.items()}
-            assert {kind for kind, _ in ended.values()} == {"returned"}, ended
-            assert not list(directory.glob("record/*/refused"))
-            self.transcript = Transcript.read(directory / "record", self.plan.names)
+        self.directory = kept_directory()
+        self.roles = self._run(tables, block_bytes)
+        self.transcript = Transcript.read(self.directory / "record", self.plan.names)
+
+    def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> Roles:
+        hook = partial(record, directory=str(self.directory / "record"), block_bytes=block_bytes)
+        with watched_tensors():
+            ended = run_in_memory(self.plan, tables, dict.fromkeys(self.plan.names, hook))
+        assert not ended.errors, ended.errors
+        for party, result in ended.results.items():
+            result.save(self.directory / "out" / party)
+        return Roles({}, self.directory / "out")
 
     @property
     def rows(self) -> list[int]:
         """Rows of each block of a run of :func:`recorded`."""
         columns = M_A + M_B - 1 if self.plan.reveal == "differences" else M_B
-        step = BLOCK_BYTES // (8 * columns)
+        step = SMALL_BLOCKS // (8 * columns)
         return [min(step, N - start) for start in range(0, N, step)]
 
     def masked(self, receiver: str, sender: str) -> np.ndarray:
@@ -135,18 +138,39 @@ class Recorded:
         return np.hstack([block.reshape(columns, -1) for block in values])
 
 
-@cache
-def recorded(level: str, estimator: str, repeat: int = 0) -> Recorded:
-    """Return the run of a level and estimator; with another `repeat` the same once more."""
+class Frozen(Recorded):
+    """A run in processes whose clocks stand still and which have no generator: see frozen.py."""
+
+    def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> Roles:
+        (self.directory / "out").mkdir()
+        arguments = {"directory": str(self.directory / "record"), "block_bytes": block_bytes}
+        roles = run_roles(self.plan, tables, self.directory / "out", "frozen:record_frozen", arguments)
+        ended = {party: (how.kind, how.error) for party, how in roles.outcomes.items()}
+        assert {kind for kind, _ in ended.values()} == {"returned"}, ended
+        assert not list(self.directory.glob("record/*/refused"))
+        return roles
+
+
+def _settings(level: str, estimator: str) -> dict[str, Any]:
     target, sources = GRANTS[level, estimator]
-    return Recorded(
-        TABLES,
-        "record_frozen",
-        {"block_bytes": BLOCK_BYTES},
-        reveal=level,
-        estimator=estimator,
-        results={"target": target, "sources": sources},
-    )
+    return {
+        "reveal": level,
+        "estimator": estimator,
+        "results": {"target": target, "sources": sources},
+        "block_bytes": SMALL_BLOCKS,
+    }
+
+
+@cache
+def recorded(level: str, estimator: str) -> Recorded:
+    """Return the recorded run of a level and estimator."""
+    return Recorded(TABLES, **_settings(level, estimator))
+
+
+@cache
+def frozen(level: str, repeat: int) -> Recorded:
+    """Return a run with no clock and no generator; with another `repeat` the same once more."""
+    return Frozen(TABLES, **_settings(level, "tie_corrected"))
 
 
 def directed_links() -> list[tuple[str, str]]:

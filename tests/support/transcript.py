@@ -1,7 +1,7 @@
 """A recorded run read again, from the wire's bytes and the X25519 secrets, by an implementation of its own.
 
 Nothing here comes from the package: HKDF is written with ``hmac``, the streams with AES on counter blocks,
-and the frame and payload formats are stated once more. What hooks_record.py wrote is the only input.
+and the frame and payload formats are stated once more. What recorder.py wrote is the only input.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-#: Kinds of messages by number, and the parties of a run of one source by rank; more sources follow.
+#: Kinds of messages by number, and the parties of a run of one source by number; more sources follow.
 KINDS = (
     *("KEEPALIVE", "ABORT", "HELLO", "SHAPE", "ALIGNMENT", "DESCRIPTION", "MASKED", "SHARE"),
     *("RESULT", "COST", "FAREWELL", "PUBLIC_KEY", "CIPHERTEXT", "EVALUATED", "TOTAL"),
@@ -61,8 +61,10 @@ def subkey(
     plan: bytes,
     ends: Sequence[tuple[int, str, bytes]],
 ) -> bytes:
-    """The key of one purpose and session; `ends` are rank, name and public key of both parties."""
-    parts = [part for rank, name, key in sorted(ends) for part in (str(rank).encode(), name.encode(), key)]
+    """The key of one purpose and session; `ends` are number, name and public key of both parties."""
+    parts = [
+        part for number, name, key in sorted(ends) for part in (str(number).encode(), name.encode(), key)
+    ]
     context = joined(b"mpc_spearman/1", run, plan, *parts)
     return hkdf(secret, joined(context, purpose.encode(), session.encode()))
 
@@ -124,17 +126,14 @@ class Transcript:
     def keys(self, party: str) -> dict[tuple[str, str, str], bytes]:
         """The keys a party recorded: (peer, purpose, session); without purpose the X25519 secret."""
         lines = self._lines(party, "keys")
-        named = [(self.parties[line["rank"]], line["purpose"], line["session"]) for line in lines]
+        named = [(self.parties[line["number"]], line["purpose"], line["session"]) for line in lines]
         assert len(set(named)) == len(named), "a party asked for a key twice"
         return {name: bytes.fromhex(line["key"]) for name, line in zip(named, lines, strict=True)}
 
-    def opened(self, party: str) -> list[tuple[str, str, bytes]]:
-        """What a party itself made of the messages it read: sender, kind, payload."""
-        lines = self._lines(party, "opened")
-        return [
-            (self.parties[line["rank"]], KINDS[line["kind"]], bytes.fromhex(line["payload"]))
-            for line in lines
-        ]
+    def read_by(self, party: str) -> list[tuple[str, str, dict[str, Any]]]:
+        """What a party itself made of the messages it read: sender, kind, values in plain form."""
+        lines = self._lines(party, "read")
+        return [(self.parties[line["number"]], line["kind"], line["values"]) for line in lines]
 
     def tensors(self, party: str, what: str) -> list[np.ndarray]:
         """CrypTen tensors of a party in order: ``share``, or what it gave to ``reveal``, ``opening``."""

@@ -15,7 +15,8 @@ from mpc_spearman.wire.disclosure import Kind, fields
 from mpc_spearman.wire.frames import HEADER, Header
 from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.messages import encode
-from support.memory_network import HELLO, PLAN, SHAPE, A, B, C, Network, eventually
+from support.memory_network import HELLO, PLAN, SHAPE, A, B, C, Network
+from support.processes import eventually
 
 Make = Callable[..., Network]
 

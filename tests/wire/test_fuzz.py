@@ -35,7 +35,7 @@ from mpc_spearman.wire.tls import Credentials
 from support.memory_network import HELLO, PLAN, SHAPE, A, B, C, Network
 from wire.test_messages import PLANS, _sent, messages
 
-MEMBERS = (C, B, A)
+PARTIES = (C, B, A)
 #: Changes to a string of bytes: what is done, where, and bytes for it.
 MUTATIONS = st.lists(
     st.tuples(
@@ -205,7 +205,7 @@ class Meeting:
     def __init__(self, place: Path, folder: Path | None, timeout: float = 30.0) -> None:
         self._place, self._folder, self._timeout = place, folder, timeout
         self.ports = {}
-        for member in MEMBERS:
+        for member in PARTIES:
             with socket.create_server(("127.0.0.1", 0)) as free:
                 self.ports[member] = free.getsockname()[1]
         self.met: dict[Party, Sockets | BaseException] = {}
@@ -231,9 +231,9 @@ class Meeting:
     def _meet(self, me: Party) -> None:
         try:
             self.met[me] = rendezvous.meet(
-                rendezvous.file_store(self._place, len(MEMBERS)),
-                Roster(MEMBERS, me),
-                rendezvous.Terms(len(MEMBERS), "" if self._folder is None else "mutual"),
+                rendezvous.file_store(self._place, len(PARTIES)),
+                Roster(PARTIES, me),
+                rendezvous.Terms(len(PARTIES), "" if self._folder is None else "mutual"),
                 ("127.0.0.1", self.ports[me]),
                 credentials(self._folder, me.name),
                 fault=None,
@@ -260,8 +260,8 @@ def meet(tmp_path: Path) -> Iterator[Callable[..., Meeting]]:
 
 
 def assert_connected(met: dict[Party, Sockets | BaseException]) -> None:
-    for me in MEMBERS:
-        for peer in MEMBERS:
+    for me in PARTIES:
+        for peer in PARTIES:
             if me is not peer:
                 sender, receiver = met[me], met[peer]
                 assert isinstance(sender, Sockets), sender
@@ -325,7 +325,7 @@ def test_silent_strangers_hold_nobody_up_for_long(
 
 @pytest.mark.parametrize("host", ["x" * 200, "a..b", "\0", "256.256.256.256"])
 def test_an_address_that_cannot_be_one(host: str) -> None:
-    door = handshake.Listener(Roster(MEMBERS, A), "127.0.0.1", 0, None)
+    door = handshake.Listener(Roster(PARTIES, A), "127.0.0.1", 0, None)
     try:
         with pytest.raises(NetworkError, match=r"^A \(source\) cannot reach C \(coordinator\) at") as raised:
             door.connect(C, handshake.Address(host, 9, bytes(16)), 5.0)
@@ -347,7 +347,7 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
 
         other = threading.Thread(target=reply)
         other.start()
-        door = handshake.Listener(Roster(MEMBERS, A), "127.0.0.1", 0, None)
+        door = handshake.Listener(Roster(PARTIES, A), "127.0.0.1", 0, None)
         address = handshake.Address("127.0.0.1", listener.getsockname()[1], bytes(16))
         # The second connection is never answered: nobody accepts it any more.
         with pytest.raises(MpcSpearmanError):
@@ -400,7 +400,7 @@ ENTRIES = st.one_of(
 @settings(max_examples=400, deadline=None)
 @given(ENTRIES)
 def test_any_entry_in_the_store_is_an_address_or_a_failed_handshake(entry: bytes) -> None:
-    table = rendezvous._Table(Store(party_2=entry), Roster(MEMBERS, C), 10.0)
+    table = rendezvous._Table(Store(party_2=entry), Roster(PARTIES, C), 10.0)
     try:
         address = table._read(A, rendezvous.Terms(3, ""))
     except HandshakeError as raised:
@@ -423,7 +423,7 @@ def test_any_entry_in_the_store_is_an_address_or_a_failed_handshake(entry: bytes
     )
 )
 def test_any_word_to_stop_stops_with_our_own_error(entry: bytes) -> None:
-    table = rendezvous._Table(Store(stop=entry), Roster(MEMBERS, C), 10.0)
+    table = rendezvous._Table(Store(stop=entry), Roster(PARTIES, C), 10.0)
     with pytest.raises((HandshakeError, NetworkError)) as raised:
         table.check()
     assert len(str(raised.value)) < 300
@@ -445,7 +445,7 @@ def test_a_store_that_does_not_answer_is_not_waited_for(meet: Callable[..., Meet
             asked.wait(30.0)
             return False
 
-    table = rendezvous._Table(Frozen(), Roster(MEMBERS, A), 0.5)
+    table = rendezvous._Table(Frozen(), Roster(PARTIES, A), 0.5)
     begin = time.monotonic()
     with pytest.raises(NetworkError, match=r"which C \(coordinator\) provides, did not answer"):
         table.check()
@@ -461,7 +461,7 @@ def test_a_store_that_is_gone_is_a_dead_coordinator(tmp_path: Path) -> None:
     with pytest.raises(PeerDied, match="the meeting point is gone") as raised:
         rendezvous.meet(
             Gone(),
-            Roster(MEMBERS, A),
+            Roster(PARTIES, A),
             rendezvous.Terms(3, ""),
             ("127.0.0.1", 0),
             None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import tempfile
 import threading
@@ -13,22 +12,10 @@ import pytest
 
 from launch.test_faults import PLAN, SOURCE, TARGET
 from mpc_spearman import run_local
-from support.memory_network import eventually
+from support.processes import eventually, held
 from wire.test_fuzz import Meeting, assert_connected
 from wire.test_fuzz import certificates as certificates
 from wire.test_fuzz import meet as meet
-
-
-def left() -> tuple[list[str], list[str]]:
-    """What this process holds: open files and sockets, and child processes."""
-    gc.collect()
-    files = sorted(os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in _open())
-    tasks = Path("/proc/self/task").glob("*/children")
-    return files, sorted(child for task in tasks for child in task.read_text().split())
-
-
-def _open() -> list[str]:
-    return [n for n in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{n}")]
 
 
 @pytest.mark.long
@@ -37,17 +24,17 @@ def test_fifty_runs_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     tables = {"A": SOURCE, "B": TARGET}
     first = run_local(PLAN, tables)  # imports what runs need
-    before, threads = left(), threading.active_count()
+    before, threads = held(), threading.active_count()
     for _ in range(50):
         result = run_local(PLAN, tables)
-        assert left() == before
+        assert held() == before
         assert threading.active_count() <= threads
         assert os.listdir(tmp_path) == []
     assert result.coefficients.equals(first.coefficients)
 
 
 def test_meetings_leave_no_socket_and_no_thread(meet: Callable[..., Meeting], certificates: Path) -> None:
-    threads, before = threading.active_count(), left()
+    threads, before = threading.active_count(), held()
     for _ in range(10):
         run = meet(certificates)
         for member in run.ports:
@@ -56,4 +43,4 @@ def test_meetings_leave_no_socket_and_no_thread(meet: Callable[..., Meeting], ce
         run.close()
         # Threads that listened end a moment later.
         eventually(lambda: threading.active_count() <= threads)
-        assert left() == before
+        assert held() == before

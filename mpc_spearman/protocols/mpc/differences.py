@@ -11,7 +11,6 @@ own key: see :mod:`mpc_spearman.protocols.shuffle`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import torch
 
 from mpc_spearman.parties import Party
 from mpc_spearman.protocols.mpc.session import Session
-from mpc_spearman.protocols.mpc.sharing import blocks, mask_stream
+from mpc_spearman.protocols.mpc.sharing import mask_stream
 from mpc_spearman.protocols.shuffle import shuffle
 from mpc_spearman.protocols.squared_differences import Squares
 from mpc_spearman.protocols.steps import Run, Shape, step
@@ -38,7 +37,7 @@ def open_differences(run: Run, session: Session, source: Party, own: np.ndarray,
     order = shuffle(run, source, shape.n)
     masks = mask_stream(run, run.roster.coordinator, source)
     other_columns = shape.m_target if is_source else shape.m_source
-    for rows in _blocks(shape):
+    for rows in session.blocks(shape.m_source + shape.m_target - 1):
         values = own[:, order[rows]]
         mine = session.shared(values - masks.ring(values.shape))
         theirs = session.absent(other_columns, values.shape[1])
@@ -60,7 +59,7 @@ def square_differences(run: Run, session: Session, source: Party, shape: Shape) 
     masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
     columns = (shape.m_source, shape.m_target)
     squares = Squares(shape.m_source, shape.m_target, shape.n)
-    for rows in _blocks(shape):
+    for rows in session.blocks(shape.m_source + shape.m_target - 1):
         x, y = (
             session.shared(stream.ring((m, rows.stop - rows.start)))
             for stream, m in zip(masks, columns, strict=True)
@@ -76,7 +75,3 @@ def _basis(session: Session, x: Any, y: Any) -> Any:
     """From shares of X (m_A, rows) and Y (m_B, rows) to shares of the m_A + m_B − 1 basis differences."""
     first = y[:1]
     return session.shared(torch.cat([(x - first).share, (y[1:] - first).share]).numpy())
-
-
-def _blocks(shape: Shape) -> Iterator[slice]:
-    return blocks(shape.n, shape.m_source + shape.m_target - 1)

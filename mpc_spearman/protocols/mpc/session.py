@@ -8,12 +8,15 @@ opened,
 - ``crypten.generators`` hold AES-256-CTR streams under the pairwise keys, so that CrypTen's own
   pseudo-random zero sharing (Cramer, Damgård and Ishai, TCC 2005) is computationally hiding;
 - CrypTen's ``generate_random_ring_element`` refuses any other generator.
+
+At all other times, and in every other thread, CrypTen has neither a communicator nor a generator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -80,12 +83,19 @@ class Session:
     def __init__(self, run: Run, source: Party, shape: Shape) -> None:
         self.shape = shape
         parties = (run.roster.coordinator, run.roster.target, source)
+        self._block_bytes = run.block_bytes
         mine = parties.index(run.roster.me)
         self._communicator = _Communicator(run.links, parties, run.roster.me, shape)
         self._zeros = {
             name: Stream(run.keys[parties[(mine + step) % 3]].subkey(Purpose.ZERO, source.name))
             for name, step in (("prev", -1), ("next", 1))
         }
+
+    def blocks(self, columns: int) -> Iterator[slice]:
+        """Cut the rows into blocks of ``run.block_bytes`` for so many ring elements a row; all cut alike."""
+        rows = max(1, self._block_bytes // (8 * columns))
+        for start in range(0, self.shape.n, rows):
+            yield slice(start, min(self.shape.n, start + rows))
 
     def shared(self, share: np.ndarray) -> Any:
         """Make the ``ArithmeticSharedTensor`` of which this party's additive share is `share`.
@@ -166,26 +176,32 @@ def _open(value: Any, ours: _Communicator) -> np.ndarray:
         return opened.numpy()
 
 
+#: What CrypTen may use just now, in this thread: who carries its messages, and its generators by name.
+_lent: ContextVar[tuple[_Communicator, Mapping[str, Stream]]] = ContextVar("lent")
+
+
 @contextmanager
 def _crypten(ours: _Communicator, generators: Mapping[str, Stream]) -> Iterator[None]:
-    """Give CrypTen our communicator and streams for one operation, and take them away again."""
-    saved = (communicator.get, arithmetic.generate_random_ring_element)
-    communicator.get = lambda: ours
-    arithmetic.generate_random_ring_element = _ring_element
-    for name, stream in generators.items():
-        crypten.generators[name][_CPU] = stream
+    """Lend CrypTen our communicator and streams for one operation."""
+    token = _lent.set((ours, generators))
     try:
         yield
     finally:
-        communicator.get, arithmetic.generate_random_ring_element = saved
-        for name in generators:
-            del crypten.generators[name][_CPU]
+        _lent.reset(token)
 
 
 def _ring_element(
     size: torch.Size, ring_size: int = 2**64, generator: object = None, **_: object
 ) -> torch.Tensor:
-    """Stand in for CrypTen's ``generate_random_ring_element``: cipher streams only."""
-    if not isinstance(generator, Stream) or ring_size != 2**64:
+    """Stand in for CrypTen's ``generate_random_ring_element``: cipher streams only, called by name."""
+    _, streams = _lent.get()
+    stream = streams.get(generator) if isinstance(generator, str) else None
+    if stream is None or ring_size != 2**64:
         raise RuntimeError("CrypTen asked for random ring elements that no cipher stream gives")
-    return torch.from_numpy(generator.ring(tuple(size)))
+    return torch.from_numpy(stream.ring(tuple(size)))
+
+
+communicator.get = lambda: _lent.get()[0]
+arithmetic.generate_random_ring_element = _ring_element
+for _name in ("prev", "next"):
+    crypten.generators[_name][_CPU] = _name

@@ -24,7 +24,7 @@ small and the ends of a link work at the same time. Both holders of a mask key d
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
@@ -37,18 +37,9 @@ from mpc_spearman.wire.channel import MAX_QUEUED
 from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.keys import Purpose, Stream
 
-# Bytes of one block of the wider table: large enough to keep BLAS and the link busy, small enough for caches.
-_BLOCK_BYTES = 1 << 22
 # Blocks shared before the peer's first is used, so that a slow link is never idle. Fewer than a link queues:
 # both ends may be this far ahead without either waiting for the other.
 _AHEAD = MAX_QUEUED // 2
-
-
-def blocks(n: int, columns: int) -> Iterator[slice]:
-    """Cut n rows into blocks of about 4 MB for `columns` ring elements a row; all parties cut alike."""
-    rows = max(1, _BLOCK_BYTES // (8 * columns))
-    for start in range(0, n, rows):
-        yield slice(start, min(n, start + rows))
 
 
 def mask_stream(run: Run, peer: Party, source: Party) -> Stream:
@@ -85,9 +76,9 @@ def multiply_own(
     columns, n = own.shape
     total = np.zeros((columns, other_columns) if is_source else (other_columns, columns), dtype=np.int64)
     shared: deque[np.ndarray] = deque()
-    ahead = blocks(n, max(columns, other_columns))
+    ahead = session.blocks(max(columns, other_columns))
     depth = run.meter.depth
-    for rows in blocks(n, max(columns, other_columns)):
+    for rows in session.blocks(max(columns, other_columns)):
         for early in islice(ahead, _AHEAD - len(shared)):
             shared.append(share_block(run, session, peer, own[:, early], masks, depth))
         mask, theirs = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
@@ -130,7 +121,7 @@ def multiply_masks(
     """
     masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
     total = np.zeros((source_columns, target_columns), dtype=np.int64)
-    for rows in blocks(n, max(source_columns, target_columns)):
+    for rows in session.blocks(max(source_columns, target_columns)):
         x, y = (
             session.shared(stream.ring((columns, rows.stop - rows.start)))
             for stream, columns in zip(masks, (source_columns, target_columns), strict=True)

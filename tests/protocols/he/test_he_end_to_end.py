@@ -1,8 +1,9 @@
-"""The homomorphic protocol in real processes: exact results, and what crosses the wire."""
+"""Whole runs of the homomorphic protocol: exact results, and what crosses the wire."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,15 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.protocols.he.paillier import arithmetic
+from mpc_spearman.protocols.squared_differences import Squares
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.reference import reference
-from protocols.test_end_to_end import SHARED, run, ulps
-from support.harness import plan, run_roles
-from support.recording import FEATURES, GRANTS, LEVELS, TABLES, Recorded, encoded, kept_directory
-from support.transcript import Transcript
+from support.faults import on_values
+from support.in_memory import run_in_memory
+from support.plans import plan
+from support.recording import FEATURES, GRANTS, LEVELS, TABLES, Recorded, encoded
+from support.references import SHARED, ulps
 
 SMALL = {"key_bits": 512, "insecure": True, "randomness": "short"}
 SCHEMES = {
@@ -29,6 +33,10 @@ def he(tables: Any, level: str, estimator: str, scheme: str, **settings: Any) ->
     if scheme == "bfv":
         pytest.importorskip("tenseal")
     return run(tables, level, estimator, protocol="he", he=SCHEMES[scheme], **settings)
+
+
+def run(tables: Any, level: str, estimator: str, **settings: Any) -> Result:
+    return run_in_memory(plan(reveal=level, estimator=estimator, **settings), tables).result()
 
 
 def agrees(result: Result, tables: dict[str, pd.DataFrame], level: str, estimator: str) -> None:
@@ -101,8 +109,7 @@ def test_shared_tables(scheme: str, level: str, estimator: str, name: str) -> No
     tables = {
         party: table.rename(columns={table.columns[0]: "id"}) for party, table in (("A", host), ("B", guest))
     }
-    privacy = {"min_group": 1, "min_rows_per_feature": 0}
-    agrees(he(tables, level, estimator, scheme, privacy=privacy), tables, level, estimator)
+    agrees(he(tables, level, estimator, scheme), tables, level, estimator)
 
 
 @pytest.mark.parametrize(
@@ -128,29 +135,20 @@ def test_2048_bits_and_small_keys_come_with_a_warning() -> None:
     assert any("512" in warning for warning in small.warnings)
 
 
-class HeRecorded(Recorded):
-    """A recorded run of the homomorphic protocol."""
-
-    def __init__(self, tables: Any, scheme: str, level: str) -> None:
-        self.plan = plan(protocol="he", he=SCHEMES[scheme], reveal=level)
-        with kept_directory() as directory:
-            (directory / "out").mkdir()
-            self.directory = directory
-            self.roles = run_roles(
-                self.plan,
-                tables,
-                directory / "out",
-                "hooks_he:record",
-                {"directory": str(directory / "record")},
-            )
-            assert {how.kind for how in self.roles.outcomes.values()} == {"returned"}, self.roles.outcomes
-            self.transcript = Transcript.read(directory / "record")
+def encrypted(tables: Any, scheme: str, level: str) -> Recorded:
+    return Recorded(tables, protocol="he", he=SCHEMES[scheme], reveal=level)
 
 
-def test_no_secret_prime_is_sent_or_written() -> None:
-    run_of = HeRecorded(TABLES, "paillier", "differences")
-    secret_file = run_of.directory / "record" / "C" / "secret"
-    primes = [int(line) for line in secret_file.read_text().split()]
+def test_no_secret_prime_is_sent_or_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    generate, primes = arithmetic.generate, []
+
+    def kept(*given: Any, **more: Any) -> Any:
+        secret, public = generate(*given, **more)
+        primes.extend((int(secret._p), int(secret._q)))
+        return secret, public
+
+    monkeypatch.setattr(arithmetic, "generate", kept)
+    run_of = encrypted(TABLES, "paillier", "differences")
     n = primes[0] * primes[1]
     forms = [
         prime.to_bytes(prime.bit_length() // 8 + 1, order).strip(b"\0")
@@ -160,7 +158,7 @@ def test_no_secret_prime_is_sent_or_written() -> None:
     forms += [str(prime).encode() for prime in primes]
     said = b"".join(message.payload for message in run_of.transcript.messages)
     assert n.to_bytes(64, "big") in said  # what is looked for in this way is found
-    files = [path for path in run_of.directory.rglob("*") if path.is_file() and path != secret_file]
+    files = [path for path in run_of.directory.rglob("*") if path.is_file()]
     written = b"".join(path.read_bytes() for path in files)
     assert len(written) > len(said)
     for form in forms:
@@ -169,7 +167,7 @@ def test_no_secret_prime_is_sent_or_written() -> None:
 
 
 def test_what_the_source_receives_says_nothing() -> None:
-    received = HeRecorded(TABLES, "paillier", "coefficients").transcript.received("A", "B")
+    received = encrypted(TABLES, "paillier", "coefficients").transcript.received("A", "B")
     kinds = [message.kind for message in received]
     assert kinds == ["HELLO", "SHAPE", "ALIGNMENT", "FAREWELL"]
 
@@ -184,7 +182,7 @@ def test_lengths_depend_on_public_sizes_only_and_nothing_repeats(scheme: str) ->
         for party, table in TABLES.items()
     }
     one, two, again = (
-        HeRecorded(tables, scheme, "coefficients").transcript for tables in (TABLES, other, TABLES)
+        encrypted(tables, scheme, "coefficients").transcript for tables in (TABLES, other, TABLES)
     )
     for receiver, sender, kind in (
         ("B", "A", "CIPHERTEXT"),
@@ -207,9 +205,16 @@ def test_lengths_depend_on_public_sizes_only_and_nothing_repeats(scheme: str) ->
         assert len(set(ciphertexts)) == len(ciphertexts)  # equal ranks among them
 
 
-def test_the_coordinator_sees_rows_in_an_order_of_its_own() -> None:
-    run_of = HeRecorded(TABLES, "paillier", "differences")
-    opened = np.frombuffer((run_of.directory / "record" / "C" / "opened-differences").read_bytes(), "<i8")
+def test_the_coordinator_sees_rows_in_an_order_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    add, seen = Squares.add_basis, []
+
+    def kept(self: Squares, opened: np.ndarray) -> None:
+        seen.append(opened.ravel())
+        add(self, opened)
+
+    monkeypatch.setattr(Squares, "add_basis", kept)
+    encrypted(TABLES, "paillier", "differences")
+    opened = np.concatenate(seen)
     a, b = encoded(TABLES["A"]), encoded(TABLES["B"])
     first = opened[: 2 * 30]  # of the first block: the first of a_p − b_1
     straight = (a[0] - b[0])[: len(first)]
@@ -220,22 +225,23 @@ def test_the_coordinator_sees_rows_in_an_order_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("scheme", "level"),
-    [
-        ("paillier", "differences"),
-        ("bfv", "coefficients"),
-        pytest.param("paillier", "coefficients", marks=pytest.mark.long),
-        pytest.param("bfv", "differences", marks=pytest.mark.long),
-    ],
+    [(scheme, level) for scheme in SCHEMES for level in ("differences", "coefficients")],
 )
-def test_a_damaged_ciphertext_is_refused(scheme: str, level: str, tmp_path: Path) -> None:
+def test_a_damaged_ciphertext_is_refused(scheme: str, level: str) -> None:
     if scheme == "bfv":
         pytest.importorskip("tenseal")
-    roles = run_roles(
-        plan(protocol="he", he=SCHEMES[scheme], reveal=level),
-        TABLES,
-        tmp_path,
-        "hooks_he:damage",
-        {"kind": "EVALUATED"},
-    )
-    assert isinstance(roles.outcomes["C"].error, ProtocolViolation)
-    assert {how.kind for how in roles.outcomes.values()} == {"raised"}
+    damaged: list[bool] = []
+
+    def change(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Add one to a byte in the middle of the first message."""
+        if damaged:
+            return values
+        damaged.append(True)
+        batch = bytearray(values["batch"])
+        batch[len(batch) // 2] ^= 1
+        return {**values, "batch": bytes(batch)}
+
+    its = plan(protocol="he", he=SCHEMES[scheme], reveal=level)
+    ended = run_in_memory(its, TABLES, {"B": partial(on_values, kind="EVALUATED", change=change)})
+    assert isinstance(ended.errors["C"], ProtocolViolation)
+    assert len(ended.errors) == 3

@@ -1,4 +1,4 @@
-"""What hides the ranks: masks, zero shares, keys, and CrypTen's tensors of recorded three-process runs.
+"""What hides the ranks: masks, zero shares, keys, and CrypTen's tensors of recorded runs.
 
 Letters in the section titles are those of the specification of the tests on views; see test_views.py.
 """
@@ -25,6 +25,7 @@ from support.recording import (
     encoded,
     every_level,
     every_run,
+    frozen,
     recorded,
     tie_terms,
 )
@@ -50,19 +51,20 @@ def test_what_data_parties_receive_of_each_other_is_uniform(level, estimator, re
 @masked_levels
 @both_ways
 def test_it_differs_between_two_runs_on_the_same_data(level, receiver, sender):
-    one, two = (recorded(level, "tie_corrected", repeat).masked(receiver, sender) for repeat in (0, 1))
+    one, two = (frozen(level, repeat).masked(receiver, sender) for repeat in (0, 1))
     assert (one != two).all()
     assert signs_of_pattern(one - two) == []
 
 
 @every_level
-def test_digests_of_the_same_ids_differ_between_two_runs(level):
-    digests = [
-        recorded(level, "tie_corrected", repeat).transcript.payloads(receiver, sender, "ALIGNMENT")
+def test_digests_of_the_same_ids_differ_between_two_runs_and_directions(level):
+    digests = {
+        payload
         for repeat in (0, 1)
         for receiver, sender in ("AB", "BA")
-    ]
-    assert digests[0] == digests[1] != digests[2] == digests[3]
+        for payload in frozen(level, repeat).transcript.payloads(receiver, sender, "ALIGNMENT")
+    }
+    assert len(digests) == 4
 
 
 def test_unmasked_ranks_do_not_pass_for_uniform():
@@ -193,9 +195,10 @@ def test_digests_are_keyed_with_what_the_coordinator_does_not_know(level, estima
     text = b"".join(struct.pack("!Q", len(row)) + row for row in ids)
     key = transcript.subkey("AB", "digest")
     digest = hmac.digest(key, struct.pack("!Q", len(ids)) + text, "sha256")
-    assert (
-        transcript.payloads("A", "B", "ALIGNMENT") == transcript.payloads("B", "A", "ALIGNMENT") == [digest]
-    )
+    for receiver, sender in ("AB", "BA"):
+        # each with its sender's name, so that it cannot be played back
+        signed = hmac.digest(digest, sender.encode(), "sha256")
+        assert transcript.payloads(receiver, sender, "ALIGNMENT") == [signed]
 
 
 @every_run
@@ -206,12 +209,12 @@ def test_no_key_has_two_purposes(level, estimator):
 
 
 # ---- (e) no clock and no generator behind a mask ----
-# The clock stood still, and every generator with a seed would have raised: see hooks_record.py.
+# The clock stood still, and every generator with a seed would have raised: see frozen.py.
 
 
 @every_level
 def test_two_runs_on_the_same_data_share_no_key_and_no_mask(level):
-    runs = [recorded(level, "tie_corrected", repeat) for repeat in (0, 1)]
+    runs = [frozen(level, repeat) for repeat in (0, 1)]
     one, two = ({key for party in PARTIES for key in run.transcript.keys(party).values()} for run in runs)
     assert len(one) == len(two) >= 3 + 12
     assert not one & two

@@ -1,0 +1,103 @@
+"""A party whose messages are not what they should be: who finds out, and what each is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpc_spearman.errors import PeerDied, PeerFailed, ProtocolViolation
+from support import faults
+from support.in_memory import Ended, run_in_memory
+from support.plans import plan
+from support.references import table
+
+RNG = np.random.default_rng(1)
+TABLES = {
+    "A": table(a=RNG.normal(size=40), b=RNG.normal(size=40)),
+    "B": table(x=RNG.normal(size=40), y=RNG.normal(size=40), z=RNG.normal(size=40)),
+}
+
+
+def run_with(party: str, fault: Callable[..., Any], **arguments: Any) -> Ended:
+    return run_in_memory(plan(), TABLES, {party: partial(fault, **arguments)})
+
+
+def check_violated(ended: Ended, sender: str, receivers: Mapping[str, str]) -> None:
+    """All ended, and every receiver of the bad message says so itself, naming its sender."""
+    assert not ended.results
+    for receiver, text in receivers.items():
+        assert type(ended.errors[receiver]) is ProtocolViolation, ended.errors
+        assert text in str(ended.errors[receiver])
+        assert f"{sender} (" in str(ended.errors[receiver])
+    # Who sent it may hear of it, or only find its peer gone.
+    allowed = (PeerFailed, PeerDied, ProtocolViolation)
+    assert all(isinstance(error, allowed) for error in ended.errors.values()), ended.errors
+
+
+def test_wrong_shape() -> None:
+    ended = run_with("A", faults.on_payload, kind="DESCRIPTION", change="long")
+    text = "bad DESCRIPTION message in phase describe: 8 bytes follow its last field"
+    check_violated(ended, "A", {"C": text})
+    assert type(ended.errors["B"]) is PeerFailed
+    assert ended.errors["B"].about == ("ProtocolViolation", "C", "describe")
+
+
+def test_truncated() -> None:
+    ended = run_with("B", faults.on_payload, kind="MASKED", change="short")
+    check_violated(ended, "B", {"A": "field 'block' needs 960 bytes, 959 are left"})
+    assert ended.errors["C"].about == ("ProtocolViolation", "A", "share")
+
+
+#: What A changes, in messages of which kind, who receives it, and what is said.
+CHANGES = [
+    (faults.on_header, "unknown kind", "HELLO", "BC", "a message of unknown kind 99 arrived"),
+    (faults.on_header, "unknown kind", "SHARE", "C", "a message of unknown kind 99 arrived"),
+    (
+        faults.on_header,
+        "other kind",
+        "SHAPE",
+        "B",
+        "SHARE from A (source) to B (target) is not in the view table",
+    ),
+    (
+        *(faults.on_header, "other kind", "SHAPE", "C"),
+        "sent SHARE where C (coordinator) waited for SHAPE in phase agree",
+    ),
+    (faults.on_header, "version", "ALIGNMENT", "B", "a frame of format version 2 arrived, 1 is spoken here"),
+    (faults.on_header, "number", "MASKED", "B", "where number"),
+    (
+        faults.on_header,
+        "length",
+        "SHARE",
+        "C",
+        "a SHARE message of 1152921504606846976 bytes was announced, more than",
+    ),
+    (faults.on_header, "depth", "ALIGNMENT", "B", "fails its authentication"),
+    (faults.on_header, "garbage", "HELLO", "BC", "not a frame of this protocol"),
+    (faults.on_header, "garbage", "ALIGNMENT", "B", "what arrived is not a frame of this protocol"),
+    (faults.on_header, "garbage short", "SHARE", "C", "not a frame of this protocol"),
+    (faults.on_header, "garbage long", "ALIGNMENT", "B", "not a frame of this protocol"),
+    (faults.on_payload, "short", "HELLO", "BC", "field 'run' needs 16 bytes, 15 are left"),
+    (faults.on_payload, "long", "HELLO", "BC", "8 bytes follow its last field"),
+    (faults.on_payload, "empty", "HELLO", "BC", "field 'version' needs 4 bytes, 0 are left"),
+    (faults.on_payload, "huge", "SHAPE", "BC", "a SHAPE message of 4194320 bytes was announced, more than"),
+    (faults.on_payload, "empty", "SHARE", "C", "field 'share' needs 48 bytes, 0 are left"),
+    (faults.on_payload, "long", "COST", "C", "bytes was announced, more than"),
+    (faults.on_payload, "long", "FAREWELL", "BC", "a FAREWELL message of 24 bytes was announced, more than"),
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "change", "kind", "receivers", "text"),
+    CHANGES,
+    ids=[f"{change}-{kind}-{receivers}" for _, change, kind, receivers, _ in CHANGES],
+)
+def test_every_change(fault: Callable[..., Any], change: str, kind: str, receivers: str, text: str) -> None:
+    ended = run_with("A", fault, kind=kind, change=change)
+    seen = {name: text for name in receivers if type(ended.errors.get(name)) is ProtocolViolation}
+    assert seen
+    check_violated(ended, "A", seen)

@@ -1,0 +1,118 @@
+"""Parties that do not run the same thing, or whose tables do not fit: all find out before any data moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman.errors import DisclosureError, PeerFailed, PolicyError
+from support import faults
+from support.in_memory import Ended, run_in_memory
+from support.plans import plan
+from support.references import table
+
+RNG = np.random.default_rng(2)
+SOURCE = table(a=RNG.normal(size=40), b=RNG.normal(size=40))
+TARGET = table(x=RNG.normal(size=40), y=RNG.normal(size=40), z=RNG.normal(size=40))
+TABLES = {"A": SOURCE, "B": TARGET}
+PARTIES = "ABC"
+
+
+def all_end_as(ended: Ended, error: str) -> None:
+    assert not ended.results
+    assert ended.classes() == dict.fromkeys(PARTIES, error)
+
+
+def test_unequal_plans_are_named_key_by_key_at_every_party() -> None:
+    other = plan(privacy={"min_group": 5, "min_rows_per_feature": 3})
+    usual = plan(privacy={"min_group": 3, "min_rows_per_feature": 3})
+    ended = run_in_memory({"C": usual, "B": usual, "A": other}, TABLES)
+    all_end_as(ended, "PlanMismatch")
+    assert "privacy.min_group: 5 here, 3 there" in str(ended.errors["A"])
+    for party in "BC":
+        text = "and A (source) (there) differ: privacy.min_group: 3 here, 5 there"
+        assert text in str(ended.errors[party])
+
+
+def claiming(party: str, claims: Mapping[str, Any]) -> Ended:
+    hook = partial(faults.on_values, kind="HELLO", change=lambda values: {**values, **claims})
+    return run_in_memory(plan(), TABLES, {party: hook})
+
+
+def test_another_version() -> None:
+    ended = claiming("C", {"version": "9.9.9"})
+    all_end_as(ended, "HandshakeError")
+    for party in "AB":
+        assert "C (coordinator) runs version '9.9.9'" in str(ended.errors[party])
+
+
+@pytest.mark.parametrize(
+    "claim", [{"party": "D"}, {"role": "target"}, {"number": [1]}], ids=["name", "role", "number"]
+)
+def test_another_party_than_the_plan_says(claim: dict[str, Any]) -> None:
+    ended = claiming("A", claim)
+    all_end_as(ended, "HandshakeError")
+    for party in "BC":
+        text = "party 2 should be A (source), but what answers there is"
+        assert text in str(ended.errors[party])
+
+
+def test_unequal_numbers_of_rows() -> None:
+    ended = run_in_memory(plan(), {"A": SOURCE.iloc[:-1], "B": TARGET})
+    all_end_as(ended, "AlignmentError")
+    for party in "AB":
+        assert "different numbers of rows: " in str(ended.errors[party])
+        assert "A has 39" in str(ended.errors[party])
+        assert "B has 40" in str(ended.errors[party])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SOURCE.assign(id=[*SOURCE["id"][:-1], "q"]),
+        SOURCE.iloc[::-1],
+        SOURCE.assign(id=SOURCE["id"].where(SOURCE["id"] != "0007", "007")),
+    ],
+    ids=["another id", "another order", "written otherwise"],
+)
+def test_same_number_but_not_the_same_rows(source: pd.DataFrame) -> None:
+    entered = set()
+    watch = {
+        "C": lambda run, *given, **seams: run(*given, progress=lambda *now: entered.add(now[0]), **seams)
+    }
+    ended = run_in_memory(plan(), {"A": source, "B": TARGET}, watch)
+    all_end_as(ended, "AlignmentError")
+    for party in "AB":
+        assert "40 rows each, but not the same ids in the same order" in str(ended.errors[party])
+    assert "reveal" not in entered
+
+
+# ---- rules
+
+
+def told_of(ended: Ended, party: str, phase: str, error: type[Exception]) -> None:
+    """The party at fault has its own error, and the others were told its class and place, and no more."""
+    assert not ended.results
+    assert type(ended.errors[party]) is error
+    for other in set(PARTIES) - {party}:
+        assert type(ended.errors[other]) is PeerFailed
+        assert ended.errors[other].about == (error.__name__, party, phase)
+
+
+def test_a_column_that_gives_rows_away_stops_all_before_data_moves() -> None:
+    target = TARGET.assign(x=[1.0, *[0.0] * 39])
+    ended = run_in_memory(plan(privacy={"min_group": 3}), {"A": SOURCE, "B": target})
+    told_of(ended, "B", "rank", DisclosureError)
+    assert "x" in str(ended.errors["B"])
+
+
+def test_a_policy_only_its_own_party_knows_of() -> None:
+    hook = partial(faults.on_policy, party="A", policy={"max_reveal": "strengths"})
+    ended = run_in_memory(plan(), TABLES, {"A": hook})
+    told_of(ended, "A", "load", PolicyError)
+    assert "party A does not allow this plan: its policy.max_reveal" in str(ended.errors["A"])

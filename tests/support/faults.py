@@ -1,0 +1,248 @@
+"""Faults of one party: hooks around its ``run_role``, in a process (see child.py) or in a thread."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import signal
+import struct
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mpc_spearman import errors
+from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.parties import Party
+from mpc_spearman.results.result import Result
+from mpc_spearman.wire.channel import CLEAR, Transport
+from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.frames import HEADER
+from mpc_spearman.wire.keys import Box, PairKey, Purpose
+from mpc_spearman.wire.links import Links
+
+Run = Callable[..., Result]
+
+
+# ---- something happens in a phase
+
+
+def on_phase(
+    run: Run,
+    plan: Plan,
+    name: str,
+    *given: Any,
+    party: str,
+    phase: str,
+    act: str,
+    nth: int = 1,
+    seconds: float = 0.0,
+    progress: Callable[[str, int, int], None],
+    **seams: Any,
+) -> Result:
+    """Do `act` when `party` enters `phase` for the `nth` time, right after that was reported."""
+    entered = 0
+
+    def report(now: str, done: int, of: int) -> None:
+        nonlocal entered
+        progress(now, done, of)
+        if (name, now, done) == (party, phase, 0):
+            entered += 1
+            if entered == nth:
+                ACTS[act](seconds)
+
+    if (name, "start") == (party, phase):  # which is over when the role is run
+        ACTS[act](seconds)
+    return run(plan, name, *given, progress=report, **seams)
+
+
+def _kill(seconds: float) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _stop(seconds: float) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _divide(seconds: float) -> None:
+    secret = 918_273_645
+    {}[secret] / 0
+
+
+def _refuse(seconds: float) -> None:
+    raise errors.TableError("column 'salary' was refused")
+
+
+def _run_out_of_memory(seconds: float) -> None:
+    raise MemoryError
+
+
+def _exit(seconds: float) -> None:
+    os._exit(3)
+
+
+def _sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def _sort(seconds: float) -> None:
+    """Compute in NumPy, which lets other threads run."""
+    import numpy as np
+
+    values = np.arange(1_000_000)[::-1]
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        np.argsort(values)
+
+
+def _count(seconds: float) -> None:
+    """Compute in pure Python, which lets other threads run every 5 ms."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+def _hold(seconds: float) -> None:
+    """Stay within one C call that keeps all other threads from running."""
+    import ctypes
+
+    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+
+ACTS: dict[str, Callable[[float], None]] = {
+    "kill": _kill,
+    "stop": _stop,
+    "divide": _divide,
+    "refuse": _refuse,
+    "memory": _run_out_of_memory,
+    "exit": _exit,
+    "sleep": _sleep,
+    "sort": _sort,
+    "count": _count,
+    "hold": _hold,
+}
+
+
+# ---- messages that are not what they should be
+
+
+class Passing:
+    """A transport that changes frames before they go out: `change` gets number of the peer, header, payload."""
+
+    def __init__(
+        self, transport: Transport, change: Callable[[int, bytes, bytes], list[tuple[bytes, bytes]]]
+    ) -> None:
+        self._transport, self._change = transport, change
+        self.receive, self.close = transport.receive, transport.close
+
+    def send(self, number: int, header: bytes, payload: bytes) -> None:
+        for frame in self._change(number, header, payload):
+            self._transport.send(number, *frame)
+
+
+def on_header(run: Run, *given: Any, kind: str, change: str, join: Any, **seams: Any) -> Result:
+    """Change the headers of a party's messages of a kind as they go on the wire."""
+
+    def changed(_: int, header: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
+        if header[3] == Kind[kind]:
+            header = _HEADERS[change](*struct.unpack("!2sBBIQQ", header))
+        return [(header, payload)]
+
+    return run(*given, join=lambda roster: Passing(join(roster), changed), **seams)
+
+
+def _header(*parts: Any) -> bytes:
+    return struct.pack("!2sBBIQQ", *parts)
+
+
+_HEADERS: dict[str, Callable[..., bytes]] = {
+    "unknown kind": lambda m, v, kind, d, n, length: _header(m, v, 99, d, n, length),
+    "other kind": lambda m, v, kind, d, n, length: _header(m, v, 7, d, n, length),
+    "version": lambda m, v, kind, d, n, length: _header(m, 2, kind, d, n, length),
+    "number": lambda m, v, kind, d, n, length: _header(m, v, kind, d, n + 1, length),
+    "length": lambda m, v, kind, d, n, length: _header(m, v, kind, d, n, 1 << 60),
+    "depth": lambda m, v, kind, d, n, length: _header(m, v, kind, d + 7, n, length),
+    "garbage": lambda *_: b"\xa5" * HEADER,
+    "garbage long": lambda *_: b"\xa5" * 1000,
+    "garbage short": lambda *_: b"\xa5" * 5,
+}
+
+
+def on_payload(
+    run: Run, plan: Plan, name: str, *given: Any, kind: str, change: str, join: Any, **seams: Any
+) -> Result:
+    """Change what a party's messages of a kind say, before they are encrypted, to what no codec would encode."""
+    boxes: dict[int, Box] = {}
+
+    class Open(Links):
+        """Links whose keys the transport has, too."""
+
+        def secure(self, peer: Party, key: PairKey) -> None:
+            ask = key.subkey
+
+            def subkey(purpose: Purpose, session: str) -> bytes:
+                found = ask(purpose, session)
+                if (purpose, session) == (Purpose.LINK, name):
+                    boxes[peer.number] = Box(found)
+                return found
+
+            key.subkey = subkey  # type: ignore[method-assign]
+            super().secure(peer, key)
+
+    def changed(number: int, raw: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
+        if raw[3] != Kind[kind]:
+            return [(raw, payload)]
+        *parts, frame, _ = struct.unpack("!2sBBIQQ", raw)
+        box = None if Kind[kind] in CLEAR else boxes[number]
+        said = _PAYLOADS[change](bytes(box.open(frame, raw, memoryview(payload)) if box else payload))
+        header = _header(*parts, frame, len(said) + (Box.OVERHEAD if box else 0))
+        return [(header, box.seal(frame, header, said) if box else said)]
+
+    return run(plan, name, *given, join=lambda roster: Passing(join(roster), changed), links=Open, **seams)
+
+
+_PAYLOADS: dict[str, Callable[[bytes], bytes]] = {
+    "short": lambda payload: payload[:-1],
+    "long": lambda payload: payload + bytes(8),
+    "empty": lambda payload: b"",
+    "huge": lambda payload: bytes(1 << 22),
+}
+
+
+def on_values(
+    run: Run, *given: Any, kind: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]], **seams: Any
+) -> Result:
+    """Let a party say other things in its messages of a kind."""
+
+    class Lying(Links):
+        def send(self, peer: Party, sent: Kind, values: Mapping[str, Any], **more: Any) -> None:
+            super().send(peer, sent, change(values) if sent.name == kind else values, **more)
+
+    return run(*given, links=Lying, **seams)
+
+
+# ---- a party that is set up otherwise than the others think
+
+
+def on_policy(
+    run: Run, plan: Plan, name: str, *given: Any, party: str, policy: Mapping[str, Any], **seams: Any
+) -> Result:
+    """Let `party`'s process have a policy that whoever started it does not know."""
+    if name == party:
+        plan = load_plan(
+            plan.model_dump(mode="json"),
+            [f"parties.sources.{party}.policy.{key}={value}" for key, value in policy.items()],
+        )
+    return run(plan, name, *given, **seams)
+
+
+def without_crypten(run: Run, *given: Any, **seams: Any) -> Result:
+    """Make CrypTen as good as not installed."""
+
+    class Finder(importlib.machinery.PathFinder):
+        @classmethod
+        def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
+            return None if name == "crypten" else super().find_spec(name, path, target)
+
+    sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Finder
+    return run(*given, **seams)

@@ -1,0 +1,138 @@
+"""Hooks for a role's process that has no clock and no generator to draw masks from, or should have none."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from mpc_spearman.config import Plan
+from mpc_spearman.parties import Roster
+from mpc_spearman.protocols.mpc import session
+from mpc_spearman.results import report
+from mpc_spearman.results.result import Result
+from mpc_spearman.wire import keys, rendezvous
+from support.recorder import record
+
+assert report
+assert session  # imported here so that no import happens once the generators refuse to work
+
+
+def record_frozen(
+    run: Callable[..., Result], plan: Plan, *given: Any, directory: str, join: Any, **seams: Any
+) -> Result:
+    """Record a role whose clock stands still and which has no seedable generator to draw from.
+
+    It leaves what :func:`support.recorder.record` does, and
+
+    ``meeting-point``
+        The rendezvous file as it was when all had met.
+    ``refused``
+        What the role called that no run may call.
+    """
+    place = Path(directory, given[0])
+    meeting_point = Path(directory).with_name("out") / "meeting-point"
+    kept = rendezvous.file_store(meeting_point, len(plan.names))  # the last store to be forgotten removes it
+
+    def watched_join(roster: Roster) -> Any:
+        transport = join(roster)
+        (place / "meeting-point").write_bytes(meeting_point.read_bytes())
+        # From here on no byte may go another way than through the transport.
+        for name in ("socket", "create_connection", "create_server", "socketpair"):
+            setattr(socket, name, _refusing(place, f"socket.{name}"))
+        dist.init_process_group = _refusing(place, "torch.distributed.init_process_group")
+        return transport
+
+    _stop_clock()
+    changed = _refuse_generators(place)
+    result = record(run, plan, *given, directory=directory, join=watched_join, **seams)
+    if changed():
+        raise RuntimeError("a run changed the state of a generator")
+    del kept
+    return result
+
+
+def record_frozen_with_masks_from(
+    run: Callable[..., Result], *given: Any, generator: str, **more: Any
+) -> Result:
+    """As `record_frozen`, in a package whose masks come from a generator with a seed."""
+    draws = {
+        "numpy": lambda shape: np.random.default_rng(7).integers(-(2**63), 2**63, shape),
+        "torch": lambda shape: torch.randint(-(2**63), 2**63 - 1, shape).numpy(),
+        "random": lambda shape: np.frombuffer(random.randbytes(8 * int(np.prod(shape))), np.int64).reshape(
+            shape
+        ),
+    }
+    keys.Stream.ring = lambda self, shape: draws[generator](shape)
+    return record_frozen(run, *given, **more)
+
+
+def _refusing(place: Path, name: str) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        with (place / "refused").open("ab", buffering=0) as file:
+            file.write(f"{name}\n".encode())
+        raise RuntimeError(f"a run used {name}")
+
+    return refuse
+
+
+def _stop_clock() -> None:
+    """Stop the clocks of ``time`` and the process id; waits with a deadline keep theirs (bound at import)."""
+    for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
+        setattr(time, name, lambda: 1.7e9)
+        setattr(time, name + "_ns", lambda: 1_700_000_000_000_000_000)
+    os.getpid = lambda: 4242
+
+
+def _refuse_generators(place: Path) -> Callable[[], bool]:
+    """Seed every global generator with a constant, then make all of them refuse to work.
+
+    Refused: the functions of ``random`` and its ``Random`` (not ``SystemRandom``, which is the operating
+    system's and has no seed); everything callable in ``numpy.random``; torch's sampling functions and
+    methods, ``torch.Generator`` and the seeding functions. All were imported before, so what libraries do at
+    import is not touched. C++ code that drew from a default generator all the same would leave its state
+    changed: what is returned tells whether one has.
+    """
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+    python, numpy, pytorch = random.getstate, np.random.get_state, torch.get_rng_state
+
+    def states() -> tuple[object, ...]:
+        _, words, position, *rest = numpy()
+        return python(), words.tobytes(), position, rest, pytorch().numpy().tobytes()
+
+    before = states()
+    for name in dir(random):
+        if getattr(getattr(random, name), "__self__", None) is random._inst:
+            setattr(random, name, _refusing(place, f"random.{name}"))
+    random.Random = _refusing(place, "random.Random")
+    for name in dir(np.random):
+        if not name.startswith("_") and callable(getattr(np.random, name)):
+            setattr(np.random, name, _refusing(place, f"numpy.random.{name}"))
+    sampling = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson")
+    like = ("rand_like", "randn_like", "randint_like")
+    seeding = ("Generator", "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state")
+    for name in (*sampling, *like, *seeding):
+        setattr(torch, name, _refusing(place, f"torch.{name}"))
+    in_place = (
+        "random",
+        "uniform",
+        "normal",
+        "bernoulli",
+        "exponential",
+        "geometric",
+        "cauchy",
+        "log_normal",
+    )
+    for name in (*(f"{method}_" for method in in_place), "bernoulli", "multinomial"):
+        setattr(torch.Tensor, name, _refusing(place, f"torch.Tensor.{name}"))
+    return lambda: states() != before

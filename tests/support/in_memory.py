@@ -1,0 +1,90 @@
+"""A run's roles in threads of this process, over wires in memory: for all that needs no process.
+
+They run the code that roles in processes run, :func:`mpc_spearman.launch.role.run_role`, to the farewell.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from mpc_spearman.config import Plan
+from mpc_spearman.launch.role import run_role
+from mpc_spearman.parties import Roster
+from mpc_spearman.results.result import Result
+from support.wires import Wires
+
+#: Seconds after which a run that has not ended never will.
+LONG = 300.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: by party, its result or what it raised."""
+
+    results: Mapping[str, Result]
+    errors: Mapping[str, BaseException]
+
+    def result(self, party: str = "C") -> Result:
+        """Return a party's result; raise an error instead if there is any."""
+        for error in self.errors.values():
+            raise error
+        return self.results[party]
+
+    def classes(self) -> dict[str, str]:
+        """Return the classes of the errors by party."""
+        return {party: type(error).__name__ for party, error in self.errors.items()}
+
+
+def run_in_memory(
+    plan: Plan | Mapping[str, Plan],
+    tables: Mapping[str, pd.DataFrame],
+    hooks: Mapping[str, Callable[..., Result]] | None = None,
+    **seams: Any,
+) -> Ended:
+    """Run all roles of a plan to their end.
+
+    Parameters
+    ----------
+    plan
+        One plan, or for tests of unequal plans one per party.
+    tables
+        By party.
+    hooks
+        By party, what runs its role: called as ``run_role`` is, with ``run_role`` itself before all else.
+    **seams
+        Other arguments of every party's ``run_role``.
+    """
+    plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
+    hooks, wires = hooks or {}, Wires(max(len(its.names) for its in plans.values()))
+    results: dict[str, Result] = {}
+    errors: dict[str, BaseException] = {}
+
+    def play(party: str, its: Plan) -> None:
+        number = Roster.of(its, party).me.number
+        role = hooks.get(party, lambda run, *given, **more: run(*given, **more))
+        try:
+            results[party] = role(
+                run_role,
+                its.restricted_to(party),
+                party,
+                tables.get(party),
+                join=lambda roster: wires.end(number),
+                **seams,
+            )
+        except BaseException as error:
+            errors[party] = error
+        finally:
+            wires.cut(number)  # as the end of its process does
+
+    threads = [threading.Thread(target=play, args=one, name=one[0], daemon=True) for one in plans.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG)
+        assert not thread.is_alive(), f"the role of {thread.name} does not end"
+    return Ended(results, errors)

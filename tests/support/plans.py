@@ -1,0 +1,65 @@
+"""The plans of tests: the one place where their tables are freed of the disclosure rules.
+
+The tables of tests are small and nobody's, and results are held against references to the last digit. So here
+every rule is off, published numbers are exact, and every owner agrees to all of it; a test of a rule, or of a
+default, says ``cautious``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF, Plan, load_plan
+
+
+def mapping(*sources: str, cautious: bool = False, **settings: Any) -> dict[str, Any]:
+    """Return what would be in the YAML file of a plan for C, B and A, or other sources, without tables.
+
+    Parameters
+    ----------
+    *sources : str
+        Their names.
+    cautious : bool
+        Leave policies, rules and precision as they are by default.
+    **settings
+        Top-level keys. ``results`` and ``privacy`` add to what is said here.
+    """
+    parties: dict[str, Any] = {
+        "coordinator": {"name": "C"},
+        "target": {"name": "B"},
+        "sources": [{"name": name} for name in sources or ("A",)],
+    }
+    content = {"parties": parties, **settings}
+    if cautious:
+        return content
+    added = {key: settings.get(key, {}) for key in ("results", "privacy")}
+    free = _freed(content)
+    return {**free, **{key: {**free[key], **own} for key, own in added.items()}}
+
+
+def plan(*sources: str, cautious: bool = False, **settings: Any) -> Plan:
+    """Return the plan of :func:`mapping`, loaded."""
+    return load_plan(mapping(*sources, cautious=cautious, **settings))
+
+
+def freed(path: Path) -> Plan:
+    """Return the plan of a file, with its tables, freed of the rules."""
+    return load_plan(_freed(load_plan(path).model_dump(mode="json")))
+
+
+def _freed(content: Mapping[str, Any]) -> dict[str, Any]:
+    means = content.get("reveal") in ("strengths", "ranking")
+    results = {} if means else {"target": "coefficients", "precision": "exact"}
+    parties = content["parties"]
+    return {
+        **content,
+        "parties": {
+            **parties,
+            "target": {**parties["target"], "policy": dict(AGREE_TO_ALL)},
+            "sources": [{**source, "policy": dict(AGREE_TO_ALL)} for source in parties["sources"]],
+        },
+        "results": {**content.get("results", {}), **results},
+        "privacy": dict(RULES_OFF),
+    }

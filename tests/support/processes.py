@@ -1,0 +1,64 @@
+"""What is left of runs: processes by a mark in their environment, and what this process itself holds."""
+
+from __future__ import annotations
+
+import gc
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+#: Set in the environment of every process of a test, so that those left over can be found.
+TAG = "MPC_SPEARMAN_TEST"
+#: Seconds after which what has not happened never will. Nothing takes nearly as long, but machines are busy.
+EVER = 300.0
+
+
+def new_tag() -> dict[str, str]:
+    """Return what to add to an environment to find its processes by."""
+    return {TAG: secrets.token_hex(8)}
+
+
+def processes(tag: str) -> list[int]:
+    """Find processes that have `tag` in the environment they were started with."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # ended meanwhile
+            if tag.encode() in environ.read_bytes():
+                found.append(int(environ.parent.name))
+    return found
+
+
+def kill(tag: str) -> None:
+    """End all processes that are left."""
+    for process in processes(tag):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def alive(process: int) -> bool:
+    """Tell whether a process runs: not one that nobody has waited for yet."""
+    try:
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def eventually(condition: Callable[[], bool], seconds: float = EVER, what: object = "it") -> None:
+    """Wait until it holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"{what() if callable(what) else what} never happened"
+        time.sleep(0.01)
+
+
+def held() -> tuple[list[str], list[str]]:
+    """What this process holds: open files and sockets, and child processes."""
+    gc.collect()
+    open_files = [f"/proc/self/fd/{n}" for n in os.listdir("/proc/self/fd")]
+    files = sorted(os.readlink(path).split(":")[0] for path in open_files if os.path.lexists(path))
+    tasks = Path("/proc/self/task").glob("*/children")
+    return files, sorted(child for task in tasks for child in task.read_text().split())

@@ -1,0 +1,149 @@
+"""Writes down all that a role sees, in a process or in a thread: a hook around ``run_role``.
+
+A recorded role leaves in ``DIRECTORY/<party>``:
+
+``from-<number>.bin``, ``to-<number>.bin``
+    Every byte that came from, or went to, the party of that number, as it was on the wire.
+``read.jsonl``
+    What the role made of the messages it read: the sender's number, kind, values.
+``keys.jsonl``
+    The X25519 shared secret with each peer, and every subkey asked for.
+``share-<number>.npy``, ``opening-<number>.npy``
+    Every share put into a CrypTen tensor, and every share given to CrypTen's ``reveal``, in order; while
+    :func:`watched_tensors` lasts.
+
+Everything is written at once: a role's process ends without an orderly exit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpc_spearman.config import Plan
+from mpc_spearman.parties import Party
+from mpc_spearman.protocols.mpc.crypten_import import ArithmeticSharedTensor
+from mpc_spearman.results.result import Result
+from mpc_spearman.wire.channel import Transport
+from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.keys import PairKey
+from mpc_spearman.wire.links import Links
+
+#: Where the role in this thread writes its tensors: path of one, by what it is.
+_tensors: ContextVar[Callable[[str], Path]] = ContextVar("tensors")
+
+
+def record(
+    run: Callable[..., Result], plan: Plan, party: str, *given: Any, directory: str, join: Any, **seams: Any
+) -> Result:
+    """Run a role and record it."""
+    place, numbers = Path(directory, party), itertools.count()
+    place.mkdir(parents=True)
+    _tensors.set(lambda what: place / f"{what}-{next(numbers):04d}.npy")
+    return run(
+        plan,
+        party,
+        *given,
+        join=lambda roster: _Tap(join(roster), place),
+        links=partial(_Links, place),
+        **seams,
+    )
+
+
+class _Tap:
+    """A transport that writes down every byte."""
+
+    def __init__(self, transport: Transport, place: Path) -> None:
+        self._transport, self._place = transport, place
+
+    def send(self, number: int, header: bytes, payload: bytes) -> None:
+        _append(self._place / f"to-{number}.bin", header + payload)
+        self._transport.send(number, header, payload)
+
+    def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
+        data = self._transport.receive(number, size, heard)
+        _append(self._place / f"from-{number}.bin", bytes(data))
+        return data
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+class _Links(Links):
+    """Links that write down what the role reads, and its keys."""
+
+    def __init__(self, place: Path, *given: Any) -> None:
+        super().__init__(*given)
+        self._place = place
+
+    def receive(self, peer: Party, kind: Kind, **more: Any) -> dict[str, Any]:
+        values = super().receive(peer, kind, **more)
+        _note(self._place / "read.jsonl", number=peer.number, kind=kind.name, values=plain(values))
+        return values
+
+    def secure(self, peer: Party, key: PairKey) -> None:
+        note, ask = partial(_note, self._place / "keys.jsonl", number=peer.number), key.subkey
+        note(purpose="", session="", key=key._secret.hex())
+
+        def subkey(purpose: Any, session: str) -> bytes:
+            found = ask(purpose, session)
+            note(purpose=purpose.value, session=session, key=found.hex())
+            return found
+
+        key.subkey = subkey  # type: ignore[method-assign]
+        super().secure(peer, key)
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message's values as JSON can have them: texts, and all else in hexadecimal."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return value.tobytes().hex()
+        return bytes(value).hex() if isinstance(value, (bytes, memoryview)) else value
+
+    return {name: one(value) for name, value in values.items()}
+
+
+@contextmanager
+def watched_tensors() -> Iterator[None]:
+    """Write down the tensors of recorded roles meanwhile."""
+    from_shares, reveal = ArithmeticSharedTensor.from_shares, ArithmeticSharedTensor.reveal
+
+    def save(what: str, share: Any) -> None:
+        path = _tensors.get(None)
+        if path is not None:
+            np.save(path(what), share.numpy())
+
+    def watched_from_shares(share: Any, *given: Any, **more: Any) -> Any:
+        save("share", share)
+        return from_shares(share, *given, **more)
+
+    def watched_reveal(self: Any, *given: Any, **more: Any) -> Any:
+        save("opening", self.share)
+        return reveal(self, *given, **more)
+
+    ArithmeticSharedTensor.from_shares = staticmethod(watched_from_shares)
+    ArithmeticSharedTensor.reveal = watched_reveal
+    try:
+        yield
+    finally:
+        ArithmeticSharedTensor.from_shares = staticmethod(from_shares)
+        ArithmeticSharedTensor.reveal = reveal
+
+
+def _append(path: Path, data: bytes) -> None:
+    with path.open("ab", buffering=0) as file:
+        file.write(data)
+
+
+def _note(path: Path, **fields: object) -> None:
+    _append(path, json.dumps(fields).encode() + b"\n")
