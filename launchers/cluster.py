@@ -4,9 +4,6 @@ The node's rank is the party's: 0 the coordinator, 1 the target, then the source
 """
 
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mpc_spearman.cli.main import main
 

@@ -33,10 +33,10 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from mpc_spearman.errors import SetupError
+from mpc_spearman.launch import start
 
 _TUN = "/dev/net/tun"
 # From linux/if_tun.h: bind a file to a device; a device of IP packets, without a header of its own.
@@ -177,8 +177,7 @@ class ShapedNetwork:
     def _hold_packets(self, undo: ExitStack) -> None:
         _run("ip", "-n", self._hub, "tuntap", "add", "dev", "relay", "mode", "tun")
         relay = subprocess.Popen(
-            ["ip", "netns", "exec", self._hub, sys.executable, "-m", __name__, "relay", str(self._delay)],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+            ["ip", "netns", "exec", self._hub, *start.command(__name__, "relay", str(self._delay))],
             stdin=subprocess.PIPE,  # closed when this process ends, however it does: then the relay ends
             stdout=subprocess.PIPE,
         )
@@ -257,7 +256,3 @@ def main(name: str, delay: str) -> None:
         os.nice(-10)  # a relay that waits for a processor would add to the delay
     print("ready", flush=True)
     relay(device, float(delay), sys.stdin.fileno())
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.config import Plan, differences
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError, SetupError
+from mpc_spearman.files import write_whole
 from mpc_spearman.launch.local import run_local
 from mpc_spearman.launch.supervisor import Note, Watch
 from mpc_spearman.results.result import Result
@@ -298,11 +298,8 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def write(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all; `OutputError` if that fails."""
-    part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-        os.replace(part, path)
+        write_whole(path, content.encode() if isinstance(content, str) else content, 0o666)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise OutputError(f"cannot write {path}: {error.strerror}") from error

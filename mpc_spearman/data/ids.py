@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 import stat
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from mpc_spearman.data.tables import id_digest
 from mpc_spearman.errors import PlanError
+from mpc_spearman.files import write_whole
 
 KEY_BYTES = 32
 _LABEL = b"mpc_spearman alignment 1"  # the digest of ids in a run's handshake is under other keys
@@ -66,7 +66,8 @@ def own_key(path: Path, setting: str) -> bytes:
     """
     try:
         if not path.exists():
-            _make(path)
+            with suppress(FileExistsError):  # another run of this party's was first: its key is the key
+                write_whole(path, secrets.token_bytes(KEY_BYTES), replace=False, durable=True)
         return _read(path, setting)
     except OSError as error:
         raise PlanError(f"{setting}: {path} can be neither read nor made: {error.strerror}") from None
@@ -85,20 +86,6 @@ def check_private(path: Path, mode: int, setting: str) -> None:
             f"{setting}: {path} may be read or changed by other users of this machine; "
             "make it yours alone: chmod 600"
         )
-
-
-def _make(path: Path) -> None:
-    """Make the key whole under another name, then give it its own unless a file has got it meanwhile."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):  # another run of the target's was first: its key is the key
-            os.link(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _read(path: Path, setting: str) -> bytes:

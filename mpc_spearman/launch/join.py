@@ -8,16 +8,13 @@ The role runs in a process of its own, as it does when all roles are on one mach
 from __future__ import annotations
 
 import json
-import os
-import secrets
-from contextlib import suppress
-from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from mpc_spearman.config import DataParty, Plan, check_policy
 from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError, TableError
+from mpc_spearman.files import write_whole
 from mpc_spearman.installed import check_crypten
 from mpc_spearman.launch import supervisor
 from mpc_spearman.launch.meeting import meeting_point
@@ -78,10 +75,10 @@ def run_party(
         raise OutputError(f"cannot make the run directory {directory}: {error.strerror}") from None
     ending: BaseException | None = None
     try:
-        order = _order(plan, party, directory)
+        assignment = _assignment(plan, party, directory)
         if plan.network.security == "insecure":
             note(party, INSECURE)
-        outcome = supervisor.launch([order], {}, watch=watch_phase, note=note)[party]
+        outcome = supervisor.launch([assignment], {}, watch=watch_phase, note=note)[party]
         if outcome.error is not None:
             raise outcome.error
         return Result.load(directory)
@@ -92,7 +89,7 @@ def run_party(
         _write_status(directory, party, started, phase, ending)
 
 
-def _order(plan: Plan, party: str, directory: Path) -> Assignment:
+def _assignment(plan: Plan, party: str, directory: Path) -> Assignment:
     own = plan.party(party)
     point = meeting_point(plan, party)
     if isinstance(own, DataParty):
@@ -103,13 +100,7 @@ def _order(plan: Plan, party: str, directory: Path) -> Assignment:
             raise TableError(f"{party}: {own.table}: there is no such file")
     if plan.protocol == "mpc":
         check_crypten()
-    return Assignment(
-        plan=plan.restricted_to(party).model_dump(mode="json"),
-        party=party,
-        meeting_point=asdict(point),
-        out=str(directory),
-        frame=0,
-    )
+    return Assignment.of(plan, party, point, directory, roles=1)
 
 
 def _write_status(
@@ -129,14 +120,10 @@ def _write_status(
         "ended": ended.isoformat(timespec="milliseconds"),
         "result": "none" if not kept else "here" if ending is None else "of an earlier run",
     }
-    part = directory / f".status.{secrets.token_hex(4)}.part"
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(status, indent=2) + "\n", encoding="utf-8")
-        os.replace(part, directory / "status.json")
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(directory / "status.json", (json.dumps(status, indent=2) + "\n").encode())
     except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
         if ending is None:
             raise OutputError(f"cannot write {directory / 'status.json'}: {error.strerror}") from None
 

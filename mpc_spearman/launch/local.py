@@ -6,9 +6,8 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Container, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -16,7 +15,9 @@ from mpc_spearman.config import DataParty, Plan, check_policy, load_plan
 from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
 from mpc_spearman.installed import check_crypten
 from mpc_spearman.launch import supervisor
+from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.meeting import MeetingPoint
+from mpc_spearman.launch.processes import Hosts, executing
 from mpc_spearman.launch.role_process import Assignment
 from mpc_spearman.results import run_directory
 
@@ -33,7 +34,8 @@ def run_local(
     out: str | Path | None = None,
     watch: supervisor.Watch = lambda party, phase, done, of: None,
     note: supervisor.Note = lambda party, text: None,
-    hosts: supervisor.Hosts | None = None,
+    hosts: Hosts | None = None,
+    server: ForkServer | None = None,
     overrides: Sequence[str] = (),
     **settings: Any,
 ) -> Result:
@@ -58,6 +60,9 @@ def run_local(
     hosts : Hosts, optional
         A network within this machine to run the roles on, such as a
         `mpc_spearman.comparison.shaping.ShapedNetwork`.
+    server : ForkServer, optional
+        What starts the roles where there are no `hosts`; to keep for several runs, since to start one takes
+        longer than a small run. Otherwise this run has its own.
     overrides : sequence of str
         ``key=value``, as on the command line.
     **settings
@@ -91,52 +96,43 @@ def run_local(
     target = None if out is None else Path(out).absolute()
     if target is not None:
         _check_place(target, checked)
-    staging = _staging(target)
-    missing = [folder for folder in staging.parents if not folder.exists()]
-    try:
-        _make(staging)
-        outcomes = supervisor.launch(
-            assignments(checked, staging, hosts), frames, watch=watch, note=note, hosts=hosts
-        )
+    with ExitStack() as stack:
+        if hosts is not None:
+            start = executing(hosts=hosts)
+        else:
+            server = server or stack.enter_context(ForkServer())
+            server.prepare(checked.protocol)
+            start = server.start
+        from mpc_spearman.results.result import Result  # slow, and meanwhile the server imports more
+
+        meeting = stack.enter_context(_folder(_temporary()))
+        staging = stack.enter_context(_folder(_temporary() if target is None else _beside(target)))
+        assigned = assignments(checked, staging, hosts or meeting)
+        outcomes = supervisor.launch(assigned, frames, start=start, watch=watch, note=note)
         cause = supervisor.first_cause(outcomes)
         if cause is not None:
             raise cause.error or RoleCrashed(f"party {cause.party} failed")
-        from mpc_spearman.results.result import Result
-
         result = Result.load(staging / checked.names[0])
         if target is not None:
             _commit(staging, target, checked.names)
         return result
-    finally:
-        try:
-            shutil.rmtree(staging, ignore_errors=True)
-        except (KeyboardInterrupt, SystemExit):  # a signal while cleaning up must not leave half of it
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
-        for folder in missing:
-            with suppress(OSError):  # gone already, or the results are in it
-                folder.rmdir()
 
 
-def assignments(plan: Plan, staging: Path, hosts: supervisor.Hosts | None = None) -> list[Assignment]:
-    """Make each role's order: its own part of the plan, and where to meet and to write."""
+def assignments(plan: Plan, staging: Path, meeting: Path | Hosts) -> list[Assignment]:
+    """Make each role's assignment: its own part of the plan, and where to meet and to write.
+
+    The roles meet in a folder, or where their hosts reach the coordinator's.
+    """
     coordinator = plan.names[0]
 
     def point(name: str) -> MeetingPoint:
-        if hosts is None:
-            return MeetingPoint(file=str(staging / "meeting-point"))
-        hosting = name == coordinator
-        return MeetingPoint(host=hosts.address(coordinator), port=plan.network.port, hosting=hosting)
+        if isinstance(meeting, Path):
+            return MeetingPoint(folder=str(meeting))
+        host, port = meeting.address(coordinator), plan.network.port
+        return MeetingPoint(host=host, port=port, hosting=name == coordinator)
 
     return [
-        Assignment(
-            plan=plan.restricted_to(name).model_dump(mode="json"),
-            party=name,
-            meeting_point=asdict(point(name)),
-            out=str(staging / name),
-            frame=0,
-        )
-        for name in plan.names
+        Assignment.of(plan, name, point(name), staging / name, roles=len(plan.names)) for name in plan.names
     ]
 
 
@@ -202,18 +198,34 @@ def arrow(party: str, table: Any, unused: Container[str] = ()) -> bytes:
     return data
 
 
-def _staging(target: Path | None) -> Path:
-    """Choose a place for the run's files; beside the results, so that renaming is all there is to do."""
-    if target is None:
-        return Path(tempfile.gettempdir(), f"mpc-spearman-{secrets.token_hex(8)}")
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir(), f"mpc-spearman-{secrets.token_hex(8)}")
+
+
+def _beside(target: Path) -> Path:
+    """Choose a place for results from which renaming is all there is to do."""
     return target.parent / f".{target.name}.{secrets.token_hex(4)}.part"
 
 
-def _make(staging: Path) -> None:
+@contextmanager
+def _folder(place: Path) -> Iterator[Path]:
+    """Make a folder that is this user's alone, and take it away again, with those above that were made."""
+    missing = [folder for folder in place.parents if not folder.exists()]
     try:
-        staging.mkdir(parents=True, mode=0o700)
-    except OSError as error:
-        raise OutputError(f"cannot write to {staging.parent}: {error.strerror}") from None
+        try:
+            place.mkdir(parents=True, mode=0o700)
+        except OSError as error:
+            raise OutputError(f"cannot write to {place.parent}: {error.strerror}") from None
+        yield place
+    finally:
+        try:
+            shutil.rmtree(place, ignore_errors=True)
+        except (KeyboardInterrupt, SystemExit):  # a signal while cleaning up must not leave half of it
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+        for folder in missing:
+            with suppress(OSError):  # gone already, or the results are in it
+                folder.rmdir()
 
 
 def _check_place(target: Path, plan: Plan) -> None:

@@ -27,15 +27,15 @@ class MeetingPoint:
 
     Attributes
     ----------
-    file : str
-        On one machine: a path in a folder that only this user can read. Otherwise empty.
+    folder : str
+        On one machine: one that only this user can read. Otherwise empty.
     host, port
         Among several machines: the coordinator's.
     hosting : bool
         Whether this process provides it there. Under torchrun its agent does.
     """
 
-    file: str = ""
+    folder: str = ""
     host: str = ""
     port: int = 0
     hosting: bool = False
@@ -101,17 +101,19 @@ def join(point: MeetingPoint, plan: Plan, roster: Roster, say: Callable[[str], N
     NetworkError
         And its kinds: see :func:`mpc_spearman.wire.rendezvous.meet`.
     """
-    # Not above: the launcher, which needs no torch, imports this module too.
-    from mpc_spearman.wire import rendezvous
+    from mpc_spearman.wire import rendezvous  # not above: the supervisor, which needs no TLS, is here too
 
     network, me = plan.network, roster.me.name
     files = credentials(plan, me)
     fault = _own_fault(files, me)
-    if point.file:
-        store = rendezvous.file_store(Path(point.file), len(roster.parties))
+    store: rendezvous.Store
+    if point.folder:
+        store = rendezvous.FolderStore(Path(point.folder))
     else:
+        from mpc_spearman.wire.tcp_store import tcp_store  # it imports torch
+
         try:
-            store = rendezvous.tcp_store(
+            store = tcp_store(
                 point.host,
                 point.port,
                 roster.coordinator,
@@ -129,7 +131,8 @@ def join(point: MeetingPoint, plan: Plan, roster: Roster, say: Callable[[str], N
         _listen(point, plan, me),
         files,
         fault=fault,
-        hosting=point.hosting,
+        # Under torchrun the store is its agent's, which ends with the coordinator's role.
+        last=roster.me == roster.coordinator and not point.folder,
         join_timeout=network.join_timeout,
         timeout=network.timeout,
         say=say,
@@ -163,7 +166,7 @@ def credentials(plan: Plan, party: str) -> Credentials | None:
 
 
 def _listen(point: MeetingPoint, plan: Plan, party: str) -> tuple[str, int]:
-    if point.file:
+    if point.folder:
         return "127.0.0.1", 0
     listen = plan.party(party).listen
     if listen is not None:

@@ -1,4 +1,4 @@
-"""Run one role of a plan in this process: what every launcher calls."""
+"""Run one role of a plan in this process: what every process of a role calls."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run_role(
     MpcSpearmanError
         See :mod:`mpc_spearman.errors`.
     """
-    engine = _engine(plan)
+    protocol = engine(plan.protocol)
     roster, meter = Roster.of(plan, party), Meter()
     with meter.phase("connect"):
         progress("connect", 0, 0)
@@ -72,9 +72,9 @@ def run_role(
     run = Run(plan, roster, joined, meter, progress, say, plan.he.workers or workers(), block_bytes)
     try:
         if roster.me.role is Role.COORDINATOR:
-            result = run_coordinator(run, engine)
+            result = run_coordinator(run, protocol)
         else:
-            result = (run_source if roster.me.role is Role.SOURCE else run_target)(run, engine, frame)
+            result = (run_source if roster.me.role is Role.SOURCE else run_target)(run, protocol, frame)
         with meter.phase("account"):
             joined.close()
     except BaseException as error:
@@ -84,9 +84,9 @@ def run_role(
     return result
 
 
-def _engine(plan: Plan) -> Engine:
-    """Import the plan's protocol: only what it needs has to be installed."""
-    if plan.protocol == "he":
+def engine(protocol: str) -> Engine:
+    """Import a protocol: only what it needs has to be installed."""
+    if protocol == "he":
         from mpc_spearman.protocols.he.engine import He
 
         return He()

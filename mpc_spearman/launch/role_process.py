@@ -1,9 +1,9 @@
-"""The process of one role: ``python -m mpc_spearman.launch.role_process``.
+"""The process of one role.
 
-The launcher (:mod:`mpc_spearman.launch.supervisor`) starts it with pipes for standard input and output.
+The supervisor (:mod:`mpc_spearman.launch.supervisor`) starts it with pipes for standard input and output.
 
 Input: one line of JSON (:class:`Assignment`), then, where `frame` is its length, a table as an Arrow stream.
-The pipe stays open as a lifeline: when it closes, the launcher is gone and so is this process; a further
+The pipe stays open as a lifeline: when it closes, the supervisor is gone and so is this process; a further
 line names a party whose process ended, in case this one still waits for it to join.
 
 Output: lines of JSON, each with one of the keys ``phase``, ``note``, ``error``, ``done``. What anything else
@@ -17,15 +17,36 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import IO, Any
+from importlib import import_module
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied
+
+if TYPE_CHECKING:
+    from mpc_spearman.config import Plan
+    from mpc_spearman.launch.meeting import MeetingPoint
+    from mpc_spearman.parties import Roster
+    from mpc_spearman.wire.sockets import Sockets
+
+#: Modules of a role beside its protocol's that are slow to import, and that otherwise would be in a phase.
+_SLOW = (
+    "jinja2",
+    "pyarrow.csv",
+    "pyarrow.pandas_compat",
+    "scipy.special",
+    "threadpoolctl",
+    "mpc_spearman.launch.meeting",
+    "mpc_spearman.results.report",
+    "mpc_spearman.wire.rendezvous",
+)
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What the launcher asks of a role's process.
+    """What the supervisor asks of a role's process.
 
     Attributes
     ----------
@@ -36,6 +57,10 @@ class Assignment:
         Fields of a :class:`mpc_spearman.launch.meeting.MeetingPoint`.
     out : str
         Run directory to write.
+    environment : dict of str to str
+        All of the process's environment variables: a process that was forked has another's.
+    folder : str
+        Its current folder.
     frame : int
         Length in bytes of the Arrow stream that follows; 0 if the table is a file, or there is none.
     """
@@ -44,15 +69,30 @@ class Assignment:
     party: str
     meeting_point: dict[str, Any]
     out: str
-    frame: int
+    environment: dict[str, str]
+    folder: str
+    frame: int = 0
+
+    @classmethod
+    def of(cls, plan: Plan, party: str, point: MeetingPoint, out: Path, *, roles: int) -> Assignment:
+        """Assign a role; as one of `roles` that share this machine's processors, if nothing else is said."""
+        share = max(1, len(os.sched_getaffinity(0)) // roles)
+        return cls(
+            plan=plan.restricted_to(party).model_dump(mode="json"),
+            party=party,
+            meeting_point=asdict(point),
+            out=str(out),
+            environment={"OMP_NUM_THREADS": str(share), **os.environ},
+            folder=os.getcwd(),
+        )
 
     def line(self) -> bytes:
-        """Return the order as a line of JSON."""
+        """Return it as a line of JSON."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
-class _Launcher:
-    """The launcher at the other end of the pipes."""
+class Supervisor:
+    """The supervisor at the other end of the pipes."""
 
     def __init__(self) -> None:
         self._input = sys.stdin.buffer
@@ -62,10 +102,10 @@ class _Launcher:
         self._lock = threading.Lock()
         self._joined = False
 
-    def order(self) -> tuple[Assignment, bytes]:
-        """Read the order, and the table if it brings one."""
-        order = Assignment(**json.loads(self._input.readline()))
-        return order, self._input.read(order.frame)
+    def assignment(self) -> tuple[Assignment, bytes]:
+        """Read the assignment, and the table if it brings one."""
+        assignment = Assignment(**json.loads(self._input.readline()))
+        return assignment, self._input.read(assignment.frame)
 
     def say(self, **report: object) -> None:
         """Report one thing."""
@@ -97,20 +137,48 @@ class _Launcher:
         os._exit(1)
 
 
-def main() -> None:
-    """Run the role the launcher asks for."""
-    launcher = _Launcher()
-    order, stream = launcher.order()
-    launcher.listen()
+#: Called in a role's process before the role runs.
+Prepare = Callable[[Assignment, Supervisor], None]
+
+
+def unprepared(assignment: Assignment, supervisor: Supervisor) -> None:
+    """Leave a role as it is."""
+
+
+def main(prepare: Prepare = unprepared) -> None:
+    """Run the role that the supervisor asks for.
+
+    Parameters
+    ----------
+    prepare : callable
+        What a program that executes this, in place of the package's own, does first: to record, to break.
+        It can change the assignment's dictionaries, and the supervisor's `say`.
+    """
+    supervisor = Supervisor()
+    assignment, stream = supervisor.assignment()
+    os.environ.clear()
+    os.environ.update(assignment.environment)
+    os.chdir(assignment.folder)
+    supervisor.listen()
     try:
-        _run(launcher, order, stream)
+        prepare(assignment, supervisor)
+        _run(supervisor, assignment, stream)
     except MpcSpearmanError as error:
-        launcher.fail(error)
+        supervisor.fail(error)
     except Exception as error:
-        launcher.fail(_unexpected(order.party, error))
-    launcher.say(done=True)
+        supervisor.fail(_unexpected(assignment.party, error))
+    supervisor.say(done=True)
     # Everything is written and everyone has said farewell: nothing is left that an orderly exit would do.
     os._exit(0)
+
+
+def load(protocol: str) -> None:
+    """Import all that a protocol's roles need and that takes time, so that it is in no phase of a run."""
+    from mpc_spearman.launch import role
+
+    for name in _SLOW:
+        import_module(name)
+    role.engine(protocol)
 
 
 def _unexpected(party: str, error: Exception) -> MpcSpearmanError:
@@ -122,42 +190,46 @@ def _unexpected(party: str, error: Exception) -> MpcSpearmanError:
     )
 
 
-def _run(launcher: _Launcher, order: Assignment, stream: bytes) -> None:
+def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     from mpc_spearman.config import load_plan
 
-    plan = load_plan(order.plan)
-    launcher.say(phase="start", party=order.party, done=0, of=0)
-    # Only now the slow imports, so that a bad order fails fast.
+    plan = load_plan(assignment.plan)
+    supervisor.say(phase="start", party=assignment.party, done=0, of=0)
+    # Only now the slow imports, so that a bad assignment fails fast.
+    load(plan.protocol)
     import pandas as pd
+    import pyarrow as pa
+    from threadpoolctl import threadpool_limits
 
-    import mpc_spearman.wire.rendezvous  # noqa: F401  it imports torch, which is not to count as meeting
     from mpc_spearman.launch import meeting
-    from mpc_spearman.launch.role import run_role
-    from mpc_spearman.parties import Roster
-    from mpc_spearman.wire.channel import Transport
+    from mpc_spearman.launch.role import run_role, workers
 
-    def join(roster: Roster) -> Transport:
-        transport = meeting.join(meeting.MeetingPoint(**order.meeting_point), plan, roster, say)
-        launcher.joined()
-        return transport
+    point = meeting.MeetingPoint(**assignment.meeting_point)
+    if not point.folder:
+        import_module("mpc_spearman.wire.tcp_store")  # this too takes time
+    # A fork server has loaded the libraries such that they start no threads.
+    threadpool_limits(workers())
+
+    def join(roster: Roster) -> Sockets:
+        sockets = meeting.join(point, plan, roster, say)
+        supervisor.joined()
+        return sockets
 
     def say(text: str) -> None:
-        launcher.say(note=text)
+        supervisor.say(note=text)
 
     frame: pd.DataFrame | None = None
-    if order.frame:
-        import pyarrow as pa
-
+    if assignment.frame:
         frame = pa.ipc.open_stream(stream).read_pandas()
     result = run_role(
         plan,
-        order.party,
+        assignment.party,
         frame,
         join=join,
-        progress=lambda phase, done, of: launcher.say(phase=phase, done=done, of=of),
+        progress=lambda phase, done, of: supervisor.say(phase=phase, done=done, of=of),
         say=say,
     )
-    result.save(order.out)
+    result.save(assignment.out)
 
 
 def read_error(report: dict[str, Any]) -> MpcSpearmanError:
@@ -165,7 +237,3 @@ def read_error(report: dict[str, Any]) -> MpcSpearmanError:
     known = ERRORS.get(report["error"], MpcSpearmanError)
     about = report["about"]
     return known(report["text"], None if about is None else tuple(about))
-
-
-if __name__ == "__main__":
-    main()

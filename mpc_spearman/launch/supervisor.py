@@ -1,16 +1,13 @@
 """Start roles as processes of their own on this machine, and see how each of them ends.
 
 The processes share no memory: each gets its own part of the plan, and its table if that is a DataFrame,
-through a pipe. They cannot outlive the launcher, whose end of the pipe is their lifeline.
+through a pipe. They cannot outlive the supervisor, whose end of the pipe is their lifeline.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from mpc_spearman.errors import MpcSpearmanError, NetworkError, RoleCrashed
+from mpc_spearman.launch.processes import Start, executing
 from mpc_spearman.launch.role_process import Assignment, read_error
 
 #: Seconds the other roles have to end by themselves once one has failed: they are told by it, and stop.
@@ -32,16 +30,6 @@ Watch = Callable[[str, str, int, int], None]
 Note = Callable[[str, str], None]
 
 
-class Hosts(Protocol):
-    """Hosts of their own for the roles, reached from this one: see :mod:`mpc_spearman.comparison.shaping`."""
-
-    def address(self, party: str) -> str:
-        """Return a party's address."""
-
-    def command(self, party: str, *command: str) -> list[str]:
-        """Return the command that runs another one on a party's host."""
-
-
 @dataclass(frozen=True)
 class Outcome:
     """How one role ended.
@@ -50,7 +38,7 @@ class Outcome:
     ----------
     party : str
     kind : {"returned", "raised", "died", "stopped"}
-        It finished; it reported an error; it ended without a word; the launcher had to end it.
+        It finished; it reported an error; it ended without a word; the supervisor had to end it.
     error : MpcSpearmanError or None
     phase : str
         The last phase it was in.
@@ -72,31 +60,18 @@ class _Child:
     """One role's process."""
 
     def __init__(
-        self,
-        order: Assignment,
-        frame: bytes,
-        command: Sequence[str],
-        events: Queue[tuple[str, Any]],
-        environment: Mapping[str, str],
+        self, assignment: Assignment, frame: bytes, start: Start, events: Queue[tuple[str, Any]]
     ) -> None:
-        self.party = order.party
+        self.party = assignment.party
         self.phase = "start"
         self.error: MpcSpearmanError | None = None
         self.done = False
         self.stopped = False
         self._complaints: list[str] = []
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environment),
-            # Ctrl-C reaches the launcher alone, which then ends its roles in order.
-            start_new_session=True,
-        )
-        self._start(self._feed, replace(order, frame=len(frame)).line() + frame)
+        self.process = start(assignment)
+        self._start(self._feed, replace(assignment, frame=len(frame)).line() + frame)
         self._readers = [self._start(self._listen, events), self._start(self._complain)]
-        self._start(self._wait, events)
+        self._waiter = self._start(self._wait, events)
 
     def lost(self, party: str) -> None:
         """Tell the process that another party's process ended."""
@@ -105,7 +80,7 @@ class _Child:
 
     def kill(self) -> None:
         """End the process now."""
-        if self.process.poll() is None:
+        if self.process.returncode is None and not self.stopped:
             self.stopped = True
             self.process.kill()
 
@@ -120,7 +95,10 @@ class _Child:
     def close(self) -> None:
         """End the process if it still runs, and close the pipes to it."""
         self.kill()
-        self.process.wait()
+        self._waiter.join(5.0)
+        if self._waiter.is_alive():
+            self.process.kill()
+            self._waiter.join()
         for reader, pipe in zip(self._readers, (self.process.stdout, self.process.stderr), strict=True):
             reader.join(5.0)
             if pipe is not None and not reader.is_alive():
@@ -132,6 +110,7 @@ class _Child:
     def outcome(self, seconds: float) -> Outcome:
         """Say how it ended."""
         code = self.process.returncode
+        assert code is not None
         kind: Literal["returned", "raised", "died", "stopped"]
         if self.done and code == 0:
             kind, error = "returned", None
@@ -190,13 +169,12 @@ class _Child:
 
 
 def launch(
-    orders: Sequence[Assignment],
+    assignments: Sequence[Assignment],
     frames: Mapping[str, bytes],
     *,
+    start: Start | None = None,
     watch: Watch = lambda party, phase, done, of: None,
     note: Note = lambda party, text: None,
-    hosts: Hosts | None = None,
-    command: Sequence[str] = (sys.executable, "-m", "mpc_spearman.launch.role_process"),
 ) -> dict[str, Outcome]:
     """Run all roles to their end.
 
@@ -206,18 +184,16 @@ def launch(
 
     Parameters
     ----------
-    orders : sequence of Assignment
+    assignments : sequence of Assignment
         One per role.
     frames : mapping of str to bytes
         Arrow streams by party, for tables that are DataFrames.
+    start : callable, optional
+        Starts a role's process; otherwise each is executed, on this machine.
     watch : callable
         Told of each role's phase and progress: party, phase, steps done, steps in all.
     note : callable
         Told what a role has to say: party, text.
-    hosts : Hosts, optional
-        Where each role runs, if that is not simply here.
-    command : sequence of str
-        Starts a role's process.
 
     Returns
     -------
@@ -225,16 +201,14 @@ def launch(
         By party.
     """
     events: Queue[tuple[str, Any]] = Queue()
-    start = time.monotonic()
+    began = time.monotonic()
     children: dict[str, _Child] = {}
     outcomes: dict[str, Outcome] = {}
     deadline: float | None = None
-    environment = _environment(len(orders))
     try:
-        for order in orders:
-            frame = frames.get(order.party, b"")
-            wanted = command if hosts is None else hosts.command(order.party, *command)
-            children[order.party] = _Child(order, frame, wanted, events, environment)
+        for assignment in assignments:
+            frame = frames.get(assignment.party, b"")
+            children[assignment.party] = _Child(assignment, frame, start or executing(), events)
         while len(outcomes) < len(children):
             left = [child for child in children.values() if child.party not in outcomes]
             if deadline and (time.monotonic() > deadline or all(child.frozen() for child in left)):
@@ -250,7 +224,7 @@ def launch(
                 else:
                     watch(party, report["phase"], report["done"], report["of"])
                 continue
-            outcomes[party] = children[party].outcome(time.monotonic() - start)
+            outcomes[party] = children[party].outcome(time.monotonic() - began)
             if outcomes[party].kind != "returned":
                 deadline = deadline or time.monotonic() + GRACE
                 for other in children.values():
@@ -276,13 +250,3 @@ def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
 
     failed = [outcome for outcome in outcomes.values() if outcome.kind != "returned"]
     return min(failed, key=rank) if failed else None
-
-
-def _environment(roles: int) -> dict[str, str]:
-    """Environment of a role: `roles` of them share this machine's processors, and find this package."""
-    environment = dict(os.environ)
-    share = max(1, len(os.sched_getaffinity(0)) // roles)
-    environment.setdefault("OMP_NUM_THREADS", str(share))
-    home = str(Path(__file__).parents[1])
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (home, environment.get("PYTHONPATH"))))
-    return environment

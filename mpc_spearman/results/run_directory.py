@@ -11,7 +11,6 @@ import csv
 import io
 import json
 import math
-import os
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mpc_spearman.errors import OutputError
+from mpc_spearman.files import create
 
 SCHEMA_VERSION = 2
 
@@ -66,8 +66,7 @@ def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         part.mkdir(mode=0o700)  # a result is its party's alone, to pass on or not
         for name, text in files.items():
-            with open(os.open(part / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(text.encode("utf-8"))
+            create(part / name, text.encode("utf-8"))
         swap({part: target})
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "a name in it is not valid Unicode"

@@ -11,6 +11,7 @@ from mpc_spearman.errors import (
     ERRORS,
     HandshakeError,
     MpcSpearmanError,
+    NetworkError,
     PartyMissing,
     PeerDied,
     PeerFailed,
@@ -49,3 +50,11 @@ def from_notice(
     if issubclass(known, _LOST):
         text = f"{told_by} reports that party {party} is lost ({name})"
     return (known if issubclass(known, COMMON) else PeerFailed)(text, (name, party, phase))
+
+
+def lost_party(error: BaseException) -> str | None:
+    """Name the party that an error says is lost: gone, silent, or never come."""
+    about = error.about if isinstance(error, MpcSpearmanError) else None
+    if about is None or ERRORS.get(about[0]) not in (NetworkError, *_LOST):
+        return None
+    return about[1]

@@ -9,7 +9,6 @@ Keys are ECDSA on P-256, which every TLS 1.3 library takes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from mpc_spearman.config.sections import party_name
 from mpc_spearman.errors import OutputError, PlanError
+from mpc_spearman.files import create
 
 #: A Common Name has room for this much (RFC 5280, ub-common-name; `cryptography` counts bytes).
 MAX_NAME_BYTES = 64
@@ -194,9 +194,8 @@ def _write(folder: Path, content: Mapping[Path, bytes]) -> None:
             folder.mkdir(parents=True, mode=0o700)
         for path, data in content.items():
             mode = 0o600 if path.suffix == ".key" else 0o644
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                made.append(path)
-                file.write(data)
+            create(path, data, mode)
+            made.append(path)
     except BaseException as error:
         for path in made:
             path.unlink(missing_ok=True)

@@ -1,0 +1,66 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+
+def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
+    """Make a new file.
+
+    Parameters
+    ----------
+    path : Path
+    data : bytes
+    mode : int
+        Permissions, of which the umask takes some away.
+    durable : bool
+        Return only once the disk has it.
+
+    Raises
+    ------
+    OSError
+        It exists (`FileExistsError`), or cannot be made; what was written of it is taken away.
+    """
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        try:
+            file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        except BaseException:
+            path.unlink()
+            raise
+
+
+def write_whole(
+    path: Path, data: bytes, mode: int = 0o600, *, replace: bool = True, durable: bool = False
+) -> None:
+    """Write a file such that nobody ever sees a part of it.
+
+    Parameters
+    ----------
+    path, data, mode, durable
+        As for `create`.
+    replace : bool
+        Whether it takes the place of an earlier one.
+
+    Raises
+    ------
+    OSError
+        It cannot be written; what stood there stands. `FileExistsError` if it exists and may not be replaced.
+    """
+    # `secrets`, not `tempfile`: no part of a run draws on a seedable generator.
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    create(part, data, mode, durable=durable)
+    try:
+        if replace:
+            part.replace(path)
+        else:
+            os.link(part, path)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)

@@ -1,0 +1,232 @@
+"""One process that imports what roles need, and forks a role's process whenever it is asked to.
+
+To import torch takes longer than a small run, and every role would do it for itself. Here it is done once,
+for one run or for many. Python's own fork server (:mod:`multiprocessing`) would import the caller's main
+module in every process, and unpickle what it is sent.
+
+A role forked here has a memory, pipes, a session (as of ``setsid``) and an end of its own. It starts from a
+process that has a single thread (otherwise a role is executed after all), and that has seen no plan, no
+table and no secret. No randomness is shared: every random byte of a run comes from the kernel, or from a
+cipher keyed in the role. What forked roles do share is the layout of their memory and the seed of Python's
+hashes of text, which hide nothing from anyone on this side: one user owns all of them.
+
+The protocol, over a Unix socket that is the server's standard input: one byte, and with it four open files,
+asks for a role: its standard input, output and error, and its *control*, a socket. On that the server writes
+two lines: the process's id when it has begun, and when it has ended its status, as of ``waitpid``. When the
+other end of the control closes, the server kills the role. When the socket closes, it kills all and ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import IO
+
+from mpc_spearman.launch import role_process, start
+from mpc_spearman.launch.processes import COMMAND, Process
+from mpc_spearman.launch.role_process import Assignment, Prepare
+
+#: Executes a fork server; it is given the protocol.
+PROGRAM = start.command("mpc_spearman.launch.forkserver")
+#: What keeps libraries from starting threads when they are imported: OpenBLAS, MKL, and Arrow's jemalloc. A
+#: role may use its share of the processors all the same (:func:`role_process.main`).
+_ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+# From <linux/prctl.h>: the signal a process gets when its parent ends.
+_PR_SET_PDEATHSIG = 1
+
+
+class ForkServer:
+    """Forks roles for as many runs as wanted; to be closed, or used in a ``with`` statement.
+
+    Parameters
+    ----------
+    program : sequence of str
+        Executes the server's process. Another than the package's own, which calls :func:`main` in the end,
+        can prepare what runs in the roles; no plan and no command line gets here.
+
+    Examples
+    --------
+    >>> with ForkServer() as server:  # doctest: +SKIP
+    ...     first = run_local("configs/mpc.yaml", server=server)
+    ...     second = run_local("configs/mpc.yaml", server=server, rows=1000)
+    """
+
+    def __init__(self, program: Sequence[str] = PROGRAM) -> None:
+        self._program = program
+        self._lock = threading.Lock()
+        # One for each protocol: what one needs is no part of the other's memory, which is measured.
+        self._servers: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
+
+    def __enter__(self) -> ForkServer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the server's processes, and with them all roles that still run."""
+        with self._lock:
+            for process, requests in self._servers.values():
+                requests.close()
+                process.kill()
+                process.wait()
+            self._servers.clear()
+
+    def prepare(self, protocol: str) -> socket.socket:
+        """Let the imports for a protocol begin, if they have not; returns without waiting for them."""
+        with self._lock:
+            process, requests = self._servers.get(protocol, (None, None))
+            if process is None or requests is None or process.poll() is not None:
+                if requests is not None:
+                    requests.close()
+                requests, theirs = socket.socketpair()
+                with theirs:
+                    process = subprocess.Popen(
+                        [*self._program, protocol],
+                        stdin=theirs.fileno(),
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        env={**os.environ, **_ONE_THREAD},
+                        start_new_session=True,
+                    )
+                self._servers[protocol] = (process, requests)
+            return requests
+
+    def start(self, assignment: Assignment) -> Process:
+        """Start a role's process: a :data:`mpc_spearman.launch.processes.Start`."""
+        requests = self.prepare(assignment.plan["protocol"])
+        with ExitStack() as theirs:
+            pipes = [os.pipe() for _ in range(3)]
+            control, other = socket.socketpair()
+            given = [pipes[0][0], pipes[1][1], pipes[2][1]]
+            for file in given:
+                theirs.callback(os.close, file)
+            theirs.enter_context(other)
+            with suppress(OSError):  # the server is gone, and so is the role: it will be found to have ended
+                socket.send_fds(requests, [b"\0"], [*given, other.fileno()])
+        return _Forked(control, pipes[0][1], pipes[1][0], pipes[2][0])
+
+
+class _Forked:
+    """A role's process, seen from the supervisor; see `Process`."""
+
+    def __init__(self, control: socket.socket, stdin: int, stdout: int, stderr: int) -> None:
+        self.pid = 0
+        self.returncode: int | None = None
+        self.stdin: IO[bytes] | None = os.fdopen(stdin, "wb")
+        self.stdout: IO[bytes] | None = os.fdopen(stdout, "rb")
+        self.stderr: IO[bytes] | None = os.fdopen(stderr, "rb")
+        self._control = control
+        self._killed = False
+
+    def wait(self) -> int:
+        with self._control, self._control.makefile("rb") as lines:
+            self.pid = int(lines.readline() or 0)
+            status = lines.readline()
+        # Whose server ended first was killed with it.
+        code = os.waitstatus_to_exitcode(int(status)) if status else -signal.SIGKILL
+        self.returncode = code
+        return code
+
+    def kill(self) -> None:
+        with suppress(OSError):  # it has ended
+            # A server that has not begun or hangs does not answer.
+            at_once = self._killed or not self.pid
+            self._control.shutdown(socket.SHUT_RDWR if at_once else socket.SHUT_WR)
+        self._killed = True
+
+
+# --- the server's process -------------------------------------------------------------------------------
+
+
+def main(protocol: str, prepare: Prepare = role_process.unprepared) -> None:
+    """Import what a protocol's roles need, then fork one at every request.
+
+    Parameters
+    ----------
+    protocol : str
+    prepare : callable
+        As for :func:`role_process.main`, in every role.
+    """
+    with suppress(Exception):  # a role imports it again, and can say what is wrong
+        role_process.load(protocol)
+    _serve(socket.socket(fileno=os.dup(0)))
+    role_process.main(prepare)
+
+
+def _serve(requests: socket.socket) -> None:
+    """Fork a process at every request; returns in each of them, and never in the server's own."""
+    woken, waker = socket.socketpair()
+    waker.setblocking(False)
+    signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    controls: dict[int, socket.socket] = {}
+    killed: set[int] = set()
+    while True:
+        watched = {control: role for role, control in controls.items() if role not in killed}
+        ready = select.select([requests, woken, *watched], [], [])[0]
+        for closed in watched.keys() & set(ready):
+            os.kill(watched[closed], signal.SIGKILL)
+            killed.add(watched[closed])
+        if woken in ready:
+            woken.recv(4096)
+            _report_ends(controls)
+        if requests in ready:
+            message, files, *_ = socket.recv_fds(requests, 1, 4)
+            if not message:
+                for role in controls:
+                    os.kill(role, signal.SIGKILL)
+                os._exit(0)
+            alone = len(os.listdir("/proc/self/task")) == 1
+            role = os.fork()
+            if not role:
+                for end in (requests, woken, waker, *controls.values()):
+                    end.close()
+                _become_role(files, alone)
+                return
+            *pipes, control = files
+            for pipe in pipes:
+                os.close(pipe)
+            controls[role] = socket.socket(fileno=control)
+            _tell(controls[role], role)
+
+
+def _report_ends(controls: dict[int, socket.socket]) -> None:
+    while controls:
+        role, status = os.waitpid(-1, os.WNOHANG)
+        if not role:
+            return
+        with controls.pop(role) as control:
+            _tell(control, status)
+
+
+def _tell(control: socket.socket, number: int) -> None:
+    with suppress(OSError):  # nobody wants to know any more
+        control.sendall(b"%d\n" % number)
+
+
+def _become_role(files: Sequence[int], alone: bool) -> None:
+    """Make this process, just forked, one of its own; if that is not safe, execute the role instead."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    for number, file in enumerate(files[:3]):
+        os.dup2(file, number)
+    for file in files:
+        os.close(file)
+    if not alone:  # a thread that another process had may have held any lock
+        os.execv(COMMAND[0], COMMAND)
+    import numpy as np
+
+    np.random.seed()  # from the kernel; nothing here draws from it
