@@ -19,7 +19,7 @@ from mpc_spearman.parties import Roster
 from mpc_spearman.protocols.mpc import session
 from mpc_spearman.results import report
 from mpc_spearman.results.result import Result
-from mpc_spearman.wire import keys, rendezvous
+from mpc_spearman.wire import keys
 from support.recorder import record
 
 assert report
@@ -34,17 +34,16 @@ def record_frozen(
     It leaves what :func:`support.recorder.record` does, and
 
     ``meeting-point``
-        The rendezvous file as it was when all had met.
+        What was written where all met, when they had.
     ``refused``
         What the role called that no run may call.
     """
     place = Path(directory, given[0])
-    meeting_point = Path(directory).with_name("out") / "meeting-point"
-    kept = rendezvous.file_store(meeting_point, len(plan.names))  # the last store to be forgotten removes it
 
     def watched_join(roster: Roster) -> Any:
         transport = join(roster)
-        (place / "meeting-point").write_bytes(meeting_point.read_bytes())
+        met = Path(directory).with_name("meeting").iterdir()
+        (place / "meeting-point").write_bytes(b"".join(path.read_bytes() for path in met))
         # From here on no byte may go another way than through the transport.
         for name in ("socket", "create_connection", "create_server", "socketpair"):
             setattr(socket, name, _refusing(place, f"socket.{name}"))
@@ -56,7 +55,6 @@ def record_frozen(
     result = record(run, plan, *given, directory=directory, join=watched_join, **seams)
     if changed():
         raise RuntimeError("a run changed the state of a generator")
-    del kept
     return result
 
 

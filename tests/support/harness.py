@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import atexit
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 
 from mpc_spearman.config import Plan
+from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import arrow, assignments
 from mpc_spearman.launch.supervisor import Outcome, launch
 from mpc_spearman.results.result import Result
+from support import server
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def fork_server() -> ForkServer:
+    """Return the fork server of all runs in this process; its roles have hooks."""
+    made = ForkServer(server.command())
+    atexit.register(made.close)
+    return made
 
 
 @dataclass(frozen=True)
@@ -48,16 +58,17 @@ def run_roles(
     frames
         Tables by party.
     staging
-        An empty directory; each party writes to ``staging/<party>``.
+        An empty directory; each party writes to ``staging/<party>``, and they meet in ``meeting`` beside it.
     hook, arguments
-        ``module:function`` in this folder, and what it is called with; see child.py.
+        ``module:function`` in this folder, and what it is called with; see server.py.
     """
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
-    wanted = [
-        order for name, its in plans.items() for order in assignments(its, staging) if order.party == name
-    ]
-    command = [sys.executable, "-m", "mpc_spearman.launch.role_process"]
-    if hook is not None:
-        command = [sys.executable, str(HERE / "child.py"), hook, json.dumps(dict(arguments or {}))]
+    meeting = staging.with_name("meeting")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in server.hooked(hook, **(arguments or {})).items():
+            patch.setenv(name, value)
+        assigned = [
+            one for name, its in plans.items() for one in assignments(its, staging, meeting) if one.party == name
+        ]
     streams = {party: arrow(party, frame) for party, frame in frames.items()}
-    return Roles(launch(wanted, streams, watch=watch, command=command), staging)
+    return Roles(launch(assigned, streams, start=fork_server().start, watch=watch), staging)
