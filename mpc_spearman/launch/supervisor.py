@@ -173,12 +173,13 @@ def launch(
     frames: Mapping[str, bytes],
     *,
     start: Start | None = None,
+    grace: float = GRACE,
     watch: Watch = lambda party, phase, done, of: None,
     note: Note = lambda party, text: None,
 ) -> dict[str, Outcome]:
     """Run all roles to their end.
 
-    A role that fails tells the others, which stop by themselves; whoever has not after `GRACE` seconds is
+    A role that fails tells the others, which stop by themselves; whoever has not after `grace` seconds is
     ended, and those that cannot because a signal froze them as soon as only they are left.
     When this returns or raises, no process is left.
 
@@ -190,6 +191,8 @@ def launch(
         Arrow streams by party, for tables that are DataFrames.
     start : callable, optional
         Starts a role's process; otherwise each is executed, on this machine.
+    grace : float
+        Seconds, from the first failure.
     watch : callable
         Told of each role's phase and progress: party, phase, steps done, steps in all.
     note : callable
@@ -226,7 +229,7 @@ def launch(
                 continue
             outcomes[party] = children[party].outcome(time.monotonic() - began)
             if outcomes[party].kind != "returned":
-                deadline = deadline or time.monotonic() + GRACE
+                deadline = deadline or time.monotonic() + grace
                 for other in children.values():
                     if other.party not in outcomes:
                         other.lost(party)

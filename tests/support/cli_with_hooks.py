@@ -1,4 +1,4 @@
-"""The command whose roles have hooks: ``python tests/support/cli_with_hooks.py COMMAND-LINE…``; see server.py."""
+"""The command, but its roles have hooks: ``python tests/support/cli_with_hooks.py …``; see server.py."""
 
 from __future__ import annotations
 

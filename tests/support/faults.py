@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.machinery
 import os
 import signal
 import struct
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -127,7 +125,10 @@ ACTS: dict[str, Callable[[float], None]] = {
 
 
 class Passing:
-    """A transport that changes frames before they go out: `change` gets number of the peer, header, payload."""
+    """A transport that changes frames before they go out.
+
+    `change` gets the peer's number, header and payload, and returns what goes out instead.
+    """
 
     def __init__(
         self, transport: Transport, change: Callable[[int, bytes, bytes], list[tuple[bytes, bytes]]]
@@ -171,7 +172,7 @@ _HEADERS: dict[str, Callable[..., bytes]] = {
 def on_payload(
     run: Run, plan: Plan, name: str, *given: Any, kind: str, change: str, join: Any, **seams: Any
 ) -> Result:
-    """Change what a party's messages of a kind say, before they are encrypted, to what no codec would encode."""
+    """Change what a party's messages of a kind say, before encryption, to what no codec would encode."""
     boxes: dict[int, Box] = {}
 
     class Open(Links):
@@ -234,15 +235,3 @@ def on_policy(
             [f"parties.sources.{party}.policy.{key}={value}" for key, value in policy.items()],
         )
     return run(plan, name, *given, **seams)
-
-
-def without_crypten(run: Run, *given: Any, **seams: Any) -> Result:
-    """Make CrypTen as good as not installed."""
-
-    class Finder(importlib.machinery.PathFinder):
-        @classmethod
-        def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
-            return None if name == "crypten" else super().find_spec(name, path, target)
-
-    sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Finder
-    return run(*given, **seams)

@@ -18,6 +18,7 @@ from mpc_spearman.launch.local import arrow, assignments
 from mpc_spearman.launch.supervisor import Outcome, launch
 from mpc_spearman.results.result import Result
 from support import server
+from support.processes import EVER
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +50,7 @@ def run_roles(
     arguments: Mapping[str, Any] | None = None,
     watch: Callable[[str, str, int, int], None] = lambda party, phase, done, of: None,
 ) -> Roles:
-    """Run the three roles of a plan, in real processes.
+    """Run the roles of a plan, in real processes. Those that do not end by themselves are hardly ever ended.
 
     Parameters
     ----------
@@ -68,7 +69,10 @@ def run_roles(
         for name, value in server.hooked(hook, **(arguments or {})).items():
             patch.setenv(name, value)
         assigned = [
-            one for name, its in plans.items() for one in assignments(its, staging, meeting) if one.party == name
+            one
+            for name, its in plans.items()
+            for one in assignments(its, staging, meeting)
+            if one.party == name
         ]
     streams = {party: arrow(party, frame) for party, frame in frames.items()}
-    return Roles(launch(assigned, streams, start=fork_server().start, watch=watch), staging)
+    return Roles(launch(assigned, streams, start=fork_server().start, grace=EVER, watch=watch), staging)

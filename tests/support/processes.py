@@ -32,6 +32,19 @@ def processes(tag: str) -> list[int]:
     return found
 
 
+def descendants() -> set[int]:
+    """Find the processes that this one has started, and those that they have, and so on."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found, more = set(), {os.getpid()}
+    while more:
+        more = {process for process, parent in parents.items() if parent in more}
+        found |= more
+    return found
+
+
 def kill(tag: str) -> None:
     """End all processes that are left."""
     for process in processes(tag):

@@ -1,9 +1,9 @@
-"""Roles' processes for tests, with hooks: a fork server of :mod:`mpc_spearman.launch.forkserver`, or a single role.
+"""Roles' processes for tests, with hooks: a fork server, or a single role.
 
-``python tests/support/server.py PROTOCOL`` is the program of a fork server, without PROTOCOL that of one role.
-In a role, the environment variable `HOOK` names a hook and its arguments, in JSON: ``["module:function", {…}]``,
+``python tests/support/server.py PROTOCOL`` is the program of a `ForkServer`, without PROTOCOL that of a role.
+The environment variable `HOOK` of a role names a hook and its arguments, in JSON: ``["module:function", {…}]``,
 the module in this folder. The hook takes the place of ``run_role``: it is called as that is, with ``run_role``
-itself before all else and the arguments by name, and runs it with other plans, transports, links or callbacks.
+before all else and the arguments by name, and runs it with other plans, transports, links or callbacks.
 """
 
 from __future__ import annotations
