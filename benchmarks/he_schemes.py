@@ -56,7 +56,7 @@ def measure(settings: HeSettings, n: int) -> tuple[float, float, float, float]:
     """Return seconds for the key, core-seconds for all else, and bytes per rank, sent and if full."""
     rng = np.random.default_rng(0)  # data, not secrets
     a, b = (2 * rng.permutation(n) - (n - 1) for _ in range(2))
-    sizes = Sizes(n, 1, 1, n - 1, n - 1, 2 * (n - 1))
+    sizes = Sizes(n, 1, 1, n - 1, n - 1, n * (n - 1), 2 * (n - 1))
     secret, seconds_for_key = timed(lambda: secret_key(settings, sizes, "differences"))
     public = public_key(secret.public.to_bytes(), settings, sizes, "differences")
     public.encrypt(np.zeros(1, dtype=np.int64))  # tables a key makes once

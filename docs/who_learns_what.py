@@ -21,18 +21,16 @@ BEGIN = "<!-- made by: python docs/who_learns_what.py -->"
 END = "<!-- end of what is made -->"
 
 NAMES = {"coordinator": "C", "target": "B", "source": "A"}
-# A run of one source, and one of several; what concerns the others is as it is for A.
-SOURCES = {"one": ["A"], "several": ["A", "A2"]}
 
-# (protocol, estimator, what `results` grants the receiver, how many sources), and a set of such choices.
-Choice = tuple[str, str, str, str]
+# (protocol, estimator, what `results` grants the receiver), and a set of such choices.
+Choice = tuple[str, str, str]
 Choices = set[Choice]
 
 
 def shared_plans(level: str, role: str) -> Iterator[tuple[Choice, dict[str, Any]]]:
     """Yield the shared part of each valid plan of a level, for every choice that concerns a role."""
     receiver = "sources" if role == "source" else "target"
-    for choice in product(get_args(Protocol), get_args(Estimator), get_args(Grant), SOURCES):
+    for choice in product(get_args(Protocol), get_args(Estimator), get_args(Grant)):
         plan = {
             "protocol": choice[0],
             "reveal": level,
@@ -41,7 +39,7 @@ def shared_plans(level: str, role: str) -> Iterator[tuple[Choice, dict[str, Any]
             "parties": {
                 "coordinator": {"name": NAMES["coordinator"]},
                 "target": {"name": NAMES["target"]},
-                "sources": [{"name": name} for name in SOURCES[choice[3]]],
+                "sources": [{"name": NAMES["source"]}],
             },
         }
         try:
@@ -81,8 +79,8 @@ def cell(choices: Choices, every: Choices) -> str:
     """Say under which of the valid choices something is learnt."""
     if choices in (set(), every):
         return "yes" if choices else "–"
-    protocols, estimators, grants, sources = ({choice[i] for choice in choices} for i in range(4))
-    if choices != set(product(protocols, estimators, grants, sources)) & every:
+    protocols, estimators, grants = ({choice[i] for choice in choices} for i in range(3))
+    if choices != set(product(protocols, estimators, grants)) & every:
         raise ValueError("several settings decide together: a cell cannot say that")
     parts = [
         f"if `{setting}`"
@@ -92,8 +90,6 @@ def cell(choices: Choices, every: Choices) -> str:
     ]
     if grants != {choice[2] for choice in every}:
         parts.append(f"if granted `{least(grants)}`")
-    if sources == {"several"}:
-        parts.append("of several sources")
     return ", ".join(parts)
 
 

@@ -8,37 +8,25 @@ equal values of (t^3 - t)/3,
 
 By Cauchy-Schwarz every inner product of two such vectors obeys |S| <= N, and N < 2^63 up to
 ``MAX_ROWS``. Terms such as 2S, S + T or t^3 (which leaves even uint64 at t = 2,642,246) have no such
-bound: outside the ring they are Python integers here and in :mod:`mpc_spearman.statistics.estimators`.
-
-The bounds of the encoding used at ``strengths`` are proved in :func:`scale` and :func:`strength_vector`.
+bound: outside the ring they are Python integers here and in :mod:`mpc_spearman.statistics.estimators`. At
+``strengths`` other vectors are multiplied: see :mod:`mpc_spearman.protocols.encoding`.
 """
 
 from __future__ import annotations
 
-import math
+import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.errors import BoundError, DisclosureError
 
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator, Reveal
-
 #: The largest n with N = n(n^2 - 1)/3 < 2^63: one inner product of ranks fits a signed 64-bit ring.
 MAX_ROWS = 3_024_616
-
-#: Strengths at ``reveal: strengths`` are this close to their exact value (absolute, on a scale of -1 to 1).
-MAX_ERROR = 1e-9
-
-_RING = 2**63 - 1  # the largest value of the signed ring
-_UNIT = 2.0**-53  # relative error of one float64 operation
-# Hoeffding: 2 exp(-2 t^2) = 2^-40 at this t; see strength_vector
-_RANDOMISED_UNITS = math.sqrt(41 * math.log(2) / 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,7 +64,7 @@ class Ranks:
 
     @property
     def defined(self) -> int:
-        """How many features are not constant: k."""
+        """How many features are not constant."""
         return self.m - sum(self.constant)
 
     def __repr__(self) -> str:
@@ -171,6 +159,16 @@ def _rank_into(out: NDArray[np.int64], column: NDArray[Any]) -> tuple[int, int]:
     return tie_term, n - int(present[-1])
 
 
+def distinct_defined(ranks: Ranks) -> int:
+    """Count the features that are not constant, those that are equal or reversed once."""
+    seen = set()
+    for x, constant in zip(ranks.matrix, ranks.constant, strict=True):
+        if not constant:
+            upwards = x if x[np.argmax(x != 0)] > 0 else -x
+            seen.add(hashlib.sha256(upwards.tobytes()).digest())
+    return len(seen)
+
+
 def check_groups(ranks: Ranks, features: Sequence[str], party: str, min_group: int) -> None:
     """Refuse columns in which a few rows stand apart from all others.
 
@@ -222,190 +220,12 @@ def check_width(n: int, m_source: int, m_target: int, min_rows_per_feature: int)
         )
 
 
-def check_bounds(
-    n: int, columns: int, *, reveal: Reveal, estimator: Estimator, sources: int = 1, party: str = ""
-) -> None:
-    """Refuse sizes at which a value could wrap or a strength be off by more than ``MAX_ERROR``.
-
-    - always: |S| <= N < 2^63;
-    - strengths, ``paper``: the sum opened is columns * N * mu with |mu| <= 1, so columns * N < 2^63;
-    - strengths, ``tie_corrected``: the randomised error of :func:`strength_vector`, which holds for any
-      number k of non-constant columns up to `columns`, is at most ``MAX_ERROR`` (one source: n up to about
-      2.6 million).
-
-    Parameters
-    ----------
-    n : int
-        Aligned rows.
-    columns : int
-        Columns of all sources together.
-    reveal, estimator : str
-        As in the plan.
-    sources : int
-        How many sources hold them.
-    party : str
-        Whose check this is, for the error's text.
+def check_rows(n: int) -> None:
+    """Refuse more rows than ``MAX_ROWS`` where products of ranks are opened as they are.
 
     Raises
     ------
     BoundError
     """
-    who = f"{party}: " if party else ""
     if n > MAX_ROWS:
-        raise BoundError(f"{who}{n} rows are more than the {MAX_ROWS} that 64-bit sums of ranks can hold")
-    if reveal in ("differences", "coefficients"):
-        return
-    if estimator == "paper":
-        if total(n) * columns > _RING:
-            raise BoundError(
-                f"{who}the sum over {columns} source columns of {n} rows does not fit 64 bits; at this "
-                f"number of rows at most {_RING // total(n)} columns do. Use reveal: coefficients"
-            )
-        return
-    units = _least_units(n, columns)
-    if units <= 0 or math.sqrt(sources) * _RANDOMISED_UNITS / units + _float_error(columns) > MAX_ERROR:
-        raise BoundError(
-            f"{who}strengths over {columns} source columns of {n} rows cannot be kept within {MAX_ERROR:g} "
-            "in 64 bits under tie_corrected. Use fewer rows, or reveal: coefficients"
-        )
-
-
-def _room(n: int) -> tuple[int, int]:
-    """Return floor(2^63 / an integer above sqrt(N)) and an integer above sqrt(n)."""
-    return _RING // (math.isqrt(total(n)) + 1), math.isqrt(n) + 1
-
-
-def scale(n: int, columns: int) -> int:
-    """F, the fixed-point scale of unit rank vectors at ``strengths`` under ``tie_corrected``.
-
-    A source shares v = round(F w) with w = sum_p x_p/||x_p|| over its non-constant columns. What is
-    opened is V = sum_i v_i y_i for the target's exact y and the sum v of all sources' vectors. With
-    k = `columns`, A and r from ``_room``:
-
-    - ||w|| <= k (unit vectors) and ||y|| <= sqrt(N);
-    - float64 adds to F w an error vector of norm <= F k (k + 4) 2^-53 <= F k 2^-20 for k <= 2^32
-      (see :func:`strength_vector`);
-    - rounding adds less than 1 per element, norm < sqrt(n) < r, for each source that has a non-constant
-      column: k r at most in all.
-
-    So |V| <= (F k (1 + 2^-20) + k r) sqrt(N), and F = floor((floor(A/k) - r) / (1 + 2^-20)) gives
-    F k (1 + 2^-20) + k r <= A <= (2^63 - 1)/sqrt(N), hence |V| <= 2^63 - 1. Also |v_i| <= ||v|| <= A.
-
-    Parameters
-    ----------
-    n : int
-        Aligned rows, at least 2.
-    columns : int
-        k, the *non-constant* columns of all sources together, 1 <= k <= 2^32.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    BoundError
-        If not even F = 1 fits.
-    """
-    available, rounding = _room(n)
-    factor = ((available // columns - rounding) << 20) // ((1 << 20) + 1)
-    if factor < 1:
-        raise BoundError(f"strengths over {columns} source columns of {n} rows do not fit 64 bits")
-    return factor
-
-
-def _least_units(n: int, columns: int) -> int:
-    """Lower bound of scale(n, k) * k over all k <= columns.
-
-    The three roundings down in ``scale`` lose less than 2k in scale * k, and the rounding room k r.
-    """
-    available, rounding = _room(n)
-    return (available << 20) // ((1 << 20) + 1) - columns * (rounding + 2)
-
-
-def _float_error(columns: int) -> float:
-    """Bound on what float64 does to a strength; see strength_vector."""
-    return (columns + 8) * _UNIT
-
-
-def strength_vector(
-    ranks: Ranks,
-    estimator: Estimator,
-    *,
-    defined: int,
-    random: Callable[[int], NDArray[np.float64]],
-    sources: int = 1,
-) -> NDArray[np.int64]:
-    """Return the one vector a source shares at ``strengths``.
-
-    ``paper``: sum_p x_p, exact. ``tie_corrected``: round(F w), w = sum_p x_p/||x_p|| over the source's
-    non-constant columns and F = scale(n, k). The strength made of all s sources' vectors is V/(F k ||y||), V
-    the sum of their products with y, and its error has two parts.
-
-    *Float64.* With u = 2^-53, ||x_p|| and F carry at most 3u/2 and u, a quotient and the product one u
-    each, the sum of k' <= k terms at most k' - 1: within (k + 4) u of F sum_p |x_pi|/||x_p|| to first order.
-    Over all sources that is a vector of norm <= F k. By Cauchy-Schwarz the strength is off by at most
-    (k + 4) u; the roundings when V is divided by F k ||y|| bring that to (k + 8) u.
-
-    *Rounding.* e = v - F w of each source changes V by sum_i e_i y_i, and these add up.
-
-    - Nearest: |e_i| <= 1/2, so |sum e_i y_i| <= sqrt(n)/2 ||y|| for each source, and the strength is off by
-      at most s sqrt(n)/(2 F k), about s n^2/(2 sqrt(3) 2^63). This is used while it stays below
-      ``MAX_ERROR`` (one source: n up to about 178,000).
-    - Randomised, beyond: up with probability equal to the fraction, down otherwise, each element of each
-      source on its own. All s n errors are independent, of mean 0 (to 2^-53, the grain of `random`) and range
-      1, so by Hoeffding P(|sum e_i y_i| >= t sqrt(s) ||y||) <= 2 exp(-2 t^2), which is 2^-40 at
-      t = sqrt(41 ln 2 / 2) = 3.77. Except with that probability, per target column, the strength is off by at
-      most 3.77 sqrt(s)/(F k), about 3.77 sqrt(s N)/2^63. :func:`check_bounds` refuses sizes at which this
-      exceeds ``MAX_ERROR``.
-
-    A source without a non-constant column gives zeros, which carry no error.
-
-    Parameters
-    ----------
-    ranks : Ranks
-        The source's own.
-    estimator : str
-        As in the plan.
-    defined : int
-        k, the non-constant columns of all sources together (with one source, ``ranks.defined``). Both
-        this and :func:`mpc_spearman.statistics.estimators.strengths_from_sums` must be given the same k.
-    random : callable
-        ``random(n)`` gives n float64 uniform on [0, 1) from a cipher's stream. Called at most once.
-    sources : int
-        s, how many sources there are.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-
-    Raises
-    ------
-    BoundError
-        See :func:`scale`.
-
-    References
-    ----------
-    W. Hoeffding, "Probability inequalities for sums of bounded random variables", JASA 58 (1963), theorem 2.
-    """
-    if estimator == "paper":
-        plain: NDArray[np.int64] = ranks.matrix.sum(axis=0)  # |sum| <= m (n - 1)
-        return plain
-    if defined < ranks.defined:
-        raise ValueError("`defined` counts the non-constant columns of all sources, these included")
-    n = ranks.n
-    if defined == 0:
-        return np.zeros(n, dtype=np.int64)
-    factor = scale(n, defined)
-    unit_sum = np.zeros(n)
-    for x, tie_term, constant in zip(ranks.matrix, ranks.tie_terms, ranks.constant, strict=True):
-        if not constant:
-            unit_sum += x / math.sqrt(total(n) - tie_term)
-    exact = unit_sum * float(factor)
-    down = np.floor(exact)
-    fraction = exact - down
-    if sources * math.sqrt(n) / 2 / (factor * defined) + _float_error(defined) <= MAX_ERROR:
-        up = fraction >= 0.5
-    else:
-        up = random(n) < fraction
-    return down.astype(np.int64) + up
+        raise BoundError(f"{n} rows are more than the {MAX_ROWS} that 64-bit sums of ranks can hold")

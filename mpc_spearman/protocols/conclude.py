@@ -11,21 +11,16 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator, Plan
 from mpc_spearman.data.ranks import total
+from mpc_spearman.protocols.encoding import encoding_of
+from mpc_spearman.protocols.steps import Shapes
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.wire import disclosure
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a data party told the coordinator about its columns; empty where withheld.
+    """What a data party told the coordinator about its columns; empty where withheld."""
 
-    Attributes
-    ----------
-    defined : int
-        Over how many of them strengths average: those that are not constant, if that is told, else all.
-    """
-
-    defined: int
     names: tuple[str, ...] = ()
     ties: tuple[int, ...] = ()
     constant: tuple[bool, ...] = ()
@@ -61,7 +56,7 @@ class Conclusion:
 
 
 def from_products(
-    plan: Plan, products: NDArray[Any], sources: Sequence[Description], target: Description, n: int
+    plan: Plan, products: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
 ) -> Conclusion:
     """Conclude from S, at ``differences`` and ``coefficients`` (paper, eq. 2 and definition 2).
 
@@ -74,10 +69,10 @@ def from_products(
         One per source, in the plan's order, with names and tie terms.
     target : Description
         With names and tie terms.
-    n : int
-        Rows.
+    shapes : Shapes
+        With what all have told of their columns.
     """
-    estimator = plan.estimator
+    estimator, n = plan.estimator, shapes.n
     source_ties = [term for source in sources for term in source.ties]
     matrices: dict[Estimator, NDArray[np.float64]] = {
         name: estimators.coefficients(products, source_ties, target.ties, n, name)
@@ -98,6 +93,7 @@ def from_products(
             else ()
         ),
         *(line for name, side in sides for line in column_cautions(plan, name, side.names, side.ties, n)),
+        *impossible(plan, counts, shapes),
         *result_warnings.pvalues_missing(missing, estimator),
         *(result_warnings.cancellations(target.names, mean, mean_abs) if plan.strength == "mean" else ()),
     ]
@@ -112,36 +108,25 @@ def from_products(
     )
 
 
-def from_sums(
-    plan: Plan, sums: NDArray[np.int64], target: Description, n: int, columns: int, defined: int
-) -> Conclusion:
+def from_sums(plan: Plan, sums: NDArray[Any], target: Description, shapes: Shapes) -> Conclusion:
     """Conclude from one sum per target column, at ``strengths``.
 
     Parameters
     ----------
     plan : Plan
-    sums : ndarray of int64, shape (m_B,)
+    sums : ndarray of int, shape (m_B,)
     target : Description
         As far as this level tells.
-    n : int
-        Rows.
-    columns, defined : int
-        Columns of all sources, m_A, and over how many of them strengths average, k.
+    shapes : Shapes
+        With what all have told of their columns.
     """
-    constant = target.constant or tuple(term == total(n) for term in target.ties)
-    mu, counts = estimators.strengths_from_sums(
-        sums.tolist(),
-        n=n,
-        columns=columns,
-        defined=defined,
-        target_ties=target.ties or None,
-        target_constant=constant,
-        estimator=plan.estimator,
-    )
+    encoding = encoding_of(plan, shapes)
+    mu, counts = encoding.decode(sums.tolist(), target.constant)
     warnings = [
         *(result_warnings.eq2_unseen() if plan.estimator == "paper" else ()),
-        *result_warnings.constants(plan.parties.target.name, target.names, constant, plan.estimator),
-        *result_warnings.k_note(defined, columns),
+        *result_warnings.constants(plan.parties.target.name, target.names, target.constant, plan.estimator),
+        *impossible(plan, counts, shapes),
+        *result_warnings.k_note(encoding.averaged, encoding.columns),
     ]
     return Conclusion(
         order=np.array(estimators.order(mu, plan.order), dtype=np.int64),
@@ -149,6 +134,13 @@ def from_sums(
         counts=counts,
         warnings=tuple(warnings),
     )
+
+
+def impossible(plan: Plan, counts: NDArray[np.int64], shapes: Shapes) -> list[str]:
+    """Say whether strengths are missing, or over fewer coefficients, that the columns do not explain."""
+    if plan.estimator == "paper":
+        return result_warnings.impossible(counts, shapes.m_sources, 0)
+    return result_warnings.impossible(counts, shapes.defined_sources, shapes.constant_targets)
 
 
 def column_cautions(plan: Plan, party: str, names: Sequence[str], ties: Sequence[int], n: int) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from secrets import token_bytes
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -23,12 +23,11 @@ from mpc_spearman.config import (
     Plan,
     TargetParty,
     check_policy,
-    check_policy_columns,
     check_policy_rows,
     differences,
 )
 from mpc_spearman.data.ids import alignment_tag
-from mpc_spearman.data.ranks import Ranks, check_bounds, check_groups, check_width, rank_columns
+from mpc_spearman.data.ranks import Ranks, check_groups, check_rows, check_width, rank_columns
 from mpc_spearman.data.tables import Table, id_digest, read_table
 from mpc_spearman.errors import (
     AlignmentError,
@@ -39,6 +38,7 @@ from mpc_spearman.errors import (
     TableError,
 )
 from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.keys import PairKey, Purpose
@@ -129,16 +129,36 @@ class Shapes:
         Each source's number of features, in roster order.
     m_target : int
         The target's.
+    defined, distinct : dict
+        How many features of each data party are not constant, and how many of these are distinct, up to
+        reversal; empty until all have told it.
     """
 
     n: int
     features: Mapping[Party, int]
     m_target: int
+    defined: Mapping[Party, int] = field(default_factory=dict)
+    distinct: Mapping[Party, int] = field(default_factory=dict)
 
     @property
     def m_sources(self) -> int:
         """Features of all sources together: rows of the matrix."""
         return sum(self.features.values())
+
+    @property
+    def defined_sources(self) -> int:
+        """Features of all sources that are not constant."""
+        return sum(self.defined[source] for source in self.features)
+
+    @property
+    def distinct_sources(self) -> int:
+        """Distinct features of all sources that are not constant (k): each source counts its own."""
+        return sum(self.distinct[source] for source in self.features)
+
+    @property
+    def constant_targets(self) -> int:
+        """Features of the target that are constant."""
+        return self.m_target - (sum(self.defined.values()) - self.defined_sources)
 
     def of(self, source: Party) -> Shape:
         """Return the sizes in one source's session."""
@@ -289,21 +309,16 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         features={source: sizes[source][1] for source in roster.sources},
         m_target=sizes[roster.target][1],
     )
-    check_bounds(
-        shapes.n,
-        shapes.m_sources,
-        reveal=plan.reveal,
-        estimator=plan.estimator,
-        sources=len(roster.sources),
-        party=roster.me.name,
-    )
+    if plan.reveal == "strengths":
+        encoding_of(plan, replace(shapes, defined=shapes.features, distinct=shapes.features))
+    else:
+        check_rows(shapes.n)
     if plan.reveal != "strengths" and 16 * shapes.m_sources * shapes.m_target > MAX_PAYLOAD // 2:
         raise BoundError(
             f"{shapes.m_sources} × {shapes.m_target} coefficients are more than one result can carry "
             f"({MAX_PAYLOAD // 32}); use fewer features a side, or reveal: strengths"
         )
     check_width(shapes.n, shapes.m_sources, shapes.m_target, plan.privacy.min_rows_per_feature)
-    check_policy_columns(plan, roster.me.name, shapes.m_sources)
     links.dimensions |= {"n": shapes.n, "m_sources": shapes.m_sources, "m_target": shapes.m_target}
     return shapes
 
@@ -326,8 +341,6 @@ def rank(run: Run, table: Table) -> Ranks:
 
     ranks = rank_columns(table.columns, workers=run.workers, tick=tick)
     check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
-    if run.roster.sources == (run.roster.me,) and run.plan.estimator == "tie_corrected":
-        check_policy_columns(run.plan, table.party, ranks.defined)
     return ranks
 
 

@@ -7,6 +7,10 @@ Source of the formulas: Spearman's coefficient as the correlation of average ran
 compute), and the paper's eq. 2, rho = 1 - 6 sum d^2 / (n (n^2 - 1)). With S = sum_i x_i y_i,
 4 sum d^2 = sum (x - y)^2 = (N - T_x) + (N - T_y) - 2S and n (n^2 - 1) = 3N, so eq. 2 is
 (S + (T_x + T_y)/2)/N.
+
+What was opened may be anything, if a party did not follow the protocol, and whether a run goes on must not
+depend on it: all parties see that, and a source that shifts its input could read from it what its shift does
+to the target's rows. So integers that no ranks give become NaN here, whatever their size, and nothing raises.
 """
 
 from __future__ import annotations
@@ -18,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.data.ranks import scale, total
-from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.data.ranks import total
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Estimator, Order, Strength
@@ -35,7 +38,8 @@ def products_from_differences(
     Parameters
     ----------
     squares : ndarray of Python int or int64, shape (m_A, m_B)
-        Q_pq = sum_i (x_pi - y_qi)^2. Q can reach 4N: it must be summed where that fits.
+        Q_pq = sum_i (x_pi - y_qi)^2. Q can reach 4N: it must be summed where that fits. Negative where what
+        was opened are not differences of ranks.
     source_ties, target_ties : sequence of int
         T of each column.
     n : int
@@ -44,20 +48,13 @@ def products_from_differences(
     Returns
     -------
     ndarray of object (Python int), shape (m_A, m_B)
-
-    Raises
-    ------
-    ProtocolViolation
-        If Q has the wrong parity: 2S = (N - T_x) + (N - T_y) - Q is even.
+        2S = (N - T_x) + (N - T_y) - Q; where that is odd, or Q negative, N + 1, which no S reaches.
     """
-    rows = _integers(squares, source_ties, target_ties, n)
     result = np.empty((len(source_ties), len(target_ties)), dtype=object)
-    for p, row in enumerate(rows):
+    for p, row in enumerate(squares.tolist()):
         for q, square in enumerate(row):
             twice = 2 * total(n) - int(source_ties[p]) - int(target_ties[q]) - square
-            if twice % 2:
-                raise ProtocolViolation("a sum of squared rank differences does not go with its tie terms")
-            result[p, q] = twice // 2
+            result[p, q] = total(n) + 1 if square < 0 or twice % 2 else twice // 2
     return result
 
 
@@ -68,7 +65,7 @@ def coefficients(
     n: int,
     estimator: Estimator,
 ) -> NDArray[np.float64]:
-    """Compute the matrix M of rank correlations.
+    """Compute the matrix M of rank correlations; NaN where the integers are not those of ranks (|rho| > 1).
 
     ``tie_corrected``: S/sqrt((N - T_x)(N - T_y)), within two units in the last place; NaN where a column is
     constant; exactly 1 or -1 only if the integers say so (S^2 = (N - T_x)(N - T_y)).
@@ -88,45 +85,25 @@ def coefficients(
     Returns
     -------
     ndarray of float64, shape (m_A, m_B)
-
-    Raises
-    ------
-    ProtocolViolation
-        If the integers cannot come from rank vectors (|rho| would exceed 1): wrong or corrupted messages.
     """
-    rows = _integers(products, source_ties, target_ties, n)
     full = total(n)
-    result = np.empty((len(source_ties), len(target_ties)))
-    for p, row in enumerate(rows):
+    result = np.full((len(source_ties), len(target_ties)), math.nan)
+    for p, row in enumerate(products.tolist()):
         for q, product in enumerate(row):
             t_x, t_y = int(source_ties[p]), int(target_ties[q])
             norms = (full - t_x) * (full - t_y)  # up to 2^126
             if product * product > norms:
-                raise ProtocolViolation("a product of rank vectors is larger than their tie terms allow")
+                continue
             if estimator == "paper":
                 result[p, q] = (2 * product + t_x + t_y) / (2 * full)
             elif norms == 0:
-                result[p, q] = math.nan
+                continue
             elif product * product == norms:
                 result[p, q] = 1.0 if product > 0 else -1.0
             else:
                 rho = product / math.sqrt(norms)
                 result[p, q] = max(-_BELOW_ONE, min(_BELOW_ONE, rho))
     return result
-
-
-def _integers(
-    values: NDArray[Any], source_ties: Sequence[int], target_ties: Sequence[int], n: int
-) -> list[list[int]]:
-    """Check shape and tie terms; return the values as Python integers, row by row."""
-    if values.shape != (len(source_ties), len(target_ties)):
-        raise ProtocolViolation(
-            f"a matrix of shape {values.shape} came for {len(source_ties)} source and {len(target_ties)} "
-            "target columns"
-        )
-    if any(not 0 <= term <= total(n) or term % 2 for term in map(int, (*source_ties, *target_ties))):
-        raise ProtocolViolation(f"a tie term is not one that {n} rows can have")
-    return [[int(value) for value in row] for row in values.tolist()]
 
 
 def without_pvalue(
@@ -200,70 +177,6 @@ def strengths(rho: NDArray[np.float64], strength: Strength) -> tuple[NDArray[np.
         for column, kept, k in zip(values.T, defined.T, count, strict=True)
     ]
     return np.array(mu, dtype=np.float64), count
-
-
-def strengths_from_sums(
-    sums: Sequence[int],
-    *,
-    n: int,
-    columns: int,
-    defined: int,
-    target_ties: Sequence[int] | None,
-    target_constant: Sequence[bool],
-    estimator: Estimator,
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Strengths from the one opened sum per target column (``reveal: strengths``).
-
-    ``paper``: the sum is sum_p S_pq + sum_p T_p/2 + m_A T_q/2 = m_A N mu_q, so mu is correctly rounded.
-    ``tie_corrected``: the sum is V = sum_i v_i y_qi over the vectors of
-    :func:`mpc_spearman.data.ranks.strength_vector`, and mu = V/(F k ||y_q||) within the bounds proved there.
-
-    Parameters
-    ----------
-    sums : sequence of int, length m_B
-        As signed integers.
-    n : int
-        Rows.
-    columns : int
-        Columns of all sources, m_A.
-    defined : int
-        Those that are not constant, k: the same that made the strength vectors.
-    target_ties : sequence of int, length m_B, or None
-        T of the target's columns; None under ``paper``, where C does not learn them.
-    target_constant : sequence of bool, length m_B
-        Which target columns are constant.
-    estimator : str
-        As in the plan.
-
-    Returns
-    -------
-    mu : ndarray of float64, shape (m_B,)
-        NaN where no coefficient is defined.
-    count : ndarray of int64, shape (m_B,)
-        Over how many coefficients each is.
-
-    Raises
-    ------
-    ProtocolViolation
-        If a value cannot be a sum of coefficients.
-    """
-    if len(sums) != len(target_constant) or (target_ties is not None and len(sums) != len(target_ties)):
-        raise ProtocolViolation(f"{len(sums)} sums came for {len(target_constant)} target columns")
-    mu = np.full(len(sums), math.nan)
-    count = np.zeros(len(sums), dtype=np.int64)
-    for q, opened in enumerate(map(int, sums)):
-        if estimator == "paper":
-            mu[q], count[q] = opened / (columns * total(n)), columns
-        elif defined and not target_constant[q]:
-            if target_ties is None:
-                raise ValueError("tie_corrected strengths need the target's tie terms")
-            norm = total(n) - int(target_ties[q])
-            if norm <= 0:
-                raise ProtocolViolation("the tie term of a column that is not constant is that of a constant")
-            mu[q], count[q] = opened / (scale(n, defined) * defined) / math.sqrt(norm), defined
-    if np.any(np.abs(mu) > 1 + 1e-6):  # NaN compares false; an honest run is within MAX_ERROR of [-1, 1]
-        raise ProtocolViolation("a strength lies outside -1 to 1")
-    return np.clip(mu, -1.0, 1.0), count
 
 
 def positions(mu: NDArray[np.float64], order: Order) -> NDArray[np.int64]:

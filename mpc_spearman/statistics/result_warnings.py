@@ -179,6 +179,33 @@ def pvalues_missing(missing: NDArray[np.bool_], estimator: Estimator) -> list[st
     return [f"{count} of {missing.size} p-values are missing: {reason}"]
 
 
+def impossible(counts: NDArray[np.int64], expected: int, constant: int) -> list[str]:
+    """Say that something was opened that ranks cannot give.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape (m_B,)
+        Over how many coefficients each strength is.
+    expected : int
+        Over how many it is where the target's column is defined.
+    constant : int
+        For how many columns of the target none is defined.
+
+    Returns
+    -------
+    list of str
+        Empty, or one sentence.
+    """
+    short = int((counts < expected).sum()) - constant
+    if not expected or short <= 0:
+        return []
+    return [
+        f"for {short} of the target's {len(counts)} columns something was opened that ranks cannot give: "
+        "a party did not follow the protocol, or its messages were damaged. Such values are NaN, and no mean "
+        "counts them"
+    ]
+
+
 def eq2_unseen() -> list[str]:
     """Say what the coordinator cannot know at ``strengths`` under ``paper``."""
     return [

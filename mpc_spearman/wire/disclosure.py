@@ -42,7 +42,7 @@ class Kind(IntEnum):
     PUBLIC_KEY = 11
     CIPHERTEXT = 12
     EVALUATED = 13
-    TOTAL = 14
+    COLUMNS = 14
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,6 @@ class Field:
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
     levels, estimators, grants, protocols
         Where it is sent; None means everywhere.
-    several : bool
-        Sent only in runs of several sources.
     """
 
     name: str
@@ -69,7 +67,6 @@ class Field:
     estimators: tuple[str, ...] | None = None
     grants: tuple[str, ...] | None = None
     protocols: tuple[str, ...] | None = None
-    several: bool = False
 
     def sent(self, plan: Mapping[str, Any], grant: str) -> bool:
         """Tell whether this field is part of its message under a shared plan and a receiver's grant."""
@@ -78,7 +75,6 @@ class Field:
             and (self.estimators is None or plan["estimator"] in self.estimators)
             and (self.grants is None or grant in self.grants)
             and (self.protocols is None or plan["protocol"] in self.protocols)
-            and (not self.several or len(plan["parties"]["sources"]) > 1)
         )
 
 
@@ -146,7 +142,7 @@ _OPENED = {
     "differences": "every within-row difference of ranks; so nearly all ranks, each side's own correlations, "
     "and the coefficients",
     "coefficients": "the coefficients (hence strengths and ranking), nothing per row",
-    "strengths": "the strengths (hence the ranking) only",
+    "strengths": "the strengths, to about a tenth of the step they are published in (hence the ranking)",
 }
 
 
@@ -209,6 +205,18 @@ VIEW: tuple[Row, ...] = (
     Row(Kind.ALIGNMENT, "align", (_S,), (_T,), (_DIGEST,)),
     Row(Kind.ALIGNMENT, "align", (_T,), (_S,), (_DIGEST,)),
     Row(
+        Kind.COLUMNS,
+        "describe",
+        (_S, _T),
+        _ALL,
+        (
+            Field("defined", "int64", (1,), "the number of features that are not constant"),
+            Field(
+                "distinct", "int64", (1,), "how many of these differ, equal and reversed ones counted once"
+            ),
+        ),
+    ),
+    Row(
         Kind.DESCRIPTION,
         "describe",
         (_S,),
@@ -221,14 +229,6 @@ VIEW: tuple[Row, ...] = (
                 ("m_source",),
                 "the tie term of each feature, which shows constant ones",
                 _ROWWISE,
-            ),
-            Field(
-                "defined",
-                "int64",
-                (1,),
-                "the number k of features that are not constant",
-                ("strengths",),
-                ("tie_corrected",),
             ),
         ),
     ),
@@ -246,34 +246,7 @@ VIEW: tuple[Row, ...] = (
                 "the tie term of each feature, which shows constant ones",
                 _ROWWISE,
             ),
-            Field(
-                "ties",
-                "int64",
-                ("m_target",),
-                "the tie term of each feature, which shows constant ones",
-                ("strengths",),
-                ("tie_corrected",),
-            ),
-            Field(
-                "constant", "flags", ("m_target",), "which features are constant", ("strengths",), ("paper",)
-            ),
-        ),
-    ),
-    Row(
-        Kind.TOTAL,
-        "describe",
-        (_C,),
-        (_S,),
-        (
-            Field(
-                "total",
-                "int64",
-                (1,),
-                "the number k of all sources' features that are not constant",
-                ("strengths",),
-                ("tie_corrected",),
-                several=True,
-            ),
+            Field("constant", "flags", ("m_target",), "which features are constant", ("strengths",)),
         ),
     ),
     Row(
@@ -283,10 +256,19 @@ VIEW: tuple[Row, ...] = (
         (_T,),
         (
             _masked("m_source", "ranks", "coefficients"),
-            _masked(1, "one sum of ranks", "strengths"),
+            _masked(1, "one rounded sum of scaled ranks", "strengths"),
         ),
     ),
-    Row(Kind.MASKED, "share", (_T,), (_S,), (_masked("m_target", "ranks", "coefficients", "strengths"),)),
+    Row(
+        Kind.MASKED,
+        "share",
+        (_T,),
+        (_S,),
+        (
+            _masked("m_target", "ranks", "coefficients"),
+            _masked("m_target", "rounded scaled ranks", "strengths"),
+        ),
+    ),
     Row(
         Kind.SHARE,
         "reveal",

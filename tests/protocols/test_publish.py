@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.meter import Meter
 from support.plans import plan
 
-STRENGTHS: dict[str, Any] = {"reveal": "strengths", "estimator": "tie_corrected"}
+STRENGTHS: dict[str, Any] = {"reveal": "strengths"}
 
 
 class Peers:
@@ -50,53 +51,91 @@ def shapes_of(run: Any, *features: int) -> Shapes:
 RANKS = rank_columns([np.arange(9), np.arange(9) % 3, np.zeros(9)])
 
 
+def told(defined: int, distinct: int) -> dict[str, Any]:
+    return {"defined": np.array([defined]), "distinct": np.array([distinct])}
+
+
 @pytest.mark.parametrize(
-    ("total", "believed"), [(1, False), (2, True), (4, True), (6, True), (7, False), (-1, False)]
+    ("defined", "distinct", "believed"),
+    [
+        (3, 3, True),
+        (3, 1, True),
+        (1, 1, True),
+        (0, 0, True),
+        (4, 1, False),
+        (2, 3, False),
+        (2, 0, False),
+        (0, 1, False),
+        (-1, -1, False),
+        (2, -1, False),
+    ],
 )
-def test_a_total_lies_between_a_sources_own_and_all_that_others_may_have(total, believed):
-    run = run_of("A2", {"total": np.array([total])}, "A1", "A2", "A3", **STRENGTHS)
-    shapes = shapes_of(run, 3, 3, 1)
-    if believed:
-        assert receive_total(run, RANKS, shapes) == total
-    else:
-        with pytest.raises(
-            ProtocolViolation, match=rf"C \(coordinator\) says that {total} features .*A2 .* has 2 .* 4"
-        ):
-            receive_total(run, RANKS, shapes)
-
-
-@pytest.mark.parametrize("settings", [STRENGTHS | {"estimator": "paper"}, STRENGTHS])
-def test_nothing_is_told_where_it_is_known_or_not_needed(settings):
-    sources = ("A1", "A2") if settings["estimator"] == "paper" else ("A1",)
-    source, coordinator = (run_of(me, {}, *sources, **settings) for me in ("A1", "C"))
-    assert receive_total(source, RANKS, shapes_of(source, *[3] * len(sources))) == 2
-    tell_total(coordinator, [Description(defined=2)] * len(sources))
-    assert coordinator.links.sent == []
-
-
-def test_every_source_is_told_the_total():
-    run = run_of("C", {}, "A1", "A2", **STRENGTHS)
-    tell_total(run, [Description(defined=2), Description(defined=5)])
-    assert run.links.sent == [(name, Kind.TOTAL, {"total": [7]}) for name in ("A1", "A2")]
-
-
-def test_a_total_of_one_is_for_the_owners_policy():
-    one = rank_columns([np.arange(9)])
-    for level in ("strengths", "coefficients"):
-        policy = (f"parties.sources.A1.policy.max_reveal={level}",)
-        run = run_of("A1", {"total": np.array([1])}, "A1", "A2", overrides=policy, **STRENGTHS)
-        if level == "strengths":
-            with pytest.raises(PolicyError, match="party A1 does not allow this plan"):
-                receive_total(run, one, shapes_of(run, 1, 1))
+def test_counts_that_cannot_be_are_refused_by_every_party(defined, distinct, believed):
+    for me, ranks in (("C", None), ("A1", RANKS), ("B", RANKS)):
+        run = run_of(me, told(defined, distinct), "A1", "A2", **STRENGTHS)
+        shapes = Shapes(9, dict.fromkeys(run.roster.sources, 3), 3)
+        if believed:
+            assert tell_columns(run, shapes, ranks).defined[run.roster.sources[1]] == defined
         else:
-            assert receive_total(run, one, shapes_of(run, 1, 1)) == 1
+            with pytest.raises(
+                ProtocolViolation,
+                match=rf"says that {defined} of its 3 features .* {distinct} of them distinct",
+            ):
+                tell_columns(run, shapes, ranks)
 
 
-@pytest.mark.parametrize("defined", [-1, 4])
-def test_more_features_that_are_not_constant_than_there_are(defined):
-    run = run_of("C", {"defined": np.array([defined])}, "A1", "A2", **STRENGTHS)
-    with pytest.raises(ProtocolViolation, match=rf"A2 \(source\) says that {defined} of its 3 features"):
-        receive_description(run, run.roster.sources[1], shapes_of(run, 5, 3))
+def test_everyone_is_told_by_the_owners_and_the_coordinator_only_hears():
+    ranks = rank_columns([np.arange(9), np.arange(9)[::-1], np.arange(9) % 3, np.zeros(9)])
+    for level in ("strengths", "coefficients", "differences"):
+        run = run_of("A1", told(2, 1), "A1", "A2", reveal=level)
+        shapes = tell_columns(run, Shapes(9, dict(zip(run.roster.sources, (4, 2), strict=True)), 5), ranks)
+        message = {"defined": [3], "distinct": [2]}
+        assert run.links.sent == [(name, Kind.COLUMNS, message) for name in ("C", "B", "A2")]
+        assert (shapes.defined_sources, shapes.distinct_sources, shapes.constant_targets) == (5, 3, 3)
+        coordinator = run_of("C", told(2, 1), "A1", "A2", reveal=level)
+        heard = tell_columns(coordinator, shapes_of(coordinator, 4, 2))
+        assert coordinator.links.sent == []
+        assert (heard.defined_sources, heard.distinct_sources, heard.constant_targets) == (4, 2, 0)
+
+
+@pytest.mark.parametrize("me", ["A1", "B"])
+def test_a_single_distinct_column_is_for_the_owners_policy(me):
+    """Several columns that are equal, reversed or constant are one: their mean is its coefficient."""
+    for level in ("strengths", "coefficients"):
+        party = "target" if me == "B" else "sources.A1"
+        policy = (f"parties.{party}.policy.max_reveal={level}",)
+        run = run_of(me, told(3, 1) if me == "B" else told(0, 0), "A1", overrides=policy, **STRENGTHS)
+        shapes = Shapes(9, {run.roster.sources[0]: 3}, 3)
+        one = rank_columns([np.arange(9), -np.arange(9), np.zeros(9)])
+        if level == "strengths":
+            with pytest.raises(PolicyError, match=f"party {me} does not allow this plan"):
+                tell_columns(run, shapes, one)
+        else:
+            assert tell_columns(run, shapes, one).distinct_sources == 1
+
+
+@pytest.mark.parametrize("term", [-2, 241, 242, 3])
+def test_a_tie_term_that_so_many_rows_cannot_have_is_refused_when_it_arrives(term):
+    said = {"names": ["a", "b"], "ties": np.array([term, 0])}  # N = 240
+    run = run_of("C", said, "A1", reveal="coefficients")
+    (source,) = run.roster.sources
+    shapes = replace(shapes_of(run, 2), defined={source: 2}, distinct={source: 2})
+    with pytest.raises(ProtocolViolation, match=r"A1 \(source\) sent a tie term that 9 rows cannot have"):
+        receive_description(run, source, shapes)
+
+
+@pytest.mark.parametrize("level", ["coefficients", "strengths"])
+@pytest.mark.parametrize("defined", [0, 1, 2])
+def test_constant_columns_must_be_as_many_as_their_owner_said(level, defined):
+    run = run_of("C", {}, "A1", reveal=level)
+    flags = {"constant": np.array([True, False])} if level == "strengths" else {"ties": np.array([240, 0])}
+    run.links.said = {"names": ["a", "b"], **flags}
+    shapes = replace(shapes_of(run, 2), defined={run.roster.target: defined})
+    if defined == 1:
+        assert receive_description(run, run.roster.target, shapes).constant == (True, False)
+    else:
+        with pytest.raises(ProtocolViolation, match=rf"B \(target\) said that {defined} of its features"):
+            receive_description(run, run.roster.target, shapes)
 
 
 def test_each_source_has_its_rows_of_the_matrix():

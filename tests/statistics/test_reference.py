@@ -62,19 +62,12 @@ def test_shared_tables_strengths_and_pvalues(name):
             np.testing.assert_allclose(found.coefficients.iloc[p, q], scipy.statistic, rtol=0, atol=5e-15)
             np.testing.assert_allclose(found.pvalues.iloc[p, q], scipy.pvalue, rtol=1e-9)
     a, b = (rank_columns([table[c].to_numpy() for c in table]) for table in (guest, host))
-    vector = strength_vector(a, "tie_corrected", defined=a.defined, random=lambda n: np.empty(0))
-    sums = [sum(v * w for v, w in zip(vector.tolist(), y, strict=True)) for y in b.matrix.tolist()]
-    mu, _ = estimators.strengths_from_sums(
-        sums,
-        n=a.n,
-        columns=a.m,
-        defined=a.defined,
-        target_ties=b.tie_terms,
-        target_constant=b.constant,
-        estimator="tie_corrected",
-    )
-    np.testing.assert_allclose(mu, found.strengths, rtol=0, atol=1e-12)
-    ranking = [host.columns[q] for q in estimators.order(mu, "descending")]
+    encoding = encoding_for([guest], "tie_corrected")
+    opened = encoding.source_vector(a, "guest") @ encoding.target_vectors(b, "host").T
+    mu, _ = encoding.decode(opened[0].tolist(), b.constant)
+    np.testing.assert_allclose(mu, found.strengths, rtol=0, atol=encoding.error)
+    exact, _ = estimators.strengths(ours(guest, host, "tie_corrected"), "mean")
+    ranking = [host.columns[q] for q in estimators.order(exact, "descending")]
     assert list(found.ranking["feature"]) == ranking
 
 

@@ -21,7 +21,7 @@ SETTINGS = HeSettings(scheme="bfv")
 
 
 def rank_sizes(n: int, m_source: int = 1, m_target: int = 1, *, products: bool = True) -> Sizes:
-    return Sizes(n, m_source, m_target, n - 1, n - 1, total(n) if products else 2 * (n - 1))
+    return Sizes(n, m_source, m_target, n - 1, n - 1, n * (n - 1), total(n) if products else 2 * (n - 1))
 
 
 def ranks(rng: np.random.Generator, count: int, n: int) -> np.ndarray:

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 #: Kinds of messages by number, and the parties of a run of one source by number; more sources follow.
 KINDS = (
     *("KEEPALIVE", "ABORT", "HELLO", "SHAPE", "ALIGNMENT", "DESCRIPTION", "MASKED", "SHARE"),
-    *("RESULT", "COST", "FAREWELL", "PUBLIC_KEY", "CIPHERTEXT", "EVALUATED", "TOTAL"),
+    *("RESULT", "COST", "FAREWELL", "PUBLIC_KEY", "CIPHERTEXT", "EVALUATED", "COLUMNS"),
 )
 PARTIES = ("C", "B", "A")
 _CLEAR = ("KEEPALIVE", "ABORT", "HELLO")

@@ -294,20 +294,25 @@ def test_unknown_dimensions_allow_no_more_than_a_frame() -> None:
 
 
 def test_sources_exchange_nothing_but_what_everyone_does() -> None:
-    common = {Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO, Kind.SHAPE, Kind.FAREWELL}
+    common = {Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO, Kind.SHAPE, Kind.COLUMNS, Kind.FAREWELL}
     for plan in PLANS:
         allowed = {k for k in Kind if disclosure.fields(plan, k, Role.SOURCE, Role.SOURCE) is not None}
         assert allowed == common
 
 
-def test_only_several_sources_are_told_how_many_features_all_of_them_have_that_are_not_constant() -> None:
+def test_all_are_told_by_every_owner_how_many_of_its_features_are_not_constant() -> None:
     for plan in PLANS:
-        told = disclosure.fields(plan, Kind.TOTAL, Role.COORDINATOR, Role.SOURCE) is not None
-        assert told == (
-            (plan["reveal"], plan["estimator"]) == ("strengths", "tie_corrected")
-            and len(plan["parties"]["sources"]) > 1
-        )
-        assert disclosure.fields(plan, Kind.TOTAL, Role.COORDINATOR, Role.TARGET) is None
+        for sender, receiver in itertools.product(Role, Role):
+            told = disclosure.fields(plan, Kind.COLUMNS, sender, receiver)
+            assert (told is not None) == (sender is not Role.COORDINATOR)
+
+
+def test_tie_terms_reach_the_coordinator_where_products_do_and_nobody_elsewhere() -> None:
+    for plan in PLANS:
+        for sender, receiver in itertools.product(Role, Role):
+            told = disclosure.fields(plan, Kind.DESCRIPTION, sender, receiver) or ()
+            ties = [field for field in told if field.name == "ties"]
+            assert bool(ties) == (plan["reveal"] in ("differences", "coefficients") and bool(told))
 
 
 def test_no_plan_lets_a_source_and_the_coordinator_exchange_blocks_of_ranks() -> None:

@@ -36,7 +36,7 @@ assumption), the source receives nothing, and the coordinator learns what it dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,7 +46,7 @@ from mpc_spearman.config import HeSettings, Plan
 from mpc_spearman.data.ranks import total
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.protocols.engine import Operand
+from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.protocols.he.scheme import Operation, PublicKey, SecretKey, Sizes, Tick
 from mpc_spearman.protocols.he.schemes import public_key, secret_key
 from mpc_spearman.protocols.shuffle import shuffle
@@ -78,57 +78,62 @@ class He:
             if run.roster.me == source:
                 encrypt_vectors(run, key, own)
             else:
-                multiply_vectors(run, key, [(source, own)], shapes.n)
+                multiply_vectors(run, key, [source], own, shapes.n)
 
-    def give_sums(self, run: Run, own: Callable[[Party], Operand], shapes: Shapes) -> None:
+    def give_sums(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Encrypt the source's vector; at the target add up its products with all sources', pass them on."""
         layout, operation = sizes(run.plan, shapes)
         key = receive_key(run, layout, operation)
-        # One by one: the target's are as large as its table.
-        values = ((one, _values(run, own(one), shapes.of(one))) for one in run.roster.sessions)
         if run.roster.me.role is Role.SOURCE:
-            for _, mine in values:
-                encrypt_vectors(run, key, mine)
+            encrypt_vectors(run, key, own)
         else:
-            multiply_vectors(run, key, values, layout.n)
+            multiply_vectors(run, key, run.roster.sources, own, layout.n)
 
     @contextmanager
-    def opening(self, run: Run, shapes: Shapes) -> Iterator[Callable[[], Any]]:
-        """Make the keys while the others rank; then decrypt."""
+    def opening(self, run: Run, shapes: Shapes) -> Iterator[Callable[[Shapes], Any]]:
+        """Make the keys while the others rank; then decrypt. At `strengths` the key's layout has to wait."""
         if run.plan.reveal == "strengths":
-            key = make_key(run, shapes)
-            yield lambda: decrypt_products(run, key)
+            yield lambda told: decrypt_products(run, make_key(run, told))
             return
         keys = {source: make_key(run, shapes, source) for source in run.roster.sources}
         if run.plan.reveal == "differences":
-            yield lambda: np.vstack(
+            yield lambda _: np.vstack(
                 [decrypt_differences(run, key, shapes.of(source)) for source, key in keys.items()]
             )
         else:
-            yield lambda: np.vstack([decrypt_products(run, key) for key in keys.values()])
+            yield lambda _: np.vstack([decrypt_products(run, key) for key in keys.values()])
 
 
 def sizes(plan: Plan, shapes: Shapes, source: Party | None = None) -> tuple[Sizes, Operation]:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
-    At ``strengths`` one key, and one sum, serve all sources: the rows are theirs put end to end, and under
-    ``paper`` a few more of each carry what that source and the target add for their own ties. Otherwise each
-    `source` has a key of its own.
+    The bounds are those of DESIGN 1.2 and 1.3. At ``strengths`` one key, and one sum, serve all sources: the
+    rows are theirs put end to end, which is as often as the target's vectors are. Otherwise each `source` has
+    a key of its own.
     """
-    n, m_target = shapes.n, shapes.m_target
-    if plan.reveal != "strengths":
-        assert source is not None
-        vectors, keys = shapes.features[source], len(shapes.features)
-        if plan.reveal == "differences":
-            return Sizes(n, vectors, m_target, n - 1, n - 1, 2 * (n - 1), keys), "differences"
-        return Sizes(n, vectors, m_target, n - 1, n - 1, total(n), keys), "products"
-    if plan.estimator == "tie_corrected":
-        rows = n * len(shapes.features)
-        return Sizes(rows, 1, m_target, 2**63 - 1, n - 1, 2**63 - 1), "products"
-    rows = sum(n + 1 + len(_tie_rows(shapes.of(one))) for one in shapes.features)
-    most = max(shapes.features.values())
-    value = max(most * (n - 1), most * total(n) // 2)
-    return Sizes(rows, 1, m_target, value, n - 1, shapes.m_sources * total(n)), "products"
+    if plan.reveal == "strengths":
+        encoding, sources = encoding_of(plan, shapes), len(shapes.features)
+        return Sizes(
+            n=encoding.rows * sources,
+            m_source=1,
+            m_target=shapes.m_target,
+            value_bound=encoding.value_bound,
+            target_bound=encoding.target_bound,
+            target_sum=encoding.target_sum * sources,
+            result_bound=encoding.result_bound,
+        ), "products"
+    assert source is not None
+    n, differences = shapes.n, plan.reveal == "differences"
+    return Sizes(
+        n=n,
+        m_source=shapes.features[source],
+        m_target=shapes.m_target,
+        value_bound=n - 1,
+        target_bound=n - 1,
+        target_sum=n * (n - 1),
+        result_bound=2 * (n - 1) if differences else total(n),
+        keys=len(shapes.features),
+    ), "differences" if differences else "products"
 
 
 @step("keys")
@@ -249,18 +254,19 @@ def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
 
 
 @step("evaluate")
-def multiply_vectors(run: Run, key: PublicKey, own: Iterable[tuple[Party, np.ndarray]], of: int) -> None:
+def multiply_vectors(run: Run, key: PublicKey, sources: Sequence[Party], own: np.ndarray, of: int) -> None:
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
 
-    `own` are int64 (m_B, rows) for each source, `of` rows in all. The products of several sources add up.
+    `own` are int64 (m_B, rows), the same for each source, `of` rows in all. The products of several sources
+    add up.
     """
     products, done = key.new_products(), 0
-    for source, values in own:
-        for rows in _blocks(values.shape[1], key.rows):
+    for source in sources:
+        for rows in _blocks(own.shape[1], key.rows):
             count = rows.stop - rows.start
             raws = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(count))
             products.add(
-                key.load_many(raws), values[:, rows], workers=run.workers, tick=lambda _: run.links.check()
+                key.load_many(raws), own[:, rows], workers=run.workers, tick=lambda _: run.links.check()
             )
             done += count
             run.tick(done, of)
@@ -347,27 +353,3 @@ def _vectors(plan: Plan, shape: Shape) -> int:
 def _literal(he: HeSettings) -> bool:
     """Tell whether this is the paper's protocol to the letter."""
     return he.pairs == "all" and not he.packing
-
-
-def _tie_rows(shape: Shape) -> list[int]:
-    """Powers of n − 1, as many as it takes to write any offset m_A·T_q/2 ≤ m_A·N/2 in that base."""
-    powers = [1]
-    while powers[-1] * (shape.n - 1) <= shape.m_source * total(shape.n) // 2:
-        powers.append(powers[-1] * (shape.n - 1))
-    return powers
-
-
-def _values(run: Run, own: Operand, shape: Shape) -> np.ndarray:
-    """Append, under ``paper``, rows whose products are what source and target add for their ties.
-
-    One row is (source's offset) · 1. In the others the source has the powers of n − 1 and the target its
-    offset's digits in that base, so that its integers stay below n, and with them a lattice scheme's noise.
-    """
-    if run.plan.estimator != "paper":
-        return own.values
-    powers = _tie_rows(shape)
-    if run.roster.me.role is Role.SOURCE:
-        return np.hstack([own.values, own.offset, np.array([powers], dtype=np.int64)])
-    digits = [[int(offset) // power % (shape.n - 1) for power in powers] for offset in own.offset[0]]
-    ones = np.ones((len(digits), 1), dtype=np.int64)
-    return np.hstack([own.values, ones, np.array(digits, dtype=np.int64)])

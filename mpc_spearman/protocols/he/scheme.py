@@ -19,6 +19,10 @@ the wire has a length that follows from the plan's ``he`` section and :class:`Si
 Two kinds of wrong input are told apart: what this party's own code passes in raises ``BoundError`` (a
 value beyond the agreed sizes) or ``ValueError`` (anything else); what came over the wire raises
 ``ProtocolViolation``. No error's text holds a value.
+
+Nothing that only the secret key shows raises anything: whether a run stops is seen by all, and a source that
+prepares its ciphertexts could read from it what the target's integers did to them. What decrypts to nothing
+an honest run gives is ``IMPOSSIBLE``, or any other integer beyond its bound.
 """
 
 from __future__ import annotations
@@ -39,6 +43,9 @@ R = TypeVar("R")
 
 #: What a key is made for: its layout follows from it.
 Operation = Literal["differences", "products"]
+
+#: Stands for what was decrypted where that is no result of honest parties; beyond every bound.
+IMPOSSIBLE = -(2**63)
 
 #: Told now and then, from the calling thread, how many ciphertexts of this call are done. What it raises
 #: ends the call.
@@ -62,8 +69,9 @@ class Sizes:
         Vectors of the source (one at ``strengths``) and of the target.
     value_bound : int
         |x| <= value_bound for everything the source encrypts.
-    target_bound : int
-        |y| <= target_bound for the target's integers.
+    target_bound, target_sum : int
+        |y| <= target_bound for the target's integers, and those of one of its vectors add up, without their
+        signs, to no more than target_sum.
     result_bound : int
         Largest absolute value the coordinator may find: of a - b at differences, where it also bounds
         whatever is encrypted; of an inner product at products. Below 2^63.
@@ -77,12 +85,13 @@ class Sizes:
     m_target: int
     value_bound: int
     target_bound: int
+    target_sum: int
     result_bound: int
     keys: int = 1
 
     def __post_init__(self) -> None:
         bounds = (self.value_bound, self.target_bound, self.result_bound)
-        if min(self.n, self.m_source, self.m_target, self.keys, *bounds) < 1:
+        if min(self.n, self.m_source, self.m_target, self.keys, self.target_sum, *bounds) < 1:
             raise ValueError("sizes are positive")
         if max(bounds) >= 2**63:
             raise BoundError("the values or their inner products do not fit a signed 64-bit integer")
@@ -321,11 +330,12 @@ class SecretKey(StaysHere, ABC):
         Returns
         -------
         ndarray of int64, shape (count,)
+            Beyond result_bound, or ``IMPOSSIBLE``, where no honest party's ciphertext was sent.
 
         Raises
         ------
         ProtocolViolation
-            If it is not a ciphertext of this key, or a value is beyond result_bound.
+            If it has not the form of a ciphertext.
         """
 
     @abstractmethod
@@ -337,6 +347,7 @@ class SecretKey(StaysHere, ABC):
         Returns
         -------
         ndarray of int (Python's), shape (m_source, m_target)
+            As :meth:`decrypt`.
 
         Raises
         ------

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mpc_spearman.parties import Party
-from mpc_spearman.protocols.engine import Operand
+from mpc_spearman.protocols.encoding import encoded_rows, encoding_of
 from mpc_spearman.protocols.mpc.differences import open_differences, square_differences
 from mpc_spearman.protocols.mpc.session import Session
 from mpc_spearman.protocols.mpc.sharing import multiply_masks, multiply_own, reveal, reveal_total
@@ -39,22 +38,22 @@ class Mpc:
                 other = shapes.m_target
             reveal(run, session, multiply_own(run, session, source, own, other, shapes.n - 1))
 
-    def give_sums(self, run: Run, own: Callable[[Party], Operand], shapes: Shapes) -> None:
-        """Share the operands, compute this party's term of each product, and open the sum of all."""
+    def give_sums(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
+        """Share the vectors, compute this party's term of each product, and open the sum of all."""
+        bound = encoding_of(run.plan, shapes).value_bound
         terms = []
         for source in run.roster.sessions:
-            session, mine = Session(run, source, shapes.of(source)), own(source)
+            session = Session(run, source, shapes.of(source))
             other = shapes.m_target if run.roster.me == source else 1
-            term = multiply_own(run, session, source, mine.values, other, mine.bound)
-            terms.append((session, term + mine.offset))
+            terms.append((session, multiply_own(run, session, source, own, other, bound)))
         reveal_total(run, terms)
 
     @contextmanager
-    def opening(self, run: Run, shapes: Shapes) -> Iterator[Callable[[], Any]]:
+    def opening(self, run: Run, shapes: Shapes) -> Iterator[Callable[[Shapes], Any]]:
         """Multiply the masks while the others rank; then receive the others' shares and open."""
         sessions = {source: Session(run, source, shapes.of(source)) for source in run.roster.sources}
         if run.plan.reveal == "differences":
-            yield lambda: np.vstack(
+            yield lambda _: np.vstack(
                 [
                     square_differences(run, session, source, shapes.of(source))
                     for source, session in sessions.items()
@@ -63,11 +62,12 @@ class Mpc:
             return
         together = run.plan.reveal == "strengths"
         vectors = dict.fromkeys(sessions, 1) if together else shapes.features
+        rows = encoded_rows(shapes.n, run.plan.estimator) if together else shapes.n
         terms = [
-            (session, multiply_masks(run, session, source, shapes.n, vectors[source], shapes.m_target))
+            (session, multiply_masks(run, session, source, rows, vectors[source], shapes.m_target))
             for source, session in sessions.items()
         ]
         if together:
-            yield lambda: reveal_total(run, terms)
+            yield lambda _: reveal_total(run, terms)
         else:
-            yield lambda: np.vstack([reveal(run, session, term) for session, term in terms])
+            yield lambda _: np.vstack([reveal(run, session, term) for session, term in terms])

@@ -63,7 +63,7 @@ def multiply_own(
     other_columns : int
         Columns of the other data party.
     bound : int
-        Largest absolute value possible in `own`.
+        Largest absolute value possible in `own`, at the source.
 
     Returns
     -------

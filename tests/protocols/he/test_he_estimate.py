@@ -21,9 +21,9 @@ MANY = 3_000_000
 def said(reveal: str, n: int, source: Party | None = None, **settings: Any) -> list[str]:
     he = HeSettings(key_bits=512, insecure=True, **settings)
     if reveal == "differences":
-        sizes = Sizes(n, 4, 6, n - 1, n - 1, 2 * (n - 1))
+        sizes = Sizes(n, 4, 6, n - 1, n - 1, n * (n - 1), 2 * (n - 1))
     else:
-        sizes = Sizes(n, 4, 6, n - 1, n - 1, n * (n * n - 1) // 3)
+        sizes = Sizes(n, 4, 6, n - 1, n - 1, n * (n - 1), n * (n * n - 1) // 3)
     operation = "differences" if reveal == "differences" else "products"
     heard: list[str] = []
     run: Any = SimpleNamespace(

@@ -23,8 +23,8 @@ from mpc_spearman.protocols.he.paillier.keys import PaillierPublicKey, PaillierS
 from mpc_spearman.protocols.he.scheme import Operation, Sizes
 
 N = 100
-DIFFERENCES = Sizes(N, 1, 1, N - 1, N - 1, 2 * (N - 1))
-PRODUCTS = Sizes(N, 3, 2, N - 1, N - 1, total(N))
+DIFFERENCES = Sizes(N, 1, 1, N - 1, N - 1, N * (N - 1), 2 * (N - 1))
+PRODUCTS = Sizes(N, 3, 2, N - 1, N - 1, N * (N - 1), total(N))
 
 
 def plan(**changes) -> HeSettings:
@@ -184,8 +184,7 @@ def test_a_ciphertext_replaced_by_a_random_one_is_caught():
     secret, rng = key(packing=False), np.random.default_rng(4)
     for _ in range(20):
         raw = b"\0" + rng.bytes(127)
-        with pytest.raises(ProtocolViolation, match="beyond"):
-            secret.decrypt(raw, 1)
+        assert secret.decrypt(raw, 1) == [IMPOSSIBLE]
 
 
 def test_a_change_made_with_the_public_key_in_range_is_not_caught():
@@ -228,8 +227,7 @@ def test_the_number_of_values_asked_for_must_be_possible():
     for count in (0, -1, secret.public.slots + 1):
         with pytest.raises(ValueError, match="holds"):
             secret.decrypt(raw, count)
-    with pytest.raises(ProtocolViolation, match="beyond"):
-        secret.decrypt(secret.public.export(secret.public.encrypt(np.array([1, -2]))), 1)
+    assert secret.decrypt(secret.public.export(secret.public.encrypt(np.array([1, -2]))), 1) == [IMPOSSIBLE]
 
 
 # --- randomness of what leaves
@@ -309,7 +307,7 @@ def test_an_error_s_traceback_holds_no_factor():
     secret = key()
     bad = secret.public.export(secret.public.encrypt(np.array([1, 2])))
     frames = 0
-    for raw, count in ((bad, 1), (bad[:-1], 1), (bytes(128), 1), (bad, 0)):
+    for raw, count in ((bad[:-1], 1), (bytes(128), 1), (bad, 0)):
         try:
             secret.decrypt(raw, count)
         except (ProtocolViolation, ValueError):
@@ -319,7 +317,7 @@ def test_an_error_s_traceback_holds_no_factor():
             seen = repr(trace.tb_frame.f_locals)
             assert not any(str(prime) in seen for prime in factors(secret))
             trace = trace.tb_next
-    assert frames > 8
+    assert frames > 6
 
 
 # --- at full size
@@ -329,7 +327,7 @@ def test_an_error_s_traceback_holds_no_factor():
 def test_a_key_of_2048_bits(randomness):
     n = 10_000
     he = HeSettings(key_bits=2048, randomness=randomness)
-    sizes = Sizes(n, 1, 1, n - 1, n - 1, 2 * (n - 1))
+    sizes = Sizes(n, 1, 1, n - 1, n - 1, n * (n - 1), 2 * (n - 1))
     secret = PaillierSecretKey.generate(he, sizes, "differences")
     public = PaillierPublicKey.from_bytes(secret.public.to_bytes(), he, sizes, "differences")
     assert (public.slots, public.ciphertext_bytes) == (127, 512)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hmac
 import struct
 from collections import Counter
-from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -27,7 +26,6 @@ from support.recording import (
     every_run,
     frozen,
     recorded,
-    tie_terms,
 )
 from support.transcript import PARTIES
 from support.uniform import signs_of_pattern
@@ -85,20 +83,13 @@ def test_payloads_are_encrypted_on_the_wire(level, estimator):
 # ---- (d) every mask bit again, from the keys alone ----
 
 
-def source_input(run: Recorded) -> np.ndarray:
-    """What the source shares: its encoded ranks, at ``strengths`` one vector made of them."""
-    if run.plan.reveal != "strengths":
-        return X
-    if run.plan.estimator == "paper":
-        return X.sum(axis=0, keepdims=True)
-    ranks = rank_columns([TABLES["A"][name].to_numpy() for name in FEATURES["A"]])
-    vector = strength_vector(ranks, "tie_corrected", defined=ranks.defined, random=np.zeros)
-    return vector[None, :]
-
-
 def inputs(run: Recorded) -> tuple[np.ndarray, np.ndarray]:
     """What source and target share, in the order of rows in which they share it."""
-    x, y = source_input(run), Y
+    x, y = X, Y
+    if run.plan.reveal == "strengths":  # one vector of the source's columns, one for each of the target's
+        encoding = encoding_for([TABLES["A"]], run.plan.estimator)
+        ranks = [rank_columns([TABLES[p][name].to_numpy() for name in FEATURES[p]]) for p in "AB"]
+        return encoding.source_vector(ranks[0], "A"), encoding.target_vectors(ranks[1], "B")
     if run.plan.reveal == "differences":
         order = run.transcript.stream("AB", "shuffle").permutation(N)
         assert sorted(order) == list(range(N)) != list(order)
@@ -140,12 +131,7 @@ def terms(run: Recorded, masks: Masks) -> dict[str, np.ndarray]:
             "B": basis(np.zeros_like(x), y - u),
             "C": basis(r, u),
         }
-    source_ties: object = 0
-    target_ties: object = 0
-    if (run.plan.reveal, run.plan.estimator) == ("strengths", "paper"):
-        source_ties = sum(tie_terms("A")) // 2
-        target_ties = np.array([M_A * (term // 2) for term in tie_terms("B")])
-    return {"A": x @ (y - u).T + source_ties, "B": (x - r) @ u.T + target_ties, "C": r @ u.T}
+    return {"A": x @ (y - u).T, "B": (x - r) @ u.T, "C": r @ u.T}
 
 
 @every_run
@@ -250,12 +236,4 @@ def test_the_three_opened_shares_add_up_to_the_result(level, estimator):
     if level == "differences":
         assert np.array_equal(opened, basis(x, y))
         return
-    products = x.astype(object) @ y.T.astype(object)
-    if (level, estimator) == ("strengths", "paper"):
-        # eq. 2 in exact fractions: the mean over p of 1 − 6 Σ d² / (n (n² − 1)), where 2d = x − y
-        squares = [[int(((a - b) ** 2).sum()) for b in Y] for a in X]
-        rho = [[1 - Fraction(6 * q, 4 * N * (N * N - 1)) for q in row] for row in squares]
-        means = [sum(column) / M_A for column in zip(*rho, strict=True)]
-        assert [Fraction(int(value), M_A * N * (N * N - 1) // 3) for value in opened[0]] == means
-    else:
-        assert opened.tolist() == products.tolist()
+    assert opened.tolist() == (x.astype(object) @ y.T.astype(object)).tolist()

@@ -14,9 +14,10 @@ Chinese remainder theorem: their product exceeds twice the range, so nothing wra
 
 *What the target sends* shows the coordinator its plaintext and nothing else. In this order:
 
-1. A fresh Enc(0) is added. Without it c1 is the target's own plaintext times what the source sent.
-   With it c1 holds a fresh RLWE sample whose secret only the target had, and is pseudo-random to the
-   coordinator too (its own key does not help: what that key shows of the sample, step 3 hides).
+1. A fresh Enc(0) is added (products begin with it). Without it c1 is the target's own plaintext times what
+   the source sent. With it c1 holds a fresh RLWE sample whose secret only the target had, and is
+   pseudo-random to the coordinator too (its own key does not help: what that shows of the sample, step 3
+   hides).
 2. Products: all N coefficients but the k results get a mask uniform mod t, unused ones too, drawn by
    rejection for each ciphertext and each t. In slots, of which each coefficient is a weighted sum (that of
    z^0 is their mean): every slot is uniform, and the weighted sums of the mask that belong to results are 0.
@@ -27,12 +28,12 @@ Chinese remainder theorem: their product exceeds twice the range, so nothing wra
 Masks and floods come from AES-256 under a key of its own, from the operating system, for each ciphertext;
 encryption's randomness is SEAL's: see :mod:`mpc_spearman.protocols.he.bfv.tenseal_import`.
 
-*What the coordinator checks*: every coefficient's range; that the noise is what an honest ciphertext's may
-be, which no ciphertext of another key and no random change of c1 passes, and of one coefficient of c0 one in
-2^budget; that every integer is within its bound, which finds the rest of those at differences, where one
-coefficient is in every slot. A change made with knowledge of the encoding, such as one that adds 1 to a
-plaintext, passes all of it: against that there is only the links' authentication. Nor may a party that
-breaks the protocol see what becomes of ciphertexts of its making: BFV is not secure against chosen ones.
+*What the coordinator checks*: every coefficient's range; and that the noise is what an honest ciphertext's
+may be, which no ciphertext of another key and no random change of c1 passes, and of one coefficient of c0 one
+in 2^budget, else the integers are ``IMPOSSIBLE``. Whoever uses them finds those beyond their bound. A change
+made with knowledge of the encoding, such as one that adds 1 to a plaintext, passes all of it: against that
+there is only the links' authentication. Nor may a party that breaks the protocol see what becomes of
+ciphertexts of its making: BFV is not secure against chosen ones.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from mpc_spearman.protocols.he.bfv.parameters import Parameters, choose
 from mpc_spearman.protocols.he.bfv.products import BfvCiphertext, BfvProducts, check, mine
 from mpc_spearman.protocols.he.bfv.seal import Coefficients, Ring, flood, pack, packed_bytes, unpack
 from mpc_spearman.protocols.he.bfv.tenseal_import import sealapi
-from mpc_spearman.protocols.he.scheme import HeSettings, Operation, Sizes, Tick, silent
+from mpc_spearman.protocols.he.scheme import IMPOSSIBLE, HeSettings, Operation, Sizes, Tick, silent
 from mpc_spearman.wire.keys import Stream
 
 
@@ -144,6 +145,8 @@ class BfvPublicKey(scheme.PublicKey):
     def load(self, raw: bytes) -> BfvCiphertext:
         """Take a ciphertext from the wire."""
         index, coefficients = _taken(raw, self.parameters, self.parameters.data)
+        if not coefficients[1].any():
+            raise ProtocolViolation("a BFV ciphertext that hides nothing")
         ring = self.rings[index]
         return BfvCiphertext(ring.write(coefficients, ring.first), index)
 
@@ -245,11 +248,11 @@ class BfvSecretKey(scheme.SecretKey):
         if not 0 < count <= self.public.slots:
             raise ValueError(f"a ciphertext holds one to {self.public.slots} integers")
         plaintext = self._opened(raw, 0)
+        if plaintext is None:
+            return np.full(count, IMPOSSIBLE)
         t = self.public.rings[0].plain
         slots = np.array(self.public.encoder.decode_uint64(plaintext), dtype=np.int64)
         slots -= t * (slots > t // 2)
-        if (abs(slots) > self.public.sizes.result_bound).any():
-            raise ProtocolViolation("a decrypted difference is beyond its bound")
         return slots[:count]
 
     def open_products(
@@ -264,6 +267,7 @@ class BfvSecretKey(scheme.SecretKey):
             )
         whole = math.prod(parameters.plain)
         products = np.zeros((sizes.m_source, sizes.m_target), dtype=object)
+        lost = np.zeros(products.shape, dtype=bool)
         remaining = iter(enumerate(raws, start=1))
         for index, t in enumerate(parameters.plain):
             unit = whole // t * pow(whole // t, -1, t)  # 1 mod t, 0 mod the others
@@ -271,17 +275,18 @@ class BfvSecretKey(scheme.SecretKey):
                 for group in range(parameters.layout.groups):
                     done, raw = next(remaining)
                     plaintext = self._opened(raw, index)
-                    length, first = plaintext.coeff_count(), group * parameters.layout.columns
+                    length = 0 if plaintext is None else plaintext.coeff_count()
+                    first = group * parameters.layout.columns
                     for p, place in enumerate(self.public.places(group), start=first):
+                        lost[p, column] |= plaintext is None
                         products[p, column] += unit * (plaintext[place] if place < length else 0)
                     tick(done)
         products %= whole
         products = np.where(products > whole // 2, products - whole, products)
-        if (abs(products) > sizes.result_bound).any():
-            raise ProtocolViolation("a decrypted inner product is beyond its bound")
-        return products
+        return np.where(lost, IMPOSSIBLE, products)
 
     def _opened(self, raw: bytes, index: int) -> Any:
+        """Decrypt; None if the noise is not that of an honest ciphertext."""
         parameters = self.public.parameters
         found, coefficients = _taken(raw, parameters, parameters.kept)
         if found != index:
@@ -289,7 +294,7 @@ class BfvSecretKey(scheme.SecretKey):
         ring = self.public.rings[index]
         ciphertext = ring.write(coefficients, ring.kept)
         if self._decryptors[index].invariant_noise_budget(ciphertext) < parameters.budget:
-            raise ProtocolViolation("a BFV ciphertext is not one of this key's, or damaged")
+            return None
         plaintext = sealapi.Plaintext()
         self._decryptors[index].decrypt(ciphertext, plaintext)
         return plaintext

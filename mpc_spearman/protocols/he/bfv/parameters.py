@@ -15,10 +15,10 @@ both parts, which adds at most (1 + N)/2. Adding the plaintext rounds q m / t to
 
 *Products.* A plaintext polynomial y (coefficients centred, as SEAL lifts them) turns v into y v, and
 q m / t into q y m / t, which is q (y m mod t) / t modulo q. Over all blocks the |y_i| of one target column
-add up to at most n * target_bound, and a coefficient of y v is a signed sum of them times those of v. Then
-come the mask (rounded: 1/2) and a fresh Enc(0):
+add up to at most target_sum, and a coefficient of y v is a signed sum of them times those of v. Then come the
+mask (rounded: 1/2) and a fresh Enc(0):
 
-    before = n * target_bound * (fresh + 1) + fresh + 1
+    before = target_sum * (fresh + 1) + fresh + 1
 
 *Flooding.* What the coordinator reads besides m is the integer e = c0 + c1 s - round(q m / t), with
 |e| <= before + 1. It is hidden by adding to c0 an integer polynomial f with independent coefficients uniform
@@ -254,10 +254,7 @@ def _plain_least(layout: Layout, sizes: Sizes) -> int:
 def _noise(layout: Layout, sizes: Sizes, operation: Operation, special: int) -> tuple[int, int]:
     """Return `before` and `flood_bits`: see the module's text."""
     fresh = fresh_noise(layout.degree, special)
-    if operation == "differences":
-        before = 3 * fresh + 1
-    else:
-        before = sizes.n * sizes.target_bound * (fresh + 1) + fresh + 1
+    before = 3 * fresh + 1 if operation == "differences" else sizes.target_sum * (fresh + 1) + fresh + 1
     hidden = layout.degree * layout.results * sizes.keys * (before + 1) << STATISTICAL
     return before, (hidden - 1).bit_length() - 1
 

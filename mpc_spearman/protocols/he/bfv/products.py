@@ -53,13 +53,22 @@ class BfvCiphertext(Ciphertext):
 
 
 class BfvProducts(Products):
-    """Sums of plaintext products, kept in transformed form until they leave."""
+    """Sums of plaintext products, kept in transformed form until they leave.
+
+    Each begins with a fresh Enc(0), which it needs in the end anyway: SEAL refuses a sum whose c1 cancels
+    out, and a source could send blocks that cancel out where the target's rows in them are alike.
+    """
 
     def __init__(self, key: BfvPublicKey) -> None:
         self._key = key
         self._rows = 0
-        # One per plaintext modulus, target column and group; None stands for Enc(0) without noise.
-        self._sums: list[Any] = [None] * key.product_ciphertexts
+        self._spent = np.zeros(key.sizes.m_target, dtype=object)  # of target_sum, in each column
+        # One per plaintext modulus, target column and group.
+        self._sums: list[Any] = []
+        for index, ring in enumerate(key.rings):
+            for _ in range(key.parameters.layout.groups * key.sizes.m_target):
+                self._sums.append(key.fresh_zero(index))
+                ring.evaluator.transform_to_ntt_inplace(self._sums[-1])
 
     def add(
         self,
@@ -77,6 +86,9 @@ class BfvProducts(Products):
         self._rows += y.shape[1]
         if self._rows > key.sizes.n:
             raise BoundError(f"more than the agreed {key.sizes.n} rows")
+        self._spent += np.abs(y).sum(axis=1)
+        if self._spent.max() > key.sizes.target_sum:
+            raise BoundError("the target's values add up to more than is agreed")
         expected = [index for index in range(layout.moduli) for _ in range(layout.groups)]
         ciphertexts = [mine(one) for one in block]
         if [one.index for one in ciphertexts] != expected:
@@ -100,13 +112,10 @@ class BfvProducts(Products):
         for group, ciphertext in enumerate(ciphertexts, start=at * len(ciphertexts)):
             product = sealapi.Ciphertext()
             ring.evaluator.multiply_plain(ciphertext, plaintext, product)
-            if self._sums[group] is None:
-                self._sums[group] = product
-            else:
-                ring.evaluator.add_inplace(self._sums[group], product)
+            ring.evaluator.add_inplace(self._sums[group], product)
 
     def export(self, *, workers: int = 1, tick: Tick = silent) -> list[bytes]:
-        """Return the sums, each with a fresh Enc(0), masked and flooded: modulus, target column, group."""
+        """Return the sums, masked and flooded: modulus, target column, group."""
         if not self._sums:
             raise ValueError("these products have been exported")
         layout = self._key.parameters.layout
@@ -120,15 +129,12 @@ class BfvProducts(Products):
 
     def _export(self, total: Any, index: int, group: int) -> bytes:
         key, ring = self._key, self._key.rings[index]
-        ciphertext = key.fresh_zero(index)
-        if total is not None:
-            ring.evaluator.transform_from_ntt_inplace(total)
-            ring.evaluator.add_inplace(ciphertext, total)
+        ring.evaluator.transform_from_ntt_inplace(total)
         stream = Stream(os.urandom(32))
         mask = uniform(stream, key.parameters.layout.degree, ring.plain)
         mask[key.places(group)] = 0
-        ring.evaluator.add_plain_inplace(ciphertext, ring.plaintext(mask))
-        return key.flooded(ciphertext, index, stream)
+        ring.evaluator.add_plain_inplace(total, ring.plaintext(mask))
+        return key.flooded(total, index, stream)
 
 
 def check(values: NDArray[np.int64], bound: int, what: str) -> None:

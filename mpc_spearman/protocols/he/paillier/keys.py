@@ -15,7 +15,7 @@ otherwise the source, who knows the rest of the randomness, could read the targe
 is there already.
 
 *What the checks see.* A ciphertext of another key, or one changed on the way, is almost always in range and a
-unit: it decrypts to noise, which the coordinator's range check refuses (the odds are in ``packing``). But
+unit: it decrypts to noise, which the coordinator's range check finds (the odds are in ``packing``). But
 multiplying a ciphertext by (1 + n)^d adds d, unseen while the result is in range. Only the links'
 authenticated encryption protects against that.
 """
@@ -35,6 +35,7 @@ from mpc_spearman.protocols.he.paillier import arithmetic
 from mpc_spearman.protocols.he.paillier.packing import Slots
 from mpc_spearman.protocols.he.paillier.products import PaillierProducts, magnitude
 from mpc_spearman.protocols.he.scheme import (
+    IMPOSSIBLE,
     Ciphertext,
     HeSettings,
     Operation,
@@ -304,9 +305,7 @@ class PaillierSecretKey(SecretKey):
 
         def work(pair: tuple[mpz, int]) -> NDArray[np.int64]:
             values = public.layout.decode(self._numbers.decrypt(pair[0]), public.n, pair[1])
-            if values is None:
-                raise ProtocolViolation("a ciphertext decrypts to values beyond the agreed bound")
-            return values
+            return np.full(pair[1], IMPOSSIBLE) if values is None else values
 
         pairs = list(zip(public.read(raws), counts, strict=True))
         return spread(work, pairs, workers=workers, tick=tick)

@@ -1,0 +1,241 @@
+"""How much of a column its published correlations tell, in bits, against what the column holds.
+
+A column's ranks are one of n!/Π t! arrangements (t runs over its groups of equal values): H = log2 of that
+many bits. Each number published about it is a function of these ranks and of a column that its receiver
+knows, and tells at most as many bits as the number has: b. Where a receiver gets E such numbers with
+E·b < H, many arrangements fit all of them; the rule asks for half of that, E·b <= `budget`·H with 0.5.
+
+H and b count the arrangements as equally likely. What a receiver knows otherwise, or can guess from its own
+columns, lowers H and is not counted; nor is it that an owner's own columns resemble each other, so that their
+numbers add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.data.columns import show
+from mpc_spearman.data.ranks import Ranks, total
+from mpc_spearman.privacy.findings import Finding, refuse
+from mpc_spearman.privacy.precision import Grid
+
+_NORMAL = 2 * math.pi * math.e  # a normal of variance v has ½·log2(2πe·v) bits
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """A column's groups of equal values.
+
+    Attributes
+    ----------
+    sizes : ndarray of int64
+        How many rows each holds, from the lowest value to the highest.
+    """
+
+    sizes: NDArray[np.int64]
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.sizes.sum())
+
+    @property
+    def constant(self) -> bool:
+        """Whether there is one group only: nothing is published about such a column."""
+        return self.sizes.size == 1
+
+    @cached_property
+    def held(self) -> float:
+        """H = log2(n!/Π t!), the bits that the column's ranks hold; 0 for a constant column."""
+        if self.constant:
+            return 0.0
+        how_many = np.bincount(self.sizes)
+        ties = math.fsum(int(how_many[t]) * math.lgamma(int(t) + 1) for t in np.flatnonzero(how_many))
+        return (math.lgamma(self.n + 1) - ties) / math.log(2)
+
+    @cached_property
+    def exact_bits(self) -> float:
+        """Bits of one exact coefficient with an untied column in random order: an upper bound.
+
+        S = Σ x_i y_i with y_i = 2u_i - (n - 1), u a permutation of 0 … n-1. As Σ x_i = 0, S = 2 Σ x_i u_i.
+        Let g be the greatest common divisor of the differences x_i - x_j, that is x_i = c + g z_i for
+        integers z_i: then S = c n(n - 1) + 2g Σ z_i u_i lies on a lattice of step 2g, and on none coarser,
+        since exchanging two neighbouring u changes S by 2(x_i - x_j). Its variance over the n! orders is
+        Σx² Σy²/(n - 1) = (N - T) N/(n - 1) = (N - T) n(n + 1)/3. An integer of variance v has at most
+        ½·log2(2πe (v + 1/12)) bits; here v = (N - T) n(n + 1)/(12 g²).
+
+        An untied column has g = 2, so S moves in steps of 4 (as Σd² does in steps of 2); a flag has g = n,
+        and S/(2n) is, up to a constant, the sum of the flagged rows' ranks. Ties at the other side make S
+        vary less, but its lattice can be twice as fine: one bit more at most.
+
+        References
+        ----------
+        T. M. Cover, J. A. Thomas, Elements of Information Theory, 2nd ed., 2006, problem 8.7.
+        """
+        if self.constant:
+            return 0.0
+        n = self.n
+        # the doubled average ranks of neighbouring groups are t + t' apart
+        g = int(np.gcd.reduce(self.sizes[1:] + self.sizes[:-1]))
+        how_many = np.bincount(self.sizes)
+        tie_term = sum(int(how_many[t]) * (int(t) ** 3 - int(t)) // 3 for t in np.flatnonzero(how_many))
+        variance = (total(n) - tie_term) * n * (n + 1) / (12 * g * g)
+        return math.log2(_NORMAL * (variance + 1 / 12)) / 2
+
+
+def groups_of(ranks: Ranks) -> tuple[Groups, ...]:
+    """Count the groups of equal values of every column, from its ranks."""
+    n = ranks.n
+    counts = (
+        np.bincount(x + (n - 1)) if tie_term else np.ones(n, dtype=np.int64)
+        for x, tie_term in zip(ranks.matrix, ranks.tie_terms, strict=True)
+    )
+    return tuple(Groups(count[count > 0]) for count in counts)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What one receiver will have about each of one's own columns.
+
+    Only the finest that it is granted counts, since the coarser follows from it: strengths where no
+    coefficients are, an order where no strengths are.
+
+    Attributes
+    ----------
+    receiver : str
+        The party.
+    what : str
+        ``coefficients``, ``strengths`` or ``ranking``.
+    equations : int
+        E. Coefficients: the receiver's own distinct columns. Strengths, for a source: the target's columns,
+        each strength being a linear equation in the source's ranks; for the target: one. An order: one.
+    grid : Grid, optional
+        On which they lie; ``None`` if they are exact, or an order.
+    mean_of : int
+        A source's column is one of so many in a strength, and counts in it for w = 1/`mean_of`. 1 for a
+        coefficient; and for the target's column in a strength, which all of the strength is about.
+    order_bits : float
+        Of an order, :func:`order_bits`.
+    """
+
+    receiver: str
+    what: Literal["coefficients", "strengths", "ranking"]
+    equations: int
+    grid: Grid | None = None
+    mean_of: int = 1
+    order_bits: float = 0.0
+
+    def bits_each(self, column: Groups) -> float:
+        """Return b, the bits that each of these numbers tells about a column: an upper bound.
+
+        On a grid the smaller of two: of the number as published, of standard deviation w/√(n - 1) around 0
+        and rounded to δ; and of the exact coefficient.
+        """
+        if column.constant:
+            return 0.0
+        if self.what == "ranking":
+            return self.order_bits
+        if self.grid is None:
+            return column.exact_bits
+        spread = self.grid.steps / (self.mean_of * math.sqrt(column.n - 1))  # w·σ/δ
+        return min(math.log2(_NORMAL * (spread**2 + 1 / 12)) / 2, column.exact_bits)
+
+
+def order_bits(columns: int, top: int | None = None) -> float:
+    """Return the bits of an order of m columns, log2 m!; or of which are the `top` k, log2 C(m, k)."""
+    if top is None:
+        return math.lgamma(columns + 1) / math.log(2)
+    return math.log2(math.comb(columns, top))
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one receiver is told about one column, in bits.
+
+    Attributes
+    ----------
+    published : Published
+        To whom, and what.
+    bits_each : float
+        b, of each equation.
+    bits : float
+        E·b.
+    """
+
+    published: Published
+    bits_each: float
+    bits: float
+
+
+def told(column: Groups, published: Sequence[Published]) -> tuple[Told, ...]:
+    """Return what each receiver is told about a column."""
+    each = [(one, one.bits_each(column)) for one in published]
+    return tuple(Told(one, bits, one.equations * bits) for one, bits in each)
+
+
+def over_budget(
+    columns: Sequence[Groups], features: Sequence[str], budget: float, published: Sequence[Published]
+) -> Iterator[Finding]:
+    """Find the columns about which some receiver would be told more than `budget` of what they hold."""
+    for column, feature in zip(columns, features, strict=True):
+        limit = budget * column.held
+        for one in told(column, published):
+            if one.bits > limit:
+                sentence = _sentence(feature, column, budget, limit, one)
+                yield Finding("privacy.budget", (feature,), column.n, sentence)
+
+
+def _sentence(feature: str, column: Groups, budget: float, limit: float, one: Told) -> str:
+    what, receiver = one.published.what, one.published.receiver
+    if what == "ranking":
+        numbers = f"the order that {receiver} will have tells {one.bits:.1f}"
+    else:
+        noun = what if one.published.equations > 1 else what.removesuffix("s")
+        numbers = (
+            f"the {one.published.equations} {noun} that {receiver} will have tell up to "
+            f"{one.bits_each:.1f} each, {one.bits:.1f} in all"
+        )
+    most = int(limit / one.bits_each)  # b is above 0, or this would not be over a limit
+    fits = "" if what == "ranking" else f" ({most} at most)" if most else " (not even one fits)"
+    exact = "results.precision: statistical, or " if what != "ranking" and one.published.grid is None else ""
+    less = {"coefficients": "strengths or ranking", "strengths": "ranking", "ranking": "nothing"}[what]
+    return (
+        f"the ranks of {show(feature)} hold {column.held:.1f} bits; {numbers}, more than the {limit:.1f} "
+        f"that privacy.budget {budget:g} allows. Leave the column out, use fewer columns on the other "
+        f"side{fits}, or publish less ({exact}results: {less})"
+    )
+
+
+def check_budget(
+    ranks: Ranks, features: Sequence[str], party: str, budget: float, published: Sequence[Published]
+) -> None:
+    """Refuse columns of which the published numbers would tell too much.
+
+    Run by each party on its own columns before it sends anything of them; a constant column passes.
+
+    Parameters
+    ----------
+    ranks : Ranks
+        The party's own.
+    features : sequence of str, length m
+        Their names.
+    party : str
+        Whose they are.
+    budget : float
+        ``privacy.budget`` of the shared plan: the part of a column's bits that one receiver may be told.
+    published : sequence of Published
+        One for each other data party that is granted something.
+
+    Raises
+    ------
+    DisclosureError
+        Naming the party, every such column, H, E, b, E·b, the limit, and the three ways out.
+    """
+    refuse(party, list(over_budget(groups_of(ranks), features, budget, published)))
