@@ -163,9 +163,9 @@ def frames() -> dict[str, pd.DataFrame]:
 
 @pytest.mark.parametrize("protocol", ["mpc", "he"])
 def test_only_the_targets_own_result_has_the_tag(protocol: str, tmp_path: Path) -> None:
-    plan = plan(protocol=protocol, he={"key_bits": 512, "insecure": True})
+    its = plan(protocol=protocol, he={"key_bits": 512, "insecure": True})
     key = tmp_path / "b.key"
-    content: Any = plan.model_dump(mode="json")
+    content: Any = its.model_dump(mode="json")
     content["parties"]["target"]["alignment_key"] = str(key)
     out = tmp_path / "out"
     out.mkdir()

@@ -1,4 +1,4 @@
-"""The launcher: how it sees roles end, with small stand-ins for their processes."""
+"""The supervisor: how it sees roles end, with small stand-ins for their processes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from mpc_spearman.errors import (
 )
 from mpc_spearman.launch import supervisor
 from mpc_spearman.launch.local import assignments
+from mpc_spearman.launch.processes import COMMAND, Start, executing
 from mpc_spearman.launch.role_process import Assignment
 from mpc_spearman.launch.supervisor import Outcome, first_cause, launch
+from support.plans import plan
 
 #: A stand-in for a role's process: it reads its order and its table, then does what is written for its party.
 STAND_IN = """
@@ -44,16 +46,16 @@ def done(): say(done=True); os._exit(0)
 
 @pytest.fixture
 def three(tmp_path: Path) -> list[Assignment]:
-    return assignments(plan(), tmp_path)
+    return assignments(plan(), tmp_path, tmp_path)
 
 
-def stand_in(**bodies: str) -> list[str]:
-    """A command for roles that do what is written for their party."""
+def stand_in(**bodies: str) -> Start:
+    """Start roles that do what is written for their party."""
     choices = "\n".join(
         f"if party == {party!r}:\n" + "\n".join(f"    {line}" for line in body.splitlines())
         for party, body in bodies.items()
     )
-    return [sys.executable, "-IS", "-c", STAND_IN + choices]
+    return executing([sys.executable, "-IS", "-c", STAND_IN + choices])
 
 
 def alive(process: int) -> bool:
@@ -69,7 +71,7 @@ def test_all_return(three: list[Assignment]) -> None:
         three,
         {},
         watch=lambda *report: seen.append(report),
-        command=stand_in(A="phase('rank')\nphase('rank', 3, 7)\ndone()", B="done()", C="done()"),
+        start=stand_in(A="phase('rank')\nphase('rank', 3, 7)\ndone()", B="done()", C="done()"),
     )
     assert {(outcome.kind, outcome.error, outcome.exit_code) for outcome in outcomes.values()} == {
         ("returned", None, 0)
@@ -85,7 +87,7 @@ def test_notes_are_passed_on(three: list[Assignment]) -> None:
         three,
         {},
         note=lambda *note: notes.append(note),
-        command=stand_in(A="say(note='it will take a while')\ndone()", B="done()", C="done()"),
+        start=stand_in(A="say(note='it will take a while')\ndone()", B="done()", C="done()"),
     )
     assert notes == [("A", "it will take a while")]
 
@@ -95,7 +97,7 @@ def test_each_process_gets_its_own_order_and_table_and_shares_no_memory(
 ) -> None:
     table = os.urandom(300_000)  # more than a pipe holds
     body = f"open({str(tmp_path)!r} + '/' + party, 'wb').write(frame)\nphase(str(os.getpid()))\ndone()"
-    outcomes = launch(three, {"A": table}, command=stand_in(A=body, B=body, C=body))
+    outcomes = launch(three, {"A": table}, start=stand_in(A=body, B=body, C=body))
     assert [(tmp_path / party).read_bytes() for party in "ABC"] == [table, b"", b""]
     assert len({outcome.phase for outcome in outcomes.values()} | {str(os.getpid())}) == 4
 
@@ -104,7 +106,7 @@ def test_no_order_holds_another_partys_own_things(tmp_path: Path) -> None:
     parties = plan().parties
     target = parties.target.model_copy(update={"table": Path("/secret/b.csv"), "id": "patient"})
     its = plan().model_copy(update={"parties": parties.model_copy(update={"target": target})})
-    lines = {order.party: order.line() for order in assignments(its, tmp_path)}
+    lines = {order.party: order.line() for order in assignments(its, tmp_path, tmp_path)}
     assert b"/secret/b.csv" in lines["B"]
     assert b"patient" in lines["B"]
     for other in "AC":
@@ -114,7 +116,7 @@ def test_no_order_holds_another_partys_own_things(tmp_path: Path) -> None:
 
 def test_a_reported_error_is_rebuilt_and_the_others_are_told_who_is_lost(three: list[Assignment]) -> None:
     told = "fail('PeerDied', 12, 'lost ' + wait(), ['PeerDied', 'A', 'connect'])"
-    outcomes = launch(three, {}, command=stand_in(A="fail('TableError', 4, 'no rows')", B=told, C=told))
+    outcomes = launch(three, {}, start=stand_in(A="fail('TableError', 4, 'no rows')", B=told, C=told))
     assert outcomes["A"].kind == "raised"
     assert type(outcomes["A"].error) is TableError
     assert str(outcomes["A"].error) == "no rows"
@@ -128,13 +130,13 @@ def test_a_reported_error_is_rebuilt_and_the_others_are_told_who_is_lost(three: 
 
 
 def test_an_error_of_a_class_nobody_knows_is_still_an_error(three: list[Assignment]) -> None:
-    outcomes = launch(three, {}, command=stand_in(A="fail('Oops', 1)", B="done()", C="done()"))
+    outcomes = launch(three, {}, start=stand_in(A="fail('Oops', 1)", B="done()", C="done()"))
     assert type(outcomes["A"].error) is MpcSpearmanError
 
 
 def test_a_process_that_ends_without_a_word_is_quoted(three: list[Assignment]) -> None:
-    command = stand_in(A="phase('rank')\nraise SystemExit('out of luck')", B="done()", C="done()")
-    error = launch(three, {}, command=command)["A"].error
+    start = stand_in(A="phase('rank')\nraise SystemExit('out of luck')", B="done()", C="done()")
+    error = launch(three, {}, start=start)["A"].error
     assert type(error) is RoleCrashed
     assert str(error) == (
         "the process of party A ended with exit code 1 in phase rank, without a word; the last it printed:\n"
@@ -143,13 +145,13 @@ def test_a_process_that_ends_without_a_word_is_quoted(three: list[Assignment]) -
 
 
 def test_a_process_that_says_done_and_then_fails_has_not_returned(three: list[Assignment]) -> None:
-    command = stand_in(A="say(done=True)\nos._exit(9)", B="done()", C="done()")
-    assert launch(three, {}, command=command)["A"].kind == "died"
+    start = stand_in(A="say(done=True)\nos._exit(9)", B="done()", C="done()")
+    assert launch(three, {}, start=start)["A"].kind == "died"
 
 
 def test_a_signal_is_named(three: list[Assignment]) -> None:
-    command = stand_in(A="os.kill(os.getpid(), signal.SIGSEGV)", B="done()", C="done()")
-    outcome = launch(three, {}, command=command)["A"]
+    start = stand_in(A="os.kill(os.getpid(), signal.SIGSEGV)", B="done()", C="done()")
+    outcome = launch(three, {}, start=start)["A"]
     assert (outcome.kind, outcome.exit_code) == ("died", -signal.SIGSEGV)
     assert "ended by signal SIGSEGV in phase start" in str(outcome.error)
 
@@ -162,7 +164,7 @@ def test_who_does_not_end_by_itself_is_ended(
 ) -> None:
     monkeypatch.setattr(supervisor, "GRACE", 0.5)
     begin = time.monotonic()
-    outcomes = launch(three, {}, command=stand_in(A="fail('TableError', 4)", B=how, C=how))
+    outcomes = launch(three, {}, start=stand_in(A="fail('TableError', 4)", B=how, C=how))
     assert time.monotonic() - begin < 10
     assert (outcomes["B"].kind, outcomes["C"].kind) == ("stopped", "stopped")
     assert first_cause(outcomes) is outcomes["A"]
@@ -172,18 +174,16 @@ def test_a_stopped_process_that_never_read_its_table_holds_nobody_up(
     three: list[Assignment], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "GRACE", 0.5)
-    stuck = [sys.executable, "-IS", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"]
     begin = time.monotonic()
-    children = {"A": stand_in(A="fail('TableError', 4)")}
-    original = subprocess.Popen
-
-    def popen(command: list[str], **more: Any) -> subprocess.Popen[bytes]:
-        made.append(1)
-        return original(children["A"] if len(made) == 3 else stuck, **more)
-
-    made: list[int] = []
-    monkeypatch.setattr(subprocess, "Popen", popen)
-    outcomes = launch(three, dict.fromkeys("ABC", bytes(1_000_000)), command=["unused"])
+    fails = stand_in(A="fail('TableError', 4)")
+    stuck = executing(
+        [sys.executable, "-IS", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"]
+    )
+    outcomes = launch(
+        three,
+        dict.fromkeys("ABC", bytes(1_000_000)),
+        start=lambda assignment: (fails if assignment.party == "A" else stuck)(assignment),
+    )
     assert time.monotonic() - begin < 10
     assert sorted(outcome.kind for outcome in outcomes.values()) == ["raised", "stopped", "stopped"]
 
@@ -202,21 +202,25 @@ def test_whatever_ends_the_launcher_leaves_no_process(
 
     body = "phase(str(os.getpid()))\ntime.sleep(600)"
     with pytest.raises(error):
-        launch(three, {}, watch=watch, command=stand_in(A=body, B=body, C=body))
+        launch(three, {}, watch=watch, start=stand_in(A=body, B=body, C=body))
     assert not any(alive(process) for process in pids)
 
 
 def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
     # A library that prints must not be mistaken for the role itself.
     script = (
+        "import os\n"
         "from mpc_spearman.launch import role_process\n"
-        "def run(launcher, order, stream):\n"
+        "def prints(assignment, supervisor):\n"
         '    print(\'{"error": "TableError"}\', flush=True)\n'
-        "    launcher.say(phase='rank', done=0, of=0)\n"
-        "role_process._run = run\nrole_process.main()\n"
+        "    supervisor.say(phase='rank', done=0, of=0)\n"
+        "    os._exit(0)\n"
+        "role_process.main(prints)\n"
     )
-    outcomes = launch(assignments(plan(), tmp_path), {}, command=[sys.executable, "-c", script])
-    assert {outcome.kind for outcome in outcomes.values()} == {"returned"}
+    start = executing([sys.executable, "-c", script])
+    outcomes = launch(assignments(plan(), tmp_path, tmp_path), {}, start=start)
+    assert {outcome.kind for outcome in outcomes.values()} == {"died"}
+    assert {type(outcome.error) for outcome in outcomes.values()} == {RoleCrashed}
     assert {outcome.phase for outcome in outcomes.values()} == {"rank"}
 
 
@@ -226,10 +230,9 @@ def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
 def test_a_role_that_waits_for_others_ends_when_they_or_the_launcher_are_gone(
     tmp_path: Path, after: bytes, code: int
 ) -> None:
-    order = next(order for order in assignments(plan(), tmp_path) if order.party == "C")
-    command = [sys.executable, "-m", "mpc_spearman.launch.role_process"]
+    order = next(order for order in assignments(plan(), tmp_path, tmp_path) if order.party == "C")
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as role:
         assert role.stdin is not None
         assert role.stdout is not None

@@ -31,6 +31,7 @@ from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.messages import MAX_PAYLOAD, decode, encode
 from mpc_spearman.wire.meter import Meter
 from mpc_spearman.wire.sockets import Sockets
+from mpc_spearman.wire.tcp_store import TcpStore
 from mpc_spearman.wire.tls import Credentials
 from support.memory_network import HELLO, PLAN, SHAPE, A, B, C, Network
 from wire.test_messages import PLANS, _sent, messages
@@ -231,13 +232,13 @@ class Meeting:
     def _meet(self, me: Party) -> None:
         try:
             self.met[me] = rendezvous.meet(
-                rendezvous.file_store(self._place, len(PARTIES)),
+                rendezvous.FolderStore(self._place),
                 Roster(PARTIES, me),
                 rendezvous.Terms(len(PARTIES), "" if self._folder is None else "mutual"),
                 ("127.0.0.1", self.ports[me]),
                 credentials(self._folder, me.name),
                 fault=None,
-                hosting=False,
+                last=False,
                 join_timeout=30.0,
                 timeout=self._timeout,
                 say=lambda text: None,
@@ -360,11 +361,11 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
 # ---- the store
 
 
-class Store:
+class Written:
     """A store as torch has them, in memory."""
 
-    def __init__(self, **entries: bytes) -> None:
-        self.entries = {key.replace("_", "/"): value for key, value in entries.items()}
+    def __init__(self, entries: dict[str, bytes] | None = None) -> None:
+        self.entries = entries or {}
 
     def check(self, keys: list[str]) -> bool:
         return all(key in self.entries for key in keys)
@@ -372,11 +373,12 @@ class Store:
     def get(self, key: str) -> bytes:
         return self.entries[key]
 
-    def set(self, key: str, value: str) -> None:
-        self.entries[key] = value.encode()
-
     def compare_set(self, key: str, expected: str, value: str) -> bytes:
         return self.entries.setdefault(key, value.encode())
+
+
+def store(entries: dict[str, bytes]) -> TcpStore:
+    return TcpStore(Written(entries), C, 10.0)
 
 
 RIGHT = {"host": "127.0.0.1", "port": 9, "token": "00" * 16, "parties": 3, "tls": ""}
@@ -400,7 +402,7 @@ ENTRIES = st.one_of(
 @settings(max_examples=400, deadline=None)
 @given(ENTRIES)
 def test_any_entry_in_the_store_is_an_address_or_a_failed_handshake(entry: bytes) -> None:
-    table = rendezvous._Table(Store(party_2=entry), Roster(PARTIES, C), 10.0)
+    table = rendezvous._Table(store({"party-2": entry}), Roster(PARTIES, C))
     try:
         address = table._read(A, rendezvous.Terms(3, ""))
     except HandshakeError as raised:
@@ -423,7 +425,7 @@ def test_any_entry_in_the_store_is_an_address_or_a_failed_handshake(entry: bytes
     )
 )
 def test_any_word_to_stop_stops_with_our_own_error(entry: bytes) -> None:
-    table = rendezvous._Table(Store(stop=entry), Roster(PARTIES, C), 10.0)
+    table = rendezvous._Table(store({"outcome": entry}), Roster(PARTIES, C))
     with pytest.raises((HandshakeError, NetworkError)) as raised:
         table.check()
     assert len(str(raised.value)) < 300
@@ -431,7 +433,7 @@ def test_any_word_to_stop_stops_with_our_own_error(entry: bytes) -> None:
 
 def test_garbage_in_the_store_ends_a_meeting_for_all(meet: Callable[..., Meeting], tmp_path: Path) -> None:
     run = meet(None)
-    rendezvous.file_store(tmp_path / "meeting-point-0", 3).set("party/2", "{")
+    rendezvous.FolderStore(tmp_path / "meeting-point-0").write("party-2", "{")
     run.come(C)
     run.come(B)
     assert {type(error) for error in run.wait().values()} == {HandshakeError}
@@ -440,12 +442,12 @@ def test_garbage_in_the_store_ends_a_meeting_for_all(meet: Callable[..., Meeting
 def test_a_store_that_does_not_answer_is_not_waited_for(meet: Callable[..., Meeting]) -> None:
     asked = threading.Event()
 
-    class Frozen(Store):
+    class Frozen(Written):
         def check(self, keys: list[str]) -> bool:
             asked.wait(30.0)
             return False
 
-    table = rendezvous._Table(Frozen(), Roster(PARTIES, A), 0.5)
+    table = rendezvous._Table(TcpStore(Frozen(), C, 0.5), Roster(PARTIES, A))
     begin = time.monotonic()
     with pytest.raises(NetworkError, match=r"which C \(coordinator\) provides, did not answer"):
         table.check()
@@ -454,19 +456,19 @@ def test_a_store_that_does_not_answer_is_not_waited_for(meet: Callable[..., Meet
 
 
 def test_a_store_that_is_gone_is_a_dead_coordinator(tmp_path: Path) -> None:
-    class Gone(Store):
+    class Gone(Written):
         def check(self, keys: list[str]) -> bool:
             raise RuntimeError("failed to recv, got 0 bytes")
 
     with pytest.raises(PeerDied, match="the meeting point is gone") as raised:
         rendezvous.meet(
-            Gone(),
+            TcpStore(Gone(), C, 5.0),
             Roster(PARTIES, A),
             rendezvous.Terms(3, ""),
             ("127.0.0.1", 0),
             None,
             fault=None,
-            hosting=False,
+            last=False,
             join_timeout=5.0,
             timeout=5.0,
             say=lambda text: None,
