@@ -243,8 +243,10 @@ class Draft:
         """Make the paths of all files absolute, reading relative ones from `folder`."""
         network = self.data.get("network")
         tls = network.get("tls") if isinstance(network, dict) else None
+        policies = [party.get("policy") for party in self.data_parties()]
         files = [
             *product(self.data_parties(), ("table", "alignment_key")),
+            *product((section for section in policies if isinstance(section, dict)), ("ledger",)),
             *product([tls] if isinstance(tls, dict) else [], ("ca", "certificate", "key")),
         ]
         for section, key in files:

@@ -140,6 +140,9 @@ class Policy(Section):
         The shortest Paillier key, ``he.key_bits``, to accept.
     tls : {'mutual', 'insecure'}
         ``insecure`` agrees to ``network.tls: insecure``.
+    ledger : Path, optional
+        A file in which the owner's runs are written down, made at first use: a run is refused for what it
+        and earlier ones would tell together.
     """
 
     max_reveal: Reveal = "coefficients"
@@ -155,6 +158,7 @@ class Policy(Section):
     min_columns: Count = whole(1, default=2)
     min_key_bits: Count = key_bits()
     tls: Literal["mutual", "insecure"] = "mutual"
+    ledger: Annotated[Path | None, BeforeValidator(_path)] = Field(default=None, description="a file path")
 
 
 class AnyParty(Section):

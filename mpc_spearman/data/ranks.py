@@ -169,31 +169,6 @@ def distinct_defined(ranks: Ranks) -> int:
     return len(seen)
 
 
-def check_groups(ranks: Ranks, features: Sequence[str], party: str, min_group: int) -> None:
-    """Refuse columns in which a few rows stand apart from all others.
-
-    Each coefficient with such a column is an equation in those few rows' ranks on the other side: with a
-    single row apart it gives that row's exact rank. A constant column says nothing about anyone and
-    passes. Run by each party on its own columns; nothing is sent.
-
-    Raises
-    ------
-    DisclosureError
-        Naming the party, every such column, its count of rows outside the largest group, and the rule.
-    """
-    few = [
-        f"{feature!r} ({rows} {'row' if rows == 1 else 'rows'})"
-        for feature, rows in zip(features, ranks.outside, strict=True)
-        if 0 < rows < min_group
-    ]
-    if few:
-        raise DisclosureError(
-            f"{party}: too few rows lie outside the largest group of equal values in {', '.join(few)}; "
-            f"min_group asks for at least {min_group}, or a result could give single rows away. "
-            "Exclude such columns"
-        )
-
-
 def check_width(n: int, m_source: int, m_target: int, min_rows_per_feature: int) -> None:
     """Refuse so many columns that the coefficients could be solved for the other side's rows.
 

@@ -1,4 +1,4 @@
-"""What the coordinator computes from the opened integers, and the part of it each party is given."""
+"""What the coordinator computes from the opened integers, and the labelled part of it each party is given."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator, Plan
 from mpc_spearman.data.ranks import total
 from mpc_spearman.protocols.encoding import encoding_of
-from mpc_spearman.protocols.steps import Shapes
+from mpc_spearman.protocols.steps import Run, Shapes
+from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.wire import disclosure
 
@@ -27,10 +29,31 @@ class Description:
 
 
 @dataclass(frozen=True)
+class Labels:
+    """The names of the matrix's rows and columns, as far as a party knows them.
+
+    Attributes
+    ----------
+    sources : sequence of (str, str)
+        Party and feature of each row.
+    target : sequence of str
+    """
+
+    sources: Sequence[tuple[str, str]]
+    target: Sequence[str]
+
+    @classmethod
+    def of(cls, shapes: Shapes, sources: Sequence[str], target: Sequence[str]) -> Labels:
+        """Say whose the sources' features are: their rows are stacked in roster order."""
+        owners = [party.name for party, features in shapes.features.items() for _ in range(features)]
+        return cls(list(zip(owners, sources, strict=True)) if sources else [], target)
+
+
+@dataclass(frozen=True)
 class Conclusion:
     """The numbers of a run, as far as a party has them. Shapes: (m_A, m_B) and (m_B,)."""
 
-    order: NDArray[np.int64] | None = None
+    positions: NDArray[np.int64] | None = None
     strengths: NDArray[np.float64] | None = None
     counts: NDArray[np.int64] | None = None
     coefficients: NDArray[np.float64] | None = None
@@ -53,6 +76,77 @@ class Conclusion:
     def received(cls, values: Mapping[str, Any]) -> Conclusion:
         """Build a party's copy from what the coordinator sent it."""
         return cls(**{name: value for name, value in values.items() if name in cls.__dataclass_fields__})
+
+    def result(
+        self,
+        run: Run,
+        n: int,
+        cost: pd.DataFrame,
+        labels: Labels,
+        warnings: Sequence[str],
+        steps: Mapping[str, float],
+        published: Conclusion | None = None,
+    ) -> Result:
+        """Label a party's numbers.
+
+        Parameters
+        ----------
+        run : Run
+        n : int
+            Aligned rows.
+        cost : DataFrame
+        labels : Labels
+        warnings : sequence of str
+        steps : mapping of str to float
+            The grids that published numbers lie on, as `Precision.steps` gives them.
+        published : Conclusion, optional
+            The numbers that the ranking is of, where they are not this party's own.
+        """
+        columns = pd.Index(list(labels.target), dtype="object")
+        rows = pd.MultiIndex.from_tuples(list(labels.sources), names=["party", "feature"])
+
+        def matrix(values: Any) -> pd.DataFrame | None:
+            return None if values is None else pd.DataFrame(values, index=rows, columns=columns)
+
+        def series(values: Any, name: str) -> Any:
+            return None if values is None else pd.Series(values, index=columns, name=name)
+
+        ranking, ranked = None, published or self
+        if ranked.positions is not None:
+            order = np.argsort(ranked.positions, kind="stable")  # equals in the table's order
+            ranking = pd.DataFrame({"position": ranked.positions[order], "feature": columns[order].tolist()})
+            if ranked.strengths is not None:
+                ranking["strength"] = ranked.strengths[order]
+        return Result(
+            plan=run.plan.shared(),
+            party=run.roster.me.name,
+            role=run.roster.me.role.value,
+            n=n,
+            alignment=run.alignment,
+            warnings=warnings,
+            cost=cost,
+            coefficients=matrix(self.coefficients),
+            pvalues=matrix(self.pvalues),
+            strengths=series(self.strengths, "strength"),
+            counts=series(self.counts, "count"),
+            ranking=ranking,
+            estimators=None
+            if self.both is None
+            else pd.DataFrame(self.both, index=columns, columns=["tie_corrected", "paper"]),
+            precision=steps,
+        )
+
+
+def from_opened(
+    plan: Plan, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
+) -> Conclusion:
+    """Conclude from what the engine opened at the plan's level (paper, step 3 and definition 2)."""
+    if plan.reveal == "strengths":
+        return from_sums(plan, opened[0], target, shapes)
+    if plan.reveal == "differences":
+        ties = [term for source in sources for term in source.ties]
+        opened = estimators.products_from_differences(opened, ties, target.ties, shapes.n)
+    return from_products(plan, opened, sources, target, shapes)
 
 
 def from_products(
@@ -98,7 +192,7 @@ def from_products(
         *(result_warnings.cancellations(target.names, mean, mean_abs) if plan.strength == "mean" else ()),
     ]
     return Conclusion(
-        order=np.array(estimators.order(mu, plan.order), dtype=np.int64),
+        positions=estimators.positions(mu, plan.order),
         strengths=mu,
         counts=counts,
         coefficients=rho,
@@ -129,7 +223,7 @@ def from_sums(plan: Plan, sums: NDArray[Any], target: Description, shapes: Shape
         *result_warnings.k_note(encoding.averaged, encoding.columns),
     ]
     return Conclusion(
-        order=np.array(estimators.order(mu, plan.order), dtype=np.int64),
+        positions=estimators.positions(mu, plan.order),
         strengths=mu,
         counts=counts,
         warnings=tuple(warnings),

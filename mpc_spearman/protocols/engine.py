@@ -6,31 +6,50 @@ engine's: :mod:`mpc_spearman.protocols.mpc.engine` or :mod:`mpc_spearman.protoco
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.parties import Role
+from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.protocols.steps import Run, Shapes
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """The private computation between the sources, the target and the coordinator.
 
     It is one session per source, of that source, the target and the coordinator, one after the other in
     roster order. A source takes part in its own, the others in all: `mpc_spearman.parties.Roster.sessions`.
     """
 
+    def give(self, run: Run, ranks: Ranks, shapes: Shapes) -> None:
+        """Do a data party's part at the plan's level."""
+        if run.plan.reveal == "differences":
+            self.give_differences(run, ranks.matrix, shapes)
+        elif run.plan.reveal == "coefficients":
+            self.give_products(run, ranks.matrix, shapes)
+        else:
+            me, encoding = run.roster.me, encoding_of(run.plan, shapes)
+            encode = encoding.source_vector if me.role is Role.SOURCE else encoding.target_vectors
+            self.give_sums(run, encode(ranks, me.name), shapes)
+
+    @abstractmethod
     def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Do a data party's part at ``differences``; `own` are its ranks, int64 (m, n)."""
 
+    @abstractmethod
     def give_products(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Do a data party's part at ``coefficients``; `own` are its ranks, int64 (m, n)."""
 
+    @abstractmethod
     def give_sums(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Do a data party's part at ``strengths``; `own` are its encoded vectors, int64 (1 or m_B, rows)."""
 
+    @abstractmethod
     def opening(self, run: Run, shapes: Shapes) -> AbstractContextManager[Callable[[Shapes], Any]]:
         """Do the coordinator's part: on entry what needs no data, when called the rest.
 

@@ -1,8 +1,8 @@
 """The steps that every role of every protocol takes before and after the private computation.
 
 Each step is a phase of the run: its name is the word in the cost report and in error messages. In order:
-``connect, load, agree, rank, align, describe``, then what the protocol computes, then ``publish, account``.
-Those of ``describe`` and ``publish`` are in :mod:`mpc_spearman.protocols.publish`.
+``connect, load, agree, rank, protect, align, describe``, then what the protocol computes, then ``publish,
+account``. Those of ``protect``, ``describe`` and ``publish`` are in the modules of these names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mpc_spearman.config import (
     differences,
 )
 from mpc_spearman.data.ids import alignment_tag
-from mpc_spearman.data.ranks import Ranks, check_groups, check_rows, check_width, rank_columns
+from mpc_spearman.data.ranks import Ranks, check_rows, check_width, rank_columns
 from mpc_spearman.data.tables import Table, id_digest, read_table
 from mpc_spearman.errors import (
     AlignmentError,
@@ -38,6 +38,7 @@ from mpc_spearman.errors import (
     TableError,
 )
 from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.privacy.groups import check_groups
 from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.disclosure import Kind

@@ -99,7 +99,7 @@ _FROM_RANKING = ("ranking", "strengths", "coefficients")
 # What the coordinator passes on, as far as ``results`` grants it: the target gets the rows of all sources, a
 # source its own.
 _RANKED = (
-    Field("order", "int64", ("m_target",), "the ranking of the target's features", grants=_FROM_RANKING),
+    Field("positions", "int64", ("m_target",), "the ranking of the target's features", grants=_FROM_RANKING),
     Field(
         "strengths",
         "float64",
@@ -141,7 +141,7 @@ def _matrix(rows: str) -> tuple[Field, Field]:
 _OPENED = {
     "differences": "every within-row difference of ranks; so nearly all ranks, each side's own correlations, "
     "and the coefficients",
-    "coefficients": "the coefficients (hence strengths and ranking), nothing per row",
+    "coefficients": "the exact product of every pair of columns, hence the coefficients; nothing per row",
     "strengths": "the strengths, to about a tenth of the step they are published in (hence the ranking)",
 }
 
@@ -150,6 +150,12 @@ _DIGEST = Field("digest", "bytes", (32,), "whether the ids are the same, in the 
 
 # Which key a message's ciphertexts are under: SHA-256 of the public key, which says nothing new.
 _KEY = Field("key", "bytes", (32,), protocols=_HE)
+
+
+_COUNTS = (
+    Field("defined", "int64", (1,), "the number of features that are not constant"),
+    Field("distinct", "int64", (1,), "how many of these differ, equal and reversed ones counted once"),
+)
 
 
 def _masked(columns: int | str, what: str, *levels: str) -> Field:
@@ -204,16 +210,15 @@ VIEW: tuple[Row, ...] = (
     ),
     Row(Kind.ALIGNMENT, "align", (_S,), (_T,), (_DIGEST,)),
     Row(Kind.ALIGNMENT, "align", (_T,), (_S,), (_DIGEST,)),
+    Row(Kind.COLUMNS, "protect", (_S, _T), (_C,), _COUNTS),
     Row(
         Kind.COLUMNS,
-        "describe",
+        "protect",
         (_S, _T),
-        _ALL,
+        (_S, _T),
         (
-            Field("defined", "int64", (1,), "the number of features that are not constant"),
-            Field(
-                "distinct", "int64", (1,), "how many of these differ, equal and reversed ones counted once"
-            ),
+            *_COUNTS,
+            Field("inputs", "bytes", (32,), "whether its input is that of another run, if it keeps a ledger"),
         ),
     ),
     Row(
@@ -227,7 +232,7 @@ VIEW: tuple[Row, ...] = (
                 "ties",
                 "int64",
                 ("m_source",),
-                "the tie term of each feature, which shows constant ones",
+                "the tie term of each feature: the class sizes of a binary one, and which are constant",
                 _ROWWISE,
             ),
         ),
@@ -243,7 +248,7 @@ VIEW: tuple[Row, ...] = (
                 "ties",
                 "int64",
                 ("m_target",),
-                "the tie term of each feature, which shows constant ones",
+                "the tie term of each feature: the class sizes of a binary one, and which are constant",
                 _ROWWISE,
             ),
             Field("constant", "flags", ("m_target",), "which features are constant", ("strengths",)),

@@ -23,6 +23,7 @@ PHASES = (
     "load",
     "agree",
     "rank",
+    "protect",
     "align",
     "describe",
     "keys",

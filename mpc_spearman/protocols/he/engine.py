@@ -47,6 +47,7 @@ from mpc_spearman.data.ranks import total
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.protocols.encoding import encoding_of
+from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.he.scheme import Operation, PublicKey, SecretKey, Sizes, Tick
 from mpc_spearman.protocols.he.schemes import public_key, secret_key
 from mpc_spearman.protocols.shuffle import shuffle
@@ -60,7 +61,7 @@ _BATCH_BYTES = 1 << 22
 _BATCH = 512
 
 
-class He:
+class He(Engine):
     """Homomorphic encryption under the coordinator's keys: one per source's session, at `strengths` one."""
 
     def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:

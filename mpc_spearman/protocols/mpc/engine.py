@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman.protocols.encoding import encoded_rows, encoding_of
+from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.mpc.differences import open_differences, square_differences
 from mpc_spearman.protocols.mpc.session import Session
 from mpc_spearman.protocols.mpc.sharing import multiply_masks, multiply_own, reveal, reveal_total
 from mpc_spearman.protocols.steps import Run, Shapes
 
 
-class Mpc:
+class Mpc(Engine):
     """CrypTen shares over three parties and replicated multiplication, one session per source."""
 
     def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:

@@ -1,0 +1,63 @@
+"""The step in which the data parties tell the coordinator what their columns are called and like.
+
+What each level lets it know is in the view table (:mod:`mpc_spearman.wire.disclosure`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mpc_spearman.data.ranks import Ranks, total
+from mpc_spearman.data.tables import Table
+from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.parties import Party
+from mpc_spearman.protocols.conclude import Description
+from mpc_spearman.protocols.steps import Run, Shapes, step
+from mpc_spearman.wire import disclosure
+from mpc_spearman.wire.disclosure import Kind
+
+
+@step("describe")
+def describe(run: Run, table: Table, ranks: Ranks) -> None:
+    """Tell the coordinator what the level lets it know of the columns."""
+    coordinator = run.roster.coordinator
+    everything: dict[str, Callable[[], Any]] = {
+        "names": lambda: table.features,
+        "ties": lambda: np.array(ranks.tie_terms, dtype=np.int64),
+        "constant": lambda: np.array(ranks.constant, dtype=np.uint8),
+    }
+    fields = disclosure.fields(run.plan.shared(), Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
+    if fields is not None:
+        values = {field.name: everything[field.name]() for field in fields}
+        run.links.send(coordinator, Kind.DESCRIPTION, values, sizes={"m_source": ranks.m})
+
+
+@step("describe")
+def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
+    """Receive what a data party tells of its columns at this level.
+
+    Raises
+    ------
+    ProtocolViolation
+        A tie term is not one that so many rows can have, or the constant columns are not as many as the
+        owner said.
+    """
+    if disclosure.fields(run.plan.shared(), Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
+        return Description()
+    features = shapes.features.get(owner, shapes.m_target)
+    values = run.links.receive(owner, Kind.DESCRIPTION, sizes={"m_source": features})
+    ties = tuple(values["ties"].tolist()) if "ties" in values else ()
+    if any(not 0 <= term <= total(shapes.n) or term % 2 for term in ties):
+        raise ProtocolViolation(f"{owner} sent a tie term that {shapes.n} rows cannot have")
+    constant = (
+        tuple(values["constant"].tolist()) if not ties else tuple(term == total(shapes.n) for term in ties)
+    )
+    if len(constant) - sum(constant) != shapes.defined[owner]:
+        raise ProtocolViolation(
+            f"{owner} said that {shapes.defined[owner]} of its features are not constant, and now that "
+            f"{len(constant) - sum(constant)} are not"
+        )
+    return Description(names=tuple(values["names"]), ties=ties, constant=constant)
