@@ -10,6 +10,17 @@ from pathlib import Path
 
 def add_plan(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
     """Add a plan, settings that replace some of its, and where results go; with an example of each."""
+    add_settings(parser, plan, setting)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="keep each party's results in DIR/<party> (default: runs/<plan>-<time>)",
+    )
+
+
+def add_settings(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
+    """Add a plan, and settings that replace some of its; with an example of each."""
     parser.add_argument("plan", metavar="PLAN", help=f"YAML file, such as {plan}")
     parser.add_argument(
         "settings",
@@ -17,12 +28,6 @@ def add_plan(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
         default=[],
         metavar="KEY=VALUE",
         help=f"replace a setting, such as {setting}",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="keep each party's results in DIR/<party> (default: runs/<plan>-<time>)",
     )
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpc_spearman.config import DataParty, check_policy_columns
+from mpc_spearman.config import DataParty, Plan, check_policy_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.parties import Party, Role
+from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.budget import Published, check_budget, groups_of, order_bits, told
 from mpc_spearman.privacy.charges import ChargedRun, Column, Fingerprint, Peer
 from mpc_spearman.privacy.groups import distinct_defined
@@ -111,7 +111,8 @@ def protect(run: Run, table: Table, ranks: Ranks, shapes: Shapes) -> None:
         Naming every such column, with the figures and the ways out.
     """
     budget = run.plan.privacy.budget
-    check_budget(ranks, table.features, table.party, budget, published_to_others(run, shapes))
+    published = published_to_others(run.plan, run.roster, shapes)
+    check_budget(ranks, table.features, table.party, budget, published)
 
 
 @step("protect")
@@ -128,14 +129,14 @@ def charge(run: Run, table: Table, ranks: Ranks, shapes: Shapes, inputs: Inputs)
     ledger, plan, me = _ledger(run), run.plan, run.roster.me
     if ledger is None or inputs.own is None:
         return
-    published = published_to_others(run, shapes)
+    published = published_to_others(plan, run.roster, shapes)
     entry = ChargedRun(
         party=me.name,
         plan=plan.digest().hex(),
         own=inputs.own,
         peers={
             peer.name: Peer(
-                grant=plan.reveal if peer.role is Role.COORDINATOR else _grant(run, peer),
+                grant=plan.reveal if peer.role is Role.COORDINATOR else _grant(plan, peer),
                 columns=shapes.features.get(peer, shapes.m_target if peer.role is Role.TARGET else 0),
                 inputs=inputs.stated.get(peer, b"").hex(),
             )
@@ -153,15 +154,15 @@ def charge(run: Run, table: Table, ranks: Ranks, shapes: Shapes, inputs: Inputs)
     ledger.charge(entry, min_group=plan.privacy.min_group, budget=plan.privacy.budget)
 
 
-def published_to_others(run: Run, shapes: Shapes) -> list[Published]:
+def published_to_others(plan: Plan, roster: Roster, shapes: Shapes) -> list[Published]:
     """Return what each other data party will have about every one of this party's columns.
 
     A source's columns meet the target's; the target's meet those of each source by itself.
     """
-    me, precision = run.roster.me, Precision.of(run.plan, shapes.n, shapes.distinct_sources)
+    me, precision = roster.me, Precision.of(plan, shapes.n, shapes.distinct_sources)
     found = []
-    for receiver in run.roster.sources if me.role is Role.TARGET else (run.roster.target,):
-        grant, theirs = _grant(run, receiver), shapes.distinct[receiver]
+    for receiver in roster.sources if me.role is Role.TARGET else (roster.target,):
+        grant, theirs = _grant(plan, receiver), shapes.distinct[receiver]
         if grant == "coefficients":
             found.append(Published(receiver.name, "coefficients", theirs, precision.coefficients))
         elif grant == "strengths":
@@ -175,8 +176,8 @@ def published_to_others(run: Run, shapes: Shapes) -> list[Published]:
     return found
 
 
-def _grant(run: Run, receiver: Party) -> str:
-    return disclosure.grant(run.plan.shared(), receiver.role)
+def _grant(plan: Plan, receiver: Party) -> str:
+    return disclosure.grant(plan.shared(), receiver.role)
 
 
 def _ledger(run: Run) -> Ledger | None:

@@ -240,6 +240,16 @@ def _check_hello(run: Run, peer: Party, theirs: Mapping[str, Any]) -> None:
         )
 
 
+def own_table(plan: Plan, name: str, frame: pd.DataFrame | None = None) -> Table:
+    """Read and check the table of data party `name`: `frame`, or the plan's file."""
+    me = plan.party(name)
+    assert isinstance(me, DataParty)
+    source = me.table if frame is None else frame
+    if source is None:
+        raise TableError(f"party {name} has no table")
+    return read_table(name, source, id=me.id, features=me.features, exclude=me.exclude, rows=plan.rows)
+
+
 @step("load")
 def load(run: Run, frame: pd.DataFrame | None) -> Table:
     """Ask the owner's policy, then read and check its table.
@@ -256,19 +266,8 @@ def load(run: Run, frame: pd.DataFrame | None) -> Table:
         The target's alignment key cannot be used.
     """
     me = run.plan.party(run.roster.me.name)
-    assert isinstance(me, DataParty)
     check_policy(run.plan, me.name)
-    source = me.table if frame is None else frame
-    if source is None:
-        raise TableError(f"party {me.name} has no table")
-    table = read_table(
-        me.name,
-        source,
-        id=me.id,
-        features=me.features,
-        exclude=me.exclude,
-        rows=run.plan.rows,
-    )
+    table = own_table(run.plan, me.name, frame)
     check_policy_rows(run.plan, me.name, table.n)
     if isinstance(me, TargetParty) and me.alignment_key is not None:
         run.alignment = alignment_tag(me.alignment_key, table.ids)
