@@ -280,6 +280,7 @@ def render(result: Result) -> str:
         ("Revealed", str(plan["reveal"])),
         ("Estimator", _ESTIMATORS[plan["estimator"]]),
         ("Strength", f"{_STRENGTHS[plan['strength']]}, {plan['order']}"),
+        ("Precision", precision(result)),
     ]
     return _template().render(
         headline=headline(result),
@@ -312,6 +313,16 @@ def render(result: Result) -> str:
         costs=_costs_by_party(result),
         settings=[(key, printable(str(value))) for key, value in _flat(plan)],
         version=__version__,
+    )
+
+
+def precision(result: Result) -> str:
+    """Say how exact the numbers of this copy are."""
+    if not result.precision:
+        return "exact" if result.plan["results"]["precision"] == "exact" else "nothing was published"
+    steps = ", ".join(f"{part} in steps of {step:g}" for part, step in result.precision.items())
+    return f"published {steps}" + (
+        "; this copy rounds its ranking only" if result.role == "coordinator" else ""
     )
 
 
