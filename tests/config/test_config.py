@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mpc_spearman.config import (
+    AGREE_TO_ALL,
     DataParty,
     Plan,
     Results,
     TargetParty,
     check_policy,
     check_policy_columns,
+    check_policy_network,
     check_policy_rows,
     differences,
     host_and_port,
@@ -83,7 +85,8 @@ def test_defaults() -> None:
     plan = load_plan(MINIMAL)
     assert (plan.protocol, plan.reveal, plan.estimator) == ("mpc", "coefficients", "tie_corrected")
     assert (plan.strength, plan.order, plan.rows) == ("mean", "descending", None)
-    assert (plan.privacy.min_group, plan.privacy.min_rows_per_feature, plan.network.timeout) == (3, 3, 60.0)
+    assert (plan.privacy.min_group, plan.privacy.min_rows_per_feature, plan.privacy.budget) == (10, 3, 0.5)
+    assert (plan.results.precision, plan.network.timeout) == ("statistical", 60.0)
     assert plan.names == ("C", "B", "A")
     policy = plan.parties.target.policy
     assert (policy.max_reveal, policy.protocols, policy.min_rows) == ("coefficients", ("mpc", "he"), None)
@@ -110,7 +113,7 @@ def test_the_shipped_plans_are_what_their_names_say() -> None:
 
 @pytest.mark.parametrize(
     ("reveal", "target"),
-    [("differences", "coefficients"), ("coefficients", "coefficients"), ("strengths", "strengths")],
+    [("differences", "strengths"), ("coefficients", "strengths"), ("strengths", "strengths")],
 )
 @pytest.mark.parametrize("results", [{}, {"target": None}, {"sources": "ranking"}])
 def test_results_left_out_are_filled_in_before_they_are_shared(
@@ -607,8 +610,10 @@ SHARED: dict[str, Any] = {
     "rows": 100,
     "results.target": "nothing",
     "results.sources": "ranking",
+    "results.precision": "exact",
     "privacy.min_group": 2,
     "privacy.min_rows_per_feature": 1,
+    "privacy.budget": 0.25,
     "network.timeout": 30,
     "network.join_timeout": 30,
     "network.tls": "insecure",
@@ -672,7 +677,6 @@ def test_differences_name_key_and_both_values() -> None:
     assert differences(mine.canonical_json(), mine.canonical_json()) == []
     assert differences(mine.canonical_json(), theirs.canonical_json()) == [
         "network.timeout: 60.0 here, 30.0 there",
-        'results.target: "coefficients" here, "strengths" there',
         'reveal: "coefficients" here, "strengths" there',
     ]
     assert differences('{"a":[1],"b":{}}', '{"a":[1,2],"c":null}') == [
@@ -771,14 +775,35 @@ START = "party A does not allow this plan: its policy."
         (
             {"results_to": ["sources"]},
             {},
-            "results_to: sources only, but the plan has results.target: coefficients",
+            "results_to: sources only, but the plan has results.target: strengths",
         ),
         (
             {"results_to": ["target"]},
             {"results": {"sources": "ranking"}},
             "results_to: target only, but the plan has results.sources: ranking",
         ),
-        ({"min_group": 4}, {}, "min_group: 4 or more, but the plan has privacy.min_group: 3"),
+        ({"min_group": 11}, {}, "min_group: 11 or more, but the plan has privacy.min_group: 10"),
+        ({}, {"privacy": {"min_group": 9}}, "min_group: 10 or more, but the plan has privacy.min_group: 9"),
+        (
+            {},
+            {"privacy": {"min_rows_per_feature": 2}},
+            "min_rows_per_feature: 3 or more, but the plan has privacy.min_rows_per_feature: 2",
+        ),
+        (
+            {},
+            {"privacy": {"budget": 0.6}},
+            "budget: 0.5 at most, but the plan has privacy.budget: 0.6",
+        ),
+        (
+            {},
+            {"results": {"precision": "exact"}},
+            "exact: false, but the plan has results.precision: exact",
+        ),
+        (
+            {},
+            {"protocol": "he", "he": {"key_bits": 2048}},
+            "min_key_bits: 3072 or more, but the plan has he.key_bits: 2048",
+        ),
     ],
 )
 def test_a_plan_beyond_one_owners_policy(policy: dict[str, Any], plan: dict[str, Any], message: str) -> None:
@@ -793,14 +818,14 @@ def test_a_plan_beyond_one_owners_policy(policy: dict[str, Any], plan: dict[str,
     check_policy(loaded, "C")
 
 
-ALLOWS_ALL = {"max_reveal": "differences"}
+ALLOWS_ALL = dict(AGREE_TO_ALL)
 
 
 def test_a_plan_within_the_policy() -> None:
     policy = {
         "max_reveal": "strengths",
         "protocols": ["mpc"],
-        "min_group": 3,
+        "min_group": 10,
         "results_to": [],
         "min_rows": 10,
     }
@@ -813,11 +838,11 @@ def test_a_plan_within_the_policy() -> None:
     check_policy_rows(plan, "C", 3)
     with pytest.raises(PolicyError) as caught:
         check_policy_rows(plan, "A", 9)
-    assert str(caught.value) == f"{START}min_rows: 10 or more, but this run has 9"
+    assert str(caught.value) == f"{START}min_rows: 10 or more, but there are 9 aligned rows"
 
 
 def test_every_broken_rule_is_named_and_unknown_parties_are_refused() -> None:
-    policy = {"max_reveal": "strengths", "protocols": ["he"], "min_group": 5, "results_to": []}
+    policy = {"max_reveal": "strengths", "protocols": ["he"], "min_group": 11, "results_to": []}
     plan = load_plan(plan_with({"parties.sources.0.policy": policy}))
     with pytest.raises(PolicyError) as caught:
         check_policy(plan, "A")
@@ -884,14 +909,38 @@ def test_what_is_neither_a_file_nor_a_mapping(source: Any) -> None:
 
 
 @pytest.mark.parametrize("level", ["strengths", "ranking"])
-def test_strengths_over_one_column_need_consent_to_coefficients(level: str) -> None:
+def test_a_mean_over_few_columns_needs_consent_to_coefficients(level: str) -> None:
     local = {"policy": {"max_reveal": level}}
     plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
     check_policy_columns(plan, "B", 2)
     check_policy_columns(plan, "C", 1)
-    with pytest.raises(PolicyError, match="with a single source column each strength is its coefficient"):
+    with pytest.raises(PolicyError, match=r"min_columns: 2 or more distinct, .* columns, but there is one"):
         check_policy_columns(plan, "B", 1)
     check_policy_columns(load_plan(plan_with({"reveal": "strengths"})), "B", 1)
+    local["policy"]["min_columns"] = 5
+    plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
+    with pytest.raises(PolicyError, match=r"min_columns: 5 or more distinct, .* columns, but there are 4"):
+        check_policy_columns(plan, "B", 4)
+
+
+def test_links_without_tls_need_each_owners_consent() -> None:
+    plan = load_plan(plan_with({"parties.target": {"name": "B", "policy": {"tls": "insecure"}}}))
+    check_policy_network(plan, "A")  # not asked for where all roles are on one machine
+    plan = load_plan(plan.model_dump(mode="json"), ["network.tls=insecure"])
+    for party in ("B", "C"):
+        check_policy_network(plan, party)
+    with pytest.raises(
+        PolicyError, match=r"^party A .* policy.tls: mutual, but the plan has network.tls: insecure$"
+    ):
+        check_policy_network(plan, "A")
+
+
+def test_exact_strengths_are_refused_where_only_strengths_are_opened() -> None:
+    needs = "'exact' needs the coefficients, and reveal: 'strengths' does not give them"
+    assert (
+        problem(plan_with(reveal="strengths", results={"precision": "exact"}))
+        == f"plan: results.precision: {needs}; use precision: statistical"
+    )
 
 
 FILES = {"ca": "tls/ca.pem", "certificate": "tls/{party}.pem", "key": "tls/{party}.key"}
