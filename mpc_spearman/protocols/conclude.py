@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from mpc_spearman.config import Estimator, Plan
 from mpc_spearman.data.ranks import total
 from mpc_spearman.protocols.encoding import encoding_of
-from mpc_spearman.protocols.steps import Run, Shapes
+from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.protocols.steps import Run
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.wire import disclosure

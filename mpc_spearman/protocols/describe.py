@@ -15,7 +15,8 @@ from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party
 from mpc_spearman.protocols.conclude import Description
-from mpc_spearman.protocols.steps import Run, Shapes, step
+from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.disclosure import Kind
 

@@ -13,7 +13,8 @@ from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.examine import Examination, examine
 from mpc_spearman.privacy.groups import distinct_defined
 from mpc_spearman.protocols.protect import published_to_others
-from mpc_spearman.protocols.steps import Shapes, own_table
+from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.protocols.steps import own_table
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ from mpc_spearman.wire.keys import Stream
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Estimator, Plan
-    from mpc_spearman.protocols.steps import Shapes
+    from mpc_spearman.protocols.shapes import Shapes
 
 _LARGEST = 2**62 - 2  # of what is opened: half the signed ring, so that differences fit as well
 _DEVIATIONS = math.sqrt(41 * math.log(2) / 2)  # z: 2 exp(-2 z^2) = 2^-40

@@ -16,7 +16,8 @@ import numpy as np
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.parties import Role
 from mpc_spearman.protocols.encoding import encoding_of
-from mpc_spearman.protocols.steps import Run, Shapes
+from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.protocols.steps import Run
 
 
 class Engine(ABC):

@@ -22,7 +22,8 @@ from mpc_spearman.privacy.charges import ChargedRun, Column, Fingerprint, Peer
 from mpc_spearman.privacy.groups import distinct_defined
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.protocols.precision import Precision
-from mpc_spearman.protocols.steps import Run, Shapes, step
+from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.disclosure import Kind
 

@@ -12,7 +12,8 @@ from typing import Any
 from mpc_spearman.parties import Role
 from mpc_spearman.protocols.conclude import Conclusion
 from mpc_spearman.protocols.precision import Precision
-from mpc_spearman.protocols.steps import Run, Shapes, step
+from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.disclosure import Kind
 

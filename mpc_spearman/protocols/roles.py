@@ -29,7 +29,8 @@ from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.precision import Precision
 from mpc_spearman.protocols.protect import charge, count_columns, protect
 from mpc_spearman.protocols.publish import publish, receive_result
-from mpc_spearman.protocols.steps import Run, Shapes, account, agree, align, connect, load, rank, step
+from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.protocols.steps import Run, account, agree, align, connect, load, rank, step
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire import disclosure
 

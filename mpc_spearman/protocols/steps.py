@@ -40,6 +40,7 @@ from mpc_spearman.errors import (
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.groups import check_groups
 from mpc_spearman.protocols.encoding import encoding_of
+from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.keys import PairKey, Purpose
@@ -103,73 +104,6 @@ class Run:
         """Report progress; raise if a peer is lost meanwhile."""
         self.links.check()
         self.progress(self.meter.current, done, of)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The size of one source's and the target's data, which all parties know."""
-
-    n: int
-    m_source: int
-    m_target: int
-
-    def sizes(self, **more: int) -> dict[str, int]:
-        """Say what the symbols mean in a message about this source; `more` are those of the message alone."""
-        return {"m_source": self.m_source, "basis": self.m_source + self.m_target - 1, **more}
-
-
-@dataclass(frozen=True)
-class Shapes:
-    """What all parties know of the size of everyone's data.
-
-    Attributes
-    ----------
-    n : int
-        Rows, the same for all.
-    features : dict
-        Each source's number of features, in roster order.
-    m_target : int
-        The target's.
-    defined, distinct : dict
-        How many features of each data party are not constant, and how many of these are distinct, up to
-        reversal; empty until all have told it.
-    """
-
-    n: int
-    features: Mapping[Party, int]
-    m_target: int
-    defined: Mapping[Party, int] = field(default_factory=dict)
-    distinct: Mapping[Party, int] = field(default_factory=dict)
-
-    @property
-    def m_sources(self) -> int:
-        """Features of all sources together: rows of the matrix."""
-        return sum(self.features.values())
-
-    @property
-    def defined_sources(self) -> int:
-        """Features of all sources that are not constant."""
-        return sum(self.defined[source] for source in self.features)
-
-    @property
-    def distinct_sources(self) -> int:
-        """Distinct features of all sources that are not constant (k): each source counts its own."""
-        return sum(self.distinct[source] for source in self.features)
-
-    @property
-    def constant_targets(self) -> int:
-        """Features of the target that are constant."""
-        return self.m_target - (sum(self.defined.values()) - self.defined_sources)
-
-    def of(self, source: Party) -> Shape:
-        """Return the sizes in one source's session."""
-        return Shape(self.n, self.features[source], self.m_target)
-
-    def rows(self, source: Party) -> slice:
-        """Return which rows of the matrix are one source's: they are stacked in roster order."""
-        before = list(self.features)[: list(self.features).index(source)]
-        start = sum(self.features[other] for other in before)
-        return slice(start, start + self.features[source])
 
 
 def step(name: str) -> Callable[[Callable[Concatenate[Run, P], T]], Callable[Concatenate[Run, P], T]]:

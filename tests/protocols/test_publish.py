@@ -13,9 +13,10 @@ from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.errors import PolicyError, ProtocolViolation
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.protocols.conclude import Conclusion, Description
-from mpc_spearman.protocols.publish import receive_description, receive_total, tell_total
-from mpc_spearman.protocols.steps import Run, Shapes
+from mpc_spearman.protocols.conclude import Conclusion
+from mpc_spearman.protocols.publish import receive_description
+from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.protocols.steps import Run
 from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.meter import Meter
 from support.plans import plan

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from mpc_spearman import load_plan
-from mpc_spearman.data.ranks import rank_columns, scale, strength_vector, total
 from mpc_spearman.errors import AlignmentError, PolicyError
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.reference import reference

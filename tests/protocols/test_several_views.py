@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.config import HeSettings
-from mpc_spearman.data.ranks import rank_columns, strength_vector
+from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.protocols.he.scheme import Sizes
 from mpc_spearman.protocols.he.schemes import public_key

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from mpc_spearman.data import ranks as ranks_module
-from mpc_spearman.data.ranks import MAX_ROWS, Ranks, rank_columns, scale, strength_vector, total
-from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.data.ranks import MAX_ROWS, Ranks, rank_columns, total
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.statistics.estimators import (
     coefficients,

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from mpc_spearman.data.ranks import rank_columns, strength_vector, total
+from mpc_spearman.data.ranks import rank_columns, total
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics import reference as module
 from mpc_spearman.statistics.reference import reference

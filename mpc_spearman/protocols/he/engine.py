@@ -50,9 +50,10 @@ from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.he.scheme import Operation, PublicKey, SecretKey, Sizes, Tick
 from mpc_spearman.protocols.he.schemes import public_key, secret_key
+from mpc_spearman.protocols.shapes import Shape, Shapes
 from mpc_spearman.protocols.shuffle import shuffle
 from mpc_spearman.protocols.squared_differences import Squares
-from mpc_spearman.protocols.steps import Run, Shape, Shapes, step
+from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.wire.disclosure import Kind
 
 # Bytes of one message of ciphertexts, about.

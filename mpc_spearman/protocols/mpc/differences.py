@@ -19,9 +19,10 @@ import torch
 from mpc_spearman.parties import Party
 from mpc_spearman.protocols.mpc.session import Session
 from mpc_spearman.protocols.mpc.sharing import mask_stream
+from mpc_spearman.protocols.shapes import Shape
 from mpc_spearman.protocols.shuffle import shuffle
 from mpc_spearman.protocols.squared_differences import Squares
-from mpc_spearman.protocols.steps import Run, Shape, step
+from mpc_spearman.protocols.steps import Run, step
 
 
 @step("share")

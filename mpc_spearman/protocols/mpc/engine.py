@@ -19,7 +19,8 @@ from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.mpc.differences import open_differences, square_differences
 from mpc_spearman.protocols.mpc.session import Session
 from mpc_spearman.protocols.mpc.sharing import multiply_masks, multiply_own, reveal, reveal_total
-from mpc_spearman.protocols.steps import Run, Shapes
+from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.protocols.steps import Run
 
 
 class Mpc(Engine):

@@ -30,7 +30,8 @@ from mpc_spearman.protocols.mpc.crypten_import import (
     communicator,
     crypten,
 )
-from mpc_spearman.protocols.steps import Run, Shape
+from mpc_spearman.protocols.shapes import Shape
+from mpc_spearman.protocols.steps import Run
 from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.links import Links
