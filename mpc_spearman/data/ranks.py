@@ -14,7 +14,6 @@ bound: outside the ring they are Python integers here and in :mod:`mpc_spearman.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -157,16 +156,6 @@ def _rank_into(out: NDArray[np.int64], column: NDArray[Any]) -> tuple[int, int]:
     present = np.flatnonzero(how_many)  # at most about sqrt(2n) different sizes
     tie_term = sum(int(how_many[t]) * (int(t) ** 3 - int(t)) // 3 for t in present)
     return tie_term, n - int(present[-1])
-
-
-def distinct_defined(ranks: Ranks) -> int:
-    """Count the features that are not constant, those that are equal or reversed once."""
-    seen = set()
-    for x, constant in zip(ranks.matrix, ranks.constant, strict=True):
-        if not constant:
-            upwards = x if x[np.argmax(x != 0)] > 0 else -x
-            seen.add(hashlib.sha256(upwards.tobytes()).digest())
-    return len(seen)
 
 
 def check_width(n: int, m_source: int, m_target: int, min_rows_per_feature: int) -> None:

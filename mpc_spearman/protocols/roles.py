@@ -83,10 +83,8 @@ def run_coordinator(run: Run, engine: Engine) -> Result:
     source_names = [name for source in of_sources for name in source.names]
     publish(run, conclusion, source_names, of_target.names, shapes)
     # Its ranking is the one that the target is given, for whom the list is made.
-    precision, grant = (
-        Precision.of(run.plan, shapes.n, shapes.distinct_sources),
-        run.plan.results.target or "",
-    )
+    precision = Precision.of(run.plan, shapes.n, shapes.distinct_sources)
+    grant = "coefficients" if run.plan.results.target == "coefficients" else "strengths"
     return conclusion.result(
         run,
         shapes.n,

@@ -14,10 +14,8 @@ from scipy.stats import rankdata
 from mpc_spearman.data import ranks as module
 from mpc_spearman.data.ranks import (
     MAX_ROWS,
-    check_groups,
     check_rows,
     check_width,
-    distinct_defined,
     rank_columns,
     total,
 )
@@ -173,28 +171,6 @@ def test_max_rows_is_the_last_that_fits():
 # --- disclosure rules
 
 
-@pytest.mark.parametrize(("rows", "accepted"), [(0, True), (1, False), (2, False), (3, True)])
-def test_small_groups(rows, accepted):
-    flag = np.zeros(20)
-    flag[:rows] = 1
-    ranks = rank_columns([np.arange(20), flag])
-    if accepted:
-        check_groups(ranks, ["age", "flag"], "clinic", 3)
-    else:
-        with pytest.raises(
-            DisclosureError, match=rf"clinic.*'flag' \({rows} rows?\).*min_group.* 3"
-        ) as caught:
-            check_groups(ranks, ["age", "flag"], "clinic", 3)
-        assert "age" not in str(caught.value)
-    check_groups(ranks, ["age", "flag"], "clinic", 1)
-
-
-def test_every_small_group_is_named():
-    ranks = rank_columns([np.array([0, 0, 0, 1]), np.array([0, 2, 2, 3])])
-    with pytest.raises(DisclosureError, match=r"'a' \(1 row\), 'b' \(2 rows\)"):
-        check_groups(ranks, ["a", "b"], "A", 3)
-
-
 def test_width():
     check_width(30, 4, 6, 3)
     with pytest.raises(
@@ -210,22 +186,3 @@ def test_rows_that_64_bits_cannot_hold_are_refused():
     check_rows(MAX_ROWS)
     with pytest.raises(BoundError, match=r"3024617 rows .*3024616"):
         check_rows(MAX_ROWS + 1)
-
-
-# --- distinct columns
-
-
-@given(st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=6))
-def test_distinct_columns_are_those_that_differ_up_to_reversal(table):
-    ranks = rank_columns([np.array(column) for column in table])
-    distinct: list[list[int]] = []
-    for x in ranks.matrix.tolist():
-        if any(x) and x not in distinct and [-v for v in x] not in distinct:
-            distinct.append(x)
-    assert distinct_defined(ranks) == len(distinct)
-
-
-def test_other_values_in_the_same_order_are_the_same_column():
-    column = np.array([3, 1, 2, 2])
-    ranks = rank_columns([column, column * 2.5, -column, np.zeros(4), np.array([3, 1, 2, 1])])
-    assert (ranks.defined, distinct_defined(ranks)) == (4, 2)

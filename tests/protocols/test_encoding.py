@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpc_spearman.data.ranks import Ranks, distinct_defined, rank_columns, total
+from mpc_spearman.data.ranks import Ranks, rank_columns, total
 from mpc_spearman.errors import BoundError
+from mpc_spearman.privacy.groups import distinct_defined
+from mpc_spearman.privacy.precision import strength_grid
 from mpc_spearman.protocols import encoding as module
-from mpc_spearman.protocols.encoding import Encoding, grid_steps
+from mpc_spearman.protocols.encoding import Encoding
 
 ESTIMATORS = ("tie_corrected", "paper")
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -97,7 +99,7 @@ def test_the_grid_is_the_coarsest_that_keeps_below_its_limits(n, k):
     ladder = sorted(Fraction(step, 10**j) for step in (1, 2, 5) for j in range(1, 14))
     # δ ≤ 1/(8·√(n·k)) is δ²·64·n·k ≤ 1
     allowed = [delta for delta in ladder if delta <= Fraction(1, 100) and delta**2 * 64 * n * k <= 1]
-    assert Fraction(1, grid_steps(n, k)) == max(allowed)
+    assert Fraction(1, strength_grid(n, k).steps) == max(allowed)
 
 
 @given(st.integers(3, 10**7), st.integers(1, 300), st.integers(1, 20))
@@ -105,7 +107,7 @@ def test_scales_follow_from_the_grid_and_no_more(n, k, sources):
     encoding = Encoding.strengths(
         n, columns=k + 2, sources=sources, estimator="tie_corrected", defined=k + 1, distinct=k
     )
-    steps, scale = grid_steps(n, k), encoding.source_scale
+    steps, scale = strength_grid(n, k).steps, encoding.source_scale
     assert (scale * k) ** 2 >= 64**2 * sources * steps**2 > ((scale - 1) * k) ** 2
     assert encoding.target_scale == 128 * steps
     assert encoding.averaged == k + 1
@@ -137,7 +139,7 @@ def test_what_is_opened_fits_or_is_refused(n, columns, sources, share, estimator
     assert largest <= encoding.result_bound <= 2**62 - 2
     assert encoding.result_bound < largest * (1 + Fraction(1, 10**3))
     # the error in steps of the grid, as the text says it
-    assert encoding.error * grid_steps(n, k) < (0.126 if estimator == "paper" else 0.09)
+    assert encoding.error * strength_grid(n, k).steps < (0.126 if estimator == "paper" else 0.09)
 
 
 def test_sizes_beyond_the_ring_are_refused_with_what_to_do():

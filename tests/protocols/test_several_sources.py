@@ -16,7 +16,7 @@ from mpc_spearman.statistics.reference import reference
 from support.harness import ROOT
 from support.in_memory import run_in_memory
 from support.plans import freed, plan
-from support.references import by_equation_2, by_scipy, table, ulps
+from support.references import by_equation_2, by_scipy, table, tolerance, ulps
 
 N = 211
 LEVELS = ("differences", "coefficients", "strengths")

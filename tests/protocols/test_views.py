@@ -29,6 +29,7 @@ from support.recording import (
     recorded,
     tie_terms,
 )
+from support.references import tolerance
 from support.transcript import HELLO, PARTIES, parse
 
 # ---- (a) nothing arrives that is not listed ----
@@ -36,8 +37,9 @@ from support.transcript import HELLO, PARTIES, parse
 
 SHAPE = "SHAPE n:int64 features:int64"
 DIGEST = "ALIGNMENT digest:bytes*32"
-COLUMNS = "COLUMNS defined:int64 distinct:int64"
-COST = "COST seconds:float64*16*2 counts:int64*16*5"  # of 16 phases, those of other protocols included
+#: To the coordinator, and to a data party.
+COLUMNS = ("COLUMNS defined:int64 distinct:int64", "COLUMNS defined:int64 distinct:int64 inputs:bytes*32")
+COST = "COST seconds:float64*17*2 counts:int64*17*5"  # of 17 phases, those of other protocols included
 FAREWELL = "FAREWELL"
 
 #: What the coordinator receives of the source's and the target's columns.
@@ -61,15 +63,15 @@ MASKED = {
 #: What the target, and the source, receive of the results.
 RESULT = {
     "nothing": (None, None),
-    "ranking": ("RESULT order:int64*mB", "RESULT order:int64*mB target_names:texts*mB"),
+    "ranking": ("RESULT positions:int64*mB", "RESULT positions:int64*mB target_names:texts*mB"),
     "strengths": (
-        "RESULT order:int64*mB strengths:float64*mB counts:int64*mB",
-        "RESULT order:int64*mB strengths:float64*mB counts:int64*mB target_names:texts*mB",
+        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB",
+        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB target_names:texts*mB",
     ),
     "coefficients": (
-        "RESULT order:int64*mB strengths:float64*mB counts:int64*mB "
+        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB "
         "coefficients:float64*mA*mB pvalues:float64*mA*mB source_names:texts*mA",
-        "RESULT order:int64*mB strengths:float64*mB counts:int64*mB "
+        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB "
         "coefficients:float64*mA*mB pvalues:float64*mA*mB target_names:texts*mB",
     ),
 }
@@ -87,7 +89,7 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
         ]
         return [
             *once,
-            (COLUMNS, 0),
+            (COLUMNS[0], 0),
             *([(f"DESCRIPTION {described}", 0)] if described else []),
             *shares,
             (COST, 0),
@@ -98,7 +100,13 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
         result = RESULT[run.plan.results.target if receiver == "B" else run.plan.results.sources][which]
         return [(HELLO, 0), *([(result, 0)] if result else []), (FAREWELL, 0)]
     masked = MASKED[run.plan.reveal][which]
-    return [*once, (DIGEST, 0), (COLUMNS, 0), *((masked, rows) for rows in blocks if masked), (FAREWELL, 0)]
+    return [
+        *once,
+        (COLUMNS[1], 0),
+        (DIGEST, 0),
+        *((masked, rows) for rows in blocks if masked),
+        (FAREWELL, 0),
+    ]
 
 
 def contents(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, object]]]:
@@ -191,9 +199,9 @@ def test_given_results_are_right(level, estimator):
     run = recorded(level, estimator)
     frames = {party: table.drop(columns="id") for party, table in TABLES.items()}
     truth = reference({"A": frames["A"]}, frames["B"], estimator=estimator)
-    order = [FEATURES["B"].index(name) for name in truth.ranking["feature"]]
+    positions = dict(zip(truth.ranking["feature"], truth.ranking["position"], strict=True))
     expected = {
-        "order": order,
+        "positions": [positions[name] for name in FEATURES["B"]],
         "strengths": truth.strengths,
         "counts": truth.counts,
         "coefficients": truth.coefficients,
@@ -259,7 +267,7 @@ PHASE = {
     "HELLO": "connect",
     "SHAPE": "agree",
     "ALIGNMENT": "align",
-    "COLUMNS": "describe",
+    "COLUMNS": "protect",
     "DESCRIPTION": "describe",
     "MASKED": "share",
     "SHARE": "reveal",

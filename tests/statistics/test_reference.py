@@ -12,6 +12,7 @@ from mpc_spearman.data.ranks import rank_columns, total
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics import reference as module
 from mpc_spearman.statistics.reference import reference
+from support.references import encoding_for
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 DATASETS = {"breast": ("id", ["y"]), "student": ("id", ["y"]), "motor": ("idx", [])}

@@ -116,8 +116,10 @@ class Recorded:
     def rows(self) -> list[int]:
         """Rows of each block of a run of :func:`recorded`."""
         columns = M_A + M_B - 1 if self.plan.reveal == "differences" else M_B
+        # at `strengths` under `paper` two more hold the tie terms
+        n = N + 2 * ((self.plan.reveal, self.plan.estimator) == ("strengths", "paper"))
         step = SMALL_BLOCKS // (8 * columns)
-        return [min(step, N - start) for start in range(0, N, step)]
+        return [min(step, n - start) for start in range(0, n, step)]
 
     def masked(self, receiver: str, sender: str) -> np.ndarray:
         """The masked values one data party received of the other, (columns, n)."""

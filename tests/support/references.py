@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata, spearmanr
 
+from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.privacy.groups import distinct_defined
+from mpc_spearman.protocols.encoding import Encoding
 from support.harness import ROOT
 
 #: The tables that the project was given, where they are beside the repository.
@@ -55,3 +59,21 @@ def by_equation_2(source: pd.DataFrame, target: pd.DataFrame) -> list[list[Fract
         [(2 * rankdata(table[name])).astype(np.int64) for name in table.columns] for table in (source, target)
     )
     return [[1 - Fraction(6 * int(((a - b) ** 2).sum()), 4 * n * (n * n - 1)) for b in y] for a in x]
+
+
+def encoding_for(sources: Iterable[pd.DataFrame], estimator: str) -> Encoding:
+    """The encoding of a run at ``strengths`` over these sources' tables, with or without ids."""
+    ranks = [rank_columns([table[name].to_numpy() for name in table if name != "id"]) for table in sources]
+    return Encoding.strengths(
+        ranks[0].n,
+        columns=sum(one.m for one in ranks),
+        sources=len(ranks),
+        estimator=estimator,
+        defined=sum(one.defined for one in ranks),
+        distinct=sum(map(distinct_defined, ranks)),
+    )
+
+
+def tolerance(level: str, sources: Iterable[pd.DataFrame], estimator: str) -> float:
+    """How far from exact the strengths that C opens may be."""
+    return encoding_for(sources, estimator).error if level == "strengths" else 1e-12

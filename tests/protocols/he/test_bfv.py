@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation, SetupError
 from mpc_spearman.protocols.encoding import Encoding
-from mpc_spearman.protocols.he.bfv import parameters
-from mpc_spearman.protocols.he.bfv.parameters import SECURITY, Parameters, choose, fresh_noise
+from mpc_spearman.protocols.he.bfv import parameters as module
+from mpc_spearman.protocols.he.bfv.parameters import SECURITY, Parameters, choose, fresh_noise, is_prime
 from mpc_spearman.protocols.he.scheme import HeSettings, Sizes
 from support.bfv_parties import HAS_SEAL, SETTINGS, exact, key, rank_sizes, ranks, received, sent_products
 
-IMPORT = parameters.__file__.replace("parameters", "tenseal_import")
+IMPORT = module.__file__.replace("parameters", "tenseal_import")
 
 if HAS_SEAL:
     from mpc_spearman.protocols.he.bfv import seal
@@ -43,11 +43,11 @@ with_seal = pytest.mark.skipif(
 
 
 def hold(parameters: Parameters, sizes: Sizes) -> None:
-    """Everything bfv_params promises, recomputed."""
+    """Everything that its docstring promises, recomputed."""
     layout, degree = parameters.layout, parameters.layout.degree
     moduli = (*parameters.data, parameters.special, *parameters.plain)
     assert len(set(moduli)) == len(moduli)
-    assert all(prime % (2 * degree) == 1 and parameters.is_prime(prime) for prime in moduli)
+    assert all(prime % (2 * degree) == 1 and is_prime(prime) for prime in moduli)
     assert math.prod((*parameters.data, parameters.special)).bit_length() <= SECURITY[degree]
     assert math.prod(parameters.plain) > 4 * sizes.result_bound
     assert layout.columns * layout.rows <= degree

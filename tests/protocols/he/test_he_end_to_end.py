@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.protocols.he.paillier import arithmetic
 from mpc_spearman.protocols.squared_differences import Squares
 from mpc_spearman.results.result import Result
@@ -19,7 +18,7 @@ from support.faults import on_values
 from support.in_memory import run_in_memory
 from support.plans import plan
 from support.recording import FEATURES, GRANTS, LEVELS, TABLES, Recorded, encoded
-from support.references import SHARED, ulps
+from support.references import SHARED, tolerance, ulps
 
 SMALL = {"key_bits": 512, "insecure": True, "randomness": "short"}
 SCHEMES = {
@@ -169,7 +168,7 @@ def test_no_secret_prime_is_sent_or_written(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_the_source_receives_says_nothing() -> None:
     received = encrypted(TABLES, "paillier", "coefficients").transcript.received("A", "B")
     kinds = [message.kind for message in received]
-    assert kinds == ["HELLO", "SHAPE", "ALIGNMENT", "COLUMNS", "FAREWELL"]
+    assert kinds == ["HELLO", "SHAPE", "COLUMNS", "ALIGNMENT", "FAREWELL"]
 
 
 @pytest.mark.parametrize("scheme", list(SCHEMES))
@@ -227,7 +226,7 @@ def test_the_coordinator_sees_rows_in_an_order_of_its_own(monkeypatch: pytest.Mo
     ("scheme", "level"),
     [(scheme, level) for scheme in SCHEMES for level in ("differences", "coefficients")],
 )
-def test_a_damaged_ciphertext_is_refused(scheme: str, level: str) -> None:
+def test_a_damaged_ciphertext_leaves_nan_and_says_so(scheme: str, level: str) -> None:
     if scheme == "bfv":
         pytest.importorskip("tenseal")
     damaged: list[bool] = []
@@ -243,5 +242,7 @@ def test_a_damaged_ciphertext_is_refused(scheme: str, level: str) -> None:
 
     its = plan(protocol="he", he=SCHEMES[scheme], reveal=level)
     ended = run_in_memory(its, TABLES, {"B": partial(on_values, kind="EVALUATED", change=change)})
-    assert isinstance(ended.errors["C"], ProtocolViolation)
-    assert len(ended.errors) == 3
+    assert not ended.errors
+    result = ended.results["C"]
+    assert result.coefficients.isna().to_numpy().any()
+    assert any("something was opened that ranks cannot give" in line for line in result.warnings)

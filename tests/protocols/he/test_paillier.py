@@ -20,7 +20,7 @@ from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation
 from mpc_spearman.protocols.he.paillier import products
 from mpc_spearman.protocols.he.paillier.arithmetic import PublicNumbers
 from mpc_spearman.protocols.he.paillier.keys import PaillierPublicKey, PaillierSecretKey
-from mpc_spearman.protocols.he.scheme import Operation, Sizes
+from mpc_spearman.protocols.he.scheme import IMPOSSIBLE, Operation, Sizes
 
 N = 100
 DIFFERENCES = Sizes(N, 1, 1, N - 1, N - 1, N * (N - 1), 2 * (N - 1))

@@ -27,6 +27,7 @@ from support.recording import (
     frozen,
     recorded,
 )
+from support.references import encoding_for
 from support.transcript import PARTIES
 from support.uniform import signs_of_pattern
 

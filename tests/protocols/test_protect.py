@@ -1,20 +1,22 @@
-"""The steps in which sizes and counts are told: what several sources' numbers must be to be believed."""
+"""What owners say of their columns, what of it is believed, and what a policy makes of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mpc_spearman.config import load_plan
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.errors import PolicyError, ProtocolViolation
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.protocols.conclude import Conclusion
-from mpc_spearman.protocols.publish import receive_description
+from mpc_spearman.protocols.describe import receive_description
+from mpc_spearman.protocols.protect import count_columns
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run
 from mpc_spearman.wire.disclosure import Kind
@@ -34,7 +36,7 @@ class Peers:
         return self.said
 
     def send(self, peer: Party, kind: Kind, values: Mapping[str, Any], **_: Any) -> None:
-        self.sent.append((peer.name, kind, {name: value.tolist() for name, value in values.items()}))
+        self.sent.append((peer.name, kind, dict(values)))
 
 
 def run_of(
@@ -52,8 +54,13 @@ def shapes_of(run: Any, *features: int) -> Shapes:
 RANKS = rank_columns([np.arange(9), np.arange(9) % 3, np.zeros(9)])
 
 
+def count(run: Any, shapes: Shapes, ranks: Ranks | None = None) -> Shapes:
+    table: Any = None if ranks is None else SimpleNamespace(ids=[str(i) for i in range(ranks.n)])
+    return count_columns(run, shapes, table, ranks)[0]
+
+
 def told(defined: int, distinct: int) -> dict[str, Any]:
-    return {"defined": np.array([defined]), "distinct": np.array([distinct])}
+    return {"defined": np.array([defined]), "distinct": np.array([distinct]), "inputs": bytes(32)}
 
 
 @pytest.mark.parametrize(
@@ -76,25 +83,32 @@ def test_counts_that_cannot_be_are_refused_by_every_party(defined, distinct, bel
         run = run_of(me, told(defined, distinct), "A1", "A2", **STRENGTHS)
         shapes = Shapes(9, dict.fromkeys(run.roster.sources, 3), 3)
         if believed:
-            assert tell_columns(run, shapes, ranks).defined[run.roster.sources[1]] == defined
+            assert count(run, shapes, ranks).defined[run.roster.sources[1]] == defined
         else:
             with pytest.raises(
                 ProtocolViolation,
                 match=rf"says that {defined} of its 3 features .* {distinct} of them distinct",
             ):
-                tell_columns(run, shapes, ranks)
+                count(run, shapes, ranks)
 
 
 def test_everyone_is_told_by_the_owners_and_the_coordinator_only_hears():
     ranks = rank_columns([np.arange(9), np.arange(9)[::-1], np.arange(9) % 3, np.zeros(9)])
     for level in ("strengths", "coefficients", "differences"):
         run = run_of("A1", told(2, 1), "A1", "A2", reveal=level)
-        shapes = tell_columns(run, Shapes(9, dict(zip(run.roster.sources, (4, 2), strict=True)), 5), ranks)
-        message = {"defined": [3], "distinct": [2]}
-        assert run.links.sent == [(name, Kind.COLUMNS, message) for name in ("C", "B", "A2")]
+        shapes = count(run, Shapes(9, dict(zip(run.roster.sources, (4, 2), strict=True)), 5), ranks)
+        sent = {name: values for name, kind, values in run.links.sent if kind is Kind.COLUMNS}
+        assert list(sent) == ["C", "B", "A2"]
+        assert all((values["defined"], values["distinct"]) == ([3], [2]) for values in sent.values())
+        # By what its input is known again is for the data parties, and drawn anew where there is no ledger.
+        assert "inputs" not in sent["C"]
+        assert sent["B"]["inputs"] == sent["A2"]["inputs"]
+        again = run_of("A1", told(2, 1), "A1", "A2", reveal=level)
+        count(again, Shapes(9, dict(zip(run.roster.sources, (4, 2), strict=True)), 5), ranks)
+        assert again.links.sent[1][2]["inputs"] != sent["B"]["inputs"]
         assert (shapes.defined_sources, shapes.distinct_sources, shapes.constant_targets) == (5, 3, 3)
         coordinator = run_of("C", told(2, 1), "A1", "A2", reveal=level)
-        heard = tell_columns(coordinator, shapes_of(coordinator, 4, 2))
+        heard = count(coordinator, shapes_of(coordinator, 4, 2))
         assert coordinator.links.sent == []
         assert (heard.defined_sources, heard.distinct_sources, heard.constant_targets) == (4, 2, 0)
 
@@ -110,9 +124,9 @@ def test_a_single_distinct_column_is_for_the_owners_policy(me):
         one = rank_columns([np.arange(9), -np.arange(9), np.zeros(9)])
         if level == "strengths":
             with pytest.raises(PolicyError, match=f"party {me} does not allow this plan"):
-                tell_columns(run, shapes, one)
+                count(run, shapes, one)
         else:
-            assert tell_columns(run, shapes, one).distinct_sources == 1
+            assert count(run, shapes, one).distinct_sources == 1
 
 
 @pytest.mark.parametrize("term", [-2, 241, 242, 3])
