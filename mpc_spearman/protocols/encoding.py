@@ -46,7 +46,7 @@ probability 2^-39 per target column a strength is off by at most
 
     ``error`` = z·a·√s/(F·K) + z·(a + s·r/(F·K))/G + (2K + 20)·2^-53,
 
-which is about 0.09·δ, under ``paper`` 0.125·δ, as K ≥ k and s·r is small beside F·K.
+which is below 0.09·δ, under ``paper`` 0.13·δ, as K ≥ k and s·r is small beside F·K.
 
 *Sums.* Σ_i |y'_i| ≤ √rows·‖y'‖ ≤ r·(G + r): what a lattice scheme's noise grows with.
 

@@ -118,7 +118,7 @@ def test_a_single_distinct_column_is_for_the_owners_policy(me):
     """Several columns that are equal, reversed or constant are one: their mean is its coefficient."""
     for level in ("strengths", "coefficients"):
         party = "target" if me == "B" else "sources.A1"
-        policy = (f"parties.{party}.policy.max_reveal={level}",)
+        policy = (f"parties.{party}.policy={{max_reveal: {level}, min_columns: 2}}",)
         run = run_of(me, told(3, 1) if me == "B" else told(0, 0), "A1", overrides=policy, **STRENGTHS)
         shapes = Shapes(9, {run.roster.sources[0]: 3}, 3)
         one = rank_columns([np.arange(9), -np.arange(9), np.zeros(9)])

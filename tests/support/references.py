@@ -77,3 +77,11 @@ def encoding_for(sources: Iterable[pd.DataFrame], estimator: str) -> Encoding:
 def tolerance(level: str, sources: Iterable[pd.DataFrame], estimator: str) -> float:
     """How far from exact the strengths that C opens may be."""
     return encoding_for(sources, estimator).error if level == "strengths" else 1e-12
+
+
+def ranked_alike(features: Iterable[str], exact: pd.Series, step: float, order: str = "descending") -> bool:
+    """Whether features stand in an order that strengths within `step` of these exact ones can have."""
+    strengths = exact.loc[list(features)].to_numpy()
+    known = strengths[: np.count_nonzero(~np.isnan(strengths))]  # what is undefined comes last
+    falls = np.diff(known if order == "descending" else known[::-1])
+    return len(strengths) == len(exact) and bool((falls <= 2 * step).all())

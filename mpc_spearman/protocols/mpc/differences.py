@@ -38,7 +38,7 @@ def open_differences(run: Run, session: Session, source: Party, own: np.ndarray,
     order = shuffle(run, source, shape.n)
     masks = mask_stream(run, run.roster.coordinator, source)
     other_columns = shape.m_target if is_source else shape.m_source
-    for rows in session.blocks(shape.m_source + shape.m_target - 1):
+    for rows in session.blocks(shape.n, shape.m_source + shape.m_target - 1):
         values = own[:, order[rows]]
         mine = session.shared(values - masks.ring(values.shape))
         theirs = session.absent(other_columns, values.shape[1])
@@ -60,7 +60,7 @@ def square_differences(run: Run, session: Session, source: Party, shape: Shape) 
     masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
     columns = (shape.m_source, shape.m_target)
     squares = Squares(shape.m_source, shape.m_target, shape.n)
-    for rows in session.blocks(shape.m_source + shape.m_target - 1):
+    for rows in session.blocks(shape.n, shape.m_source + shape.m_target - 1):
         x, y = (
             session.shared(stream.ring((m, rows.stop - rows.start)))
             for stream, m in zip(masks, columns, strict=True)

@@ -92,11 +92,11 @@ class Session:
             for name, step in (("prev", -1), ("next", 1))
         }
 
-    def blocks(self, columns: int) -> Iterator[slice]:
-        """Cut the rows into blocks of ``run.block_bytes`` for so many ring elements a row; all cut alike."""
+    def blocks(self, n: int, columns: int) -> Iterator[slice]:
+        """Cut n rows into blocks of ``run.block_bytes`` for so many ring elements a row; all cut alike."""
         rows = max(1, self._block_bytes // (8 * columns))
-        for start in range(0, self.shape.n, rows):
-            yield slice(start, min(self.shape.n, start + rows))
+        for start in range(0, n, rows):
+            yield slice(start, min(n, start + rows))
 
     def shared(self, share: np.ndarray) -> Any:
         """Make the ``ArithmeticSharedTensor`` of which this party's additive share is `share`.

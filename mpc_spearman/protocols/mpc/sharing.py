@@ -76,9 +76,9 @@ def multiply_own(
     columns, n = own.shape
     total = np.zeros((columns, other_columns) if is_source else (other_columns, columns), dtype=np.int64)
     shared: deque[np.ndarray] = deque()
-    ahead = session.blocks(max(columns, other_columns))
+    ahead = session.blocks(n, max(columns, other_columns))
     depth = run.meter.depth
-    for rows in session.blocks(max(columns, other_columns)):
+    for rows in session.blocks(n, max(columns, other_columns)):
         for early in islice(ahead, _AHEAD - len(shared)):
             shared.append(share_block(run, session, peer, own[:, early], masks, depth))
         mask, theirs = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
@@ -121,7 +121,7 @@ def multiply_masks(
     """
     masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
     total = np.zeros((source_columns, target_columns), dtype=np.int64)
-    for rows in session.blocks(max(source_columns, target_columns)):
+    for rows in session.blocks(n, max(source_columns, target_columns)):
         x, y = (
             session.shared(stream.ring((columns, rows.stop - rows.start)))
             for stream, columns in zip(masks, (source_columns, target_columns), strict=True)

@@ -117,7 +117,7 @@ def test_the_keys_of_a_run_share_the_flooding_distance(products, keys):
     parameters = choose(SETTINGS, several, operation)
     hold(parameters, several)
     hidden = keys * parameters.layout.degree * parameters.layout.results * (parameters.before + 1)
-    assert hidden << parameters.STATISTICAL <= 1 << (parameters.flood_bits + 1)
+    assert hidden << module.STATISTICAL <= 1 << (parameters.flood_bits + 1)
     assert parameters.flood_bits > choose(SETTINGS, alone, operation).flood_bits
 
 
@@ -137,7 +137,7 @@ def test_sizes_without_secure_flooded_parameters_are_refused(monkeypatch):
     sizes = rank_sizes(10_000)
     choose.cache_clear()
     for bits in (800, 2000):
-        monkeypatch.setattr(parameters, "STATISTICAL", bits)
+        monkeypatch.setattr(module, "STATISTICAL", bits)
         with pytest.raises(BoundError, match="no parameters of 128-bit security"):
             choose(SETTINGS, sizes, "products")
     monkeypatch.undo()
@@ -151,11 +151,11 @@ def test_one_ciphertext_per_rank_is_refused():
 
 def test_primes():
     sieve = [n for n in range(2000) if n > 1 and all(n % d for d in range(2, math.isqrt(n) + 1))]
-    assert [n for n in range(2000) if parameters.is_prime(n)] == sieve
-    assert parameters.is_prime(2**61 - 1)
+    assert [n for n in range(2000) if is_prime(n)] == sieve
+    assert is_prime(2**61 - 1)
     # strong pseudoprimes to the first 9 and 12 prime bases
     for composite in (3_825_123_056_546_413_051, 318_665_857_834_031_151_167_461, (2**31 - 1) ** 2):
-        assert not parameters.is_prime(composite)
+        assert not is_prime(composite)
 
 
 @with_seal
@@ -216,7 +216,7 @@ def test_products_up_to_the_largest(n, m_source, m_target):
 def test_columns_in_several_groups_the_last_of_them_not_full(monkeypatch):
     sizes = rank_sizes(50, 5, 2)
     monkeypatch.setattr(
-        parameters, "_cost", lambda layout, *_: (layout.degree, layout.columns != 2, layout.moduli)
+        module, "_cost", lambda layout, *_: (layout.degree, layout.columns != 2, layout.moduli)
     )
     choose.cache_clear()
     secret = BfvSecretKey.generate(SETTINGS, sizes, "products")

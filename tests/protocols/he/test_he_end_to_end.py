@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from mpc_spearman.parties import Party
 from mpc_spearman.protocols.he.paillier import arithmetic
 from mpc_spearman.protocols.squared_differences import Squares
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.reference import reference
-from support.faults import on_values
+from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.links import Links
 from support.in_memory import run_in_memory
 from support.plans import plan
 from support.recording import FEATURES, GRANTS, LEVELS, TABLES, Recorded, encoded
@@ -229,19 +230,22 @@ def test_the_coordinator_sees_rows_in_an_order_of_its_own(monkeypatch: pytest.Mo
 def test_a_damaged_ciphertext_leaves_nan_and_says_so(scheme: str, level: str) -> None:
     if scheme == "bfv":
         pytest.importorskip("tenseal")
-    damaged: list[bool] = []
 
-    def change(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Add one to a byte in the middle of the first message."""
-        if damaged:
-            return values
-        damaged.append(True)
-        batch = bytearray(values["batch"])
-        batch[len(batch) // 2] ^= 1
-        return {**values, "batch": bytes(batch)}
+    class Damaging(Links):
+        """Change some bytes of the first ciphertext, high bits among them, before the link encrypts it."""
+
+        done = False
+
+        def send(self, peer: Party, kind: Kind, values: Mapping[str, Any], **more: Any) -> None:
+            if kind is Kind.EVALUATED and not self.done:
+                self.done = True
+                batch, at = bytearray(values["batch"]), more["sizes"]["result_bytes"] * 7 // 8
+                batch[at : at + 8] = bytes(byte ^ 1 for byte in batch[at : at + 8])
+                values = {**values, "batch": bytes(batch)}
+            super().send(peer, kind, values, **more)
 
     its = plan(protocol="he", he=SCHEMES[scheme], reveal=level)
-    ended = run_in_memory(its, TABLES, {"B": partial(on_values, kind="EVALUATED", change=change)})
+    ended = run_in_memory(its, TABLES, {"B": lambda run, *given, **more: run(*given, links=Damaging, **more)})
     assert not ended.errors
     result = ended.results["C"]
     assert result.coefficients.isna().to_numpy().any()

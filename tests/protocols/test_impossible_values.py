@@ -1,0 +1,140 @@
+"""A source that shifts what it shares: the run ends as any other, whatever that does to the target's rows.
+
+Whether a run stops is seen by all. If it did for a value that cannot be, a source that adds 2^63 to its value
+in row i would read from it whether the target's integer in that row is odd.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.protocols import ring
+from mpc_spearman.protocols.he.engine import He
+from mpc_spearman.protocols.he.paillier import keys as paillier_keys
+from mpc_spearman.protocols.mpc.engine import Mpc
+from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.protocols.steps import Run
+from mpc_spearman.statistics.reference import reference
+from protocols.he.test_he_end_to_end import SCHEMES
+from support.in_memory import Ended, run_in_memory
+from support.plans import plan
+from support.recording import FEATURES, TABLES, encoded
+from support.references import encoding_for
+
+CAUTION = "something was opened that ranks cannot give"
+X, Y = encoded(TABLES["A"]), encoded(TABLES["B"])
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """Run the roles, of which A adds `by`, modulo 2^64, to its first vector in one row; no check stops it."""
+
+    def run(row: int, by: int = 2**63, **settings: Any) -> Ended:
+        matmul = ring.matmul
+        monkeypatch.setattr(ring, "matmul", lambda x, y, bound=None: matmul(x, y))
+        monkeypatch.setattr(paillier_keys, "magnitude", lambda values: 0)
+        if importlib.util.find_spec("tenseal") is not None:
+            monkeypatch.setattr("mpc_spearman.protocols.he.bfv.keys.check", lambda values, bound, what: None)
+        for engine in (Mpc, He):
+            for name in ("give_differences", "give_products", "give_sums"):
+                monkeypatch.setattr(engine, name, shifted(getattr(engine, name), row, by))
+        results = {"target": "strengths", "sources": "strengths"}
+        ended = run_in_memory(plan(**{"results": results} | settings), TABLES)
+        assert not ended.errors, ended.errors
+        return ended
+
+    return run
+
+
+def shifted(give: Callable[..., None], row: int, by: int) -> Callable[..., None]:
+    def give_shifted(self: Any, run: Run, own: np.ndarray, shapes: Shapes) -> None:
+        if run.roster.me.name == "A":
+            own = own.copy()
+            own[0, row] += np.array(by % 2**64, dtype=np.uint64).astype(np.int64)
+        give(self, run, own, shapes)
+
+    return give_shifted
+
+
+def check(ended: Ended, undefined: np.ndarray) -> None:
+    """These strengths are NaN for everyone who has them, and they are told so."""
+    for party in "CBA":
+        result = ended.result(party)
+        assert result.strengths.isna().tolist() == list(undefined)
+        assert (result.counts == 0).tolist() == list(undefined)
+        assert [CAUTION in line for line in result.warnings].count(True) == undefined.any()
+        assert result.ranking["feature"].tolist()[len(undefined) - undefined.sum() :] == [
+            name for name, nan in zip(FEATURES["B"], undefined, strict=True) if nan
+        ]
+
+
+@pytest.mark.parametrize("estimator", ["tie_corrected", pytest.param("paper", marks=pytest.mark.long)])
+def test_strengths(estimator, run):
+    target = rank_columns([TABLES["B"][name].to_numpy() for name in FEATURES["B"]])
+    encoding = encoding_for([TABLES["A"]], estimator)
+    odd = encoding.target_vectors(target, "B") % 2 == 1
+    row = int(np.flatnonzero(odd.any(axis=0) & ~odd.all(axis=0))[0])
+    ended = run(row, reveal="strengths", estimator=estimator)
+    check(ended, odd[:, row])
+    frames = {party: table.drop(columns="id") for party, table in TABLES.items()}
+    truth = reference({"A": frames["A"]}, frames["B"], estimator=estimator).strengths
+    left = ~odd[:, row]
+    np.testing.assert_allclose(ended.result("C").strengths[left], truth[left], rtol=0, atol=encoding.error)
+
+
+def test_coefficients(run):
+    odd = Y % 2 == 1
+    row = int(np.flatnonzero(odd.any(axis=0))[0])
+    result = run(row, reveal="coefficients").result("C")
+    found = result.coefficients.isna().to_numpy()
+    assert found[0].tolist() == odd[:, row].tolist()
+    assert (found[1:] == (np.ptp(X, axis=1) == 0)[1:, None]).all()
+    assert result.pvalues.isna().equals(result.coefficients.isna())
+    assert result.counts.tolist() == (2 - odd[:, row]).tolist()
+    assert sum(CAUTION in line for line in result.warnings) == 1
+
+
+@pytest.mark.parametrize("estimator", ["tie_corrected", pytest.param("paper", marks=pytest.mark.long)])
+def test_differences(estimator, run):
+    ended = run(0, reveal="differences", estimator=estimator)
+    assert ended.result("C").coefficients.iloc[0].isna().all()
+    assert ended.result("C").coefficients.iloc[1].notna().all()
+    assert all(sum(CAUTION in line for line in ended.result(party).warnings) == 1 for party in "CBA")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "level"),
+    [
+        ("paillier", "coefficients"),
+        ("bfv", "strengths"),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                ("paillier", "strengths"),
+                ("paillier", "differences"),
+                ("bfv", "coefficients"),
+                ("bfv", "differences"),
+            )
+        ),
+    ],
+)
+def test_encrypted(scheme, level, run):
+    if scheme == "bfv":
+        pytest.importorskip("tenseal")
+    # large enough to be seen, small enough for an encryption to hold: a row and an amount for each level
+    row, by = {
+        "strengths": (0, 2**31 + 1),
+        "coefficients": (int(np.argmin(abs(Y[0] - 1200))), -(2**20)),
+        "differences": (int(np.argmin(abs(X[0] - Y[0] - 1400))), 2400),
+    }[level]
+    ended = run(row, by=by, reveal=level, protocol="he", he=SCHEMES[scheme])
+    result = ended.result("C")
+    seen = result.strengths if level == "strengths" else result.coefficients.iloc[0]
+    assert seen.isna().any()
+    assert all(sum(CAUTION in line for line in ended.result(party).warnings) == 1 for party in "CBA")
