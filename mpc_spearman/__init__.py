@@ -17,7 +17,7 @@ The package, from what a person starts down to what everything rests on; imports
 ``config``      the plan, its policies, levels and grants in their order
 ``data``        tables, columns, ids, ranks
 ``statistics``  estimators, the sentences that go with a result, the plaintext reference
-``parties``     who takes part; ``errors``, ``installed``, ``version``
+``parties``     who takes part; ``errors``, ``files``, ``installed``, ``version``
 ==============  =====================================================================================
 
 Names are imported when first used, so that ``mpc-spearman --help`` needs neither torch nor pandas.

@@ -1,5 +1,55 @@
-"""Assertions in shared code say what they compared, as those in tests do."""
+"""What all tests have."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-pytest.register_assert_rewrite("support")
+pytest.register_assert_rewrite("support")  # so that shared assertions say what they compared
+
+from mpc_spearman.comparison import page, sweep  # noqa: E402
+from support.plan_files import YAML  # noqa: E402
+from support.sweeps import FakeRuns  # noqa: E402
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    """A file with a plan, beside which its tables would be."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(YAML, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Callable[[str | bytes], Path]:
+    def write(content: str | bytes) -> Path:
+        path = tmp_path / "clinic.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Callable[[Any], Path]:
+    def write(table: Any) -> Path:
+        path = tmp_path / "clinic.parquet"
+        pq.write_table(table if isinstance(table, pa.Table) else pa.table(table), path)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
+    """Runs without processes, and pages without figures, which take seconds to draw."""
+    runs = FakeRuns()
+    monkeypatch.setattr(sweep, "run_local", runs)
+    monkeypatch.setattr(sweep, "monotonic", lambda: runs.clock)
+    monkeypatch.setattr(page, "figures", lambda table, network: {})
+    return runs

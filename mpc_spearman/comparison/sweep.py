@@ -25,6 +25,7 @@ from mpc_spearman.config import Plan, differences
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError, SetupError
 from mpc_spearman.files import write_whole
+from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import run_local
 from mpc_spearman.launch.supervisor import Note, Watch
 from mpc_spearman.results.result import Result
@@ -102,10 +103,10 @@ def compare(
         raise PlanError("shape: give the network, too")
     if shape and (problem := unavailable()) is not None:
         raise SetupError(f"a network cannot be made within this machine: {problem}")
-    with _folder(out) as folder:
+    with _folder(out) as folder, ForkServer() as server:
         if out is not None:
             _begin(folder, chosen, wanted, repeats)
-        sweep = _Sweep(folder, limit, network if shape else None, watch, note)
+        sweep = _Sweep(folder, server, limit, network if shape else None, watch, note)
         turns = range(1, repeats + 1)
         table = sweep.run([(size, turn, variant) for size in wanted for turn in turns for variant in chosen])
         if out is not None:
@@ -152,6 +153,7 @@ class _OverLimit(Exception):
 @dataclass
 class _Sweep:
     folder: Path
+    server: ForkServer
     limit: float
     shape: Link | None
     watch: Watch
@@ -215,7 +217,9 @@ class _Sweep:
                 network = ShapedNetwork(variant.plan.names, where.bandwidth, where.rtt / 2)
                 hosts = stack.enter_context(network)
             tables = data.tables(variant.plan, size)
-            run_local(variant.plan, tables, out=place, watch=watch, note=self.note, hosts=hosts)
+            run_local(
+                variant.plan, tables, out=place, watch=watch, note=self.note, hosts=hosts, server=self.server
+            )
 
     def _why_not(self, variant: Variant, size: Size, stopped: Mapping[str, float]) -> str | None:
         """Say why a run is not started: it, or one no larger, was stopped at this limit or a higher one."""

@@ -4,16 +4,16 @@ To import torch takes longer than a small run, and every role would do it for it
 for one run or for many. Python's own fork server (:mod:`multiprocessing`) would import the caller's main
 module in every process, and unpickle what it is sent.
 
-A role forked here has a memory, pipes, a session (as of ``setsid``) and an end of its own. It starts from a
-process that has a single thread (otherwise a role is executed after all), and that has seen no plan, no
-table and no secret. No randomness is shared: every random byte of a run comes from the kernel, or from a
-cipher keyed in the role. What forked roles do share is the layout of their memory and the seed of Python's
-hashes of text, which hide nothing from anyone on this side: one user owns all of them.
+A role forked here has its own memory, its own standard input, output and error, its own session (as of
+``setsid``) and its own end. The process that it is forked from has a single thread (if not, the role is
+executed after all), and has seen no plan, no table and no secret. Nor is randomness shared: every random byte
+of a run comes from the kernel, or from a cipher keyed in the role. What forked roles do share is the layout
+of their memory and the seed of Python's hashes of text, which hide nothing here: one user owns all of them.
 
-The protocol, over a Unix socket that is the server's standard input: one byte, and with it four open files,
-asks for a role: its standard input, output and error, and its *control*, a socket. On that the server writes
-two lines: the process's id when it has begun, and when it has ended its status, as of ``waitpid``. When the
-other end of the control closes, the server kills the role. When the socket closes, it kills all and ends.
+The protocol, over a Unix socket that is the server's standard input: one byte, and with it four more sockets,
+asks for a role: its standard input, output and error, and its *control*. On that the server writes two lines:
+the process's id when it has begun, and when it has ended its status, as of ``waitpid``. When the other end of
+the control closes, the server kills the role. When its own socket closes, it kills all and ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import IO
 
 from mpc_spearman.launch import role_process, start
@@ -82,68 +82,75 @@ class ForkServer:
                 process.wait()
             self._servers.clear()
 
-    def prepare(self, protocol: str) -> socket.socket:
+    def prepare(self, protocol: str) -> None:
         """Let the imports for a protocol begin, if they have not; returns without waiting for them."""
-        with self._lock:
-            process, requests = self._servers.get(protocol, (None, None))
-            if process is None or requests is None or process.poll() is not None:
-                if requests is not None:
-                    requests.close()
-                requests, theirs = socket.socketpair()
-                with theirs:
-                    process = subprocess.Popen(
-                        [*self._program, protocol],
-                        stdin=theirs.fileno(),
-                        stdout=subprocess.DEVNULL,
-                        stderr=subprocess.DEVNULL,
-                        env={**os.environ, **_ONE_THREAD},
-                        start_new_session=True,
-                    )
-                self._servers[protocol] = (process, requests)
-            return requests
+        self._requests(protocol)
 
     def start(self, assignment: Assignment) -> Process:
         """Start a role's process: a :data:`mpc_spearman.launch.processes.Start`."""
-        requests = self.prepare(assignment.plan["protocol"])
-        with ExitStack() as theirs:
-            pipes = [os.pipe() for _ in range(3)]
-            control, other = socket.socketpair()
-            given = [pipes[0][0], pipes[1][1], pipes[2][1]]
-            for file in given:
-                theirs.callback(os.close, file)
-            theirs.enter_context(other)
-            with suppress(OSError):  # the server is gone, and so is the role: it will be found to have ended
-                socket.send_fds(requests, [b"\0"], [*given, other.fileno()])
-        return _Forked(control, pipes[0][1], pipes[1][0], pipes[2][0])
+        requests = self._requests(assignment.plan["protocol"])
+        pairs = [socket.socketpair() for _ in range(4)]
+        with suppress(OSError):  # the server is gone, and so is the role: it will be found to have ended
+            socket.send_fds(requests, [b"\0"], [theirs.fileno() for _, theirs in pairs])
+        for _, theirs in pairs:
+            theirs.close()
+        return _Forked([ours for ours, _ in pairs])
+
+    def _requests(self, protocol: str) -> socket.socket:
+        """Return the socket of a protocol's server, after starting one if there is none that runs."""
+        with self._lock:
+            if protocol in self._servers:
+                process, requests = self._servers[protocol]
+                if process.poll() is None:
+                    return requests
+                requests.close()
+            requests, theirs = socket.socketpair()
+            with theirs:
+                process = subprocess.Popen(
+                    [*self._program, protocol],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={**os.environ, **_ONE_THREAD},
+                    start_new_session=True,
+                )
+            self._servers[protocol] = (process, requests)
+            return requests
 
 
 class _Forked:
     """A role's process, seen from the supervisor; see `Process`."""
 
-    def __init__(self, control: socket.socket, stdin: int, stdout: int, stderr: int) -> None:
+    def __init__(self, ends: Sequence[socket.socket]) -> None:
+        self._ends = ends
+        self._killed = False
+        stdin, stdout, stderr, self._control = ends
         self.pid = 0
         self.returncode: int | None = None
-        self.stdin: IO[bytes] | None = os.fdopen(stdin, "wb")
-        self.stdout: IO[bytes] | None = os.fdopen(stdout, "rb")
-        self.stderr: IO[bytes] | None = os.fdopen(stderr, "rb")
-        self._control = control
-        self._killed = False
+        self.stdin: IO[bytes] | None = stdin.makefile("wb")
+        self.stdout: IO[bytes] | None = stdout.makefile("rb")
+        self.stderr: IO[bytes] | None = stderr.makefile("rb")
 
     def wait(self) -> int:
-        with self._control, self._control.makefile("rb") as lines:
+        with self._control.makefile("rb") as lines:
             self.pid = int(lines.readline() or 0)
             status = lines.readline()
+        for end in self._ends:
+            end.close()  # once the files of it are closed, too
         # Whose server ended first was killed with it.
         code = os.waitstatus_to_exitcode(int(status)) if status else -signal.SIGKILL
         self.returncode = code
         return code
 
     def kill(self) -> None:
-        with suppress(OSError):  # it has ended
-            # A server that has not begun or hangs does not answer.
-            at_once = self._killed or not self.pid
-            self._control.shutdown(socket.SHUT_RDWR if at_once else socket.SHUT_WR)
+        if self.pid and not self._killed:
+            closed, how = [self._control], socket.SHUT_WR  # the server will kill it, and say so
+        else:  # a server that has not begun, or hangs
+            closed, how = list(self._ends), socket.SHUT_RDWR
         self._killed = True
+        for end in closed:
+            with suppress(OSError):  # it has ended
+                end.shutdown(how)
 
 
 # --- the server's process -------------------------------------------------------------------------------
@@ -194,9 +201,9 @@ def _serve(requests: socket.socket) -> None:
                     end.close()
                 _become_role(files, alone)
                 return
-            *pipes, control = files
-            for pipe in pipes:
-                os.close(pipe)
+            *standard, control = files
+            for file in standard:
+                os.close(file)
             controls[role] = socket.socket(fileno=control)
             _tell(controls[role], role)
 

@@ -24,7 +24,7 @@ class Process(Protocol):
     pid : int
         0 while it has not begun.
     stdin, stdout, stderr : binary file
-        This end of its pipes.
+        The other ends of its standard input, output and error.
     returncode : int or None
         None while nobody has waited for its end; negative for a signal.
     """

@@ -1,10 +1,11 @@
 """The process of one role.
 
-The supervisor (:mod:`mpc_spearman.launch.supervisor`) starts it with pipes for standard input and output.
+The supervisor (:mod:`mpc_spearman.launch.supervisor`) starts it, by executing it or through a fork server,
+and is at the other end of its standard input, output and error.
 
 Input: one line of JSON (:class:`Assignment`), then, where `frame` is its length, a table as an Arrow stream.
-The pipe stays open as a lifeline: when it closes, the supervisor is gone and so is this process; a further
-line names a party whose process ended, in case this one still waits for it to join.
+It stays open as a lifeline: when it ends, the supervisor is gone and so is this process; a further line names
+a party whose process ended, in case this one still waits for it to join.
 
 Output: lines of JSON, each with one of the keys ``phase``, ``note``, ``error``, ``done``. What anything else
 prints goes to standard error.
@@ -92,11 +93,11 @@ class Assignment:
 
 
 class Supervisor:
-    """The supervisor at the other end of the pipes."""
+    """The supervisor at the other end of standard input and output."""
 
     def __init__(self) -> None:
         self._input = sys.stdin.buffer
-        # Keep the pipe for reports, and send stray prints elsewhere.
+        # Keep standard output for reports, and send stray prints elsewhere.
         self._reports: IO[str] = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
         self._lock = threading.Lock()

@@ -138,7 +138,7 @@ class _Child:
         try:
             self.process.stdin.write(data)
             self.process.stdin.flush()
-        except (BrokenPipeError, ValueError):
+        except (OSError, ValueError):
             return  # it is gone; its outcome says why
 
     def _listen(self, events: Queue[tuple[str, Any]]) -> None:

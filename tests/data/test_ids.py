@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpc_spearman import load_plan
+from mpc_spearman.config import Plan
 from mpc_spearman.data import ids
 from mpc_spearman.data.ids import alignment_tag
+from mpc_spearman.data.tables import id_digest
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.results.result import Result
-from support import harness
+from support.faults import on_progress
+from support.in_memory import run_in_memory
+from support.made_results import small
 from support.plans import plan
 
 IDS = ["p1", "p2", "pé"]
@@ -161,48 +166,40 @@ def frames() -> dict[str, pd.DataFrame]:
     }
 
 
+def plan_with_key(key: Path, **settings: Any) -> Plan:
+    return load_plan(plan(**settings).model_dump(mode="json"), [f"parties.target.alignment_key={key}"])
+
+
 @pytest.mark.parametrize("protocol", ["mpc", "he"])
 def test_only_the_targets_own_result_has_the_tag(protocol: str, tmp_path: Path) -> None:
-    its = plan(protocol=protocol, he={"key_bits": 512, "insecure": True})
-    key = tmp_path / "b.key"
-    content: Any = its.model_dump(mode="json")
-    content["parties"]["target"]["alignment_key"] = str(key)
-    out = tmp_path / "out"
-    out.mkdir()
-    roles = harness.run_roles(load_plan(content), frames(), out)
+    key, out = tmp_path / "b.key", tmp_path / "out"
+    its = plan_with_key(key, protocol=protocol, he={"key_bits": 512, "insecure": True})
+    results = run_in_memory(its, frames()).results
     tag = alignment_tag(key, [f"p{i}" for i in range(20)])
-    assert {name: roles.result(name).alignment for name in "CBA"} == {"C": None, "B": tag, "A": None}
+    assert {name: results[name].alignment for name in "CBA"} == {"C": None, "B": tag, "A": None}
     secret = key.read_bytes()
-    for path in out.rglob("*"):
-        if path.is_file() and path.parent.name in "CBA":
+    for party, result in results.items():
+        for path in result.save(out / party).iterdir():
             data = path.read_bytes()
             assert secret not in data
             assert secret.hex().encode() not in data
             assert b"b.key" not in data
-            assert (tag.encode() in data) == (path.parent.name == "B" and path.name == "result.json")
+            assert (tag.encode() in data) == (party == "B" and path.name == "result.json")
 
 
 def test_a_key_that_cannot_be_used_stops_the_run_before_any_data_moves(tmp_path: Path) -> None:
     (tmp_path / "b.key").write_bytes(b"short")
-    content: Any = plan().model_dump(mode="json")
-    content["parties"]["target"]["alignment_key"] = str(tmp_path / "b.key")
-    (tmp_path / "out").mkdir()
-    reached: set[tuple[str, str]] = set()
-    roles = harness.run_roles(
-        load_plan(content),
-        frames(),
-        tmp_path / "out",
-        watch=lambda party, phase, done, of: reached.add((party, phase)),
-    )
-    error = roles.outcomes["B"].error
+    reached: set[str] = set()
+    watch = partial(on_progress, told=reached.add)
+    ended = run_in_memory(plan_with_key(tmp_path / "b.key"), frames(), {"B": watch})
+    error = ended.errors["B"]
     assert type(error) is PlanError
     assert "alignment_key" in str(error)
-    assert ("B", "agree") not in reached
+    assert "load" in reached
+    assert "agree" not in reached
 
 
 def test_results_without_a_tag_still_load(tmp_path: Path) -> None:
-    from test_result import small
-
     folder = small(alignment="ab" * 32).save(tmp_path / "run")
     assert Result.load(folder).alignment == "ab" * 32
     about = json.loads((folder / "result.json").read_text())
@@ -218,3 +215,29 @@ def test_results_without_a_tag_still_load(tmp_path: Path) -> None:
 def test_the_label_is_fixed() -> None:
     # Another label would make every earlier result impossible to merge.
     assert ids._LABEL == b"mpc_spearman alignment 1"
+
+
+def test_id_digest_is_the_documented_hmac():
+    ids = ["007", "é", "x" * 300]
+    message = len(ids).to_bytes(8, "big")
+    for text in ids:
+        message += len(text.encode()).to_bytes(8, "big") + text.encode()
+    assert id_digest(ids, b"key") == hmac.new(b"key", message, hashlib.sha256).digest()
+
+
+def test_id_digest_tells_apart():
+    lists = [
+        ["a", "b"],
+        ["b", "a"],
+        ["ab"],
+        ["a"],
+        ["a", "b", ""],
+        ["7"],
+        ["007"],
+        [],
+        ["ab", "c"],
+        ["a", "bc"],
+    ]
+    assert len({id_digest(ids, b"k") for ids in lists}) == len(lists)
+    assert id_digest(["a"], b"k") != id_digest(["a"], b"l")
+    assert id_digest(("a", "b"), b"k") == id_digest(["a", "b"], b"k")

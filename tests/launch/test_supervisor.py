@@ -214,13 +214,13 @@ def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
         "def prints(assignment, supervisor):\n"
         '    print(\'{"error": "TableError"}\', flush=True)\n'
         "    supervisor.say(phase='rank', done=0, of=0)\n"
+        "    supervisor.say(done=True)\n"
         "    os._exit(0)\n"
         "role_process.main(prints)\n"
     )
     start = executing([sys.executable, "-c", script])
     outcomes = launch(assignments(plan(), tmp_path, tmp_path), {}, start=start)
-    assert {outcome.kind for outcome in outcomes.values()} == {"died"}
-    assert {type(outcome.error) for outcome in outcomes.values()} == {RoleCrashed}
+    assert {outcome.kind for outcome in outcomes.values()} == {"returned"}
     assert {outcome.phase for outcome in outcomes.values()} == {"rank"}
 
 

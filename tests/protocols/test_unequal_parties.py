@@ -81,10 +81,8 @@ def test_unequal_numbers_of_rows() -> None:
     ids=["another id", "another order", "written otherwise"],
 )
 def test_same_number_but_not_the_same_rows(source: pd.DataFrame) -> None:
-    entered = set()
-    watch = {
-        "C": lambda run, *given, **seams: run(*given, progress=lambda *now: entered.add(now[0]), **seams)
-    }
+    entered: set[str] = set()
+    watch = {"C": partial(faults.on_progress, told=entered.add)}
     ended = run_in_memory(plan(), {"A": source, "B": TARGET}, watch)
     all_end_as(ended, "AlignmentError")
     for party in "AB":

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from comparison.test_compare import made_runs
 from mpc_spearman.comparison import page
 from mpc_spearman.results import report
 from mpc_spearman.results.charts import contrast
-from results.test_report import synthetic
+from support.made_results import synthetic
+from support.sweeps import made_runs
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mpc_spearman
-from mpc_spearman import Result, run_local
+from mpc_spearman import Result, load_plan
 from mpc_spearman.cli.main import main
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.errors import MergeError, OutputError
@@ -22,7 +22,9 @@ from mpc_spearman.results import report
 from mpc_spearman.results.merge import merge
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics.reference import reference
-from results.test_result import costs, listing, shared_plan
+from support.in_memory import run_in_memory
+from support.made_results import costs, listing, shared_plan
+from support.plans import plan
 
 TAG = "0123456789abcdef" * 4
 FEATURES = ["x", "y", "z"]
@@ -192,23 +194,21 @@ def pooled_tables() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
     return sources, pd.DataFrame(generator.normal(size=(90, 3)), columns=FEATURES)
 
 
-def run_one(tmp_path: Path, source: str, **more: Any) -> Path:
+def run_one(source: str, out: Path, key: Path, **more: Any) -> Path:
     sources, target = pooled_tables()
-    own = {"name": "B", "alignment_key": str(tmp_path / "b.key")}
-    plan = {"parties": {"coordinator": {"name": "C"}, "target": own, "sources": [{"name": source}]}}
+    its = load_plan(plan(source, **more).model_dump(mode="json"), [f"parties.target.alignment_key={key}"])
     tables = {source: sources[source], "B": target}
     for name, table in tables.items():
         tables[name] = table.assign(id=[f"p{i}" for i in range(90)])
-    out = tmp_path / f"run-{source}"
-    run_local(plan | more, tables, out=out)
-    return out / "B"
+    return run_in_memory(its, tables).results["B"].save(out)
 
 
 def test_two_runs_merged_are_the_pooled_tables_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     he = {"protocol": "he", "he": {"key_bits": 512, "insecure": True}}
-    runs = [run_one(tmp_path, "A"), run_one(tmp_path, "D", **he)]
+    key = tmp_path / "b.key"
+    runs = [run_one("A", tmp_path / "one", key), run_one("D", tmp_path / "two", key, **he)]
     assert main(["merge", *map(str, runs), "--out", str(tmp_path / "both")]) == 0
     shown = capsys.readouterr()
     assert "ranks first of 3 features" in shown.out

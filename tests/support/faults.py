@@ -54,6 +54,11 @@ def on_phase(
     return run(plan, name, *given, progress=report, **seams)
 
 
+def on_progress(run: Run, *given: Any, told: Callable[[str], None], **seams: Any) -> Result:
+    """Tell which phases a party enters."""
+    return run(*given, **{**seams, "progress": lambda phase, done, of: told(phase)})
+
+
 def _kill(seconds: float) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 

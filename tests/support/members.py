@@ -18,11 +18,12 @@ import yaml
 
 from mpc_spearman.wire.certificates import make_certificates
 from support.harness import ROOT
-from support.processes import TAG, kill, new_tag, processes
+from support.processes import EVER, TAG, eventually, kill, new_tag, processes
+from support.server import hooked
 
 HERE = Path(__file__).parent
 #: ``network.timeout`` of all parties here, and ``network.join_timeout`` where a party will not come; seconds.
-TIMEOUT, JOIN_TIMEOUT = 3.0, 6.0
+TIMEOUT, JOIN_TIMEOUT = 4.0, 6.0
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Members:
                 "address": "127.0.0.1",
                 "port": self.port,
                 "timeout": TIMEOUT,
-                "join_timeout": 60,
+                "join_timeout": EVER,
                 "tls": {
                     "ca": str(certificates / "ca.pem"),
                     "certificate": str(certificates / "{party}.pem"),
@@ -138,49 +139,44 @@ class Members:
         label = label or name
         plan = self.folder / f"{label}.yaml"
         plan.write_text(yaml.safe_dump({**self.plan, **other}))
-        arguments = {"marks": str(self.marks), "label": label, "hook": hook[0], "arguments": dict(hook[1])}
+        arguments = {"marks": str(self.marks), "label": label, "fault": hook[0], "arguments": dict(hook[1])}
         table = {"B": "clinic.csv", "A": "insurer.csv"}.get(name)
         command = [
-            *(sys.executable, str(HERE / "cli_with_hook.py"), "hooks_members:mark", json.dumps(arguments)),
+            *(sys.executable, str(HERE / "cli_with_hooks.py")),
             *("join", str(plan), "--party", name, "--out", str(self.folder / "out" / label)),
             *(("--table", str(ROOT / "data" / table)) if table else ()),
         ]
         environment = {**os.environ, **self._tag, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        environment |= hooked("join_faults:marked", **arguments)
         self.parties[label] = Party(command, self.folder / "out" / label / name, environment)
         return self.parties[label]
 
-    def wait(self, labels: Sequence[str], seconds: float = 60.0) -> dict[str, Ending]:
+    def wait(self, labels: Sequence[str]) -> dict[str, Ending]:
         """Wait until these parties have ended."""
-        end = time.monotonic() + seconds
-        while [label for label in labels if not self.parties[label].ended()]:
-            assert time.monotonic() < end, f"still running: {self.running()}"
-            time.sleep(0.02)
+        # All are asked each time, so that each one's end is seen when it comes.
+        eventually(lambda: False not in {self.parties[label].ended() for label in labels})
         return {label: self.parties[label].ending() for label in labels}
-
-    def running(self) -> list[str]:
-        return [label for label, party in self.parties.items() if not party.ended()]
 
     def marked(self, name: str) -> float | None:
         """Read when something happened in a role, if it has."""
         place = self.marks / name
         return float(place.read_text()) if place.exists() else None
 
-    def wait_for(self, name: str, seconds: float = 60.0) -> float:
+    def wait_for(self, name: str) -> float:
         """Wait until something has happened in a role."""
-        end = time.monotonic() + seconds
-        while (at := self.marked(name)) is None:
-            assert time.monotonic() < end, f"{name} never happened"
-            time.sleep(0.02)
+        eventually(lambda: self.marked(name) is not None, what=name)
+        at = self.marked(name)
+        assert at is not None
         return at
 
-    def wait_for_port(self, seconds: float = 60.0) -> None:
+    def wait_for_port(self) -> None:
         """Wait until somebody provides the meeting point."""
-        end = time.monotonic() + seconds
-        while True:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
-                return
-            assert time.monotonic() < end, "nobody provides it"
-            time.sleep(0.1)
+        eventually(self._provided)
+
+    def _provided(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+            return True
+        return False
 
     def processes(self) -> list[int]:
         """Find all processes of this run."""

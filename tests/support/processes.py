@@ -64,7 +64,7 @@ def eventually(condition: Callable[[], bool], seconds: float = EVER, what: objec
     """Wait until it holds."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, f"{what() if callable(what) else what} never happened"
+        assert time.monotonic() < end, f"{what} never happened"
         time.sleep(0.01)
 
 

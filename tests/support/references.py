@@ -15,6 +15,7 @@ from mpc_spearman.privacy.groups import distinct_defined
 from mpc_spearman.protocols.encoding import Encoding
 from support.harness import ROOT
 
+DATA = ROOT / "data"
 #: The tables that the project was given, where they are beside the repository.
 SHARED = ROOT.parent / "shared" / "data"
 

@@ -1,9 +1,10 @@
 """Roles' processes for tests, with hooks: a fork server, or a single role.
 
 ``python tests/support/server.py PROTOCOL`` is the program of a `ForkServer`, without PROTOCOL that of a role.
-The environment variable `HOOK` of a role names a hook and its arguments, in JSON: ``["module:function", {…}]``,
-the module in this folder. The hook takes the place of ``run_role``: it is called as that is, with ``run_role``
-before all else and the arguments by name, and runs it with other plans, transports, links or callbacks.
+The environment variable `HOOK` of a role names a hook and its arguments, in JSON:
+``["module:function", {…}]``, the module in this folder. The hook takes the place of ``run_role``: it is
+called as that is, with ``run_role`` before all else and the arguments by name, and runs it with other plans,
+transports, links or callbacks.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 HOOK = "MPC_SPEARMAN_TEST_HOOK"
 
 
-def hooked(hook: str | None, **arguments: Any) -> dict[str, str]:
+def hooked(hook: str | None, /, **arguments: Any) -> dict[str, str]:
     """Return what to add to a role's environment for a hook."""
     return {} if hook is None else {HOOK: json.dumps([hook, arguments])}
 

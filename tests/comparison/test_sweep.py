@@ -1,0 +1,174 @@
+"""A sweep: real runs, interrupted and continued; what of an earlier one is kept, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman import Result, compare
+from mpc_spearman.comparison import (
+    RUN,
+    TIDY,
+    WAN,
+    Link,
+    per_run,
+    sweep,
+)
+from mpc_spearman.comparison.data import tables
+from mpc_spearman.comparison.shaping import unavailable
+from mpc_spearman.comparison.variants import Size
+from mpc_spearman.errors import PlanError, SetupError
+from mpc_spearman.wire.meter import COLUMNS, costed
+from support.harness import ROOT
+from support.plans import plan
+from support.processes import TAG, eventually, new_tag, processes
+from support.sweeps import CONFIGS, LEVELS
+
+# --- real runs, interrupted and continued -----------------------------------------------------------------
+
+ARGUMENTS = ["compare", "mpc.yaml", "strengths.yaml", "--rows", "40", "--features", "2x3", "--out"]
+
+
+def command(out: Path) -> list[str]:
+    return [sys.executable, "-W", "error", "-m", "mpc_spearman.cli.main", *ARGUMENTS, str(out)]
+
+
+def run_folders(out: Path) -> dict[str, int]:
+    """Finished runs, and when each was written."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in (out / "runs").glob("[!.]*/C")}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A sweep by the command, interrupted by Ctrl-C when its first run has ended, and continued."""
+    out = tmp_path_factory.mktemp("compare") / "sweep"
+    tag = new_tag()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **tag, "COLUMNS": "120"}
+    first = subprocess.Popen(
+        command(out), cwd=CONFIGS, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    eventually(lambda: run_folders(out) or first.poll() is not None)
+    first.send_signal(signal.SIGINT)
+    _, complaint = first.communicate()
+    before = run_folders(out)
+    # A role that was just being started ends by itself: its lifeline is cut.
+    eventually(lambda: not processes(tag[TAG]))
+    parts = [path.name for path in out.rglob("*.part")]
+    second = subprocess.run(command(out), cwd=CONFIGS, env=environment, capture_output=True, text=True)
+    return {
+        "out": out,
+        "interrupted": (first.returncode, complaint, before, parts),
+        "second": second,
+    }
+
+
+def test_an_interrupted_sweep_keeps_what_had_ended(swept: dict[str, Any]) -> None:
+    code, complaint, before, parts = swept["interrupted"]
+    assert code == 130
+    assert complaint.startswith("interrupted: the runs that had ended are in ")
+    assert len(before) == 1
+    assert parts == []
+
+
+def test_the_same_command_goes_on(swept: dict[str, Any]) -> None:
+    second, before = swept["second"], swept["interrupted"][2]
+    assert second.returncode == 0, second.stderr
+    after = run_folders(swept["out"])
+    assert len(after) == 2
+    assert {name: after[name] for name in before} == before  # not run again
+    started = re.findall(r"compare: run \d of 2: (.+)", second.stdout)
+    assert started == ["MPC, strengths, tie_corrected, 40 rows, 2 × 3 columns"]
+    assert f"Page: {swept['out'] / 'comparison.html'}" in second.stdout
+    lines = [line for line in second.stdout.splitlines() if line.startswith("MPC ")]
+    assert [line.split()[1:4] for line in lines] == [
+        [level, "40", "2x3"] for level in ("coefficients", "strengths")
+    ]
+
+
+def test_the_table_is_the_sum_of_the_runs_costs(swept: dict[str, Any]) -> None:
+    table = pd.read_csv(swept["out"] / "comparison.csv")
+    assert list(table.columns) == TIDY
+    figures = dict(
+        zip(
+            ("seconds", "wait", "bytes", "received", "messages", "rounds", "memory"), COLUMNS[2:], strict=True
+        )
+    )
+    rows = 0
+    for run, part in table.groupby(RUN, sort=False):
+        _, scheme, level, estimator, n, m_a, m_b, repeat = run
+        folder = swept["out"] / "runs" / f"{scheme.lower()}-{level}-{estimator}-{n}-{m_a}x{m_b}-{repeat}"
+        for party, own in part.groupby("party"):
+            # each party's own copy, not only the coordinator's
+            cost = pd.read_csv(folder / str(party) / "cost.csv")
+            cost = cost[cost["party"] == party].set_index("phase")
+            for ours, theirs in figures.items():
+                assert own.set_index("phase")[ours].to_dict() == cost[theirs].to_dict()
+            rows += len(cost)
+    assert rows == len(table) == 2 * 3 * len(costed("mpc"))
+
+
+def test_python_reads_the_same_sweep(swept: dict[str, Any]) -> None:
+    told: list[str] = []
+    plans = [CONFIGS / "mpc.yaml", CONFIGS / "strengths.yaml"]
+    table = compare(
+        plans, [(40, 2, 3)], network=WAN, out=swept["out"], note=lambda _, text: told.append(text)
+    )
+    assert told == []
+    pd.testing.assert_frame_equal(table[TIDY], pd.read_csv(swept["out"] / "comparison.csv"))
+    assert list(table.columns) == [*TIDY, "transfer", "latency"]
+    assert table.attrs["left_out"] == []
+    matrix = Result.load(swept["out"] / "runs" / "mpc-coefficients-tie_corrected-40-2x3-1" / "C").coefficients
+    made = tables(plan(), Size(40, 2, 3))
+    pooled = pd.concat([made["A"], made["B"]], axis=1).drop(columns="id").corr("spearman").iloc[:2, 2:]
+    np.testing.assert_allclose(matrix.to_numpy(), pooled.to_numpy(), atol=1e-14)
+
+
+def test_the_page_and_the_plots_are_there_and_fetch_nothing(swept: dict[str, Any]) -> None:
+    text = (swept["out"] / "comparison.html").read_text()
+    assert not re.search(r"""(?:href|src)=["'](?!data:)|url\(|@import|<script""", text)
+    assert text.count("<img ") == 2
+    names = {path.name for path in (swept["out"] / "plots").iterdir()}
+    drawn = ("phases", "bandwidth")
+    assert names == {f"{name}.{kind}" for name in drawn for kind in ("svg", "pdf")}
+
+
+@pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+def test_a_run_on_a_real_network_beside_the_model(tmp_path: Path) -> None:
+    link = Link(bandwidth=5e7, rtt=0.1)
+    table = compare([plan()], [(60, 2, 3)], network=link, out=tmp_path / "sweep", shape=True)
+    (run,) = per_run(table).to_dict("records")
+    # Its rounds take at least half an RTT each there, and hardly anything here.
+    assert run["rounds"] >= 4
+    assert run["shaped"] > run["rounds"] * link.rtt / 2
+    here, there = sorted((tmp_path / "sweep" / "runs").glob("*/C"))
+    one, other = Result.load(here), Result.load(there)
+    pd.testing.assert_frame_equal(one.coefficients, other.coefficients, check_exact=True)
+    assert there.parent.name == f"{here.parent.name}-on-50-mbit-s-100-ms"
+    elapsed = other.cost.set_index(["party", "phase"])[["seconds", "wait_seconds"]].sum(axis=1)
+    assert table.set_index(["party", "phase"])["shaped"].to_dict() == elapsed.to_dict()
+    assert f"{link}, measured" in (tmp_path / "sweep" / "comparison.html").read_text()
+
+
+def test_a_real_network_takes_a_network_and_a_machine_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PlanError, match="shape: give the network, too"):
+        compare([plan()], [(60, 2, 3)], shape=True)
+    monkeypatch.setattr(sweep, "unavailable", lambda: "network namespaces take Linux and root")
+    with pytest.raises(SetupError, match="take Linux and root"):
+        compare([plan()], [(60, 2, 3)], network=WAN, shape=True)
+
+
+def test_a_real_run_over_the_limit_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    tag = new_tag()[TAG]
+    monkeypatch.setenv(TAG, tag)
+    table = compare(LEVELS[:1], [(40, 2, 2)], limit=0.001)
+    assert len(table.attrs["left_out"]) == 1
+    assert processes(tag) == []

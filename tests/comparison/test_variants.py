@@ -1,0 +1,61 @@
+"""What a sweep compares: the names of variants, and the tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mpc_spearman.comparison.data import tables
+from mpc_spearman.comparison.variants import Size, variants
+from support.plans import plan
+from support.sweeps import CONFIGS
+
+# --- names ------------------------------------------------------------------------------------------------
+
+HE = {"protocol": "he"}
+
+
+LITERAL = {"pairs": "all", "packing": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "scheme"),
+    [
+        ({}, "MPC"),
+        ({**HE, "he": {"scheme": "bfv"}}, "HE BFV"),
+        (HE, "HE Paillier packed"),
+        ({**HE, "he": {"randomness": "short"}}, "HE Paillier short"),
+        ({**HE, "he": {"key_bits": 2048, "workers": 2}}, "HE Paillier packed, key_bits=2048, workers=2"),
+        ({**HE, "reveal": "differences", "he": LITERAL}, "HE Paillier literal"),
+        ({**HE, "reveal": "differences", "he": {"pairs": "all"}}, "HE Paillier packed, pairs=all"),
+    ],
+)
+def test_a_scheme_is_named_by_what_changes_its_cost(settings: dict[str, Any], scheme: str) -> None:
+    (variant,) = variants([plan(**settings)])
+    assert variant.scheme == scheme
+    assert variant.level == settings.get("reveal", "coefficients")
+
+
+def test_the_plans_here_can_be_compared_and_lose_their_tables() -> None:
+    # The others are one of these at other parties.
+    others = ("cluster.yaml", "two_sources.yaml")
+    found = variants(sorted(path for path in CONFIGS.glob("*.yaml") if path.name not in others))
+    for name in others:
+        assert str(variants([CONFIGS / name])[0]) in {str(variant) for variant in found}
+    assert {variant.scheme for variant in found} == {"MPC", "HE BFV", "HE Paillier literal"}
+    for variant in found:
+        assert variant.plan.rows is None
+        assert variant.plan.parties.target.table is None
+    assert len({variant.folder(Size(10, 2, 2), 1) for variant in found}) == len(found)
+
+
+def test_made_up_tables_are_the_same_again_and_have_ties() -> None:
+    one, again = (tables(plan(), Size(200, 4, 3)) for _ in range(2))
+    for party, m in (("A", 4), ("B", 3)):
+        pd.testing.assert_frame_equal(one[party], again[party])
+        assert one[party].shape == (200, m + 1)
+        distinct = one[party].drop(columns="id").nunique()
+        assert (distinct < 20).sum() == 1
+        assert (distinct == 200).sum() == m - 1

@@ -1,0 +1,143 @@
+"""What an owner's policy makes of a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mpc_spearman.config import (
+    AGREE_TO_ALL,
+    check_policy,
+    check_policy_columns,
+    check_policy_network,
+    check_policy_rows,
+    load_plan,
+)
+from mpc_spearman.errors import PlanError, PolicyError
+from support.plan_files import plan_with
+
+# ---- policies --------------------------------------------------------------------------------------
+
+START = "party A does not allow this plan: its policy."
+
+
+@pytest.mark.parametrize(
+    ("policy", "plan", "message"),
+    [
+        (
+            {},
+            {"reveal": "differences"},
+            "max_reveal: coefficients at most, but the plan has reveal: differences",
+        ),
+        (
+            {"max_reveal": "strengths"},
+            {},
+            "max_reveal: strengths at most, but the plan has reveal: coefficients",
+        ),
+        (
+            {"max_reveal": "ranking"},
+            {"reveal": "strengths"},
+            "max_reveal: ranking at most, but the plan has reveal: ",
+        ),
+        ({"protocols": ["he"]}, {}, "protocols: he only, but the plan has protocol: mpc"),
+        ({"protocols": []}, {}, "protocols: none only, but the plan has protocol: mpc"),
+        (
+            {"results_to": ["sources"]},
+            {},
+            "results_to: sources only, but the plan has results.target: strengths",
+        ),
+        (
+            {"results_to": ["target"]},
+            {"results": {"sources": "ranking"}},
+            "results_to: target only, but the plan has results.sources: ranking",
+        ),
+        ({"min_group": 11}, {}, "min_group: 11 or more, but the plan has privacy.min_group: 10"),
+        ({}, {"privacy": {"min_group": 9}}, "min_group: 10 or more, but the plan has privacy.min_group: 9"),
+        (
+            {},
+            {"privacy": {"min_rows_per_feature": 2}},
+            "min_rows_per_feature: 3 or more, but the plan has privacy.min_rows_per_feature: 2",
+        ),
+        ({}, {"privacy": {"budget": 0.6}}, "budget: 0.5 at most, but the plan has privacy.budget: 0.6"),
+        (
+            {},
+            {"results": {"precision": "exact"}},
+            "exact: false, but the plan has results.precision: exact",
+        ),
+        (
+            {},
+            {"protocol": "he", "he": {"key_bits": 512, "insecure": True}},
+            "min_key_bits: 3072 or more, but the plan has he.key_bits: 512",
+        ),
+    ],
+)
+def test_a_plan_beyond_one_owners_policy(policy: dict[str, Any], plan: dict[str, Any], message: str) -> None:
+    loaded = load_plan(
+        plan_with({"parties.sources.0.policy": policy, "parties.target.policy": dict(AGREE_TO_ALL)}, **plan)
+    )
+    with pytest.raises(PolicyError) as caught:
+        check_policy(loaded, "A")
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(START + message)
+    check_policy(loaded, "B")
+    check_policy(loaded, "C")
+
+
+def test_a_plan_within_the_policy() -> None:
+    policy = {
+        "max_reveal": "strengths",
+        "protocols": ["mpc"],
+        "min_group": 10,
+        "results_to": [],
+        "min_rows": 10,
+    }
+    plan = load_plan(
+        plan_with({"parties.sources.0.policy": policy}, reveal="strengths", results={"target": "nothing"})
+    )
+    check_policy(plan, "A")
+    check_policy_rows(plan, "A", 10)
+    check_policy_rows(plan, "B", 3)
+    check_policy_rows(plan, "C", 3)
+    with pytest.raises(PolicyError) as caught:
+        check_policy_rows(plan, "A", 9)
+    assert str(caught.value) == f"{START}min_rows: 10 or more, but there are 9 aligned rows"
+
+
+def test_every_broken_rule_is_named_and_unknown_parties_are_refused() -> None:
+    policy = {"max_reveal": "strengths", "protocols": ["he"], "min_group": 11, "results_to": []}
+    plan = load_plan(plan_with({"parties.sources.0.policy": policy}))
+    with pytest.raises(PolicyError) as caught:
+        check_policy(plan, "A")
+    rules = [line.removeprefix(START).partition(":")[0] for line in str(caught.value).splitlines()]
+    assert rules == ["max_reveal", "protocols", "results_to", "min_group"]
+    for check in (lambda: check_policy(plan, "X"), lambda: check_policy_rows(plan, "X", 9)):
+        with pytest.raises(PlanError, match="no party 'X'"):
+            check()
+
+
+@pytest.mark.parametrize("level", ["strengths", "ranking"])
+def test_a_mean_over_few_columns_needs_consent_to_coefficients(level: str) -> None:
+    local = {"policy": {"max_reveal": level}}
+    plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
+    check_policy_columns(plan, "B", 2)
+    check_policy_columns(plan, "C", 1)
+    with pytest.raises(PolicyError, match=r"min_columns: 2 or more distinct, .* columns, but there is one"):
+        check_policy_columns(plan, "B", 1)
+    check_policy_columns(load_plan(plan_with({"reveal": "strengths"})), "B", 1)
+    local["policy"]["min_columns"] = 5
+    plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
+    with pytest.raises(PolicyError, match=r"min_columns: 5 or more distinct, .* columns, but there are 4"):
+        check_policy_columns(plan, "B", 4)
+
+
+def test_links_without_tls_need_each_owners_consent() -> None:
+    plan = load_plan(plan_with({"parties.target": {"name": "B", "policy": {"tls": "insecure"}}}))
+    check_policy_network(plan, "A")  # not asked for where all roles are on one machine
+    plan = load_plan(plan.model_dump(mode="json"), ["network.tls=insecure"])
+    for party in ("B", "C"):
+        check_policy_network(plan, party)
+    with pytest.raises(
+        PolicyError, match=r"^party A .* policy.tls: mutual, but the plan has network.tls: insecure$"
+    ):
+        check_policy_network(plan, "A")

@@ -1,0 +1,233 @@
+"""What a plan says: how it is read, and its defaults."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from mpc_spearman.config import (
+    Plan,
+    Results,
+    check_policy,
+    load_plan,
+)
+from mpc_spearman.errors import PlanError
+from support.harness import ROOT
+from support.plan_files import MINIMAL, YAML, plan_with, problem, problems
+
+PLANS = ("mpc.yaml", "paper_mpc.yaml", "strengths.yaml")
+
+
+# ---- what is read ----------------------------------------------------------------------------------
+
+
+def test_defaults() -> None:
+    plan = load_plan(MINIMAL)
+    assert (plan.protocol, plan.reveal, plan.estimator) == ("mpc", "coefficients", "tie_corrected")
+    assert (plan.strength, plan.order, plan.rows) == ("mean", "descending", None)
+    assert (plan.privacy.min_group, plan.privacy.min_rows_per_feature, plan.network.timeout) == (10, 3, 60.0)
+    assert (plan.privacy.budget, plan.results.precision) == (0.5, "statistical")
+    assert (plan.results.target, plan.results.sources) == ("strengths", "nothing")
+    assert plan.names == ("C", "B", "A")
+    policy = plan.parties.target.policy
+    assert (policy.max_reveal, policy.protocols, policy.min_rows) == ("coefficients", ("mpc", "he"), None)
+    assert (policy.min_group, policy.min_rows_per_feature, policy.budget) == (10, 3, 0.5)
+    assert (policy.exact, policy.min_columns, policy.min_key_bits, policy.tls) == (False, 2, 3072, "mutual")
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_shipped_plans_load_and_satisfy_their_owners(name: str) -> None:
+    plan = load_plan(ROOT / "configs" / name)
+    assert plan.names == ("C", "B", "A")
+    assert plan.parties.target.table == ROOT / "data" / "clinic.csv"
+    assert plan.parties.sources[0].table == ROOT / "data" / "insurer.csv"
+    for party in plan.names:
+        check_policy(plan, party)
+
+
+def test_the_shipped_plans_are_what_their_names_say() -> None:
+    mpc, paper, strengths = (load_plan(ROOT / "configs" / name) for name in PLANS)
+    assert (mpc.reveal, mpc.estimator) == ("coefficients", "tie_corrected")
+    assert (paper.reveal, paper.estimator) == ("differences", "paper")
+    assert (strengths.reveal, strengths.estimator) == ("strengths", "tie_corrected")
+    # The override that mpc.yaml's first lines propose has to work.
+    assert load_plan(ROOT / "configs" / "mpc.yaml", ["reveal=strengths"]).results.target == "strengths"
+
+
+@pytest.mark.parametrize(
+    ("reveal", "target"),
+    [("differences", "strengths"), ("coefficients", "strengths"), ("strengths", "strengths")],
+)
+@pytest.mark.parametrize("results", [{}, {"target": None}, {"sources": "ranking"}])
+def test_results_left_out_are_filled_in_before_they_are_shared(
+    reveal: str, target: str, results: dict[str, Any]
+) -> None:
+    plan = load_plan(plan_with(reveal=reveal, results=results))
+    assert plan.results.target == target
+    assert plan.shared()["results"]["target"] == target
+    explicit = load_plan(plan_with(reveal=reveal, results=results | {"target": target}))
+    assert explicit.digest() == plan.digest()
+
+
+def test_tables_are_relative_to_the_file_and_else_to_the_working_directory(
+    plan_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "elsewhere"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    plan = load_plan(Path("..") / "plan.yaml")
+    assert plan.parties.target.table == tmp_path / "b.csv"
+    assert plan.parties.sources[0].table == tmp_path / "sub" / "a.csv"
+    plan = load_plan(plan_file, ["parties.target.table=x.csv"], {"A": Path("y.csv")})
+    assert (plan.parties.target.table, plan.parties.sources[0].table) == (here / "x.csv", here / "y.csv")
+    assert load_plan(plan_file, tables={"A": None}).parties.sources[0].table is None
+    mapping = plan_with({"parties.target.table": Path("z.csv")})
+    assert load_plan(mapping).parties.target.table == here / "z.csv"
+    absolute = Path("/data/a.csv")
+    assert load_plan(plan_file, tables={"A": absolute}).parties.sources[0].table == absolute
+
+
+def test_overrides(plan_file: Path) -> None:
+    plan = load_plan(
+        plan_file,
+        [
+            "network.timeout=5",
+            "privacy={min_group: 5}",
+            "privacy.min_rows_per_feature=0",
+            "parties.sources.A.exclude=[x, y]",
+            "parties.sources.0.id=key=value",
+            "order=ascending",
+            "order=descending",
+        ],
+    )
+    assert plan.network.timeout == 5.0
+    assert (plan.privacy.min_group, plan.privacy.min_rows_per_feature) == (5, 0)
+    assert (plan.parties.sources[0].exclude, plan.parties.sources[0].id) == (("x", "y"), "key=value")
+    assert plan.order == "descending"
+
+
+def test_loading_leaves_the_callers_mapping_alone() -> None:
+    mine = plan_with()
+    load_plan(mine, ["parties.sources.A.id=other"], {"A": Path("a.csv")})
+    assert mine == MINIMAL
+
+
+def test_an_override_does_not_reach_a_second_party_through_a_yaml_alias(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(
+        "parties:\n  coordinator: {name: C}\n  target: {name: B, policy: &p {min_rows: 5}}\n"
+        "  sources: [{name: A, policy: *p}]\n",
+        encoding="utf-8",
+    )
+    plan = load_plan(path, ["parties.target.policy.min_rows=9"])
+    assert plan.parties.target.policy.min_rows == 9
+    assert plan.parties.sources[0].policy.min_rows == 5
+
+
+def test_byte_order_mark_merge_keys_and_dollars(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    text = (
+        "parties:\n  coordinator: {name: C}\n  target: &t {name: B, id: '${HOME}'}\n"
+        "  sources: [{<<: *t, name: Zürich}]\n"
+    )
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    plan = load_plan(path)
+    assert plan.names == ("C", "B", "Zürich")
+    assert plan.parties.sources[0].id == "${HOME}"
+
+
+def test_config_imports_nothing_heavy() -> None:
+    code = "import sys, mpc_spearman.config; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not {"torch", "crypten", "pandas", "numpy", "scipy", "pyarrow"} & set(done.stdout.split())
+
+
+# ---- the models themselves -------------------------------------------------------------------------
+
+
+def test_a_plan_cannot_be_changed() -> None:
+    plan = load_plan(MINIMAL)
+    with pytest.raises(ValidationError, match="frozen"):
+        plan.reveal = "differences"
+
+
+def test_a_plan_made_without_load_plan_is_checked_too() -> None:
+    parties = load_plan(MINIMAL).parties
+    assert Plan(parties=parties, reveal="strengths").results.target == "strengths"
+    with pytest.raises(PlanError, match=r"results\.target: 'coefficients' is more than"):
+        Plan(parties=parties, reveal="strengths", results=Results(target="coefficients"))
+
+
+def test_party_by_name() -> None:
+    plan = load_plan(MINIMAL)
+    assert plan.party("C") is plan.parties.coordinator
+    assert plan.party("B") is plan.parties.target
+    assert plan.party("A") is plan.parties.sources[0]
+    with pytest.raises(PlanError, match=r"the plan has no party 'X'; parties: C, B, A"):
+        plan.party("X")
+
+
+@pytest.mark.parametrize("source", [None, 7, ["parties"]])
+def test_what_is_neither_a_file_nor_a_mapping(source: Any) -> None:
+    with pytest.raises(PlanError, match="a plan is a file or a mapping, not"):
+        load_plan(source)
+
+
+# ---- what is refused: files ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "the file is empty"),
+        (b"# only a comment\n", "the file is empty"),
+        (b"- a\n- b\n", "it is not a plan: a plan is made of 'key: value' lines"),
+        (b"just words", "it is not a plan: a plan is made of 'key: value' lines"),
+        (b"a: 1\nb: [1,\n", "line 3, column 1: not valid YAML"),
+        (b"a:\n\t- b", "line 2, column 1: not valid YAML: found character '\\t'"),
+        (b"a:\n\t- b", "indent with spaces"),
+        (b"ok: 1\nid: caf\xe9", "not UTF-8 text (byte 13)"),
+        (b"a: 1\nb: \x01", "line 2: not valid YAML: a character that text cannot hold"),
+        (b"rows: 3\nid: 2024-02-31", "line 2, column 5: not valid YAML: day is out of range"),
+        (b"a: 1\n---\nb: 1\n", "line 2, column 1"),
+        (b"a: &a [*a]\n", "nested without end"),
+        (b"? [a]\n: 3\n", "line 1, column 3: not valid YAML"),
+        (b"a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
+    ],
+)
+def test_files_that_are_no_plan(plan_file: Path, content: bytes, words: str) -> None:
+    plan_file.write_bytes(content)
+    line = problem(plan_file)
+    assert line.startswith(f"{plan_file}: ")
+    assert words in line
+
+
+def test_files_that_cannot_be_read(plan_file: Path, tmp_path: Path) -> None:
+    assert (
+        problem(tmp_path / "plam.yaml")
+        == f"{tmp_path / 'plam.yaml'}: no such file; did you mean 'plan.yaml'?"
+    )
+    assert problem(str(tmp_path / "x")) == f"{tmp_path / 'x'}: no such file; plans in {tmp_path}: plan.yaml"
+    assert problem(tmp_path / "no" / "x") == f"{tmp_path / 'no' / 'x'}: no such file"
+    assert problem(tmp_path) == f"{tmp_path}: cannot be read: Is a directory"
+
+
+def test_keys_given_twice_are_refused_at_every_depth(plan_file: Path) -> None:
+    plan_file.write_text(
+        YAML.replace("{name: A,", "{name: A, 'id': a, id: b,") + "reveal: strengths\n", "utf-8"
+    )
+    assert problems(plan_file) == [
+        f"{plan_file}: parties.sources.0.id: the key is given twice, on lines 5 and 5; keep one of them",
+        f"{plan_file}: reveal: the key is given twice, on lines 1 and 6; keep one of them",
+    ]
+    plan_file.write_text(YAML, "utf-8")
+    text = "privacy={min_group: 3, min_group: 1}"
+    twice = "the key is given twice, on lines 1 and 1; keep one of them"
+    assert problem(plan_file, text) == f"override {text!r}: privacy.min_group: {twice}"

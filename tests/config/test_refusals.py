@@ -1,0 +1,335 @@
+"""What a plan may not say, and in which words it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpc_spearman.config import (
+    load_plan,
+)
+from mpc_spearman.errors import PlanError
+from support.plan_files import MINIMAL, YAML, plan_with, problem, problems
+
+# ---- what is refused: values -----------------------------------------------------------------------
+
+SECONDS = "a number of seconds above 0 and at most 1000000"
+NUMBER = "is not text but a number; put it in quotes"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("protocol", "mcp", "'mcp' is not allowed; allowed: mpc, he; did you mean 'mpc'?"),
+        (
+            "reveal",
+            "ranking",
+            "'ranking' is not available yet; allowed: differences, coefficients, strengths",
+        ),
+        (
+            "estimator",
+            "Paper",
+            "'Paper' is not allowed; allowed: tie_corrected, paper; did you mean 'paper'?",
+        ),
+        ("order", True, "true is not allowed; allowed: descending, ascending"),
+        ("order", None, "null is not a value here; leave the key out to use its default"),
+        ("rows", 2, "2 is not a whole number from 3 to 1000000000"),
+        ("rows", True, "true is not a whole number from 3 to 1000000000"),
+        ("rows", 10.0, "10.0 is not a whole number from 3 to 1000000000"),
+        ("rows", "10", "'10' is not a whole number from 3 to 1000000000; YAML reads it as text, write 10"),
+        ("network.timeout", True, f"true is not {SECONDS}"),
+        ("network.timeout", float("nan"), f".nan is not {SECONDS}"),
+        ("network.timeout", float("inf"), f".inf is not {SECONDS}"),
+        ("network.timeout", 0, f"0 is not {SECONDS}"),
+        ("network.timeout", -1.5, f"-1.5 is not {SECONDS}"),
+        ("network.timeout", 1e7, f"10000000.0 is not {SECONDS}"),
+        pytest.param("network.timeout", 10**5000, f"a number too long to show is not {SECONDS}", id="huge"),
+        ("rows", 10**9 + 1, "1000000001 is not a whole number from 3 to 1000000000"),
+        ("network.timeout", "1e3", f"'1e3' is not {SECONDS}; YAML reads it as text, write 1000"),
+        ("network.timeout", "soon", f"'soon' is not {SECONDS}"),
+        ("network", None, "null is not a value here; leave the key out to use its default"),
+        (
+            "network",
+            60,
+            "60 is not a group of keys; write timeout, join_timeout, address, port, tls below it",
+        ),
+        ("privacy.min_group", 0, "0 is not a whole number from 1 to 1000000000"),
+        ("privacy.min_rows_per_feature", -1, "-1 is not a whole number from 0 to 1000000000"),
+        (
+            "results.sources",
+            "all",
+            "'all' is not allowed; allowed: nothing, ranking, strengths, coefficients",
+        ),
+        ("parties", None, "null is not a value here; this key is needed"),
+        ("parties.coordinator", "C", "'C' is not a group of keys; write name, listen below it"),
+        ("parties.sources", [], "[] is not a list of at least one source"),
+        (
+            "parties.sources",
+            {"name": "A"},
+            "{'name': 'A'} is not a list of at least one source; start each item with '- '",
+        ),
+        ("parties.target.name", 7, f"7 {NUMBER}"),
+        ("parties.target.name", "", "'' is not a name: it is empty, or starts or ends with a space"),
+        ("parties.target.name", "B ", "'B ' is not a name: it is empty, or starts or ends with a space"),
+        ("parties.target.id", 7, f"7 {NUMBER}"),
+        ("parties.target.id", "", "'' is not a column name: it is empty"),
+        ("parties.target.table", 7, "7 is not a file path"),
+        (
+            "parties.target.table",
+            "",
+            "'' is not a file path; leave the key out if there is no such file here",
+        ),
+        ("parties.target.exclude", "flag", "'flag' is not a list of column names; write [flag]"),
+        ("parties.target.features", [], "[] is not a list of at least one column name"),
+        ("parties.target.features", ["a", "b", "a"], "lists 'a' more than once"),
+        ("parties.target.features", ["id"], "lists 'id', which is this party's id column; take it out"),
+        ("parties.target.policy.max_reveal", "coefficient", None),
+        ("parties.target.policy.protocols", "mpc", "'mpc' is not a list of protocols; write [mpc]"),
+        ("parties.target.policy.min_rows", True, "true is not a whole number from 1 to 1000000000"),
+    ],
+)
+def test_bad_values(key: str, value: object, message: str | None) -> None:
+    levels = "differences, coefficients, strengths, ranking"
+    message = message or f"{value!r} is not allowed; allowed: {levels}; did you mean 'coefficients'?"
+    assert problem(plan_with({key: value})) == f"plan: {key}: {message}"
+
+
+@pytest.mark.parametrize(
+    "name", [".", "..", "a/b", "a\\b", "a=b", "a\nb", "a\x1b[2Jb", "a\u202eb", "a\ud800"]
+)
+def test_names_that_cannot_be_folders(name: str) -> None:
+    line = problem(plan_with({"parties.coordinator.name": name}))
+    assert line.startswith("plan: parties.coordinator.name: ")
+    assert "cannot be a folder's name" in line
+    assert line.isprintable()
+
+
+def test_name_length() -> None:
+    assert load_plan(plan_with({"parties.target.name": "b" * 64})).names[1] == "b" * 64
+    assert "is 65 characters long; a name has at most 64" in problem(
+        plan_with({"parties.target.name": "b" * 65})
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("7", "a number"),
+        ("1.5", "a number"),
+        ("no", "true or false"),
+        ("2024-01-31", "a date"),
+        ("[a]", "a list"),
+    ],
+)
+def test_column_names_that_yaml_does_not_read_as_text(plan_file: Path, written: str, kind: str) -> None:
+    line = problem(plan_file, f"parties.target.features=[ok, {written}]")
+    assert ": parties.target.features.1: " in line
+    assert f"is not text but {kind}" in line
+    assert line.endswith("put it in quotes")
+    assert load_plan(plan_file, [f"parties.target.features=[ok, '{written}']"]).parties.target.features == (
+        "ok",
+        written,
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("protocl", "did you mean 'protocol'?"),
+        ("Reveal", "did you mean 'reveal'?"),
+        ("timeout", "did you mean network.timeout?"),
+        ("table", "did you mean parties.target.table or parties.sources.0.table?"),
+        (
+            "parties.target.feature",
+            "keys here: name, listen, table, id, exclude, features, policy, alignment_key; did you mean "
+            "'features'?",
+        ),
+        ("parties.sources.0.alignment_key", "did you mean parties.target.alignment_key?"),
+        ("parties.coordinator.table", "keys here: name, listen; did you mean parties.target.table or"),
+        ("parties.sources.0.policy.min_row", "did you mean 'min_rows'?"),
+        (
+            "zzz",
+            "reveal, estimator, strength, order, rows, parties, results, privacy, network",
+        ),
+    ],
+)
+def test_unknown_keys(key: str, hint: str) -> None:
+    line = problem(plan_with({key: 1}))
+    assert line.startswith(f"plan: {key}: there is no such key; keys here: ")
+    assert hint in line
+
+
+def test_missing_and_odd_keys() -> None:
+    assert problem({}) == "plan: parties: is missing; every plan needs it"
+    lines = problems({"parties": {"target": {}}})
+    missing = ("parties.coordinator", "parties.target.name", "parties.sources")
+    assert lines == [f"plan: {key}: is missing; every plan needs it" for key in missing]
+    odd: dict[Any, Any] = {**MINIMAL, 1: 2}
+    assert problem(odd) == "plan: 1: 1 is not a key; keys are text"
+
+
+# ---- what is refused: values that do not go together -----------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["target", "sources"])
+def test_results_beyond_reveal(role: str) -> None:
+    line = problem(plan_with(reveal="strengths", results={role: "coefficients"}))
+    assert line == (
+        f"plan: results.{role}: 'coefficients' is more than the coordinator has under reveal: 'strengths'; "
+        "allowed: nothing, ranking, strengths"
+    )
+    load_plan(plan_with(reveal="strengths", results={role: "strengths"}))
+    load_plan(plan_with(reveal="differences", results={role: "coefficients"}))
+
+
+def test_mean_abs_needs_the_coefficients() -> None:
+    line = problem(plan_with(reveal="strengths", strength="mean_abs"))
+    assert line.startswith("plan: strength: 'mean_abs' needs the coefficients, and reveal: 'strengths'")
+    for reveal in ("coefficients", "differences"):
+        assert load_plan(plan_with(reveal=reveal, strength="mean_abs")).strength == "mean_abs"
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "other"),
+    [
+        ("parties.target.name", "C", "parties.coordinator.name"),
+        ("parties.sources.0.name", "b", "parties.target.name"),
+    ],
+)
+def test_names_are_unique_even_on_a_file_system_without_case(key: str, name: str, other: str) -> None:
+    line = problem(plan_with({key: name}))
+    assert line.startswith(f"plan: {key}: {name!r} is also the name at {other} ")
+
+
+def test_features_and_exclude() -> None:
+    line = problem(plan_with({"parties.target.features": ["a"], "parties.target.exclude": ["a"]}))
+    expected = "lists 'a', which exclude lists too; take it out of one of them"
+    assert line == f"plan: parties.target.features: {expected}"
+
+
+def test_everything_wrong_is_said_at_once_and_names_file_or_override(plan_file: Path) -> None:
+    plan_file.write_text(
+        YAML.replace("coefficients", "strengths") + "strength: mean_abs\norder: up\n", "utf-8"
+    )
+    lines = problems(plan_file, "network.timeout=true", "netwrk.timeout=3", "oops", Z=None)
+    assert len(lines) == 6
+    starts = (
+        "override 'oops': not of the form key=value",
+        "table for 'Z': the plan has no data party of that name; data parties: B, A",
+        f"{plan_file}: strength: 'mean_abs' needs",
+        f"{plan_file}: order: 'up' is not allowed",
+        "override 'network.timeout=true': network.timeout: true is not",
+        "override 'netwrk.timeout=3': netwrk: there is no such key",
+    )
+    for line, start in zip(lines, starts, strict=True):
+        assert line.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rows", "not of the form key=value, as in network.timeout=30"),
+        ("=3", "not of the form key=value, as in network.timeout=30"),
+        ("a..b=3", "not of the form key=value, as in network.timeout=30"),
+        ("rows=[", "the value is not valid YAML: expected the node content"),
+        ("reveal.x=3", "reveal is 'coefficients', and has no keys below it"),
+        ("parties.sources.AA.id=x", "parties.sources has no item 'AA'; did you mean 'A'?"),
+        ("parties.sources.1.id=x", "parties.sources has no item '1'; it has A"),
+        ("parties.sources.-1.id=x", "parties.sources has no item '-1'; it has A"),
+        ("parties.target.nam=x", "parties.target.nam: there is no such key"),
+    ],
+)
+def test_bad_overrides(plan_file: Path, text: str, message: str) -> None:
+    assert problem(plan_file, text).startswith(f"override {text!r}: {message}")
+
+
+def test_the_last_override_of_a_key_is_the_one_blamed(plan_file: Path) -> None:
+    line = problem(plan_file, "network.timeout=3", "network={timeout: no}")
+    assert line.startswith("override 'network={timeout: no}': network.timeout: false")
+
+
+def test_tables_for_parties_that_hold_none(plan_file: Path) -> None:
+    (line,) = problems(plan_file, C=Path("c.csv"))
+    assert line == "table for 'C': the plan has no data party of that name; data parties: B, A"
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates()
+KEYS = [
+    *("protocol", "reveal", "results", "results.target", "rows", "network.timeout", "privacy.min_group", "x"),
+    *("parties", "parties.target", "parties.target.name", "parties.target.table", "parties.target.features"),
+    *("parties.sources", "parties.sources.0", "parties.sources.0.policy", "parties.sources.0.exclude"),
+]
+
+
+@given(
+    st.sampled_from(KEYS),
+    st.recursive(
+        scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(scalars, inner, max_size=3)
+    ),
+)
+def test_any_value_anywhere_gives_a_plan_or_printable_lines(key: str, value: object) -> None:
+    said = ""
+    try:
+        plan = load_plan(plan_with({key: value}))
+    except PlanError as error:
+        said = str(error)
+        plan = None
+    if plan is None:
+        assert all(line.isprintable() and line.startswith("plan: ") for line in said.split("\n"))
+    else:
+        assert plan.canonical_json()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"he": {"key_bits": 1024}},
+            "plan: he.key_bits: 1024 is not 2048 or 3072; other sizes need he.insecure: true",
+        ),
+        (
+            {"he": {"packing": False}},
+            "plan: he.packing: false is for reveal: differences only; leave it out",
+        ),
+        (
+            {"he": {"pairs": "all"}},
+            "plan: he.pairs: 'all' is for reveal: differences only; leave it out",
+        ),
+        (
+            {"he": {"scheme": "bfv", "randomness": "short"}},
+            "plan: he.randomness: 'short' is for he.scheme: paillier only; leave it out for 'bfv'",
+        ),
+    ],
+)
+def test_he_settings_that_do_not_go_together(
+    settings: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mpc_spearman.config.plan.find_spec", lambda name: True)  # TenSEAL is here
+    assert problem(plan_with({"protocol": "he"} | settings)) == message
+
+
+def test_ranking_under_he_names_mpc() -> None:
+    with pytest.raises(PlanError) as caught:
+        load_plan(plan_with({"protocol": "he", "reveal": "ranking"}))
+    text = str(caught.value)
+    assert "reveal: 'ranking' compares values in private, which is for protocol: mpc, not 'he'" in text
+
+
+def test_bfv_without_tenseal_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mpc_spearman.config.plan.find_spec", lambda name: None)
+    text = problem(plan_with({"protocol": "he", "he": {"scheme": "bfv"}}))
+    assert text.startswith("plan: he.scheme: 'bfv' needs TenSEAL, which is not installed here")
+    assert "Python 3.10" in text
+    assert "he.scheme: paillier" in text
+
+
+def test_exact_strengths_are_refused_where_only_strengths_are_opened() -> None:
+    needs = "'exact' needs the coefficients, and reveal: 'strengths' does not give them"
+    assert (
+        problem(plan_with(reveal="strengths", results={"precision": "exact"}))
+        == f"plan: results.precision: {needs}; use precision: statistical"
+    )

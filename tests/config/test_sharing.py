@@ -1,0 +1,281 @@
+"""What of a plan is shared, what never is, and how two plans are compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpc_spearman.config import (
+    DataParty,
+    Plan,
+    TargetParty,
+    differences,
+    host_and_port,
+    load_plan,
+)
+from mpc_spearman.errors import PlanError, ProtocolViolation
+from support.plan_files import MINIMAL, plan_with
+
+# ---- shared and local ------------------------------------------------------------------------------
+
+#: For every local field a value that would be recognised if it got out. A new field must be added here.
+LOCAL: dict[str, Any] = {
+    "listen": "secret.example.org:4242",
+    "table": "/secret/table.csv",
+    "id": "secret_id",
+    "exclude": ["secret_column"],
+    "features": ["secret_feature"],
+    "policy": {
+        "max_reveal": "differences",
+        "min_rows": 424242,
+        "min_group": 434343,
+        "protocols": ["mpc"],
+        "results_to": [],
+    },
+}
+
+
+#: Those that only the target has.
+TARGET: dict[str, Any] = {"alignment_key": "/secret/alignment.key"}
+
+
+def with_secrets() -> Plan:
+    secrets = {
+        f"parties.{place}.{key}": value
+        for place, local in (("target", LOCAL | TARGET), ("sources.0", LOCAL))
+        for key, value in local.items()
+    }
+    return load_plan(plan_with(secrets))
+
+
+def test_nothing_local_is_shared() -> None:
+    assert set(LOCAL) == set(DataParty.model_fields) - {"name"}
+    assert set(LOCAL | TARGET) == set(TargetParty.model_fields) - {"name"}
+    plan = with_secrets()
+    text = plan.canonical_json()
+    assert plan.parties.target.id == "secret_id"
+    for trace in (
+        "secret",
+        "424242",
+        "434343",
+        "policy",
+        "table",
+        "features",
+        "exclude",
+        "alignment",
+        "max_reveal",
+        "results_to",
+    ):
+        assert trace not in text
+    assert plan.shared()["parties"] == {
+        "coordinator": {"name": "C"},
+        "target": {"name": "B"},
+        "sources": [{"name": "A"}],
+    }
+    assert plan.digest() == load_plan(MINIMAL).digest()
+
+
+SHARED: dict[str, Any] = {
+    "reveal": "differences",
+    "estimator": "paper",
+    "strength": "mean_abs",
+    "order": "ascending",
+    "rows": 100,
+    "results.target": "nothing",
+    "results.sources": "ranking",
+    "results.precision": "exact",
+    "privacy.min_group": 2,
+    "privacy.min_rows_per_feature": 1,
+    "privacy.budget": 0.25,
+    "network.timeout": 30,
+    "network.join_timeout": 30,
+    "network.tls": "insecure",
+    "parties.coordinator.name": "C1",
+    "parties.target.name": "B1",
+    "parties.sources.0.name": "A1",
+}
+
+
+@pytest.mark.parametrize("key", SHARED)
+def test_every_shared_value_is_in_the_digest_and_named_when_it_differs(key: str) -> None:
+    mine, theirs = load_plan(MINIMAL), load_plan(plan_with({key: SHARED[key]}))
+    assert mine.digest() != theirs.digest()
+    (line,) = differences(mine.canonical_json(), theirs.canonical_json())
+    assert line.startswith(f"{key}: ")
+
+
+def test_every_shared_key_has_a_case_above() -> None:
+    keys = {key for key, value in load_plan(MINIMAL).shared().items() if not isinstance(value, dict)}
+    keys |= {
+        f"{top}.{key}"
+        for top in ("results", "privacy", "network")
+        for key in load_plan(MINIMAL).shared()[top]
+    }
+    assert keys - {"protocol"} == {key for key in SHARED if not key.startswith("parties.")}
+    assert set(Plan.model_fields) == set(load_plan(MINIMAL).shared())
+
+
+def test_canonical_json_and_digest() -> None:
+    plan = load_plan(plan_with({"parties.sources.0.name": "Zürich"}, network={"timeout": 60}))
+    text = plan.canonical_json()
+    assert text.isascii()
+    assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
+    assert json.loads(text) == plan.shared()
+    assert '"timeout":60.0' in text
+    assert plan.digest() == hashlib.sha256(text.encode()).digest()
+    reordered = load_plan(dict(reversed(list(plan.shared().items()))))
+    assert reordered.digest() == plan.digest()
+
+
+@pytest.mark.parametrize("name", ["C", "B", "A"])
+def test_restricted_to_keeps_only_its_own_local_part(name: str) -> None:
+    plan = with_secrets()
+    own = plan.restricted_to(name)
+    assert own.digest() == plan.digest()
+    assert own.names == plan.names
+    for party in (own.parties.target, own.parties.sources[0]):
+        assert party == (plan.party(party.name) if party.name == name else type(party)(name=party.name))
+    assert pickle.loads(pickle.dumps(own)) == own  # noqa: S301
+    assert (b"secret" in pickle.dumps(own)) == (name != "C")
+    with pytest.raises(PlanError, match="no party 'X'"):
+        plan.restricted_to("X")
+
+
+def test_threads_are_a_partys_own_business() -> None:
+    one, other = (load_plan(plan_with({"protocol": "he", "he": {"workers": workers}})) for workers in (1, 2))
+    assert one.digest() == other.digest()
+    assert "workers" not in one.canonical_json()
+
+
+FILES = {"ca": "tls/ca.pem", "certificate": "tls/{party}.pem", "key": "tls/{party}.key"}
+
+
+def test_of_tls_only_whether_there_is_any_is_shared(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(json.dumps({**MINIMAL, "network": {"tls": FILES, "address": "10.1.1.1", "port": 4711}}))
+    plan = load_plan(file)
+    assert plan.network.tls is not None
+    assert plan.network.tls.ca == tmp_path / "tls/ca.pem"
+    assert plan.shared()["network"] == {"timeout": 60.0, "join_timeout": 600.0, "tls": "mutual"}
+    elsewhere = load_plan(plan_with(network={"tls": {key: f"/other/{name}" for key, name in FILES.items()}}))
+    assert elsewhere.digest() == plan.digest()
+    assert (
+        load_plan(MINIMAL).digest() != plan.digest() != load_plan(MINIMAL, ["network.tls=insecure"]).digest()
+    )
+
+
+@pytest.mark.parametrize(
+    ("tls", "text"),
+    [
+        ({"ca": "ca.pem"}, "needs ca, certificate and key; missing: certificate, key"),
+        ({**FILES, "insecure": True}, "is 'insecure' and has files of TLS: take out one or the other"),
+        ({**FILES, "ca": " "}, "is not a file path"),
+        ("none", "'none' is not a group of keys; write ca, certificate, key, insecure below it"),
+    ],
+)
+def test_bad_tls(tls: Any, text: str) -> None:
+    with pytest.raises(PlanError, match=re.escape(text)):
+        load_plan(plan_with(network={"tls": tls}))
+
+
+@pytest.mark.parametrize(
+    "listen", ["10.0.0.7", "10.0.0.7:", ":29500", "h:70000", "0.0.0.0:29500", "[::]:1", 29500]
+)
+def test_bad_listen(listen: Any) -> None:
+    with pytest.raises(PlanError, match=r"parties\.coordinator\.listen: "):
+        load_plan(plan_with({"parties.coordinator.listen": listen}))
+
+
+def test_listen() -> None:
+    assert host_and_port("10.0.0.7:0") == ("10.0.0.7", 0)
+    assert host_and_port("[fe80::1]:29500") == ("fe80::1", 29500)
+    plan = load_plan(plan_with({"parties.coordinator.listen": "[::1]:29500"}))
+    assert plan.restricted_to("A").parties.coordinator.listen is None
+    assert plan.restricted_to("C").parties.coordinator.listen == "[::1]:29500"
+
+
+# ---- differences -----------------------------------------------------------------------------------
+
+
+def test_differences_name_key_and_both_values() -> None:
+    mine = load_plan(MINIMAL)
+    theirs = load_plan(plan_with(reveal="strengths", network={"timeout": 30}))
+    assert differences(mine.canonical_json(), mine.canonical_json()) == []
+    assert differences(mine.canonical_json(), theirs.canonical_json()) == [
+        "network.timeout: 60.0 here, 30.0 there",
+        'reveal: "coefficients" here, "strengths" there',
+    ]
+    assert differences('{"a":[1],"b":{}}', '{"a":[1,2],"c":null}') == [
+        "a.1: absent here, 2 there",
+        "b: {} here, absent there",
+        "c: absent here, null there",
+    ]
+    assert differences('{"a":1}', '{"a":true}') == ["a: 1 here, true there"]
+    assert differences('{"a":60}', '{"a":60.0}') == ["a: 60 here, 60.0 there"]
+
+
+def test_what_a_peer_wrote_can_be_printed() -> None:
+    theirs = json.dumps(
+        {"\x1b[2J": "\x1b]0;\u202e", "k" * 999: "v" * 9999}, sort_keys=True, separators=(",", ":")
+    )
+    for line in differences('{"a":1}', theirs):
+        assert line.replace("…", "").isascii()
+        assert line.isprintable()
+        assert len(line) < 200
+    many = json.dumps({f"k{i:03}": i for i in range(60)}, separators=(",", ":"))
+    assert differences("{}", many)[-1] == "and 10 more keys"
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "3",
+        '{"a": 1}',
+        '{"b":1,"a":1}',
+        '{"a":1,"a":1}',
+        '{"a":NaN}',
+        '{"a":Infinity}',
+        '{"a":1e999}',
+        '{"a":"ü"}',
+        '{"a":1}{}',
+        '{"a":' + "9" * 5000 + "}",
+        '{"a":' + "[" * 100_000 + "]" * 100_000 + "}",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_peer_that_sends_no_canonical_json(theirs: str) -> None:
+    with pytest.raises(ProtocolViolation, match="canonical JSON"):
+        differences("{}", theirs)
+
+
+contents = st.dictionaries(
+    st.text(max_size=3),
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.text(max_size=2),
+        lambda inner: (
+            st.lists(inner, max_size=2) | st.dictionaries(st.text("a.0", max_size=3), inner, max_size=2)
+        ),
+        max_leaves=5,
+    ),
+    max_size=3,
+)
+
+
+@given(contents, contents)
+def test_differences_are_empty_exactly_for_equal_texts(mine: dict[str, Any], theirs: dict[str, Any]) -> None:
+    here, there = (json.dumps(plan, sort_keys=True, separators=(",", ":")) for plan in (mine, theirs))
+    assert (differences(here, there) == []) == (here == there)
+    assert differences(here, here) == []
+    assert len(differences(here, there)) == len(differences(there, here))

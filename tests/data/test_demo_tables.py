@@ -1,0 +1,70 @@
+"""The demo's tables, and the shared ones."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import rankdata, spearmanr
+
+from support.references import DATA, SHARED
+from support.tables import read
+
+# ---- the demo's tables ----------------------------------------------------------------------------------
+
+
+def test_demo_tables_and_what_they_show():
+    a = read(DATA / "insurer.csv")
+    b = read(DATA / "clinic.csv")
+    assert a.ids == b.ids
+    assert (a.n, a.ids[0], a.ids[-1]) == (20_190, "p00001", "p20190")
+    assert a.features == ("lncoins", "idp", "lpi", "fmde")
+    assert b.features == ("mdvis", "physlm", "disea", "hlthg", "hlthf", "hlthp")
+    n = a.n
+    true = (
+        spearmanr(np.column_stack(a.columns), np.column_stack(b.columns)).statistic[: a.m, a.m :].mean(axis=0)
+    )
+    twice_a, twice_b = ([(2 * rankdata(c)).astype(np.int64) for c in t.columns] for t in (a, b))
+    paper = [
+        np.mean([1 - 6 * int(((x - y) ** 2).sum()) / (4 * n * (n * n - 1)) for x in twice_a]) for y in twice_b
+    ]
+    by_truth = [b.features[i] for i in np.argsort(-true)]
+    by_paper = [b.features[i] for i in np.argsort(-np.array(paper))]
+    assert by_truth == ["disea", "hlthg", "hlthf", "hlthp", "physlm", "mdvis"]
+    assert by_paper == ["hlthp", "hlthf", "physlm", "hlthg", "disea", "mdvis"]
+    assert true[5] == pytest.approx(-0.023467130030038294, abs=1e-12)
+    assert paper[5] == pytest.approx(0.5594056384229827, abs=1e-12)
+    assert true[2] == pytest.approx(0.016582513047726927, abs=1e-12)
+    said = (DATA / "README.md").read_text()
+    for strength, highlighted in zip(true, by_truth[0] == np.array(b.features), strict=True):
+        if highlighted:
+            assert f"**{strength:.6f}**" in said
+    assert f"**{paper[5]:.6f}**" in said
+
+
+def test_demo_tables_can_be_rebuilt(tmp_path):
+    pytest.importorskip("statsmodels", reason="statsmodels, which ships the data, is not installed")
+    spec = importlib.util.spec_from_file_location("make_demo_tables", DATA / "make_demo_tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.write(tmp_path)
+    for name in ("insurer.csv", "clinic.csv"):
+        assert (tmp_path / name).read_bytes() == (DATA / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["breast", "student", "motor"])
+def test_shared_tables(name):
+    if not SHARED.is_dir():
+        pytest.skip("the shared tables are not on this machine")
+    id = "idx" if name == "motor" else "id"
+    for side in ("guest", "host"):
+        path = SHARED / f"{name}_hetero_{side}.csv"
+        expected = pd.read_csv(path, dtype={id: str})
+        table = read(path, id=id)
+        assert table.ids == tuple(expected[id])
+        for feature, column in zip(table.features, table.columns, strict=True):
+            assert column.tolist() == expected[feature].tolist()

@@ -1,0 +1,264 @@
+"""Tables: what is read, to the bit."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.tables import GOOD, frame, read, refusal
+
+# ---- what is read ---------------------------------------------------------------------------------------
+
+
+def test_csv_columns_in_order_and_their_types(csv):
+    table = read(csv("x,id,big,flag,f\n3,a,9223372036854775808,True,1\n1,b,1,False,2.5\n2,c,2,True,3\n"))
+    assert (table.party, table.n, table.m) == ("B", 3, 4)
+    assert table.ids == ("a", "b", "c")
+    assert table.features == ("x", "big", "flag", "f")
+    assert [c.dtype for c in table.columns] == [np.int64, np.uint64, np.int64, np.float64]
+    assert [c.tolist() for c in table.columns] == [[3, 1, 2], [2**63, 1, 2], [1, 0, 1], [1.0, 2.5, 3.0]]
+    assert repr(table) == "Table(party='B', n=3, m=4)"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        GOOD,
+        "\ufeff" + GOOD,
+        "\ufeff" + GOOD.replace("id,x,y", '"id","x","y"'),
+        GOOD.replace("\n", "\r\n"),
+        GOOD.replace("\n", "\r"),
+        GOOD.removesuffix("\n"),
+        GOOD + "\n\n",
+        "\n" + GOOD.replace("\nb", "\n\nb"),
+        GOOD.replace("0.25", '"0.25"').replace("\na", '\n"a"'),
+    ],
+    ids=[
+        "plain",
+        "bom",
+        "bom-quoted",
+        "crlf",
+        "cr",
+        "no-last-newline",
+        "blank-end",
+        "blank-inside",
+        "quoted",
+    ],
+)
+def test_csv_spellings_of_the_same_table(csv, content):
+    table = read(csv(content))
+    assert (table.ids, table.features) == (("a", "b", "c"), ("x", "y"))
+    assert [c.tolist() for c in table.columns] == [[1, 2, 3], [0.5, 0.25, -1000.0]]
+
+
+def test_csv_ids_stay_as_written(csv):
+    ids = ["007", "7", "7.0", "NA", "nan", "null", " 7", "1e3", "True", 'a"b', "x\ny", "é,"]
+    lines = [f'"{i.replace(chr(34), chr(34) * 2)}",{k}' for k, i in enumerate(ids)]
+    table = read(csv("id,x\n" + "\n".join(lines)))
+    assert table.ids == tuple(ids)
+    assert table.columns[0].tolist() == list(range(len(ids)))
+
+
+def test_csv_numbers_are_exact(csv):
+    close = [1000.000041, 1000.000059, 0.1, 0.30000000000000004, -0.0, 5e-324, 1.7976931348623157e308]
+    whole = [2**53, 2**53 + 1, -(2**63), 2**63 - 1, 0, 1, 2]
+    table = read(
+        csv(
+            "id,f,i\n"
+            + "".join(f"r{k},{f!r},{i}\n" for k, (f, i) in enumerate(zip(close, whole, strict=True)))
+        )
+    )
+    assert list(map(repr, table.columns[0].tolist())) == list(map(repr, close))
+    assert table.columns[1].tolist() == whole
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.text(
+                st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=6
+            ),
+            st.integers(-(2**63), 2**63 - 1),
+            st.floats(allow_nan=False, allow_infinity=False),
+        ),
+        min_size=3,
+        max_size=12,
+        unique_by=lambda row: row[0],
+    ),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_csv_round_trip(tmp_path_factory, lines, newline):
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    quoted = [f'"{i.replace(chr(34), chr(34) * 2)}",{whole},{real!r}' for i, whole, real in lines]
+    path.write_bytes(newline.join(["id,whole,real", *quoted, ""]).encode())
+    table = read(path)
+    assert table.ids == tuple(line[0] for line in lines)
+    assert table.columns[0].tolist() == [line[1] for line in lines]
+    assert list(map(repr, table.columns[1].tolist())) == [repr(line[2]) for line in lines]
+
+
+def test_csv_excluded_columns_may_hold_anything(csv):
+    path = csv("id,note,x\n1,SECRET,1\n2,,2\n3,inf,3\n")
+    for table in (read(path, exclude=["note"]), read(path, features=["x"])):
+        assert table.features == ("x",)
+    assert "'note'" in refusal(path)
+
+
+def test_csv_cells_of_any_length(csv):
+    limit = csv_module.field_size_limit()
+    assert (
+        read(csv("id,note,x\n" + "".join(f"{i},{'n' * 200_000},{i}\n" for i in range(3))), exclude=["note"]).n
+        == 3
+    )
+    assert csv_module.field_size_limit() == limit
+
+
+def test_features_in_the_order_asked_for(csv):
+    table = read(csv(GOOD), features=["y", "x"])
+    assert table.features == ("y", "x")
+    assert table.columns[0].tolist() == [0.5, 0.25, -1000.0]
+
+
+def test_rows_takes_the_first_and_checks_no_others(csv, parquet):
+    lines = "id,x\n" + "".join(f"r{i},{i}\n" for i in range(5))
+    long = pd.DataFrame({"id": list("abcda"), "x": [1, 2, 3, None, 5]})
+    for source in (csv(lines + "r0,SECRET\nr6\n"), parquet(pa.Table.from_pandas(long)), long):
+        assert read(source, rows=3).columns[0].tolist() in ([0, 1, 2], [1, 2, 3])
+    assert read(csv(lines), rows=99).n == 5
+    assert "3" in refusal(long, rows=2)
+
+
+def test_parquet(parquet):
+    table = read(
+        parquet(
+            {
+                "id": pa.array([7, 8, 9]),
+                "u": pa.array([2**64 - 1, 2**64 - 2, 0], pa.uint64()),
+                "i": pa.array([2**53 + 1, 2**53, -5]),
+                "small": pa.array([1, 2, 3], pa.int8()),
+                "half": pa.array(np.array([1, 2.5, 3], np.float16)),
+                "b": pa.array([True, False, True]),
+                "note": pa.array(["SECRET", None, "x"]),
+            }
+        ),
+        exclude=["note"],
+    )
+    assert table.ids == ("7", "8", "9")
+    assert [c.dtype.name for c in table.columns] == ["uint64", "int64", "int64", "float64", "int64"]
+    assert table.columns[0].tolist() == [2**64 - 1, 2**64 - 2, 0]
+    assert table.columns[1].tolist() == [2**53 + 1, 2**53, -5]
+    assert table.columns[3].tolist() == [1.0, 2.5, 3.0]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
+def test_parquet_text_ids(parquet, kind):
+    ids = ["007", "NA", "x"]
+    assert read(parquet({"id": pa.array(ids, kind), "x": [1, 2, 3]})).ids == tuple(ids)
+
+
+def test_parquet_from_pandas_with_an_index(parquet):
+    data = frame([1, 2, 3]).iloc[[2, 0, 1]]
+    assert "__index_level_0__" in pa.Table.from_pandas(data).column_names
+    assert read(parquet(pa.Table.from_pandas(data))).features == ("x",)
+    assert read(parquet(pa.Table.from_pandas(data.set_index("id")))).ids == ("SECRET2", "SECRET0", "SECRET1")
+
+
+def test_parquet_reads_only_what_it_needs(parquet, monkeypatch):
+    asked = []
+    original = pq.ParquetFile.read
+    monkeypatch.setattr(
+        pq.ParquetFile, "read", lambda self, columns: asked.append(columns) or original(self, columns=columns)
+    )
+    read(parquet({"a": ["n"] * 3, "x.y": [1, 2, 3], "id": [1, 2, 3]}), exclude=["a"])
+    assert asked == [["id", "x.y"]]
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "bool",
+        "int8",
+        "uint64",
+        "int64",
+        ">i8",
+        "float16",
+        "float32",
+        ">f8",
+        "boolean",
+        "Int64",
+        "UInt64",
+        "Float32",
+        "Float64",
+        "Sparse[int64]",
+        "int64[pyarrow]",
+        "uint64[pyarrow]",
+        "double[pyarrow]",
+        "float[pyarrow]",
+        "bool[pyarrow]",
+    ],
+)
+def test_frame_numeric_types(dtype):
+    table = read(frame([1, 0, 1]).astype({"x": dtype}))
+    assert table.columns[0].tolist() == [1, 0, 1]
+    assert table.columns[0].dtype in (np.int64, np.uint64, np.float64)
+    assert table.columns[0].dtype.isnative
+
+
+@pytest.mark.parametrize("dtype", ["uint64", "UInt64", "uint64[pyarrow]"])
+def test_frame_keeps_every_bit(dtype):
+    values = [2**64 - 1, 2**64 - 2, 2**53 + 1]
+    assert read(frame(pd.Series(values, dtype=dtype))).columns[0].tolist() == values
+
+
+def test_frame_float32_is_widened_exactly():
+    values = np.array([0.1, 0.2, 0.3], np.float32)
+    assert read(frame(values)).columns[0].tolist() == [float(v) for v in values]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [7, 8, 9],
+        np.array([7, 8, 9], np.uint8),
+        pd.array([7, 8, 9], "Int64"),
+        pd.array([7, 8, 9], "int64[pyarrow]"),
+        pd.Categorical(["7", "8", "9"]),
+        pd.array(["7", "8", "9"], "string"),
+        pd.array(["7", "8", "9"], "string[pyarrow]"),
+        np.array(["7", "8", "9"], dtype=object),
+        [7, "8", np.int64(9)],
+    ],
+)
+def test_frame_ids_become_text(ids):
+    assert read(pd.DataFrame({"id": ids, "x": [1, 2, 3]})).ids == ("7", "8", "9")
+
+
+def test_frame_index_is_ignored():
+    assert read(frame([1, 2, 3]).set_axis([5, 5, None])).columns[0].tolist() == [1, 2, 3]
+
+
+def test_columns_are_contiguous_and_the_frame_unchanged():
+    data = frame([1.0, 2, 3], y=[3.0, 2, 1], z=[0.5, 1, 2])
+    before = data.copy(deep=True)
+    assert all(c.flags.c_contiguous for c in read(data.iloc[:, [0, 2, 1, 3]]).columns)
+    pd.testing.assert_frame_equal(data, before)
+
+
+def test_wide_tables_are_fast():
+    n, m = 200_000, 50
+    data = pd.DataFrame(np.random.default_rng(0).normal(size=(n, m)), columns=[f"f{i}" for i in range(m)])
+    data.insert(0, "id", [f"r{i}" for i in range(n)])
+    start = time.perf_counter()
+    table = read(data)
+    seconds = time.perf_counter() - start
+    assert (table.n, table.m) == (n, m)
+    assert seconds < 2, f"{seconds:.2f} s"  # 0.2 s on an idle core

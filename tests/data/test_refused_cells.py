@@ -1,0 +1,181 @@
+"""Tables: which rows and cells are refused, and that none is quoted."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from support.tables import frame, read, refusal
+
+# ---- what is refused: rows and cells --------------------------------------------------------------------
+
+
+def test_too_few_rows(csv, parquet):
+    assert refusal(csv("id,x\n")) == "it has no rows"
+    assert (
+        refusal(parquet({"id": pa.array([], pa.string()), "x": pa.array([], pa.int64())})) == "it has no rows"
+    )
+    assert refusal(frame([])) == "it has no rows"
+    assert refusal(csv("id,x\na,1\nb,2\n")) == "2 rows, and a rank correlation takes at least 3"
+    assert refusal(frame([1])) == "1 row, and a rank correlation takes at least 3"
+    assert read(frame([1, 2, 3])).n == 3
+
+
+def test_duplicate_ids(csv, parquet):
+    said = "column 'id': 2 duplicate ids, the first in data row 4, which repeats data row 2"
+    ids = ["a", "SECRET", "c", "SECRET", "c"]
+    assert refusal(csv("id,x\n" + "".join(f"{i},1\n" for i in ids))) == said
+    assert refusal(parquet({"id": ids, "x": [1] * 5})) == said
+    assert refusal(pd.DataFrame({"id": ids, "x": [1] * 5})) == said
+    assert "1 duplicate id, the first in data row 2" in refusal(pd.DataFrame({"id": [7, "7", "8"], "x": 1}))
+
+
+def test_empty_ids(csv, parquet):
+    said = "column 'id': 2 empty ids, the first in data row 2"
+    assert refusal(csv('id,x\na,1\n,2\nc,3\n"",4\n')) == said
+    assert refusal(parquet({"id": ["a", None, "c", ""], "x": [1] * 4})) == said
+    assert refusal(parquet({"id": [1, None, 3, None], "x": [1] * 4})) == said
+    assert refusal(pd.DataFrame({"id": ["a", None, "c", np.nan], "x": 1})) == said
+    assert refusal(pd.DataFrame({"id": pd.array([1, None, 3, None], "Int64"), "x": 1})) == said
+
+
+@pytest.mark.parametrize(
+    ("ids", "dtype"),
+    [
+        ([1.0, 2.0, 3.0], "float64"),
+        ([True, False, True], "bool"),
+        (pd.date_range("2020", periods=3), "datetime64"),
+        ([b"a", b"b", b"c"], "object"),
+        (["a", "b", 0.5], "object"),
+        (pd.Categorical([1.5, 2.5, 3.5]), "category"),
+    ],
+)
+def test_ids_that_are_not_ids(ids, dtype):
+    text = refusal(pd.DataFrame({"id": ids, "x": [1, 2, 3]}))
+    assert f"neither text nor whole numbers (dtype {dtype}), the first in data row" in text
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "frame", "Int64", "Float64", "double[pyarrow]"])
+def test_missing_values(csv, parquet, kind):
+    data = frame([1, None, 3, None], y=[1.5, 2, None, 4], z=[1, 2, 3, 4])
+    source: Any = data
+    if kind == "csv":
+        source = csv(data.to_csv(index=False))
+    elif kind == "parquet":
+        source = parquet(pa.Table.from_pandas(data))
+    elif kind == "Int64":
+        source = data.astype({"x": kind})
+    elif kind != "frame":
+        source = data.astype({"x": kind, "y": kind})
+    assert refusal(source) == (
+        "2 bad columns\n  column 'x': 2 missing values, the first in data row 2"
+        "\n  column 'y': 1 missing value, the first in data row 3"
+    )
+    assert read(source, features=["z"]).n == 4
+
+
+def test_csv_missing_markers(csv):
+    assert (
+        refusal(csv("id,x\na,1\nNA,NA\nc,nan\nd,\n"))
+        == "column 'x': 3 missing values, the first in data row 2"
+    )
+    assert (
+        refusal(csv("id,x\na,True\nb,\nc,false\n")) == "column 'x': 1 missing value, the first in data row 2"
+    )
+
+
+def test_a_nan_inside_an_arrow_column():
+    arrow = pd.Series(pd.arrays.ArrowExtensionArray(pa.array([1.0, float("nan"), 2.0])))
+    assert refusal(frame(arrow)) == "column 'x': 1 missing value, the first in data row 2"
+
+
+def test_wholly_missing(csv, parquet):
+    said = "column 'x': all 3 values are missing"
+    assert refusal(csv("id,x\na,\nb,NA\nc,\n")) == said
+    assert refusal(parquet({"id": ["a", "b", "c"], "x": pa.nulls(3)})) == said
+    assert refusal(parquet({"id": ["a", "b", "c"], "x": pa.nulls(3, pa.int64())})) == said
+    for nothing in ([None] * 3, [np.nan] * 3, pd.array([None] * 3, "Int64"), pd.array([pd.NaT] * 3)):
+        assert refusal(frame(nothing)) == said
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "Float64", "double[pyarrow]"])
+def test_infinite_values(csv, dtype):
+    data = frame([1.0, 2, np.inf, -np.inf]).astype({"x": dtype})
+    said = "column 'x': 2 infinite values, the first in data row 3"
+    assert refusal(data) == said
+    assert refusal(csv(data.to_csv(index=False))) == said
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["1", "SECRET", "3", "4 SECRET"], "2 non-numeric values, the first in data row 2"),
+        (["1", "", "SECRET"], "1 non-numeric value, the first in data row 3"),
+        (["1", "1_000", "0x10"], "2 non-numeric values, the first in data row 2"),
+        (["1", "2020-01-01", "3"], "1 non-numeric value, the first in data row 2"),
+        (["1", "1+2j", "3"], "1 non-numeric value, the first in data row 2"),
+        (["1", "True", "3"], "1 non-numeric value, the first in data row 2"),
+        (['"1,5"', "2", "3"], "1 non-numeric value, the first in data row 1"),
+        (["1", str(2**64), "3"], "1 number beyond 64 bits, the first in data row 2"),
+        (["1", "9" * 5000, "3"], "1 number beyond 64 bits, the first in data row 2"),
+        (["-1", str(2**63), str(2**63 - 1)], "1 number beyond 64 bits, the first in data row 2"),
+        ([str(-(2**63) - 1), "2", "3"], "1 number beyond 64 bits, the first in data row 1"),
+        ([str(2**63), "", "3"], "1 missing value, the first in data row 2"),
+        (["1", "  ", " NA"], "2 missing values, the first in data row 2"),
+    ],
+)
+def test_csv_cells_that_are_not_numbers(csv, cells, said):
+    lines = "".join(f"r{i},{cell},7\n" for i, cell in enumerate(cells))
+    assert refusal(csv("id,x,y\n" + lines)) == f"column 'x': {said}"
+
+
+def test_csv_number_beyond_float64(csv):
+    text = refusal(csv("id,x\na,1.5\nb,1e400\nc,2\n"))  # pandas before 3.1 makes it infinite
+    assert text.startswith("column 'x': 1 ")
+    assert text.endswith("the first in data row 2")
+
+
+@pytest.mark.parametrize(
+    ("values", "count", "first", "dtype"),
+    [
+        (["1", "2", "3"], 3, 1, "str|object|string"),
+        ([1, "SECRET", 3], 1, 2, "object"),
+        ([None, Decimal("1.5"), Decimal(2)], 2, 2, "object"),
+        (pd.date_range("2020", periods=3), 3, 1, "datetime64"),
+        (pd.to_timedelta([1, 2, 3]), 3, 1, "timedelta64"),
+        ([1j, 2, 3], 3, 1, "complex128"),
+        (np.array([1, 2, 3], np.longdouble), 3, 1, str(np.dtype(np.longdouble))),
+        (pd.Categorical([1, 2, 3]), 3, 1, "category"),
+        (pd.Categorical([True, False, True]), 3, 1, "category"),
+        (pd.arrays.ArrowExtensionArray(pa.array([Decimal("1.5"), None, None])), 1, 1, "decimal128"),
+        (pd.arrays.ArrowExtensionArray(pa.array([[1], None, [3]])), 2, 1, "list"),
+        (pd.arrays.ArrowExtensionArray(pa.array([{"SECRET": 1}] * 3)), 3, 1, "struct"),
+    ],
+)
+def test_frame_columns_that_are_not_numbers(values, count, first, dtype):
+    text = refusal(frame(values))
+    noun = "value" if count == 1 else "values"
+    assert text.startswith(f"column 'x': {count} non-numeric {noun} (dtype ")
+    assert re.search(rf"\(dtype ({dtype})\d*\), the first in data row {first}$", text)
+
+
+@pytest.mark.parametrize("values", [[1, 2, 2**64], [1, 2, 3], [True, False, 1]])
+def test_frame_of_objects(values):
+    text = refusal(frame(pd.Series(values, dtype=object)))
+    assert text.startswith("column 'x': Python objects (dtype object), not 64-bit numbers: convert it")
+
+
+def test_many_bad_columns_are_named_at_once():
+    text = refusal(frame([1, 2, 3], a=["SECRET", 1, 2], b=[np.inf, 1, 2], c=[None, 1, 2]))
+    assert [line.split(":")[0] for line in text.splitlines()] == [
+        "3 bad columns",
+        "  column 'a'",
+        "  column 'b'",
+        "  column 'c'",
+    ]

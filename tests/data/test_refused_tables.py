@@ -1,0 +1,210 @@
+"""Tables: what of a file or a frame is refused, and what a refusal says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from support.tables import GOOD, frame, read, refusal
+
+# ---- what is refused: the file --------------------------------------------------------------------------
+
+
+def test_missing_file(tmp_path):
+    assert refusal(tmp_path / "clinic.csv") == "there is no such file"
+    assert refusal(tmp_path / "no" / "clinic.parquet") == "there is no such file"
+
+
+def test_directory_and_pipe(tmp_path):
+    (tmp_path / "d.csv").mkdir()
+    assert refusal(tmp_path / "d.csv") == "it is a directory"
+    os.mkfifo(tmp_path / "p.csv")
+    assert refusal(tmp_path / "p.csv") == "it is not a regular file"
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "Permission denied"), OSError(5, "Input/output error")]
+)
+def test_unreadable_file(csv, monkeypatch, error):
+    path = csv(GOOD)
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert refusal(path) == f"it cannot be read ({error.strerror})"
+
+
+def test_unknown_suffix(tmp_path):
+    for name in ("t.xlsx", "t", "t.csv.gz"):
+        (tmp_path / name).write_text(GOOD)
+        text = refusal(tmp_path / name)
+        assert repr(Path(name).suffix) in text
+        assert ".csv, .parquet, .pq" in text
+    (tmp_path / "T.CSV").write_text(GOOD)
+    assert read(tmp_path / "T.CSV").n == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\r\n", b"\xef\xbb\xbf"])
+def test_empty_file(csv, content):
+    assert refusal(csv(content)) == "the file is empty: not even a header line"
+
+
+@pytest.mark.parametrize(
+    "content", [GOOD.encode("utf-16"), "id,x\nSECRET\xe9,1\n".encode("latin-1"), b"id,n\xe4me\n1,2\n"]
+)
+def test_not_utf8(csv, content):
+    assert "not UTF-8" in refusal(csv(content))
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("b,2\nc,3\nd,4,5\n", "2 rows with too many or too few fields, the first in data row 2: 2 "),
+        ("b,2,3,SECRET\nc,3,3\n", "1 row with too many or too few fields, the first in data row 2: 4 "),
+        ("SECRET\n", "1 row with too many or too few fields, the first in data row 2: 1 "),
+        ("   \n", "1 row with too many or too few fields, the first in data row 2: 1 "),
+    ],
+)
+def test_wrong_number_of_fields(csv, bad, said):
+    head = "id,x,y\na,1,1\n"
+    assert refusal(csv(head + bad)) == said + "where the header has 3"
+    assert refusal(csv(head + bad), features=["x"]) == said + "where the header has 3"
+
+
+@pytest.mark.parametrize("bad", ['b,"2,SECRET\nc,3,3\n', 'b,"2"SECRET,3\n'])
+def test_broken_quotes(csv, bad):
+    text = refusal(csv("id,x,y\na,1,1\n" + bad))
+    assert text.startswith("it is not a well-formed CSV file: ")
+    assert text.endswith("in or after data row 2")
+
+
+def test_mixed_line_ends(csv):
+    assert "mixed line ends" in refusal(csv("id,x\na,1\n\r b,2\nc,3\n"))
+    assert "mixed line ends" in refusal(csv("id,x\r\na,1\r\n\r b,2\r\nc,3\r\n"))
+    assert read(csv('id,x\n"a\rb",1\r\nb,2\rc,3\n')).ids == ("a\rb", "b", "c")
+
+
+def test_csv_readers_that_disagree_are_refused(csv, monkeypatch):
+    original = pd.read_csv
+    path = csv(GOOD)
+    monkeypatch.setattr(pd, "read_csv", lambda *args, **kwargs: original(*args, **kwargs).iloc[::-1])
+    assert "two CSV readers see different rows" in refusal(path)
+
+
+def test_pandas_own_errors_are_not_passed_on(csv, monkeypatch):
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise pd.errors.ParserError("SECRET")
+
+    path = csv(GOOD)
+    monkeypatch.setattr(pd, "read_csv", refuse)
+    assert refusal(path) == "pandas cannot read it as CSV (ParserError)"
+
+
+@pytest.mark.parametrize("damage", ["empty", "text", "cut", "middle"])
+def test_broken_parquet(parquet, damage):
+    path = parquet({"id": ["SECRET1", "b", "c"], "x": [1.5, 2, 3]})
+    whole = path.read_bytes()
+    path.write_bytes(
+        {
+            "empty": b"",
+            "text": GOOD.encode(),
+            "cut": whole[: len(whole) // 2],
+            "middle": b"PAR1"
+            + b"\xff" * (whole.rindex(b"schema") - 20 - 4)
+            + whole[whole.rindex(b"schema") - 20 :],
+        }[damage]
+    )
+    assert refusal(path).startswith("it is not a readable Parquet file (")
+
+
+def test_parquet_text_that_is_not_utf8(parquet):
+    raw = pa.array([b"a", b"SECRET\xff", b"c"]).view(pa.string())
+    assert refusal(parquet({"id": raw, "x": [1, 2, 3]})) == "column 'id': ids that are not UTF-8"
+
+
+# ---- what is refused: columns ---------------------------------------------------------------------------
+
+
+def test_a_missing_header_line_is_not_quoted(csv):
+    said = refusal(csv("SECRET007,0.5,3\nSECRET008,0.25,4\nSECRET009,0.75,5\n"))
+    assert (
+        said
+        == "id: there is no column 'id'; 2 of the 3 column names are numbers: is the header line missing?"
+    )
+    said = refusal(csv("SECRET007,5,5\nSECRET008,6,7\n"))
+    assert said.endswith("the first at column 3, as column 2: is the header line missing?")
+
+
+@pytest.mark.parametrize(("mark", "kind"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_another_separator_is_named(csv, mark, kind):
+    said = refusal(csv(f"id{mark}x\na{mark}1\nb{mark}2\n"))
+    assert said == f"id: there is no column 'id'; it is separated by {kind}: save it with commas"
+
+
+def test_empty_names(csv, parquet):
+    said = "1 column with an empty name, the first at column 1"
+    assert said in refusal(csv(",id,x\n0,a,1\n1,b,2\n2,c,3\n"), features=["x"])
+    assert "column 3" in refusal(parquet({"id": [1, 2, 3], "x": [1, 2, 3], " ": [1, 2, 3]}))
+    assert "2 columns with an empty name" in refusal(frame([1, 2, 3], **{"": 1, "\t": 2}))
+
+
+def test_duplicate_names(csv, parquet):
+    said = "1 column with the name of an earlier one, the first at column 4, as column 2: 'x'"
+    assert refusal(csv("id,x,y,x\na,1,1,1\n")) == said
+    assert refusal(csv("id,x,y,x\na,1,1,1\n"), features=["y"]) == said
+    twice = pa.Table.from_arrays([pa.array([1, 2, 3])] * 4, names=["id", "x", "y", "x"])
+    assert refusal(parquet(twice)) == said
+    assert refusal(frame([1, 2, 3], y=1, z=1).set_axis(["id", "x", "y", "x"], axis=1)) == said
+
+
+def test_labels_must_be_text():
+    data = pd.DataFrame({"id": ["a", "b", "c"], 0: [1, 2, 3], ("x", "y"): [1, 2, 3]})
+    assert refusal(data) == "2 column labels not text, the first at column 2: name the columns with strings"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"id": "ID"}, "id: there is no column 'ID'; did you mean 'id'?"),
+        ({"id": "patient"}, "id: there is no column 'patient'; it has 'id', 'blood_pressure', 'age'"),
+        (
+            {"features": ["blod_pressure"]},
+            "features: there is no column 'blod_pressure'; did you mean 'blood_pressure'?",
+        ),
+        ({"exclude": ["aeg"]}, "exclude: there is no column 'aeg'; did you mean 'age'?"),
+        ({"features": ["age", "id"]}, "features: 'id' is the id column"),
+        ({"features": ["age", "age"]}, "features lists 'age' twice"),
+        ({"features": ["age"], "exclude": ["age"]}, "features and exclude both list 'age'"),
+        ({"features": []}, "no feature column is left beside the id column 'id'"),
+        ({"exclude": ["age", "blood_pressure"]}, "no feature column is left beside the id column 'id'"),
+    ],
+)
+def test_columns_asked_for(csv, asked, said):
+    data = pd.DataFrame({"id": ["a", "b", "c"], "blood_pressure": [1, 2, 3], "age": [3, 1, 2]})
+    assert refusal(data, **asked) == said
+    assert refusal(csv(data.to_csv(index=False)), **asked) == said
+
+
+def test_excluding_the_id_changes_nothing(csv):
+    assert read(csv(GOOD), exclude=["id"]).features == ("x", "y")
+
+
+def test_long_names():
+    good = "é" * 250
+    assert read(frame([1, 2, 3], **{good: 1})).features == ("x", good)
+    assert "column 3, 'ééé" in (text := refusal(frame([1, 2, 3], **{good + "e": 1})))
+    assert "is 501 bytes of UTF-8, more than 500" in text
+    assert len(text) < 200
+    assert read(frame([1, 2, 3], **{good + "e": 1}), features=["x"]).m == 1
+
+
+def test_names_and_ids_that_are_not_unicode():
+    data = frame([1, 2, 3], y=1).set_axis(pd.Index(["id", "x", "\ud800"], dtype=object), axis=1)
+    assert refusal(data) == "the name of column 3 is not valid Unicode"
+    ids = pd.Series(["a", "SECRET\ud800", "c"], dtype=object)
+    assert refusal(pd.DataFrame({"id": ids, "x": [1, 2, 3]})) == "column 'id': ids that are not valid Unicode"

@@ -1,0 +1,346 @@
+"""Forked roles: each has its own memory, files, randomness and end, and none outlives the supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpc_spearman import run_local
+from mpc_spearman.errors import RoleCrashed
+from mpc_spearman.launch import forkserver
+from mpc_spearman.launch.forkserver import ForkServer
+from mpc_spearman.launch.local import assignments
+from mpc_spearman.launch.supervisor import Outcome, launch
+from support.harness import ROOT
+from support.plans import plan
+from support.processes import alive, eventually
+
+#: A fork server whose roles do what is written for their party. Before it forks it has drawn from every
+#: generator that there is, so that they could be shared.
+PROGRAM = """
+import os, random, secrets, signal, ssl, sys, time
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from mpc_spearman.launch import forkserver
+ssl.RAND_bytes(1), X25519PrivateKey.generate(), random.random(), np.random.random(), secrets.token_bytes(1)
+def role(assignment, supervisor):
+    def phase(name, done=0, of=0): supervisor.say(phase=name, done=done, of=of)
+    def note(text): supervisor.say(note=str(text))
+    def done(): supervisor.say(done=True); os._exit(0)
+    exec(assignment.environment["DO"], globals() | locals())
+forkserver.main(sys.argv[1], role)
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with ForkServer([sys.executable, "-c", PROGRAM]) as made:
+        yield made
+
+
+def do(folder: Path, server: ForkServer, bodies: Mapping[str, str] | str, **more: Any) -> dict[str, Outcome]:
+    """Let forked roles of C, B and A do what is written for them."""
+    its = plan(**more.pop("settings", {}))
+    texts = dict.fromkeys(its.names, bodies) if isinstance(bodies, str) else bodies
+    assigned = [
+        replace(one, environment={**one.environment, "DO": texts[one.party]})
+        for one in assignments(its, folder, folder)
+    ]
+    return launch(assigned, more.pop("tables", {}), start=server.start, **more)
+
+
+def notes(folder: Path, server: ForkServer, body: str, **more: Any) -> dict[str, list[str]]:
+    """What forked roles note."""
+    told: dict[str, list[str]] = {}
+    outcomes = do(
+        folder,
+        server,
+        body + "\ndone()",
+        note=lambda party, text: told.setdefault(party, []).append(text),
+        **more,
+    )
+    assert {outcome.kind for outcome in outcomes.values()} == {"returned"}, outcomes
+    return told
+
+
+def children(process: int) -> list[int]:
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def server_of(roles: list[int]) -> int:
+    parents = {
+        int(re.findall(r"PPid:\s*(\d+)", Path(f"/proc/{role}/status").read_text())[0]) for role in roles
+    }
+    assert len(parents) == 1
+    return parents.pop()
+
+
+# ---- what a role is
+
+
+def test_each_is_a_process_of_its_own_with_its_own_files(server: ForkServer, tmp_path: Path) -> None:
+    body = "import threading\nnote(os.getpid()), note(os.getsid(0)), note(os.getppid())\n" + (
+        "for file in os.listdir('/proc/self/fd'):\n"
+        "    if os.path.lexists(path := f'/proc/self/fd/{file}'): note(os.readlink(path))\n"
+    )
+    told = notes(tmp_path, server, body)
+    assert len({told[party][0] for party in "ABC"}) == 3
+    assert all(process == session for process, session, *_ in told.values())
+    assert len({parent for _, _, parent, *_ in told.values()}) == 1
+    for party, (_, _, _, *files) in told.items():
+        # Its standard input, output and error, and nothing of the server's or of another role's.
+        mine = {file for file in files if file.startswith(("socket", "pipe"))}
+        assert len(mine) == 3, files
+        assert all(mine.isdisjoint(told[other][3:]) for other in set("ABC") - {party})
+
+
+def test_it_has_the_callers_environment_and_folder_of_now(
+    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes(tmp_path, server, "")  # the server has begun
+    monkeypatch.setenv("LATER", "than the server")
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    told = notes(tmp_path, server, "note(os.environ['LATER']), note('HOME' in os.environ), note(os.getcwd())")
+    assert told == {party: ["than the server", "False", str(tmp_path)] for party in "ABC"}
+
+
+def test_it_starts_from_one_thread_and_uses_its_share_of_the_processors(
+    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    body = (
+        "from mpc_spearman.launch import role\n"
+        "import numpy as np, threadpoolctl\n"
+        "note(open(f'/proc/{os.getppid()}/status').read().split('Threads:')[1].split()[0])\n"
+        "def look(*given, **more):\n"
+        "    product = np.ones((300, 300)) @ np.ones((300, 300))\n"
+        "    note(int(product.sum()))\n"
+        "    note(sorted({one['num_threads'] for one in threadpoolctl.threadpool_info()}))\n"
+        "    done()\n"
+        "role.run_role = look\n"
+    )
+    told: dict[str, list[str]] = {}
+    do(tmp_path, server, body, note=lambda party, text: told.setdefault(party, []).append(text))
+    assert told == {party: ["1", str(300**3), "[2]"] for party in "ABC"}
+
+
+def test_what_one_protocol_needs_is_no_part_of_the_others_memory(server: ForkServer, tmp_path: Path) -> None:
+    look = "note([name in sys.modules for name in ('pandas', 'torch', 'crypten')])"
+    assert notes(tmp_path, server, look)["A"] == ["[True, True, True]"]
+    he = {"protocol": "he", "he": {"key_bits": 512, "insecure": True}}
+    assert notes(tmp_path, server, look, settings=he)["A"] == ["[True, False, False]"]
+
+
+DRAWS = """
+import json, tempfile, uuid
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.asymmetric import ec
+incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+try:
+    ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="x").do_handshake()
+except ssl.SSLWantReadError:
+    pass
+note(json.dumps({
+    "kernel": os.urandom(16).hex(),
+    "secrets": secrets.token_hex(16),
+    "random": random.random(),
+    "numpy": np.random.random(),
+    "openssl": ssl.RAND_bytes(16).hex(),
+    "tls": outgoing.read().hex(),
+    "x25519": X25519PrivateKey.generate().public_key().public_bytes_raw().hex(),
+    "aes": AESGCM.generate_key(256).hex(),
+    "ec": str(ec.generate_private_key(ec.SECP256R1()).private_numbers().private_value),
+    "uuid": str(uuid.uuid4()),
+    "names": next(tempfile._get_candidate_names()),
+}))
+"""
+
+
+def test_roles_share_no_randomness(server: ForkServer, tmp_path: Path) -> None:
+    drawn = [json.loads(texts[0]) for _ in range(2) for texts in notes(tmp_path, server, DRAWS).values()]
+    assert len(drawn) == 6
+    for source in drawn[0]:
+        assert len({str(one[source]) for one in drawn}) == 6, source
+
+
+def test_the_server_never_sees_a_plan_or_a_table(server: ForkServer, tmp_path: Path) -> None:
+    secret = os.urandom(24)
+    inverse = bytes(255 - byte for byte in secret)
+    inside: dict[str, bool] = {}
+
+    def look(party: str, phase: str, done: int, of: int) -> None:
+        role = int(phase)
+        inside["role"], inside["server"] = holds(role, secret), holds(server_of([role]), secret)
+        raise _Seen
+
+    # Put together only in the role: what the test gives it has it in no form.
+    body = f"keep = bytes(255 - byte for byte in {inverse!r})\nphase(os.getpid())\ntime.sleep(600)"
+    with suppress(_Seen):
+        do(tmp_path, server, body, watch=look)
+    assert inside == {"role": True, "server": False}
+
+
+class _Seen(Exception):
+    pass
+
+
+def holds(process: int, what: bytes) -> bool:
+    """Tell whether a process has these bytes somewhere in its own memory."""
+    with Path(f"/proc/{process}/mem").open("rb", buffering=0) as memory:
+        for line in Path(f"/proc/{process}/maps").read_text().splitlines():
+            span, modes, *_ = line.split()
+            begin, end = (int(place, 16) for place in span.split("-"))
+            if modes.startswith("rw"):
+                with suppress(OSError, OverflowError):
+                    memory.seek(begin)
+                    if what in memory.read(end - begin):
+                        return True
+    return False
+
+
+# ---- how a role ends
+
+
+def test_the_last_that_it_prints_is_quoted(server: ForkServer, tmp_path: Path) -> None:
+    bodies = {"A": "print('out of luck')\nsys.stdout.flush()\nos._exit(1)", "B": "done()", "C": "done()"}
+    table = os.urandom(300_000)  # more than a socket holds
+    error = do(tmp_path, server, bodies, tables={"A": table})["A"].error
+    assert type(error) is RoleCrashed
+    assert str(error) == (
+        "the process of party A ended with exit code 1 in phase start, without a word; the last it printed:\n"
+        "out of luck"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("os._exit(7)", 7),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+    ],
+)
+def test_its_exit_code_or_signal_is_seen(server: ForkServer, tmp_path: Path, body: str, code: int) -> None:
+    outcome = do(tmp_path, server, {"A": body, "B": "done()", "C": "done()"})["A"]
+    assert (outcome.kind, outcome.exit_code) == ("died", code)
+
+
+@pytest.mark.parametrize("how", ["time.sleep(600)", "os.kill(os.getpid(), signal.SIGSTOP)"])
+def test_who_does_not_end_by_itself_is_ended(server: ForkServer, tmp_path: Path, how: str) -> None:
+    # As one that is joined already: a role that is not ends when it is told of the first.
+    stays = f"supervisor.joined()\nphase(os.getpid())\n{how}\ntime.sleep(600)"
+    seen: list[int] = []
+    outcomes = do(
+        tmp_path,
+        server,
+        {"A": "os._exit(4)", "B": stays, "C": stays},
+        grace=0.5,
+        watch=lambda party, phase, *_: seen.append(int(phase)),
+    )
+    assert (outcomes["B"].kind, outcomes["C"].kind) == ("stopped", "stopped")
+    assert not any(map(alive, seen))
+
+
+def test_the_server_keeps_no_zombie(server: ForkServer, tmp_path: Path) -> None:
+    roles = [int(texts[0]) for texts in notes(tmp_path, server, "note(os.getppid())").values()]
+    assert children(roles[0]) == []
+
+
+def test_without_the_server_roles_end_and_the_next_run_has_another(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    seen: list[int] = []
+    stopped = "supervisor.joined()\nphase(os.getpid())\nos.kill(os.getpid(), signal.SIGSTOP)"
+
+    def watch(party: str, phase: str, done: int, of: int) -> None:
+        seen.append(int(phase))
+        if len(seen) == 3:
+            os.kill(server_of(seen), signal.SIGKILL)
+
+    outcomes = do(tmp_path, server, stopped, watch=watch)
+    assert {(outcome.kind, outcome.exit_code) for outcome in outcomes.values()} == {("died", -signal.SIGKILL)}
+    eventually(lambda: not any(map(alive, seen)))
+    assert len(notes(tmp_path, server, "note('again')")) == 3
+
+
+SUPERVISED = """
+import sys
+from pathlib import Path
+sys.path.append({tests!r})
+from launch.test_forkserver import PROGRAM, do
+from mpc_spearman.launch.forkserver import ForkServer
+with ForkServer([sys.executable, "-c", PROGRAM]) as server:
+    body = "phase(os.getpid())\\nos.kill(os.getpid(), signal.SIGSTOP)"
+    do(Path({folder!r}), server, body, watch=lambda party, phase, *_: print(phase, flush=True))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_without_the_supervisor_nothing_is_left(tmp_path: Path, number: int) -> None:
+    """Though the roles are frozen, and could not notice by themselves."""
+    script = SUPERVISED.format(tests=str(ROOT / "tests"), folder=str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        roles = [int(process.stdout.readline()) for _ in "ABC"]
+        everyone = [server_of(roles), *roles]
+        assert all(map(alive, everyone))
+        process.send_signal(number)
+    eventually(lambda: not any(map(alive, everyone)))
+
+
+def test_a_run_that_is_stopped_while_the_server_begins_leaves_nothing(tmp_path: Path) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = children(os.getpid())
+    old = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt), ForkServer([sys.executable, "-c", PROGRAM]) as server:
+            do(tmp_path, server, "time.sleep(600)")
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    assert children(os.getpid()) == before
+
+
+# ---- when it is not safe
+
+THREADED = """
+import sys, threading, time
+from mpc_spearman.launch import forkserver
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+forkserver.main(sys.argv[1], lambda assignment, supervisor: None)
+"""
+
+
+def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path) -> None:
+    commands: dict[str, str] = {}
+
+    with ForkServer([sys.executable, "-c", THREADED]) as server:
+
+        def watch(party: str, phase: str, done: int, of: int) -> None:
+            for process in children(os.getpid()):
+                for role in children(process):
+                    with suppress(OSError):
+                        commands[party] = Path(f"/proc/{role}/cmdline").read_text()
+
+        data = ROOT / "data"
+        tables = {"A": data / "insurer.csv", "B": data / "clinic.csv"}
+        result = run_local(ROOT / "configs" / "mpc.yaml", tables, server=server, watch=watch)
+    assert result.n == 20_190
+    assert all(forkserver.COMMAND[1] in command for command in commands.values()), commands

@@ -1,0 +1,111 @@
+"""What is in the current folder is not executed in a process that holds a private table."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mpc_spearman.results.result import Result
+from mpc_spearman.wire.certificates import make_certificates
+from support.harness import ROOT
+
+#: Modules that roles import or look for: of Python, of what is installed or is not, and the package itself.
+NAMES = (
+    *("random", "json", "socket", "ssl", "secrets", "struct", "queue", "threading", "tempfile", "hashlib"),
+    *("numpy", "torch", "pandas", "pyarrow", "crypten", "yaml", "pydantic", "jinja2", "scipy", "sklearn"),
+    *("mpc_spearman", "sitecustomize", "usercustomize"),
+)
+TORCHRUN = Path(sys.executable).with_name("torchrun")
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder of modules that leave a trace when they are executed, and fail."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    code = f"open({str(tmp_path / 'executed')!r}, 'a').write(__name__ + '\\n')\nraise SystemExit(99)\n"
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(code)
+    return folder
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    """What is installed as ``mpc-spearman``."""
+    path = tmp_path / "bin" / "mpc-spearman"
+    path.parent.mkdir()
+    path.write_text("import sys\nfrom mpc_spearman.cli.main import main\nsys.exit(main())\n")
+    return str(path)
+
+
+def run(folder: Path, *commands: Sequence[str]) -> None:
+    """Run commands in a folder, all at once."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONSAFEPATH", None)
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    running = [subprocess.Popen(command, cwd=folder, env=environment, **pipe) for command in commands]
+    try:
+        said = [process.communicate()[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    assert [process.returncode for process in running] == [0] * len(running), "\n".join(said)
+
+
+def assert_nothing_was_executed(folder: Path) -> None:
+    traces = folder.parent / "executed"
+    assert not traces.exists(), traces.read_text()
+
+
+def test_a_hostile_folder_is_one(hostile: Path) -> None:
+    """Where the current folder comes first, as under ``python -m``, its modules are executed."""
+    command = [sys.executable, "-m", "mpc_spearman.launch.role_process"]
+    ended = subprocess.run(command, cwd=hostile, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert ended.returncode == 99
+    assert (hostile.parent / "executed").exists()
+
+
+@pytest.mark.parametrize("launcher", ["mpc-spearman", "launchers/local.py"])
+def test_roles_on_this_machine(hostile: Path, script: str, tmp_path: Path, launcher: str) -> None:
+    command = [script, "local"] if launcher == "mpc-spearman" else [str(ROOT / launcher)]
+    plan = str(ROOT / "configs" / "mpc.yaml")
+    run(hostile, [sys.executable, *command, plan, "--out", str(tmp_path / "out")])
+    assert_nothing_was_executed(hostile)
+    assert Result.load(tmp_path / "out" / "C").n == 20_190
+
+
+@pytest.mark.parametrize("launcher", ["mpc-spearman", pytest.param("torchrun", marks=pytest.mark.long)])
+def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: str) -> None:
+    make_certificates(tmp_path / "certs", ["C", "B", "A"])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    files = {"ca": "ca.pem", "certificate": "{party}.pem", "key": "{party}.key"}
+    network = {
+        "address": "127.0.0.1",
+        "port": port,
+        "tls": {name: str(tmp_path / "certs" / file) for name, file in files.items()},
+    }
+    parties = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(json.dumps({"parties": parties, "network": network}))
+    commands = []
+    for rank, (party, table) in enumerate((("C", None), ("B", "clinic.csv"), ("A", "insurer.csv"))):
+        if launcher == "torchrun":
+            options = ("--nnodes=3", "--nproc_per_node=1", "--max-restarts=0", f"--node_rank={rank}")
+            at = ("--master_addr=127.0.0.1", f"--master_port={port}")
+            command = [str(TORCHRUN), *options, *at, str(ROOT / "launchers" / "cluster.py"), str(plan)]
+        else:
+            command = [sys.executable, script, "join", str(plan)]
+        own = [] if table is None else ["--table", str(ROOT / "data" / table)]
+        commands.append([*command, "--party", party, *own, "--out", str(tmp_path / "out")])
+    run(hostile, *commands)
+    assert_nothing_was_executed(hostile)
+    assert Result.load(tmp_path / "out" / "C").n == 20_190

@@ -1,0 +1,136 @@
+"""The costs, and the summary on a terminal: what is said, and that no name controls it."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from mpc_spearman.results import charts, report
+from mpc_spearman.results.result import Result
+from support.made_results import (
+    computed,
+    cost_table,
+    page,
+    shared_plan,
+    synthetic,
+    tables,
+)
+
+# --- costs ---------------------------------------------------------------------------------------------
+
+
+COSTS = cost_table(
+    ("C", "rank", 1.0, 2.0, 100, 0, 1, 1, 10_000_000),
+    ("C", "reveal", 0.5, 0.0, 0, 900, 0, 2, 20_000_000),
+    ("C", "keep-alive", 0.0, 0.0, 7, 7, 1, 0, 0),
+    ("B", "rank", 3.0, 1.0, 400, 60, 2, 1, 30_000_000),
+    ("A", "rank", 0.25, 0.0, 500, 40, 3, 1, 5_000_000),
+)
+
+
+def test_costs_add_up() -> None:
+    cost = report.totals(synthetic(cost=COSTS))
+    assert cost == report.Totals(
+        complete=True,
+        seconds=4.0,
+        busiest=3.0,
+        wire=1000,
+        beside=7,
+        messages=6,
+        rounds=3,
+        memory=(("C", 20_000_000), ("B", 30_000_000), ("A", 5_000_000)),
+    )
+    own = report.totals(synthetic(cost=COSTS[COSTS["party"] == "B"], party="B", role="target"))
+    assert (own.complete, own.seconds, own.wire, own.rounds) == (False, 4.0, 460, 1)
+
+
+def test_costs_are_shown_per_phase_and_party_in_human_units() -> None:
+    found = page(synthetic(cost=COSTS))
+    for text in ("1.0 s", "500 ms", "900 bytes", "20.0 MB"):
+        assert text in found.inside("td")
+    assert [text for text in found.inside("th") if text == "all phases"] == ["all phases"] * 3
+    assert "keep-alives, beside them" in found.inside("th")
+    assert "alone; the coordinator" not in found.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 ms"),
+        (0.0123, "12 ms"),
+        (0.9996, "1.0 s"),
+        (59.94, "59.9 s"),
+        (99.96, "1 min 40 s"),
+        (3599.6, "1 h 00 min"),
+        (7260, "2 h 01 min"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert report.human_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "expected"),
+    [
+        ("short", 5, "short"),
+        ("abcdefghij", 5, "ab…ij"),
+        ("数据特征名称", 6, "数…称"),
+        ("e\u0301" * 4, 4, "e\u0301" * 4),
+    ],
+)
+def test_names_are_cut_in_the_middle(text: str, columns: int, expected: str) -> None:
+    assert charts.shorten(text, columns) == expected
+    assert charts.width(expected) <= columns
+
+
+# --- the terminal --------------------------------------------------------------------------------------
+
+
+def printed(result: Result, encoding: str = "utf-8") -> str:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, errors="strict")
+    report.summarize(result, Console(file=stream, width=120))
+    stream.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def test_the_summary_shows_ranking_warnings_and_three_lines_of_cost() -> None:
+    result = synthetic(cost=COSTS, warnings=["mind the ties"])
+    lines = printed(result).splitlines()
+    assert lines[0] == report.headline(result) + "."
+    rows = [line.split() for line in lines[2:8]]
+    assert [row[1] for row in rows] == list(result.ranking["feature"])
+    assert [float(row[2]) for row in rows] == pytest.approx(list(result.ranking["strength"]), abs=5e-5)
+    assert lines[8:] == [
+        "Warning: mind the ties",
+        "time    4.0 s after start-up, 3.0 s computing",
+        "wire    1.0 kB in 6 messages, 3 rounds",
+        "memory  C 20.0 MB, B 30.0 MB, A 5.0 MB at the peak",
+    ]
+
+
+def test_a_long_ranking_is_cut_on_the_terminal() -> None:
+    text = printed(synthetic(400, 3, 50, warnings=[f"w{i}" for i in range(12)]))
+    assert "... and 30 more, in ranking.csv" in text
+    assert "... and 9 more warnings, in the report" in text
+    assert len(text.splitlines()) < 40
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_no_name_controls_the_terminal(encoding: str) -> None:
+    a, b = tables(60, 2, 3)
+    b.columns = ["\x1b[31mred\x07", "[bold]markup[/bold]", "größe ρ"]
+    text = printed(computed({"A": a}, b, warnings=["[red]\x1b]0;title\x07[/red]"]), encoding)
+    assert not {c for c in text if ord(c) < 32} - {"\n"}
+    assert "[bold]markup[/bold]" in text
+    assert ("größe" if encoding == "utf-8" else "gr\\xf6\\xdfe") in text
+
+
+def test_a_copy_without_a_ranking_says_why() -> None:
+    plan = shared_plan()
+    text = printed(Result(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"]))
+    assert "holds no ranking" in text
+    assert "(results.sources)" in text
+    assert "wire    540 bytes in 3 messages, 1 rounds, A alone" in text

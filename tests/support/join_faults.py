@@ -1,0 +1,237 @@
+"""Faults for test_fault_matrix.py: hooks around the role of one ``mpc-spearman join`` (see members.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mpc_spearman.errors import MpcSpearmanError
+from mpc_spearman.results.result import Result
+from mpc_spearman.wire import rendezvous
+from mpc_spearman.wire.channel import Transport
+from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.rendezvous import Store
+from support.faults import Passing, Run
+
+
+def marked(
+    run: Run,
+    *given: Any,
+    marks: str,
+    label: str,
+    fault: str | None,
+    arguments: dict[str, Any],
+    progress: Callable[[str, int, int], None],
+    **seams: Any,
+) -> Result:
+    """Run a role; write down when it goes to the meeting, when a fault happens, and when it has failed."""
+
+    def note(what: str) -> None:
+        part = Path(marks, f".{label}.{what}")
+        part.write_text(repr(time.monotonic()))
+        part.rename(Path(marks, f"{label}.{what}"))
+
+    def report(phase: str, done: int, of: int) -> None:
+        if phase == "connect":
+            note("connect")
+        progress(phase, done, of)
+
+    faulty = partial(globals()[fault], run, happens=lambda: note("fault"), **arguments) if fault else run
+    try:
+        return faulty(*given, progress=report, **seams)
+    except MpcSpearmanError:
+        note("failed")
+        raise
+
+
+# ---- in a phase
+
+
+def at(
+    run: Run,
+    *given: Any,
+    happens: Callable[[], None],
+    phase: str,
+    act: str,
+    until: str = "",
+    progress: Callable[[str, int, int], None],
+    join: Callable[..., Transport],
+    **seams: Any,
+) -> Result:
+    """Kill, freeze, cut off or hold this role in a phase.
+
+    ``meeting`` is when it has joined, and all others too, and is about to connect to them.
+    """
+    cut, over = threading.Event(), []
+
+    def happen() -> None:
+        over.append(True)
+        happens()
+        if act == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif act == "freeze":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif act == "hold":
+            while not Path(until).exists():
+                time.sleep(0.02)
+        else:
+            cut.set()
+            _keep_connections()
+
+    def report(now: str, done: int, of: int) -> None:
+        progress(now, done, of)
+        if now == phase and not over:
+            happen()
+
+    if phase == "meeting":
+        _at_the_meeting(lambda store: _Joined(store, happen))
+    joined = (lambda roster: _Cut(join(roster), cut)) if act == "cut" else join
+    return run(*given, progress=report, join=joined, **seams)
+
+
+class _Cut:
+    """A transport through which from the cut on no byte gets out, and none gets in."""
+
+    def __init__(self, transport: Transport, cut: threading.Event) -> None:
+        self._transport, self._cut = transport, cut
+        self.close = transport.close
+
+    def send(self, number: int, header: bytes, payload: bytes) -> None:
+        if not self._cut.is_set():
+            self._transport.send(number, header, payload)
+
+    def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
+        data = self._transport.receive(number, size, lambda: None if self._cut.is_set() else heard())
+        while self._cut.is_set():
+            time.sleep(60)
+        return data
+
+
+def _keep_connections() -> None:
+    """Let someone hold the connections for a while: not even their end gets out when this process ends."""
+    files = [int(name) for name in os.listdir("/proc/self/fd")]
+    sockets = [file for file in files if _is_socket(file)]
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    subprocess.Popen(["sleep", "60"], pass_fds=sockets, env={}, start_new_session=True, **quiet)
+
+
+def _is_socket(file: int) -> bool:
+    try:
+        return stat.S_ISSOCK(os.fstat(file).st_mode)
+    except OSError:  # what listed them is closed
+        return False
+
+
+# ---- at the meeting
+
+
+def _at_the_meeting(changed: Callable[[Store], Store], port: int | None = None, **other: Any) -> None:
+    """Let this role meet the others through a changed store, at another port, or whatever its files are."""
+    meet = rendezvous.meet
+
+    def meet_otherwise(
+        store: Store, roster: Any, terms: Any, listen: tuple[str, int], *given: Any, **more: Any
+    ) -> Any:
+        listen = listen if port is None else (listen[0], port)
+        return meet(changed(store), roster, terms, listen, *given, **{**more, **other})
+
+    rendezvous.meet = meet_otherwise
+
+
+class _Joined:
+    """A store; something happens when all have been read, before anyone is connected to."""
+
+    def __init__(self, store: Store, happen: Callable[[], None]) -> None:
+        self._store, self._happen = store, happen
+        self._missing = 2  # parties other than this one
+
+    def has(self, *keys: str) -> bool:
+        if not self._missing and not keys[0].startswith("party"):
+            self._missing = -1
+            self._happen()
+        return self._store.has(*keys)
+
+    def read(self, key: str) -> bytes:
+        self._missing -= key.startswith("party")
+        return self._store.read(key)
+
+    def write(self, key: str, text: str) -> bytes:
+        return self._store.write(key, text)
+
+
+class _Elsewhere(_Joined):
+    """A store in which this party is at another port than it says."""
+
+    def __init__(self, store: Store, port: int) -> None:
+        super().__init__(store, lambda: None)
+        self._port = port
+
+    def write(self, key: str, text: str) -> bytes:
+        if not key.startswith("party"):
+            return super().write(key, text)
+        told = json.dumps({**json.loads(text), "port": self._port})
+        written = super().write(key, told)
+        return text.encode() if written == told.encode() else written
+
+
+def relayed(
+    run: Run,
+    *given: Any,
+    happens: Callable[[], None],
+    port: int,
+    behind: int,
+    progress: Callable[[str, int, int], None],
+    **seams: Any,
+) -> Result:
+    """Listen behind a relay, which has the port that the others are told, and say when the links are up."""
+
+    def report(phase: str, done: int, of: int) -> None:
+        progress(phase, done, of)
+        if phase == "agree" and not done:
+            happens()
+
+    _at_the_meeting(lambda store: _Elsewhere(store, port), behind)
+    return run(*given, progress=report, **seams)
+
+
+def unchecked(run: Run, *given: Any, happens: Callable[[], None], **seams: Any) -> Result:
+    """Go to the meeting whatever this party's own certificate is: the others must find out."""
+    _at_the_meeting(lambda store: store, fault=None)
+    return run(*given, **seams)
+
+
+# ---- on the wire
+
+
+def message(
+    run: Run,
+    *given: Any,
+    happens: Callable[[], None],
+    kind: str,
+    change: str,
+    join: Callable[..., Transport],
+    **seams: Any,
+) -> Result:
+    """Corrupt or replay the first message of a kind, as it would be by whoever sits between the hosts."""
+    done: list[bool] = []
+
+    def changed(_: int, header: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
+        if header[3] != Kind[kind] or done:
+            return [(header, payload)]
+        done.append(True)
+        happens()
+        if change == "replay":
+            return [(header, payload)] * 2
+        middle = len(payload) // 2
+        return [(header, payload[:middle] + bytes([payload[middle] ^ 4]) + payload[middle + 1 :])]
+
+    return run(*given, join=lambda roster: Passing(join(roster), changed), **seams)

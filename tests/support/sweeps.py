@@ -1,0 +1,99 @@
+"""Sweeps without processes, and their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from mpc_spearman import Result
+from mpc_spearman.comparison import (
+    TIDY,
+)
+from mpc_spearman.config import Plan
+from mpc_spearman.wire.meter import COLUMNS, costed
+from support.harness import ROOT
+from support.plans import plan
+
+CONFIGS = ROOT / "configs"
+
+
+# --- the same without processes ---------------------------------------------------------------------------
+
+
+class FakeRuns:
+    """In place of `run_local`: writes run directories at once, or fails as told."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, int]] = []
+        self.error: Exception | None = None
+        self.slow: tuple[str, int] | None = None
+        self.clock = 0.0
+
+    def __call__(
+        self,
+        plan: Plan,
+        frames: Mapping[str, pd.DataFrame],
+        *,
+        out: Path,
+        watch: Any,
+        note: Any,
+        hosts: object = None,
+    ) -> None:
+        assert hosts is None
+        n = len(frames["B"])
+        self.done.append((plan.reveal, n))
+        if self.error is not None:
+            raise self.error
+        if self.slow is not None and self.slow[0] == plan.reveal and n >= self.slow[1]:
+            self.clock += 60.0
+        watch("A", "rank", 0, 0)
+        phases = costed(plan.protocol)
+        numbers = {name: range(k, k + 3 * len(phases)) for k, name in enumerate(COLUMNS[2:])}
+        who = {"party": [p for p in "CBA" for _ in phases], "phase": [*phases] * 3}
+        roles = {"C": "coordinator", "B": "target", "A": "source"}
+        cost = pd.DataFrame({**who, **numbers})
+        for party, role in roles.items():
+            result = Result(plan=plan.shared(), party=party, role=role, n=n, cost=cost)  # type: ignore[arg-type]
+            result.save(out / party)
+
+
+LEVELS = [plan(), plan(reveal="strengths")]
+
+
+# --- the network model --------------------------------------------------------------------------------------
+
+
+def made_table() -> pd.DataFrame:
+    """Two phases and the handshake of a run, made up so that every sum is easy."""
+    about = ["mpc", "MPC", "coefficients", "tie_corrected", 10, 2, 2, 1]
+    rows = [
+        # phase, party, seconds, wait, bytes, received, messages, rounds, memory
+        ("connect", "C", 9.0, 9.0, 10**9, 10**9, 9, 9, 50),
+        ("share", "C", 0.5, 1.0, 0, 0, 0, 0, 10),
+        ("reveal", "C", 0.25, 0.0, 0, 3000, 0, 3, 20),
+        ("keep-alive", "C", 0.0, 0.0, 10**9, 10**9, 9, 0, 0),
+        ("connect", "A", 9.0, 10.0, 10**9, 10**9, 9, 9, 70),
+        ("share", "A", 1.0, 0.0, 2000, 1000, 2, 1, 30),
+        ("reveal", "A", 0.0, 0.0, 1500, 0, 1, 1, 5),
+        ("keep-alive", "A", 0.0, 0.0, 10**9, 10**9, 9, 0, 0),
+    ]  # fmt: skip
+    return pd.DataFrame([[*about, *row] for row in rows], columns=TIDY)
+
+
+# --- figures ----------------------------------------------------------------------------------------------
+
+
+def made_runs() -> pd.DataFrame:
+    """A table of two schemes, two levels, two sizes and repeats."""
+    parts = []
+    for factor, (scheme, level) in enumerate(
+        [(s, lv) for s in ("MPC", "HE BFV") for lv in ("differences", "coefficients")], start=1
+    ):
+        for n in (10, 1000):
+            for repeat in (1, 2):
+                part = made_table().assign(scheme=scheme, level=level, n=n, repeat=repeat)
+                parts.append(part.assign(seconds=part["seconds"] * factor * n, bytes=part["bytes"] * n))
+    return pd.concat(parts, ignore_index=True)
