@@ -40,18 +40,22 @@ def party_table(text: str) -> tuple[str, Path]:
 
 def run(parsed: argparse.Namespace) -> int:
     """Run the plan and show its result."""
-    from rich.console import Console
-
-    from mpc_spearman.cli import progress
     from mpc_spearman.config import load_plan
-    from mpc_spearman.launch.local import run_local
-    from mpc_spearman.results import report
+    from mpc_spearman.launch.forkserver import ForkServer
 
     plan = load_plan(parsed.plan, parsed.settings, dict(parsed.table))
     out = parsed.out or default_out(parsed.plan)
-    console = Console()
-    with progress.shown(console, plan.names) as display:
-        result = run_local(plan, out=out, watch=display.watch, note=display.note)
+    with ForkServer() as server:
+        server.prepare(plan.protocol)  # what takes longest to import; all below is imported meanwhile
+        from rich.console import Console
+
+        from mpc_spearman.cli import progress
+        from mpc_spearman.launch.local import run_local
+        from mpc_spearman.results import report
+
+        console = Console()
+        with progress.shown(console, plan.names) as display:
+            result = run_local(plan, out=out, watch=display.watch, note=display.note, server=server)
     report.summarize(result, console)
     console.print(
         f"Report: {out / plan.names[0] / 'report.html'}", highlight=False, soft_wrap=True, markup=False

@@ -280,8 +280,8 @@ class _Table:
         Not for one that is lost, and for those who have not joined only a moment.
         """
         lost = None if failure is None else lost_party(failure)
-        if lost == self._roster.coordinator.name:
-            return
+        if lost == self._roster.coordinator.name and not last:
+            return  # it would have to answer
         start = time.monotonic()
         with suppress(NetworkError):
             if self._joined:

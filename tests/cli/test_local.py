@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import fcntl
-import json
 import os
 import pty
 import re
@@ -27,6 +26,7 @@ from mpc_spearman import Result, errors
 from mpc_spearman.cli.main import main
 from support import harness
 from support.processes import processes
+from support.server import hooked
 
 COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman.cli.main"]
 PLAN = """
@@ -35,7 +35,7 @@ parties:
   target: {name: B, table: b.csv}
   sources: [{name: A, table: a.csv}]
 """
-HANG = json.dumps({"party": "A", "phase": "rank", "act": "sleep", "seconds": 600})
+HANG = {"party": "A", "phase": "rank", "act": "sleep", "seconds": 600}
 
 
 @pytest.fixture
@@ -80,16 +80,17 @@ def start(folder: Path, environment: Mapping[str, str]) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def start(
-        *arguments: str, hook: str | None = None, through: Sequence[str] = (), **more: Any
+        *arguments: str, fault: Mapping[str, Any] | None = None, through: Sequence[str] = (), **more: Any
     ) -> subprocess.Popen[str]:
-        command = COMMAND
-        if hook is not None:
-            command = [sys.executable, str(harness.HERE / "cli_with_hook.py"), "hooks_fault:on_phase", hook]
+        command, added = COMMAND, {}
+        if fault is not None:
+            command = [sys.executable, str(harness.ROOT / "tests" / "support" / "cli_with_hooks.py")]
+            added = hooked("faults:on_phase", **fault)
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = subprocess.Popen(
             [*through, *command, *arguments],
             cwd=folder,
-            env=dict(environment),
+            env={**environment, **added},
             text=True,
             start_new_session=True,
             **(pipes | more),
@@ -297,11 +298,11 @@ def test_a_signal_leaves_no_process_and_no_file(
     code: int,
     said: str,
 ) -> None:
-    process = start("local", "plan.yaml", hook=HANG)
+    process = start("local", "plan.yaml", fault=HANG)
     until(process, "A: rank\n")
     there = left(environment)
-    assert len(there) == 4
-    assert len({os.getpgid(one) for one in there}) == 4  # the signal is the launcher's alone
+    assert len(there) == 5  # the command, the fork server, three roles
+    assert len({os.getpgid(one) for one in there}) == 5  # the signal is the launcher's alone
     begin = time.monotonic()
     os.killpg(process.pid, number)
     _, err = process.communicate(timeout=20)
@@ -312,9 +313,9 @@ def test_a_signal_leaves_no_process_and_no_file(
 
 
 def test_roles_do_not_outlive_a_launcher_that_is_killed(start: Start, environment: Mapping[str, str]) -> None:
-    process = start("local", "plan.yaml", hook=HANG)
+    process = start("local", "plan.yaml", fault=HANG)
     until(process, "A: rank\n")
-    assert len(left(environment)) == 4
+    assert len(left(environment)) == 5
     process.kill()
     process.communicate(timeout=20)
     assert left(environment, seconds=5.0) == []
@@ -325,7 +326,7 @@ def test_roles_do_not_outlive_a_launcher_that_is_killed(start: Start, environmen
 def test_interrupted_in_other_phases(
     start: Start, folder: Path, environment: Mapping[str, str], phase: str
 ) -> None:
-    process = start("local", "plan.yaml", hook=HANG.replace('"rank"', f'"{phase}"'))
+    process = start("local", "plan.yaml", fault={**HANG, "phase": phase})
     until(process, f"A: {phase}\n")
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=20)
@@ -406,7 +407,7 @@ def test_on_a_terminal_progress_is_live_and_gone_at_the_end(start: Start, termin
 def test_ctrl_c_on_a_terminal(
     start: Start, folder: Path, environment: Mapping[str, str], terminal: Terminal
 ) -> None:
-    process = start("local", "plan.yaml", hook=HANG, through=CONTROLLED, **terminal.ends)
+    process = start("local", "plan.yaml", fault=HANG, through=CONTROLLED, **terminal.ends)
     terminal.read_until(lambda shown: re.search(r"A\b.*rank", shown) is not None)
     os.write(terminal.master, b"\x03")
     terminal.read_until(lambda shown: "interrupted: all roles were stopped, nothing was written" in shown, 20)

@@ -6,30 +6,39 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from launch.test_faults import PLAN, SOURCE, TARGET
+from launch.test_faults import TABLES
 from mpc_spearman import run_local
+from mpc_spearman.launch.forkserver import ForkServer
+from support.plans import mapping
 from support.processes import eventually, held
 from wire.test_fuzz import Meeting, assert_connected
 from wire.test_fuzz import certificates as certificates
 from wire.test_fuzz import meet as meet
 
 
-@pytest.mark.long
+@pytest.mark.parametrize(
+    ("runs", "kept"),
+    [(3, False), (20, True), *(pytest.param(50, kept, marks=pytest.mark.long) for kept in (False, True))],
+    ids=lambda value: {True: "one server", False: "a server each"}.get(value, str(value)),
+)
 @pytest.mark.timeout(1800)
-def test_fifty_runs_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_runs_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: int, kept: bool
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    tables = {"A": SOURCE, "B": TARGET}
-    first = run_local(PLAN, tables)  # imports what runs need
-    before, threads = held(), threading.active_count()
-    for _ in range(50):
-        result = run_local(PLAN, tables)
-        assert held() == before
-        assert threading.active_count() <= threads
-        assert os.listdir(tmp_path) == []
+    with ForkServer() if kept else nullcontext() as server:
+        first = run_local(mapping(), TABLES, server=server)  # imports what runs need
+        before, threads = held(), threading.active_count()
+        for _ in range(runs):
+            result = run_local(mapping(), TABLES, server=server)
+            assert held() == before
+            assert threading.active_count() <= threads
+            assert os.listdir(tmp_path) == []
     assert result.coefficients.equals(first.coefficients)
 
 
