@@ -1,0 +1,79 @@
+"""Pooled testing: every flagged row where the attacker's own columns lie, from coefficients or coarse means.
+
+Columns that are the same for all rows but M (questions that only M people were asked, say) are tests of
+pools of these M. A coefficient gives the number of flagged people in a pool exactly, whatever the grid,
+as long as the pool is below about a hundred: its standard deviation is that of few rows, not of n. So
+tens of columns name everybody flagged among the M, in a table of any length. The mean over several flags
+is one more unknown per row and flag, no more: the sizes of the flags' groups tell them apart.
+
+This is quantitative group testing, by integer programme.
+
+References
+----------
+R. Dorfman, "The detection of defective members of large populations", Ann. Math. Statist. 14 (1943). B.
+Lindström, "On a combinatorial problem in number theory", Canad. Math. Bull. 8 (1965).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from mpc_spearman.attacks.simulated import Floats, Ints, unit
+
+
+def where_columns_lie(y: Ints) -> Ints:
+    """Return the rows that are not in the largest group of equal values of every column."""
+    usual = [np.bincount(column - column.min()).argmax() + column.min() for column in y]
+    rows: Ints = np.flatnonzero((y != np.array(usual)[:, None]).any(axis=0))
+    return rows
+
+
+def name_rows(
+    published: Floats, y: Ints, ones: Sequence[int], step: float = 0.0, seconds: float = 20
+) -> Ints | None:
+    """Find the most probable flags among the rows where the attacker's columns lie.
+
+    Parameters
+    ----------
+    published : ndarray of float64, shape (m,)
+        Means over all flags of their coefficients with the attacker's columns; of one flag, its coefficients.
+    y : ndarray of int64, shape (m, n)
+        The attacker's columns, encoded.
+    ones : sequence of int, one per flag
+        How many rows each flags.
+    step : float
+        δ of the grid; 0 for exact values.
+    seconds : float
+        After which to give up.
+
+    Returns
+    -------
+    ndarray of int64, shape (flags, M), or None
+        0 and 1 for the rows of :func:`where_columns_lie`; None if none was found in time.
+    """
+    n, rows = y.shape[1], where_columns_lie(y)
+    columns = unit(y)
+    elsewhere = np.delete(columns, rows, axis=1)[:, :1]  # the same on all other rows
+    parts, constant = [], np.zeros(len(y))
+    for some in ones:
+        weight = math.sqrt(n / (some * (n - some))) / len(ones)
+        parts.append(weight * (columns[:, rows] - elsewhere))
+        constant += weight * some * elsewhere[:, 0]
+    width = step / 2 + 1e-9
+    solution = milp(
+        np.repeat([math.log((n - some) / some) for some in ones], len(rows)),
+        constraints=LinearConstraint(
+            np.hstack(parts), published - constant - width, published - constant + width
+        ),
+        integrality=np.ones(len(ones) * len(rows)),
+        bounds=Bounds(0, 1),
+        options={"time_limit": seconds},
+    )
+    if solution.x is None:
+        return None
+    flags: Ints = np.rint(solution.x).astype(np.int64).reshape(len(ones), len(rows))
+    return flags

@@ -1,0 +1,54 @@
+"""Made-up tables, and what a run publishes about them: the plaintext side of every attack."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.data.ranks import rank_columns
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def encoded(columns: NDArray[np.generic]) -> Ints:
+    """Rank columns as every party does: centred doubled average ranks.
+
+    Parameters
+    ----------
+    columns : ndarray, shape (m, n)
+
+    Returns
+    -------
+    ndarray of int64, shape (m, n)
+    """
+    return rank_columns(list(columns)).matrix
+
+
+def untied(m: int, n: int, rng: np.random.Generator) -> Ints:
+    """Make `m` columns of different values in random order, encoded, (m, n)."""
+    return encoded(rng.permuted(np.tile(np.arange(n), (m, 1)), axis=1))
+
+
+def flag(n: int, ones: int, rng: np.random.Generator, among: Ints | None = None) -> Ints:
+    """Mark `ones` of `n` rows at random, or of the rows in `among`; 0 and 1, (n,)."""
+    marks = np.zeros(n, dtype=np.int64)
+    marks[rng.choice(n if among is None else among, ones, replace=False)] = 1
+    return marks
+
+
+def coefficients(x: Ints, y: Ints) -> Floats:
+    """Compute the coefficients of encoded columns, (m_A, n) and (m_B, n), exact to a unit in the last place.
+
+    Returns
+    -------
+    ndarray of float64, shape (m_A, m_B)
+    """
+    products: Floats = (x @ y.T).astype(np.float64)
+    return products / np.sqrt((x * x).sum(axis=1))[:, None] / np.sqrt((y * y).sum(axis=1))
+
+
+def unit(y: Ints) -> Floats:
+    """Scale encoded columns, (m, n), to length 1: coefficients are their inner products."""
+    scaled: Floats = y / np.sqrt((y * y).sum(axis=1, keepdims=True))
+    return scaled

@@ -1,0 +1,52 @@
+"""Selective failure: bits of the target's ranks from whether a run stops.
+
+A source that adds 2^63·e_i or 2^62·e_i to the ranks it shares changes what is opened by a multiple of
+that and of the target's rank in row i, modulo 2^64. If opened values beyond their bound stop a run, all
+can see the bit. The source departs from the protocol here; it is what asks for values beyond their bound
+to become NaN instead.
+
+References
+----------
+Selective failure: Y. Lindell, B. Pinkas, "An efficient protocol for secure two-party computation in the
+presence of malicious adversaries", EUROCRYPT 2007.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mpc_spearman.attacks.simulated import Ints
+
+
+def crafted(x: Ints, row: int) -> Ints:
+    """Change ranks, (n,), in one row such that a bit of the target's rank there decides what is opened.
+
+    Without ties an encoded rank is 2r − (n + 1). For odd n it is even, and 2^62 of it turns the sign bit of
+    the opened sum if r + (n + 1)/2 is odd; for even n it turns always.
+    """
+    changed = x.copy()
+    changed[row] += np.int64(1) << 62
+    return changed
+
+
+def parities(x: Ints, y: Ints, stops: Callable[[int], bool]) -> Ints:
+    """Read one bit of each of the target's ranks, one run a row.
+
+    Parameters
+    ----------
+    x : ndarray of int64, shape (n,)
+        The source's column, encoded and untied, n odd.
+    y : ndarray of int64, shape (n,)
+        The target's: it goes into what the runs open and nothing else.
+    stops : callable
+        Whether a run stops that opens such a product.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Whether y/2 is odd.
+    """
+    bits = [stops(int(crafted(x, row) @ y)) for row in range(len(x))]  # int64 wraps: modulo 2^64
+    return np.array(bits, dtype=np.int64)
