@@ -17,6 +17,7 @@ module                 run by              recovers
 :mod:`.rows`           target or source    ranks of rows that its columns single out together, and how well
 :mod:`.differences`    C at `differences`  every rank
 :mod:`.stopping`       source              bits of the target's ranks from whether a run stops
+:mod:`.twister`        any                 that masks come from a Mersenne Twister, as stock CrypTen's do
 =====================  ==================  =================================================================
 
 Flags are told by their smaller group: of more than half the rows the zeros take the part of the ones, and the

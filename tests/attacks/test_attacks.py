@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
+from mpc_spearman.attacks.twister import ENOUGH, twisted_bits
 from mpc_spearman.protocols.mpc.crypten_import import (
     ArithmeticSharedTensor,
     arithmetic,
@@ -24,7 +25,7 @@ from support.harness import run_roles
 from support.in_memory import run_in_memory
 from support.plans import plan
 from support.recording import Recorded, encoded
-from support.uniform import ENOUGH, fair, signs_of_pattern, twisted_bits
+from support.uniform import fair, signs_of_pattern
 
 M = 200  # columns a side
 N = 151  # fewer rows than columns: the coordinator then knows vectors orthogonal to the target's masks
