@@ -21,7 +21,7 @@ from mpc_spearman.attacks.simulated import Floats, Ints
 
 Sizes = tuple[int, int]
 #: What float64 leaves of a mean that is not rounded.
-EXACT = 6e-17
+EXACT = 2e-16
 #: Sums over random rows lie within so many standard deviations, but for one in two million.
 _DEVIATIONS = 5
 
@@ -31,7 +31,7 @@ def possible_sizes(
 ) -> list[Sizes]:
     """Find the class sizes (T_1 ≤ T_2) that fit a mean of two flags' coefficients.
 
-    Run by the target; by the coordinator, if it knows one of the target's columns.
+    Run by the target, or by the coordinator: of the column only the length counts, which a tie term tells.
 
     Parameters
     ----------
