@@ -32,7 +32,7 @@ class Pooled:
     [
         (1000, 120, 38, 100),  # 464 bits, 6 a coefficient: the budget allows 38
         (1000, 60, 11, 20),  # 138 bits: 11
-        (20_000, 120, 50, 2000),
+        (5000, 120, 50, 500),
     ],
 )
 def test_published_coefficients_name_every_flagged_row_among_those_asked(n, asked, questions, ones):
@@ -43,7 +43,7 @@ def test_published_coefficients_name_every_flagged_row_among_those_asked(n, aske
 
 
 def test_published_means_over_two_flags_name_the_flagged_rows_of_both():
-    case = Pooled(20_000, 60, 50, (2000, 3000))
+    case = Pooled(5000, 60, 45, (500, 750))
     assert case.truth.any(axis=1).all()
     assert np.array_equal(case.attack(), case.truth)
 
