@@ -33,7 +33,7 @@ def where_columns_lie(y: Ints) -> Ints:
 
 
 def name_rows(
-    published: Floats, y: Ints, ones: Sequence[int], step: float = 0.0, seconds: float = 20
+    published: Floats, y: Ints, ones: Sequence[int], step: float = 0.0, nodes: int = 500
 ) -> Ints | None:
     """Find the most probable flags among the rows where the attacker's columns lie.
 
@@ -47,13 +47,13 @@ def name_rows(
         How many rows each flags.
     step : float
         δ of the grid; 0 for exact values.
-    seconds : float
-        After which to give up.
+    nodes : int
+        Of the search tree, after which to give up.
 
     Returns
     -------
     ndarray of int64, shape (flags, M), or None
-        0 and 1 for the rows of :func:`where_columns_lie`; None if none was found in time.
+        0 and 1 for the rows of :func:`where_columns_lie`; None if none was found within `nodes`.
     """
     n, rows = y.shape[1], where_columns_lie(y)
     columns = unit(y)
@@ -71,7 +71,7 @@ def name_rows(
         ),
         integrality=np.ones(len(ones) * len(rows)),
         bounds=Bounds(0, 1),
-        options={"time_limit": seconds},
+        options={"node_limit": nodes},
     )
     if solution.x is None:
         return None

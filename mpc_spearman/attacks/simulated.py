@@ -45,7 +45,9 @@ def coefficients(x: Ints, y: Ints) -> Floats:
     ndarray of float64, shape (m_A, m_B)
     """
     products: Floats = (x @ y.T).astype(np.float64)
-    return products / np.sqrt((x * x).sum(axis=1))[:, None] / np.sqrt((y * y).sum(axis=1))
+    norms = np.sqrt((x * x).sum(axis=1)), np.sqrt((y * y).sum(axis=1))
+    rho: Floats = products / norms[0][:, None] / norms[1]
+    return rho
 
 
 def unit(y: Ints) -> Floats:

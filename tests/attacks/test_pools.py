@@ -23,8 +23,8 @@ class Pooled:
         self.published: Floats = self.grid.round(coefficients(encoded(flags), self.y).mean(axis=0))
         self.truth: Ints = flags[:, pools.where_columns_lie(self.y)]
 
-    def attack(self, seconds: float = 20) -> Ints | None:
-        return pools.name_rows(self.published, self.y, self.ones, self.grid.step, seconds)
+    def attack(self) -> Ints | None:
+        return pools.name_rows(self.published, self.y, self.ones, self.grid.step)
 
 
 @pytest.mark.parametrize(
