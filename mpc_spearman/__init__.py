@@ -14,6 +14,7 @@ The package, from what a person starts down to what everything rests on; imports
 ``protocols``   the three roles, their steps, what the coordinator concludes; ``mpc`` and ``he``, the engines
 ``wire``        who learns what (`disclosure`), messages, frames, links, TLS, keys, the meter
 ``privacy``     each owner's rules: precision, information budget, groups, ledger
+``attacks``     what published numbers give away, tried; no run imports it
 ``config``      the plan, its policies, levels and grants in their order
 ``data``        tables, columns, ids, ranks
 ``statistics``  estimators, the sentences that go with a result, the plaintext reference
