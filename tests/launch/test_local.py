@@ -205,10 +205,13 @@ class TestBeforeAnythingRuns:
 # ---- all or none
 
 
+ABOUT = f'{{"schema_version": {run_directory.SCHEMA_VERSION}}}'
+
+
 def write_runs(orders: Any, *_: Any, **__: Any) -> dict[str, Outcome]:
     """Stand in for the roles: each leaves a run directory."""
     for order in orders:
-        run_directory.replace(order.out, {"result.json": '{"schema_version": 1}', "cost.csv": order.party})
+        run_directory.replace(order.out, {"result.json": ABOUT, "cost.csv": order.party})
     return {order.party: Outcome(order.party, "returned", None, "account", 0, 1.0) for order in orders}
 
 
@@ -324,18 +327,16 @@ try:
 except TableError as error:
     assert error.__cause__ is None and error.__context__ is None
     print("refused:", error)
-second = run_local(plan, {"A": a, "B": b}, reveal="strengths")
 
 expected = pd.concat([a, b.drop(columns="id")], axis=1).drop(columns="id").corr("spearman")
 np.testing.assert_allclose(first.coefficients.to_numpy(), expected.iloc[:2, 2:].to_numpy(), rtol=1e-14)
-np.testing.assert_allclose(second.strengths, first.strengths, atol=1e-9)
 assert threading.active_count() == 1, threading.enumerate()
 assert "torch" not in sys.modules
-print("both agree")
+print("it agrees")
 """
 
 
-def test_a_script_without_a_guard_runs_twice_and_survives_an_error(tmp_path: Path) -> None:
+def test_a_script_without_a_guard_runs_and_survives_an_error(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     environment = os.environ | {"PYTHONPATH": str(harness.ROOT)}
     done = subprocess.run(
@@ -351,7 +352,7 @@ def test_a_script_without_a_guard_runs_twice_and_survives_an_error(tmp_path: Pat
     assert refused.startswith("refused: A: ")
     assert "column 'a'" in refused
     assert "60" in refused
-    assert agree == "both agree"
-    # The results of the first run, untouched by the failure of the second.
+    assert agree == "it agrees"
+    # The results of the first run are untouched by the failure of the second.
     assert sorted(os.listdir(tmp_path)) == ["out", "script.py"]
     assert Result.load(tmp_path / "out" / "C").n == 60

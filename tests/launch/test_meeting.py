@@ -14,12 +14,11 @@ from mpc_spearman.launch import meeting
 from mpc_spearman.launch.meeting import MeetingPoint, meeting_point
 from mpc_spearman.parties import Roster
 from mpc_spearman.wire.certificates import make_certificates
-
-PARTIES = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
+from support import plans
 
 
 def plan(**network: Any) -> Plan:
-    return load_plan({"parties": PARTIES, "network": network})
+    return plans.plan(network=network)
 
 
 def test_the_environment_comes_before_the_plan() -> None:
@@ -39,7 +38,7 @@ def test_the_environment_comes_before_the_plan() -> None:
         (
             {"RANK": "1"},
             HandshakeError,
-            "the environment's RANK is 1, but in the plan A (source) has rank 2: leave out --party or RANK",
+            "the environment's RANK is 1, but in the plan A (source) is number 2: leave out --party or RANK",
         ),
         (
             {"WORLD_SIZE": "4"},
@@ -67,7 +66,7 @@ def test_between_hosts_the_plan_must_say_how_they_are_protected() -> None:
     with pytest.raises(PlanError, match=r"network\.tls is missing: 192\.0\.2\.1 can be reached from"):
         meeting_point(plan(address="192.0.2.1"), "A", {})
     assert meeting_point(plan(address="192.0.2.1", tls="insecure"), "A", {}).host == "192.0.2.1"
-    own = load_plan({"parties": PARTIES}, ["network.address=localhost", "parties.target.listen='10.0.0.8:0'"])
+    own = load_plan(plans.mapping(), ["network.address=localhost", "parties.target.listen='10.0.0.8:0'"])
     with pytest.raises(PlanError, match=r"network\.tls is missing: 10\.0\.0\.8 can be reached from"):
         meeting_point(own, "B", {})
     assert meeting_point(own, "A", {}).host == "localhost"

@@ -41,6 +41,7 @@ class FakeRuns:
         watch: Any,
         note: Any,
         hosts: object = None,
+        server: object = None,
     ) -> None:
         assert hosts is None
         n = len(frames["B"])

@@ -1,0 +1,143 @@
+"""The command before anything runs: its help, what makes no sense, and the exit code of every error."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman import errors
+from mpc_spearman.cli.main import main
+from support.harness import ROOT
+
+PLAN = """
+parties:
+  coordinator: {name: C}
+  target: {name: B, table: b.csv}
+  sources: [{name: A, table: a.csv}]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a plan and its tables."""
+    write_tables(tmp_path, seed=3)
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    return tmp_path
+
+
+def write_tables(folder: Path, seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=(5, 50))
+    ids = [f"p{i}" for i in range(50)]
+    pd.DataFrame({"id": ids, "a": values[0], "b": values[1]}).to_csv(folder / "a.csv", index=False)
+    pd.DataFrame({"id": ids, **dict(zip("xyz", values[2:], strict=True))}).to_csv(
+        folder / "b.csv", index=False
+    )
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+INPUTS = ["a.csv", "b.csv", "plan.yaml"]
+
+
+# ---- before anything runs
+
+HEAVY = ("torch", "pandas", "numpy", "scipy", "pyarrow", "crypten", "jinja2", "pydantic", "rich")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["local", "--help"], ["merge", "--help"], ["certs", "--help"], ["--version"]],
+)
+def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
+    script = (
+        "import sys\nfrom mpc_spearman.cli.main import main\n"
+        f"try:\n    main({arguments!r})\n"
+        f"finally:\n    print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0
+    assert done.stderr == "[]\n"
+    assert done.stdout.startswith(("usage: mpc-spearman", "0."))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["local"],
+        ["remote", "plan.yaml"],
+        ["local", "plan.yaml", "--frob"],
+        ["local", "plan.yaml", "--out"],
+        ["local", "plan.yaml", "--table", "A"],
+        ["local", "plan.yaml", "--table", "=a.csv"],
+        ["local", "plan.yaml", "--out", "x", "--frob", "reveal=strengths"],
+        ["certs", "certs"],
+        ["certs", "certs", "--parties"],
+        ["merge", "--out", "x"],
+        ["merge", "one", "two"],
+    ],
+)
+def test_a_command_line_that_makes_no_sense(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "usage: mpc-spearman" in capsys.readouterr().err
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    saved = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in saved.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals")
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (["none.yaml"], errors.PlanError, "none.yaml: no such file; did you mean"),
+        (["plan.yaml", "reveal=coeficients"], errors.PlanError, "reveal"),
+        (["plan.yaml", "--out", "x", "reveal=coeficients"], errors.PlanError, "reveal"),
+        (["plan.yaml", "nonsense"], errors.PlanError, "not of the form key=value"),
+        (["plan.yaml", "--out", "x", "nonsense"], errors.PlanError, "not of the form key=value"),
+        (["plan.yaml", "--table", "D=a.csv"], errors.PlanError, "'D'"),
+        (["plan.yaml", "reveal=differences"], errors.PolicyError, "party B does not allow this plan"),
+        (["plan.yaml", "--out", "a.csv"], errors.OutputError, "a.csv exists and is not a directory"),
+    ],
+)
+def test_an_error_is_one_line_and_its_own_exit_code(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    error: type[errors.MpcSpearmanError],
+    text: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(["local", *arguments]) == error.exit_code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert text in err
+    assert files(folder) == INPUTS
+
+
+def test_every_documented_exit_code_is_its_own() -> None:
+    documented = dict(re.findall(r"(\w+) +(\d+) ", (errors.__doc__ or "").replace("│", "").replace("─", "")))
+    codes = {name: cls.exit_code for name, cls in errors.ERRORS.items() if name != "NotRevealed"}
+    assert {name: int(code) for name, code in documented.items()} == codes
+    assert len(set(codes.values())) == len(codes)
