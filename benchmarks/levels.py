@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from mpc_spearman import run_local
-from mpc_spearman.results.report import totals
+from mpc_spearman.results.costs import totals
 from mpc_spearman.results.units import human_bytes, human_seconds
 
 ROOT = Path(__file__).parents[1]

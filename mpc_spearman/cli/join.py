@@ -38,7 +38,7 @@ def run(parsed: argparse.Namespace) -> int:
     from mpc_spearman.cli import progress
     from mpc_spearman.config import load_plan
     from mpc_spearman.launch.join import run_party
-    from mpc_spearman.results import report
+    from mpc_spearman.results import terminal
 
     plan = load_plan(parsed.plan, parsed.settings)
     party = parsed.party or _of_rank(plan.names)
@@ -48,7 +48,7 @@ def run(parsed: argparse.Namespace) -> int:
     console = Console()
     with progress.shown(console, [party]) as display:
         result = run_party(plan, party, out, watch=display.watch, note=display.note)
-    report.summarize(result, console)
+    terminal.summarize(result, console)
     console.print(f"Report: {out / party / 'report.html'}", highlight=False, soft_wrap=True, markup=False)
     return 0
 

@@ -51,12 +51,12 @@ def run(parsed: argparse.Namespace) -> int:
 
         from mpc_spearman.cli import progress
         from mpc_spearman.launch.local import run_local
-        from mpc_spearman.results import report
+        from mpc_spearman.results import terminal
 
         console = Console()
         with progress.shown(console, plan.names) as display:
             result = run_local(plan, out=out, watch=display.watch, note=display.note, server=server)
-    report.summarize(result, console)
+    terminal.summarize(result, console)
     console.print(
         f"Report: {out / plan.names[0] / 'report.html'}", highlight=False, soft_wrap=True, markup=False
     )

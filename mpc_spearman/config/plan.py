@@ -42,6 +42,7 @@ from mpc_spearman.config.sections import (
     Protocol,
     Results,
     Section,
+    Share,
     Strength,
     TargetParty,
     whole,
@@ -68,6 +69,8 @@ class Plan(Section):
         A target feature's strength: the mean of its coefficients, or of their absolute values.
     order : {'descending', 'ascending'}
         How the ranking is sorted by strength.
+    confidence : float
+        Level of the confidence intervals of coefficients.
     rows : int, optional
         Use only the first so many rows.
     parties, results, privacy, network, he
@@ -79,6 +82,7 @@ class Plan(Section):
     estimator: Estimator = "tie_corrected"
     strength: Strength = "mean"
     order: Order = "descending"
+    confidence: Share = Field(default=0.95, gt=0, lt=1, description="a number above 0 and below 1")
     rows: Count | None = whole(3, default=None)
     parties: Parties
     results: Results = Field(default=Results(), validate_default=True)

@@ -16,7 +16,8 @@ from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run
 from mpc_spearman.results.result import Result
-from mpc_spearman.statistics import estimators, result_warnings
+from mpc_spearman.results.tables import interval_matrix
+from mpc_spearman.statistics import estimators, inference, result_warnings
 from mpc_spearman.wire import disclosure
 
 
@@ -58,7 +59,9 @@ class Conclusion:
     strengths: NDArray[np.float64] | None = None
     counts: NDArray[np.int64] | None = None
     coefficients: NDArray[np.float64] | None = None
-    pvalues: NDArray[np.float64] | None = None
+    #: How far each column is tied (:class:`mpc_spearman.statistics.inference.Ties`), (m_A,) and (m_B,).
+    source_ties: NDArray[np.int64] | None = None
+    target_ties: NDArray[np.int64] | None = None
     #: Strengths under ``tie_corrected`` and ``paper``, (m_B, 2): never passed on, they tell of all ties.
     both: NDArray[np.float64] | None = None
     warnings: tuple[str, ...] = ()
@@ -68,10 +71,10 @@ class Conclusion:
         return {field.name: getattr(self, field.name) for field in fields if hasattr(self, field.name)}
 
     def restricted(self, rows: slice) -> Conclusion:
-        """Keep only some rows of the matrices."""
-        if self.coefficients is None or self.pvalues is None:
+        """Keep only some rows of the matrix."""
+        if self.coefficients is None or self.source_ties is None:
             return self
-        return replace(self, coefficients=self.coefficients[rows], pvalues=self.pvalues[rows])
+        return replace(self, coefficients=self.coefficients[rows], source_ties=self.source_ties[rows])
 
     @classmethod
     def received(cls, values: Mapping[str, Any]) -> Conclusion:
@@ -88,7 +91,9 @@ class Conclusion:
         steps: Mapping[str, float],
         published: Conclusion | None = None,
     ) -> Result:
-        """Label a party's numbers.
+        """Label a party's numbers, and compute what follows from those that it has.
+
+        Those are p-values and confidence intervals, which so tell it nothing more.
 
         Parameters
         ----------
@@ -106,12 +111,30 @@ class Conclusion:
         columns = pd.Index(list(labels.target), dtype="object")
         rows = pd.MultiIndex.from_tuples(list(labels.sources), names=["party", "feature"])
 
-        def matrix(values: Any) -> pd.DataFrame | None:
-            return None if values is None else pd.DataFrame(values, index=rows, columns=columns)
+        def matrix(values: NDArray[np.float64]) -> pd.DataFrame:
+            return pd.DataFrame(values, index=rows, columns=columns)
 
         def series(values: Any, name: str) -> Any:
             return None if values is None else pd.Series(values, index=columns, name=name)
 
+        matrices: dict[str, pd.DataFrame] = {}
+        if self.coefficients is not None:
+            assert self.source_ties is not None
+            assert self.target_ties is not None
+            rho, tied = self.coefficients, inference.pairs(self.source_ties, self.target_ties)
+            estimator, confidence = run.plan.estimator, run.plan.confidence
+            step = steps.get("coefficients", 0.0) if published is None else 0.0
+            low, high = inference.intervals(rho, n, tied, estimator, confidence, step)
+            matrices = {
+                "coefficients": matrix(rho),
+                "pvalues": matrix(inference.pvalues(rho, n, tied, estimator, step)),
+                "intervals": interval_matrix(matrix(low), matrix(high)),
+            }
+            warnings = [
+                *warnings,
+                *result_warnings.pvalues(tied, n, estimator),
+                *result_warnings.intervals(tied, n, estimator),
+            ]
         ranking, ranked = None, published or self
         if ranked.positions is not None:
             order = np.argsort(ranked.positions, kind="stable")  # equals in the table's order
@@ -126,8 +149,7 @@ class Conclusion:
             alignment=run.alignment,
             warnings=warnings,
             cost=cost,
-            coefficients=matrix(self.coefficients),
-            pvalues=matrix(self.pvalues),
+            **matrices,
             strengths=series(self.strengths, "strength"),
             counts=series(self.counts, "count"),
             ranking=ranking,
@@ -175,7 +197,6 @@ def from_products(
     }
     rho = matrices[estimator]
     both = np.column_stack([estimators.strengths(matrix, plan.strength)[0] for matrix in matrices.values()])
-    missing = estimators.without_pvalue(source_ties, target.ties, n, estimator)
     mu, counts = estimators.strengths(rho, plan.strength)
     mean, _ = estimators.strengths(rho, "mean")
     mean_abs, _ = estimators.strengths(rho, "mean_abs")
@@ -189,7 +210,6 @@ def from_products(
         ),
         *(line for name, side in sides for line in column_cautions(plan, name, side.names, side.ties, n)),
         *impossible(plan, counts, shapes),
-        *result_warnings.pvalues_missing(missing, estimator),
         *(result_warnings.cancellations(target.names, mean, mean_abs) if plan.strength == "mean" else ()),
     ]
     return Conclusion(
@@ -197,7 +217,8 @@ def from_products(
         strengths=mu,
         counts=counts,
         coefficients=rho,
-        pvalues=estimators.pvalues(rho, n, missing),
+        source_ties=inference.ties(source_ties, n),
+        target_ties=inference.ties(target.ties, n),
         both=both,
         warnings=tuple(warnings),
     )

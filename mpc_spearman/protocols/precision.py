@@ -1,16 +1,14 @@
 """How precisely a run's numbers are published: ``results.precision``.
 
 What the coordinator passes on lies on grids (:mod:`mpc_spearman.privacy.precision`), and everything else that
-it passes on is computed from numbers on them: p-values from the rounded coefficients; strengths, where
-coefficients are granted, as means of the rounded ones; the ranking from the strengths as published. So a
-receiver learns nothing from a derived number that it could not derive itself.
+it passes on is computed from numbers on them: strengths, where coefficients are granted, as means of the
+rounded ones; the ranking from the strengths as published. So a receiver learns nothing from a derived number
+that it could not derive itself, as it does p-values and intervals (:mod:`mpc_spearman.statistics.inference`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from mpc_spearman.config import Plan
 from mpc_spearman.privacy.precision import Grid, coefficient_grid, strength_grid
@@ -56,15 +54,13 @@ class Precision:
         grant : str
             Of ``results``: at ``coefficients`` strengths are means of the published coefficients.
         """
-        rho, pvalues, mu = conclusion.coefficients, conclusion.pvalues, conclusion.strengths
+        rho, mu = conclusion.coefficients, conclusion.strengths
         assert mu is not None
         if grant == "coefficients" and self.coefficients is not None:
             assert rho is not None
-            assert pvalues is not None
             rho = self.coefficients.round(rho)
-            pvalues = estimators.pvalues(self.coefficients.within(rho), n, np.isnan(pvalues))
             mu, _ = estimators.strengths(rho, plan.strength)
         elif self.strengths is not None:
             mu = self.strengths.round(mu)
         positions = estimators.positions(mu, plan.order)
-        return replace(conclusion, coefficients=rho, pvalues=pvalues, strengths=mu, positions=positions)
+        return replace(conclusion, coefficients=rho, strengths=mu, positions=positions)

@@ -32,6 +32,7 @@ from mpc_spearman.protocols.publish import publish, receive_result
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run, account, agree, align, connect, load, rank, step
 from mpc_spearman.results.result import Result
+from mpc_spearman.statistics.inference import ties
 from mpc_spearman.wire import disclosure
 
 
@@ -108,7 +109,8 @@ def _own_result(
     run: Run, table: Table, ranks: Ranks, shapes: Shapes, given: Mapping[str, Any], labels: Labels
 ) -> Result:
     """Keep what a data party was given, its own costs, and warnings about that and its own columns."""
-    cost, conclusion = account(run), Conclusion.received(given)
+    mine = "target_ties" if run.roster.me == run.roster.target else "source_ties"
+    cost, conclusion = account(run), Conclusion.received({**given, mine: ties(ranks.tie_terms, ranks.n)})
     warnings = [
         *run.cautions,
         *column_cautions(run.plan, table.party, table.features, ranks.tie_terms, table.n),

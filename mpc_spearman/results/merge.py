@@ -32,6 +32,7 @@ _SAME: dict[str, Callable[[Result], Any]] = {
     "estimator": lambda result: result.plan["estimator"],
     "strength": lambda result: result.plan["strength"],
     "order": lambda result: result.plan["order"],
+    "confidence": lambda result: result.plan["confidence"],
 }
 #: Levels of ``reveal`` and grants of ``results`` in one order.
 
@@ -179,11 +180,12 @@ def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
         warnings=_warnings(runs, plan, int(counts.max()), coefficients),
         coefficients=coefficients,
         pvalues=_stacked(results, "pvalues"),
+        intervals=_stacked(results, "intervals"),
         strengths=pd.Series(mu, index=features, name="strength"),
         counts=pd.Series(counts, index=features, name="count"),
         ranking=pd.DataFrame(
             {
-                "position": range(1, len(features) + 1),
+                "position": np.sort(estimators.positions(mu, plan["order"])),
                 "feature": [features[q] for q in order],
                 "strength": mu[order],
             }

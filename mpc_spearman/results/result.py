@@ -1,14 +1,13 @@
-"""One party's copy of a run's result: what it holds, and how it is kept on disk.
+"""One party's copy of a run's result: what it holds.
 
 A run directory holds ``result.json``, ``cost.csv``, ``report.html`` and, as far as the run revealed them to
-this party, ``matrix.csv``, ``pvalues.csv``, ``ranking.csv`` and ``estimators.csv``. Floats are written with
-`repr`, which reads back to the same float64; an undefined value is an empty cell.
+this party, ``matrix.csv``, ``pvalues.csv``, ``intervals.csv``, ``qvalues.csv``, ``ranking.csv`` and
+``estimators.csv``.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,49 +19,44 @@ import pandas as pd
 
 from mpc_spearman.config import GRANTS, LEVELS, within
 from mpc_spearman.errors import NotRevealed, OutputError
-from mpc_spearman.results import run_directory
+from mpc_spearman.results import run_directory, saved
 from mpc_spearman.results.tables import (
-    COST_COLUMNS,
-    ESTIMATORS,
-    RANKING,
+    BOUNDS,
+    INTERVAL_ROWS,
+    MATRIX_ROWS,
     plain_cost,
     plain_estimators,
     plain_matrix,
     plain_ranking,
     plain_series,
-    read_cost,
-    read_estimators,
-    read_matrix,
-    read_ranking,
 )
-from mpc_spearman.version import __version__
+from mpc_spearman.statistics import inference
 
 RoleName = Literal["coordinator", "target", "source"]
-Part = Literal["coefficients", "pvalues", "strengths", "counts", "ranking", "estimators"]
+Part = Literal[
+    "coefficients", "pvalues", "intervals", "qvalues", "strengths", "counts", "ranking", "estimators"
+]
 
 #: The level of ``reveal``, and grant of ``results``, that each part takes.
 _NEEDS: dict[Part, str] = {
     "coefficients": "coefficients",
     "pvalues": "coefficients",
+    "intervals": "coefficients",
+    "qvalues": "coefficients",
     "strengths": "strengths",
     "counts": "strengths",
     "ranking": "ranking",
     "estimators": "coefficients",
 }
-_FILES: dict[Part, str] = {
-    "coefficients": "matrix.csv",
-    "pvalues": "pvalues.csv",
-    "ranking": "ranking.csv",
-    "estimators": "estimators.csv",
+_IN_WORDS = {
+    "pvalues": "p-values",
+    "intervals": "confidence intervals",
+    "qvalues": "q-values",
+    "estimators": "strengths under both estimators",
 }
 _TAG = re.compile(r"[0-9a-f]{64}")
-_FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
 
 _T = TypeVar("_T")
-
-
-def _without_nan(numbers: pd.Series[float]) -> list[float | None]:
-    return [None if math.isnan(number) else number for number in numbers.tolist()]
 
 
 class Result:
@@ -87,6 +81,9 @@ class Result:
     coefficients, pvalues : DataFrame, optional
         float64, shape (m_A, m_B): rows a MultiIndex (party, feature) over the sources' features, source by
         source, columns the target's features. NaN where undefined. A source's copy has its own rows only.
+    intervals : DataFrame, optional
+        float64, shape (2 m_A, m_B): rows (party, feature, bound), where bound is ``low`` or ``high``, the
+        ends of each coefficient's confidence interval at the plan's ``confidence``; same columns.
     strengths : Series, optional
         float64, length m_B, indexed by the target's features in its table's order. Needs `ranking`. At the
         coordinator as it opened them, elsewhere as they were published.
@@ -124,6 +121,7 @@ class Result:
         warnings: Sequence[str] = (),
         coefficients: pd.DataFrame | None = None,
         pvalues: pd.DataFrame | None = None,
+        intervals: pd.DataFrame | None = None,
         strengths: pd.Series[float] | None = None,
         counts: pd.Series[int] | None = None,
         ranking: pd.DataFrame | None = None,
@@ -137,11 +135,13 @@ class Result:
         self._alignment = alignment
         self._precision = {str(part): float(step) for part, step in precision.items()}
         self._cost = plain_cost(cost)
-        self._coefficients = None if coefficients is None else plain_matrix(coefficients)
-        self._pvalues = None if pvalues is None else plain_matrix(pvalues)
+        self._coefficients = None if coefficients is None else plain_matrix(coefficients, MATRIX_ROWS)
+        self._pvalues = None if pvalues is None else plain_matrix(pvalues, MATRIX_ROWS)
+        self._intervals = None if intervals is None else plain_matrix(intervals, INTERVAL_ROWS)
         self._strengths = None if strengths is None else plain_series(strengths, np.float64, "strength")
         self._counts = None if counts is None else plain_series(counts, np.int64, "count")
         self._ranking = None if ranking is None else plain_ranking(ranking)
+        self._qvalues: pd.DataFrame | None = None  # derived when first asked for
         self._estimators = None if estimators is None else plain_estimators(estimators)
         self._check()
 
@@ -155,6 +155,12 @@ class Result:
             or not self._pvalues.columns.equals(matrix.columns)
         ):
             raise ValueError("the p-values are not those of the coefficients: other rows or columns")
+        if self._intervals is not None and (
+            matrix is None
+            or list(self._intervals.index) != [(*row, bound) for row in matrix.index for bound in BOUNDS]
+            or not self._intervals.columns.equals(matrix.columns)
+        ):
+            raise ValueError("the intervals are not those of the coefficients: other rows or columns")
         if matrix is not None and (strengths is None or list(matrix.columns) != list(strengths.index)):
             raise ValueError("coefficients need strengths for the same target features")
         if self._counts is not None and (strengths is None or not self._counts.index.equals(strengths.index)):
@@ -177,7 +183,7 @@ class Result:
             raise ValueError("the ranking and the strengths differ")
 
     def __repr__(self) -> str:
-        held = ", ".join(part for part in _NEEDS if self.withheld(part) is None) or "nothing"
+        held = ", ".join(self.holds) or "nothing"
         return (
             f"<Result of {self._role} {self._party!r}: n={self._n}, protocol={self._plan.get('protocol')}, "
             f"reveal={self._plan.get('reveal')}, estimator={self._plan.get('estimator')}; holds {held}>"
@@ -213,6 +219,11 @@ class Result:
         return dict(self._precision)
 
     @property
+    def holds(self) -> tuple[Part, ...]:
+        """Names of the parts that were revealed to this party."""
+        return tuple(part for part in _NEEDS if self.withheld(part) is None)
+
+    @property
     def alignment(self) -> str | None:
         """The target's tag of the row ids and their order, for merging; None without an alignment key."""
         return self._alignment
@@ -236,6 +247,23 @@ class Result:
     def pvalues(self) -> pd.DataFrame:
         """Two-sided p-values of M, same shape; NaN where undefined."""
         return self._revealed("pvalues", self._pvalues).copy()
+
+    @property
+    def intervals(self) -> pd.DataFrame:
+        """Confidence intervals of M at the plan's ``confidence``: rows (party, feature, bound).
+
+        ``result.intervals.xs("low", level="bound")`` has the form of M. NaN where there is none: an undefined
+        coefficient, a column with many ties, fewer than four rows.
+        """
+        return self._revealed("intervals", self._intervals).copy()
+
+    @property
+    def qvalues(self) -> pd.DataFrame:
+        """q-values of M (Benjamini and Hochberg), same shape: over all pairs in this copy with a p-value."""
+        p = self._revealed("qvalues", self._pvalues)
+        if self._qvalues is None:
+            self._qvalues = pd.DataFrame(inference.qvalues(p.to_numpy()), index=p.index, columns=p.columns)
+        return self._qvalues.copy()
 
     @property
     def strengths(self) -> pd.Series[float]:
@@ -267,17 +295,17 @@ class Result:
 
         Parameters
         ----------
-        part : {"coefficients", "pvalues", "strengths", "counts", "ranking", "estimators"}
-            The attribute asked for.
+        part : str
+            The attribute asked for, such as ``"coefficients"``.
 
         Returns
         -------
         str or None
             A sentence naming the level or grant that withheld it; None if this result has it.
         """
-        if getattr(self, f"_{part}") is not None:
+        if getattr(self, "_pvalues" if part == "qvalues" else f"_{part}") is not None:
             return None
-        name = {"pvalues": "p-values", "estimators": "strengths under both estimators"}.get(part, part)
+        name = _IN_WORDS.get(part, part)
         verb = "is" if part == "ranking" else "are"
         need, level = _NEEDS[part], str(self._plan.get("reveal"))
         if level in LEVELS and not within(need, level):
@@ -315,40 +343,7 @@ class Result:
         from mpc_spearman.results import report  # only a saved result needs its page and the template engine
 
         run_directory.check_replaceable(directory)
-        return run_directory.replace(directory, {**self._files(), "report.html": report.render(self)})
-
-    def _files(self) -> dict[str, str]:
-        about = {
-            "schema_version": run_directory.SCHEMA_VERSION,
-            "package_version": __version__,
-            "party": self._party,
-            "role": self._role,
-            "n": self._n,
-            **{key: self._plan.get(key) for key in _FROM_PLAN},
-            "alignment": self._alignment,
-            "warnings": list(self._warnings),
-            "holds": [part for part in _NEEDS if self.withheld(part) is None],
-            "features": None if self._strengths is None else list(self._strengths.index),
-            "strengths": None if self._strengths is None else _without_nan(self._strengths),
-            "counts": None if self._counts is None else self._counts.tolist(),
-            "precision": self._precision,
-            "plan": self._plan,
-        }
-        files = {
-            "result.json": json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
-            "cost.csv": run_directory.csv_text(list(COST_COLUMNS), self._cost.itertuples(index=False)),
-        }
-        for name, frame in (("matrix.csv", self._coefficients), ("pvalues.csv", self._pvalues)):
-            if frame is not None:
-                rows = ([*key, *row] for key, row in zip(frame.index, frame.to_numpy().tolist(), strict=True))
-                files[name] = run_directory.csv_text(["party", "feature", *frame.columns], rows)
-        if self._ranking is not None:
-            lines = self._ranking.reindex(columns=RANKING).itertuples(index=False)
-            files["ranking.csv"] = run_directory.csv_text(RANKING, lines)
-        if self._estimators is not None:
-            lines = self._estimators.itertuples()
-            files["estimators.csv"] = run_directory.csv_text(["feature", *ESTIMATORS], lines)
-        return files
+        return run_directory.replace(directory, {**saved.texts(self), "report.html": report.render(self)})
 
     @classmethod
     def load(cls, directory: str | Path) -> Result:
@@ -370,37 +365,7 @@ class Result:
             If a file is missing, unexpected or damaged; it names the file.
         """
         folder = Path(directory)
-        about = run_directory.read_about(folder)
         try:
-            holds = set(about["holds"])
-            for part, name in _FILES.items():
-                if (folder / name).exists() != (part in holds):
-                    problem = "is missing" if part in holds else "does not belong to this result"
-                    raise OutputError(f"{folder / name} {problem}")
-            if any(about[key] != about["plan"].get(key) for key in _FROM_PLAN):
-                raise OutputError(f"{folder / 'result.json'} is damaged: it contradicts the plan in it")
-            strengths = counts = ranking = None
-            if "ranking" in holds:
-                ranking = read_ranking(folder / "ranking.csv", "strengths" in holds)
-            if "strengths" in holds:
-                strengths = pd.Series(about["strengths"], about["features"], dtype=np.float64)
-            if "counts" in holds:
-                counts = pd.Series(about["counts"], about["features"])
-            return cls(
-                plan=about["plan"],
-                party=about["party"],
-                role=about["role"],
-                n=about["n"],
-                precision=about["precision"],
-                alignment=about.get("alignment"),
-                warnings=about["warnings"],
-                cost=read_cost(folder / "cost.csv"),
-                coefficients=read_matrix(folder / "matrix.csv") if "coefficients" in holds else None,
-                pvalues=read_matrix(folder / "pvalues.csv") if "pvalues" in holds else None,
-                strengths=strengths,
-                counts=counts,
-                ranking=ranking,
-                estimators=read_estimators(folder / "estimators.csv") if "estimators" in holds else None,
-            )
+            return cls(**saved.read(folder))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise OutputError(f"the run directory {folder} is damaged: {error!r}") from error

@@ -27,6 +27,8 @@ FILES = (
     "result.json",
     "matrix.csv",
     "pvalues.csv",
+    "intervals.csv",
+    "qvalues.csv",
     "ranking.csv",
     "estimators.csv",
     "cost.csv",

@@ -1,4 +1,4 @@
-"""The tables of a result: one form in memory, whoever made them, and how they are read back from disk.
+"""The tables of a result: one form in memory, whoever made them.
 
 So a loaded result equals a saved one.
 """
@@ -6,15 +6,17 @@ So a loaded result equals a saved one.
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.results import run_directory
 from mpc_spearman.wire import meter
 
+#: What names the rows of matrices, and of the intervals, which have a row for either bound.
+MATRIX_ROWS = ["party", "feature"]
+INTERVAL_ROWS = [*MATRIX_ROWS, "bound"]
+BOUNDS = ("low", "high")
 #: Columns of ``ranking.csv``, and of the strengths in ``estimators.csv``.
 RANKING = ["position", "feature", "strength"]
 ESTIMATORS = ["tie_corrected", "paper"]
@@ -26,19 +28,24 @@ COST_COLUMNS: dict[str, type] = {
 }
 
 
-# --- in memory ------------------------------------------------------------------------------------
-
-
-def plain_matrix(frame: pd.DataFrame) -> pd.DataFrame:
-    """Copy a matrix with rows (party, feature) and distinct columns; `ValueError` if it is none."""
-    if frame.index.nlevels != 2 or not frame.columns.is_unique:
-        raise ValueError("a matrix has rows (party, feature) and distinct columns")
-    index = pd.MultiIndex.from_tuples([(str(p), str(f)) for p, f in frame.index], names=["party", "feature"])
+def plain_matrix(frame: pd.DataFrame, rows: list[str]) -> pd.DataFrame:
+    """Copy a matrix whose rows are named by as many texts as `rows`; `ValueError` if it is none."""
+    if frame.index.nlevels != len(rows) or not frame.columns.is_unique:
+        raise ValueError(f"a matrix has rows ({', '.join(rows)}) and distinct columns")
     return pd.DataFrame(
         frame.to_numpy(dtype=np.float64, copy=True),
-        index=index,
+        index=pd.MultiIndex.from_tuples([tuple(map(str, key)) for key in frame.index], names=rows),
         columns=[str(name) for name in frame.columns],
     )
+
+
+def interval_matrix(low: pd.DataFrame, high: pd.DataFrame) -> pd.DataFrame:
+    """Put two matrices of bounds, of one form, into one with two rows for each of theirs."""
+    ends = np.stack([low.to_numpy(), high.to_numpy()], axis=1).reshape(-1, low.shape[1])
+    index = pd.MultiIndex.from_tuples(
+        [(*row, bound) for row in low.index for bound in BOUNDS], names=INTERVAL_ROWS
+    )
+    return pd.DataFrame(ends, index=index, columns=low.columns)
 
 
 def plain_series(series: pd.Series[Any], dtype: type, name: str) -> pd.Series[Any]:
@@ -81,40 +88,3 @@ def plain_cost(frame: pd.DataFrame) -> pd.DataFrame:
     if plain[["seconds", "wait_seconds"]].isna().to_numpy().any():
         raise ValueError("a cost has no seconds")
     return plain
-
-
-# --- from disk ------------------------------------------------------------------------------------
-
-
-def read_matrix(path: Path) -> pd.DataFrame:
-    """Read ``matrix.csv`` or ``pvalues.csv``; `OutputError` if it is damaged."""
-    header, rows = run_directory.read_csv(path, ["party", "feature"])
-    cells = [[run_directory.to_float(path, text) for text in row[2:]] for row in rows]
-    index = pd.MultiIndex.from_tuples([(row[0], row[1]) for row in rows])
-    return pd.DataFrame(np.array(cells).reshape(len(rows), -1), index=index, columns=header[2:])
-
-
-def read_ranking(path: Path, strengths: bool) -> pd.DataFrame:
-    """Read ``ranking.csv``, with strengths if it has any; `OutputError` if it is damaged."""
-    _, rows = run_directory.read_csv(path, RANKING)
-    positions = [run_directory.to_int(path, row[0]) for row in rows]
-    frame = pd.DataFrame({"position": positions, "feature": [row[1] for row in rows]})
-    if strengths:
-        frame["strength"] = [run_directory.to_float(path, row[2]) for row in rows]
-    return frame
-
-
-def read_estimators(path: Path) -> pd.DataFrame:
-    """Read ``estimators.csv``; `OutputError` if it is damaged."""
-    _, rows = run_directory.read_csv(path, ["feature", *ESTIMATORS])
-    cells = [[run_directory.to_float(path, text) for text in row[1:]] for row in rows]
-    return pd.DataFrame(np.array(cells).reshape(len(rows), 2), [row[0] for row in rows], ESTIMATORS)
-
-
-def read_cost(path: Path) -> pd.DataFrame:
-    """Read ``cost.csv``; `OutputError` if it is damaged."""
-    _, rows = run_directory.read_csv(path, list(COST_COLUMNS))
-    read = {str: lambda _, text: text, float: run_directory.to_float, int: run_directory.to_int}
-    kinds = list(COST_COLUMNS.values())
-    cells = [[read[kind](path, text) for kind, text in zip(kinds, row, strict=True)] for row in rows]
-    return pd.DataFrame(cells, columns=list(COST_COLUMNS))

@@ -1,4 +1,4 @@
-"""From exact integers to coefficients, p-values, strengths and their order.
+"""From exact integers to coefficients, strengths and their order.
 
 Everything up to here is integers; the divisions below are the only roundings. Products, tie terms and N
 are Python integers throughout, since 2S, S + T and (N - T_x)(N - T_y) need not fit 64 bits.
@@ -103,52 +103,6 @@ def coefficients(
             else:
                 rho = product / math.sqrt(norms)
                 result[p, q] = max(-_BELOW_ONE, min(_BELOW_ONE, rho))
-    return result
-
-
-def without_pvalue(
-    source_ties: Sequence[int], target_ties: Sequence[int], n: int, estimator: Estimator
-) -> NDArray[np.bool_]:
-    """Pairs that have no p-value.
-
-    Under ``tie_corrected`` those with a constant column; under ``paper`` those with any tie, because eq. 2
-    is then not the statistic whose null distribution is known.
-
-    Returns
-    -------
-    ndarray of bool, shape (m_A, m_B)
-    """
-    least = 1 if estimator == "paper" else total(n)
-    source = np.array([int(term) >= least for term in source_ties], dtype=bool)
-    target = np.array([int(term) >= least for term in target_ties], dtype=bool)
-    missing: NDArray[np.bool_] = source[:, None] | target[None, :]
-    return missing
-
-
-def pvalues(rho: NDArray[np.float64], n: int, undefined: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Two-sided p-values of no rank correlation, as ``scipy.stats.spearmanr`` gives them.
-
-    Student's t with n - 2 degrees of freedom at t = rho sqrt((n - 2)/((1 + rho)(1 - rho))): an
-    approximation, poor for n under about 20.
-
-    Parameters
-    ----------
-    rho : ndarray of float64
-        Coefficients.
-    n : int
-        Rows, at least 3.
-    undefined : ndarray of bool, same shape
-        Where to give NaN instead; see :func:`without_pvalue`.
-
-    Returns
-    -------
-    ndarray of float64, same shape
-    """
-    from scipy.special import stdtr  # only the coordinator needs it, once: keep it out of everyone's start
-
-    with np.errstate(divide="ignore"):  # |rho| = 1 gives t = ±inf, p = 0
-        t = rho * np.sqrt((n - 2) / ((rho + 1.0) * (1.0 - rho)))
-    result: NDArray[np.float64] = np.where(undefined, np.nan, 2 * stdtr(n - 2, -np.abs(t)))
     return result
 
 

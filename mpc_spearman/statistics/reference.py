@@ -1,7 +1,8 @@
 """The answer on pooled data, for tests and notebooks: what a run must reproduce without pooling.
 
 A separate path on purpose: ranks by ``scipy.stats.rankdata``, eq. 2 as the paper writes it, square roots
-of integers to 128 bits, p-values by SciPy's t distribution. It shares no code with the run's own arithmetic.
+of integers to 128 bits, p-values by SciPy's t distribution or, at few rows, by counting arrangements. It
+shares no code with the run's own arithmetic.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.special import gammaln
+
+from mpc_spearman.statistics.inference import EXACT_ROWS
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Estimator, Order, Strength
@@ -30,7 +35,9 @@ class Reference:
     Attributes
     ----------
     coefficients, pvalues : DataFrame
-        Rows (party, feature), columns the target's features; NaN where undefined.
+        Rows (party, feature), columns the target's features; NaN where undefined. At up to `EXACT_ROWS` rows
+        p-values are exact for all pairs; a run, which does not know who is tied with whom, has them for pairs
+        without ties and an approximation for the others.
     strengths : Series of float64
         By target feature, in table order.
     counts : Series of int64
@@ -84,7 +91,10 @@ def reference(
     testable = np.array([[_testable(a, b, untied, estimator) for b in y_squares] for a in x_squares])
     with np.errstate(divide="ignore"):
         t = np.abs(rho) * np.sqrt((n - 2) / ((1 + rho) * (1 - rho)))
-    p = np.where(testable, 2 * stats.t.sf(t, n - 2), np.nan)
+    p = np.where(testable, np.maximum(2 * stats.t.sf(t, n - 2), 2 * np.exp(-gammaln(n + 1))), np.nan)
+    if n <= EXACT_ROWS:
+        for i, j in np.argwhere(testable):
+            p[i, j] = _exact(x[i], y[j], products[i][j])
 
     rows = pd.MultiIndex.from_tuples(
         [(party, name) for party, table in source.items() for name in table.columns],
@@ -107,6 +117,36 @@ def reference(
             }
         ),
     )
+
+
+def _exact(x: NDArray[np.int64], y: NDArray[np.int64], product: int) -> float:
+    """Share of the n! arrangements whose product of ranks is at least as far from 0, ties or not."""
+    ways = _arrangements(tuple(sorted(x.tolist())), tuple(sorted(y.tolist())))
+    middle = len(ways) // 2
+    return float(ways[np.abs(np.arange(len(ways)) - middle) >= abs(product)].sum() / ways.sum())
+
+
+@lru_cache(maxsize=64)
+def _arrangements(x: tuple[int, ...], y: tuple[int, ...]) -> NDArray[np.int64]:
+    """In how many of the n! ways of pairing x with y the product is -N, …, N.
+
+    Value of x by value, over all ways in which those so far can have used up the values of y. No partial
+    product leaves -N to N, by Cauchy and Schwarz, so a shift never wraps.
+    """
+    values, counts = np.unique(y, return_counts=True)
+    n = len(x)
+    start = np.zeros(2 * (n * (n * n - 1) // 3) + 1, dtype=np.int64)
+    start[len(start) // 2] = 1
+    states = {tuple(counts.tolist()): start}
+    for value in x:
+        following: dict[tuple[int, ...], NDArray[np.int64]] = {}
+        for left, ways in states.items():
+            for g in np.flatnonzero(left):
+                after = (*left[:g], left[g] - 1, *left[g + 1 :])
+                shifted = left[g] * np.roll(ways, value * int(values[g]))
+                following[after] = following[after] + shifted if after in following else shifted
+        states = following
+    return states[(0,) * len(values)]
 
 
 def _doubled(column: pd.Series[Any]) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import total
-from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics import estimators, inference
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Estimator, Order
@@ -25,6 +25,8 @@ CANCELLED = 1 / 3
 NOTEWORTHY = 0.05
 #: Strengths under the two estimators that differ by no more than this are worth no sentence.
 TIED = 0.001
+#: Student's t for p-values needs a sentence below so many rows: at 16 one of 0.001 is a third too small.
+FEW_ROWS = 20
 
 
 def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) -> list[str]:
@@ -153,30 +155,73 @@ def _strength(value: float) -> str:
     return "undefined" if np.isnan(value) else f"{value:.3g}"
 
 
-def pvalues_missing(missing: NDArray[np.bool_], estimator: Estimator) -> list[str]:
-    """Say for how many pairs there is no p-value, and why.
+def pvalues(tied: NDArray[np.int64], n: int, estimator: Estimator) -> list[str]:
+    """Say for how many pairs there is no p-value, or a poor one, and why.
 
     Parameters
     ----------
-    missing : ndarray of bool, shape (m_A, m_B)
-        From :func:`mpc_spearman.statistics.estimators.without_pvalue`.
+    tied : ndarray of int64, shape (m_A, m_B)
+        From :func:`mpc_spearman.statistics.inference.pairs`.
+    n : int
+        Rows.
     estimator : str
         As in the plan.
 
     Returns
     -------
     list of str
-        Empty, or one sentence.
+        A sentence at most for either.
     """
-    count = int(missing.sum())
-    if not count:
+    testable = inference.testable(tied, estimator)
+    missing, approximate = int((~testable).sum()), testable
+    of_ties = ""
+    if n <= inference.EXACT_ROWS:
+        approximate, of_ties = testable & (tied != inference.Ties.NONE), ", those of pairs with ties,"
+    sentences = []
+    if missing:
+        reason = (
+            "with ties eq. 2 (estimator: paper) is not the rank correlation, so its distribution is unknown"
+            if estimator == "paper"
+            else "a constant column has no rank correlation to test"
+        )
+        sentences.append(f"{missing} of {tied.size} p-values are missing: {reason}")
+    if n < FEW_ROWS and approximate.any():
+        sentences.append(
+            f"{int(approximate.sum())} of {tied.size} p-values{of_ties} are Student's t approximation, which "
+            f"is too small for as few rows as {n}, the more so the smaller it is"
+        )
+    return sentences
+
+
+def intervals(tied: NDArray[np.int64], n: int, estimator: Estimator) -> list[str]:
+    """Say for how many pairs there is no confidence interval although there is a coefficient, and why.
+
+    Parameters
+    ----------
+    tied : ndarray of int64, shape (m_A, m_B)
+        From :func:`mpc_spearman.statistics.inference.pairs`.
+    n : int
+        Rows.
+    estimator : str
+        As in the plan.
+
+    Returns
+    -------
+    list of str
+        Empty, or one sentence; what lacks a p-value lacks an interval too, for the same reason.
+    """
+    without = inference.testable(tied, estimator)
+    if n < inference.INTERVAL_ROWS:
+        reason = f"they take {inference.INTERVAL_ROWS} rows or more"
+    else:
+        without &= tied == inference.Ties.MANY
+        reason = (
+            "a column has many ties, beyond "
+            f"{inference.MANY_TIES:g} of the largest possible tie term, and they would cover too little"
+        )
+    if not without.any():
         return []
-    reason = (
-        "with ties eq. 2 (estimator: paper) is not the rank correlation, so its distribution is unknown"
-        if estimator == "paper"
-        else "a constant column has no rank correlation to test"
-    )
-    return [f"{count} of {missing.size} p-values are missing: {reason}"]
+    return [f"{int(without.sum())} of {tied.size} coefficients have no confidence interval: {reason}"]
 
 
 def impossible(counts: NDArray[np.int64], expected: int, constant: int) -> list[str]:

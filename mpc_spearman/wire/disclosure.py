@@ -117,23 +117,24 @@ _RANKED = (
 )
 
 
-def _matrix(rows: str) -> tuple[Field, Field]:
-    return (
-        Field(
-            "coefficients",
-            "float64",
-            (rows, "m_target"),
-            "the coefficients, to the plan's precision: linear equations in the other side's ranks",
-            grants=_MATRIX,
-        ),
-        Field(
-            "pvalues",
-            "float64",
-            (rows, "m_target"),
-            "the p-values, made from these coefficients, and which are undefined: that shows ties under "
-            "`paper`, constants otherwise",
-            grants=_MATRIX,
-        ),
+def _matrix(rows: str) -> Field:
+    return Field(
+        "coefficients",
+        "float64",
+        (rows, "m_target"),
+        "the coefficients, to the plan's precision: linear equations in the other side's ranks",
+        grants=_MATRIX,
+    )
+
+
+def _ties(side: str, columns: str) -> Field:
+    """Declare what p-values and intervals take beside coefficients (statistics.inference.Ties)."""
+    return Field(
+        f"{side}_ties",
+        "int64",
+        (columns,),
+        "of each feature of the other side: whether it has no ties, some, many, or is constant",
+        grants=_MATRIX,
     )
 
 
@@ -335,7 +336,8 @@ VIEW: tuple[Row, ...] = (
         (_T,),
         (
             *_RANKED,
-            *_matrix("m_sources"),
+            _matrix("m_sources"),
+            _ties("source", "m_sources"),
             Field("source_names", "texts", ("m_sources",), "the sources' feature names", grants=_MATRIX),
         ),
     ),
@@ -346,7 +348,8 @@ VIEW: tuple[Row, ...] = (
         (_S,),
         (
             *_RANKED,
-            *_matrix("m_source"),
+            _matrix("m_source"),
+            _ties("target", "m_target"),
             Field("target_names", "texts", ("m_target",), "the target's feature names", grants=_FROM_RANKING),
         ),
     ),

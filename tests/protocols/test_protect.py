@@ -157,11 +157,11 @@ def test_each_source_has_its_rows_of_the_matrix():
     run = run_of("C", {}, "A1", "A2", "A3")
     shapes = shapes_of(run, 3, 1, 2)
     matrix = np.arange(12.0).reshape(6, 2)
-    answer = Conclusion(coefficients=matrix, pvalues=-matrix, strengths=matrix.mean(axis=0))
+    answer = Conclusion(coefficients=matrix, source_ties=np.arange(6), strengths=matrix.mean(axis=0))
     parts = [answer.restricted(shapes.rows(source)) for source in run.roster.sources]
     assert [len(part.coefficients) for part in parts] == [3, 1, 2]
     np.testing.assert_array_equal(np.vstack([part.coefficients for part in parts]), matrix)
-    np.testing.assert_array_equal(np.vstack([part.pvalues for part in parts]), -matrix)
+    np.testing.assert_array_equal(np.concatenate([part.source_ties for part in parts]), np.arange(6))
     assert all(part.strengths is answer.strengths for part in parts)
     assert shapes.m_sources == 6
     only = Conclusion(strengths=matrix[0])

@@ -176,7 +176,9 @@ def test_what_each_party_is_given_is_right_and_no_more(level, estimator):
             elif name.endswith("names"):
                 owners = own if receiver == "B" else ["B"]
                 assert value == [feature for owner in owners for feature in NAMES[owner]]
-            elif name in ("coefficients", "pvalues"):
+            elif name.endswith("ties"):
+                continue  # test_views holds them against the tables
+            elif name == "coefficients":
                 whole = getattr(expected, name)
                 theirs = whole.loc[whole.index.get_level_values("party").isin(own)].to_numpy()
                 np.testing.assert_allclose(value, theirs, rtol=1e-9, atol=1e-12)

@@ -14,6 +14,8 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.errors import NotRevealed
+from mpc_spearman.results.saved import FILES
+from mpc_spearman.statistics.inference import Ties
 from mpc_spearman.statistics.reference import reference
 from support.recorder import plain
 from support.recording import (
@@ -31,6 +33,9 @@ from support.recording import (
 )
 from support.references import ranked_alike, tolerance
 from support.transcript import HELLO, PARTIES, parse
+
+#: What whoever has coefficients has beside them, by the name of the part.
+MATRICES = ("coefficients", "pvalues", "intervals", "qvalues")
 
 # ---- (a) nothing arrives that is not listed ----
 # Sizes: mA, mB columns; basis = mA + mB − 1; rows of the block. A level of None: at every level.
@@ -70,9 +75,9 @@ RESULT = {
     ),
     "coefficients": (
         "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB "
-        "coefficients:float64*mA*mB pvalues:float64*mA*mB source_names:texts*mA",
+        "coefficients:float64*mA*mB source_ties:int64*mA source_names:texts*mA",
         "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB "
-        "coefficients:float64*mA*mB pvalues:float64*mA*mB target_names:texts*mB",
+        "coefficients:float64*mA*mB target_ties:int64*mB target_names:texts*mB",
     ),
 }
 
@@ -194,6 +199,23 @@ def test_names_reach_only_whom_they_should(level, estimator):
 # ---- results: what each party is given, on the wire and in its files ----
 
 
+def tie_classes(party: str) -> list[Ties]:
+    """None, some, many or constant, by the sizes of groups of equal values."""
+    n, classes = N, []
+    for name in FEATURES[party]:
+        share = sum(int(size) ** 3 - int(size) for size in TABLES[party][name].value_counts()) / (n**3 - n)
+        classes.append(
+            Ties.NONE
+            if share == 0
+            else Ties.SOME
+            if share <= 0.05
+            else Ties.MANY
+            if share < 1
+            else Ties.CONSTANT
+        )
+    return classes
+
+
 @every_run
 def test_given_results_are_right(level, estimator):
     run = recorded(level, estimator)
@@ -203,7 +225,8 @@ def test_given_results_are_right(level, estimator):
         "strengths": truth.strengths,
         "counts": truth.counts,
         "coefficients": truth.coefficients,
-        "pvalues": truth.pvalues,
+        "source_ties": tie_classes("A"),
+        "target_ties": tie_classes("B"),
     }
     for receiver in "AB":
         for name, value in dict(contents(run, receiver, "C")).get("RESULT", {}).items():
@@ -241,7 +264,7 @@ def test_a_party_writes_exactly_what_it_was_granted(level, estimator):
         directory = run.roles.staging / party
         names = {"result.json", "cost.csv", "report.html"}
         names |= {"ranking.csv"} if grant != "nothing" else set()
-        names |= {"matrix.csv", "pvalues.csv"} if grant == "coefficients" else set()
+        names |= {FILES[part] for part in MATRICES} if grant == "coefficients" else set()
         names |= {"estimators.csv"} if (party, grant) == ("C", "coefficients") else set()
         assert {path.name for path in directory.iterdir()} == names
         text = "".join(path.read_text() for path in directory.iterdir())
@@ -251,7 +274,7 @@ def test_a_party_writes_exactly_what_it_was_granted(level, estimator):
             ("ranking", ("ranking", "strengths", "coefficients")),
             ("strengths", ("strengths", "coefficients")),
             ("coefficients", ("coefficients",)),
-            ("pvalues", ("coefficients",)),
+            *((part, ("coefficients",)) for part in MATRICES[1:]),
             ("estimators", ("coefficients",) if party == "C" else ()),
         ):
             if grant in least:

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from mpc_spearman.comparison import page
-from mpc_spearman.results import report
+from mpc_spearman.results import heat_map, report
 from mpc_spearman.results.charts import contrast
+from mpc_spearman.results.evidence import pairs
 from support.made_results import synthetic
 from support.sweeps import made_runs
 
@@ -56,8 +57,10 @@ const found = {
   fetched: performance.getEntriesByType('resource').map(r => r.name.slice(0, 40)),
   broken: [...document.images].filter(i => !(i.complete && i.naturalWidth > 0)).length,
   pictures: document.images.length,
-  rows: [...document.querySelectorAll('.map .rows text')].map(box),
-  columns: [...document.querySelectorAll('.map .columns text')].map(box),
+  rows: [...document.querySelectorAll('.map .rows text')].filter(shown).map(box),
+  columns: [...document.querySelectorAll('.map .columns text')].filter(shown).map(box),
+  first: [...(document.querySelector('.map rect.c')?.parentElement.querySelectorAll('rect.c') ?? [])].map(
+    e => e.getBoundingClientRect().left),
   rects: document.querySelectorAll('.map rect.c').length,
   map: [...document.querySelectorAll('svg.map')].map(box),
   texts: [...new Map(texts.map(t => [t[0] + t[1], t])).values()],
@@ -112,15 +115,32 @@ def rendered(source: int, target: int) -> str:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize(
-    ("source", "target", "labels"), [(4, 6, (4, 6)), (30, 30, (30, 30)), (200, 200, (40, 40))]
+    ("source", "target", "labels", "clustered"),
+    [
+        (4, 6, (4, 6), False),
+        (30, 30, (30, 30), False),
+        (30, 30, (30, 30), True),
+        (200, 200, (40, 40), False),
+        (200, 200, (40, 40), True),
+    ],
 )
 def test_the_report_can_be_read(
-    source: int, target: int, labels: tuple[int, int], dark: bool, tmp_path: Path
+    source: int, target: int, labels: tuple[int, int], clustered: bool, dark: bool, tmp_path: Path
 ) -> None:
-    seen = look(rendered(source, target), tmp_path, dark=dark)
+    html = rendered(source, target)
+    if clustered:  # as after a click
+        html = html.replace(' id="ranked" checked', ' id="ranked"')
+        html = html.replace(' id="clustered"', ' id="clustered" checked')
+    seen = look(html, tmp_path, dark=dark)
+    drawn = heat_map.heat_map(pairs(synthetic(n=60, source=source, target=target)), 0.95)
+    places = [line.clustered if clustered else line.at for line in drawn.columns]
+    lefts = [drawn.left + place + seen["map"][0][0] for place in places]
+    assert seen["first"] == pytest.approx(lefts, abs=0.6)
     check_page(seen)
     assert seen["rects"] == source * target
     assert (len(seen["rows"]), len(seen["columns"])) == labels
+    seen["rows"].sort(key=lambda box: box[1])
+    seen["columns"].sort(key=lambda box: box[0])
     for one, below in zip(seen["rows"], seen["rows"][1:], strict=False):
         assert one[3] <= below[1] + 3  # line boxes have some air of their own
     steps = [right[0] - left[0] for left, right in zip(seen["columns"], seen["columns"][1:], strict=False)]

@@ -1,86 +1,14 @@
-"""The heat map: what is drawn, and in which colours."""
+"""What the charts share: colours that everyone can tell apart, and places on an axis."""
 
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from mpc_spearman.results import charts, report
-from support.made_results import (
-    Page,
-    computed,
-    synthetic,
-    tables,
-)
-
-# --- the heat map --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "printed", "labels"),
-    [(1, 1, 1, 1), (4, 6, 24, 6), (30, 30, 900, 30), (200, 200, 0, 40)],
-)
-def test_the_heat_map_scales(source: int, target: int, printed: int, labels: int) -> None:
-    result = synthetic(max(30, 2 * source), source, target)
-    text = report.render(result)
-    assert len(text.encode()) < 4_000_000
-    found = Page(text)
-    assert len(found.of_class("c")) == source * target
-    assert (
-        len([a for tag, a in found.elements if tag == "text" and re.match(r"t\d", a.get("class", ""))])
-        == printed
-    )
-    drawn = charts.heat_map(result.coefficients)
-    assert len(drawn.column_labels) == labels
-    assert drawn.left + drawn.cell_width * target <= 1024, "wider than the page"
-    # Every value can be had by hovering, at three digits, under the names of its row and column.
-    first, last = result.ranking["feature"].iloc[[0, -1]]
-    for feature in (first, last):
-        value = result.coefficients.iloc[-1][feature]
-        wanted = f"source_{source - 1} × {feature}: {charts.number(value)}"
-        assert any(title.startswith(wanted) for title in found.inside("title"))
-    assert ("The same as a table" in text) == (source * target <= 1000)
-
-
-def test_long_names_do_not_blow_the_page_up() -> None:
-    a, b = tables(400, 200, 200)
-    a.columns = [f"{i}<{'x' * 300}" for i in range(200)]
-    b.columns = [f"{'y' * 300}{i}" for i in range(200)]
-    found = computed({"A": a}, b)
-    assert len(report.render(found).encode()) < 4_000_000
-    drawn = charts.heat_map(found.coefficients)
-    assert drawn.left < 300
-    assert drawn.top < 300
-
-
-def test_a_side_that_is_too_long_is_drawn_in_blocks_that_hide_nothing() -> None:
-    values = np.full((450, 2), 0.01)
-    values[100, 0], values[101, 1] = -0.9, math.nan
-    values[447:, 1] = math.nan
-    index = pd.MultiIndex.from_tuples([("A", f"s{i}") for i in range(450)])
-    drawn = charts.heat_map(pd.DataFrame(values, index=index, columns=["t", "u"]))
-    assert len(drawn.rows) == 150
-    shades = np.array([[cell.shade for cell in cells] for _, cells in drawn.rows])
-    assert np.argwhere(shades[:, 0] != shades[0, 0]).ravel().tolist() == [100 // 3]
-    assert int(shades[33, 0]) < charts.STEPS // 2
-    assert np.argwhere(shades[:, 1] == "n").ravel().tolist() == [149]
-    assert drawn.rows[33][1][0].title == "s99 … s101 × t: −0.900"
-    assert "3 × 1" in drawn.notes[0]
-
-
-def test_colours_are_centred_on_zero_and_the_scale_ends_at_a_round_number() -> None:
-    index = pd.MultiIndex.from_tuples([("A", "p"), ("A", "q")])
-    drawn = charts.heat_map(pd.DataFrame([[0.0, 0.13], [math.nan, -0.2]], index=index, columns=["x", "y"]))
-    shades = [[cell.shade for cell in cells] for _, cells in drawn.rows]
-    assert drawn.bound == 0.2
-    assert shades == [[str(charts.STEPS // 2), "33"], ["n", "0"]]
-    assert [cell.text for _, cells in drawn.rows for cell in cells] == ["0.00", "0.13", "", "−0.20"]
-
+from mpc_spearman.results import charts
 
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
 DEFICIENCIES = {
@@ -120,3 +48,12 @@ def test_stronger_means_farther_from_the_page_and_numbers_stay_legible(ramp: cha
     assert (np.diff(light[: middle + 1]) * direction < 0).all()
     for fill, text in zip(ramp.fills, ramp.texts, strict=True):
         assert charts.contrast(fill, text) >= 4.5
+
+
+def test_a_pair_without_an_interval_has_a_point_alone() -> None:
+    drawn = charts.whiskers([(-0.1, 0.2, 0.5), (math.nan, -0.4, math.nan)])
+    first, second = drawn.whiskers
+    assert first.ends is not None
+    assert first.ends[0] < drawn.zero < first.at < first.ends[1]
+    assert (second.ends, second.sign) == (None, "negative")
+    assert second.at == charts.MARGIN

@@ -20,10 +20,9 @@ from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.results import report
 from mpc_spearman.results.merge import merge
-from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
-from support.made_results import costs, listing, shared_plan
+from support.made_results import costs, listing, matrix_of, parts, shared_plan
 from support.plans import plan
 
 TAG = "0123456789abcdef" * 4
@@ -36,31 +35,21 @@ def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **ch
     holds = changes.pop("holds", "coefficients")
     plan = shared_plan(**changes.pop("plan", {}))
     plan["parties"]["sources"] = [{"name": source}]
-    rho = np.asarray(values, dtype=np.float64)
-    rows = pd.MultiIndex.from_tuples([(source, f"f{p}") for p in range(len(rho))], names=["party", "feature"])
-    matrix = pd.DataFrame(rho, index=rows, columns=list(features))
-    mu, counts = estimators.strengths(rho, plan["strength"])
-    order = estimators.order(mu, plan["order"])
-    ranking = pd.DataFrame(
-        {"position": range(1, len(order) + 1), "feature": [features[q] for q in order], "strength": mu[order]}
-    )
-    held: dict[str, Any] = {}
-    if holds in ("coefficients", "strengths"):
-        held = {
-            "strengths": pd.Series(mu, index=list(features)),
-            "counts": pd.Series(counts, index=list(features)),
-            "ranking": ranking,
-        }
-    if holds == "coefficients":
-        held |= {"coefficients": matrix, "pvalues": matrix.abs()}
+    n = changes.pop("n", 5000)
+    matrix = matrix_of(values, features, [(source, f"f{p}") for p in range(len(values))])
+    held = parts(matrix, n, plan)
+    if holds != "coefficients":
+        held = {part: held[part] for part in ("strengths", "counts", "ranking")}
     if holds == "ranking":
-        held = {"ranking": ranking[["position", "feature"]]}
+        held = {"ranking": held["ranking"][["position", "feature"]]}
+    if holds == "nothing":
+        held = {}
     plan["results"]["target"] = holds
     base: dict[str, Any] = {
         "plan": plan,
         "party": "B",
         "role": "target",
-        "n": 5000,
+        "n": n,
         "cost": costs("B"),
         "alignment": TAG,
         **held,
@@ -90,6 +79,8 @@ def assert_same_numbers(one: Result, other: Result, exact: bool = True) -> None:
     if exact:
         pd.testing.assert_frame_equal(one.coefficients, other.coefficients, check_exact=True)
         pd.testing.assert_frame_equal(one.pvalues, other.pvalues, check_exact=True)
+        pd.testing.assert_frame_equal(one.intervals, other.intervals, check_exact=True)
+        pd.testing.assert_frame_equal(one.qvalues, other.qvalues, check_exact=True)
         pd.testing.assert_frame_equal(one.ranking, other.ranking, check_exact=True)
 
 
@@ -252,6 +243,7 @@ def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
         (result("D", ROW, plan={"estimator": "paper"}), "estimator differs: 'tie_corrected' and 'paper'"),
         (result("D", ROW, plan={"strength": "mean_abs"}), "strength differs: 'mean' and 'mean_abs'"),
         (result("D", ROW, plan={"order": "ascending"}), "order differs: 'descending' and 'ascending'"),
+        (result("D", ROW, plan={"confidence": 0.9}), "confidence differs: 0.95 and 0.9"),
         (result("D", ROW, alignment="f" * 64), "other row ids, another order"),
         (result("D", ROW, alignment=None), r"no tag of its row ids.*set parties\.target\.alignment_key"),
         (result("A", ROW), r"party 'A' is in more than one of the runs \(.*run0, .*run1\)"),

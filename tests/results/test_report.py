@@ -6,7 +6,6 @@ import io
 import math
 import re
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +14,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from mpc_spearman.results import charts, report
+from mpc_spearman.results import charts, report, summary, terminal
 from mpc_spearman.results.result import Result
 from support.made_results import (
     computed,
@@ -112,11 +111,11 @@ def test_the_ranking_comes_in_order_with_negative_bars_to_the_left() -> None:
 
 def test_mean_absolute_correlation_stands_beside_the_strength() -> None:
     result = synthetic()
-    lines = report.ranking_lines(result)
+    lines = summary.ranking_lines(result)
     means = result.coefficients.abs().mean()
     assert [line.other for line in lines] == [means[line.feature] for line in lines]
     assert "mean |ρ|" in page(result).inside("th")
-    signed = report.ranking_lines(synthetic(strength="mean_abs"))
+    signed = summary.ranking_lines(synthetic(strength="mean_abs"))
     assert [line.other for line in signed] == [result.coefficients.mean()[line.feature] for line in signed]
 
 
@@ -155,7 +154,7 @@ def test_what_was_not_passed_on_is_absent_with_one_sentence(grant: str) -> None:
     if grant in ("strengths", "coefficients"):
         held |= {"strengths": full.strengths, "counts": full.counts}
     if grant == "coefficients":
-        held |= {"coefficients": full.coefficients, "pvalues": full.pvalues}
+        held |= {part: getattr(full, part) for part in ("coefficients", "pvalues", "intervals")}
     plan = shared_plan()
     plan["results"]["target"] = grant
     copy = Result(plan=plan, party="B", role="target", n=60, cost=cost_table(), **held)
@@ -206,19 +205,6 @@ def test_every_shared_setting_is_listed() -> None:
     assert settings["results.sources"] == "nothing"
 
 
-def test_features_of_one_name_in_two_sources_stay_apart(tmp_path: Path) -> None:
-    a, b = tables(60, 2, 3)
-    whole = computed({"A1": a, "A2": a[::-1].reset_index(drop=True)}, b)
-    back = Result.load(whole.save(tmp_path / "C"))
-    pd.testing.assert_frame_equal(back.coefficients, whole.coefficients)
-    assert not np.allclose(back.coefficients.loc["A1"], back.coefficients.loc["A2"])
-    page = (tmp_path / "C" / "report.html").read_text()
-    for party in ("A1", "A2"):
-        first = charts.number(whole.coefficients.loc[(party, "source_0"), "target_0"])
-        assert f"{party} · source_0 × target_0: {first}" in page
-        assert f'<tr><td>{party}</td><th scope="row"><bdi>source_0</bdi></th>' in page
-
-
 def test_a_sources_own_rows_are_not_compared_with_strengths_over_all() -> None:
     a, b = tables(60, 2, 3)
     whole = computed({"A1": a, "A2": -a}, b)
@@ -229,16 +215,17 @@ def test_a_sources_own_rows_are_not_compared_with_strengths_over_all() -> None:
         role="source",
         coefficients=whole.coefficients.loc[["A2"]],
         pvalues=whole.pvalues.loc[["A2"]],
+        intervals=whole.intervals.loc[["A2"]],
     )
-    assert all(math.isnan(line.other) for line in report.ranking_lines(own))
-    assert not any(math.isnan(line.other) for line in report.ranking_lines(whole))
+    assert all(math.isnan(line.other) for line in summary.ranking_lines(own))
+    assert not any(math.isnan(line.other) for line in summary.ranking_lines(whole))
     page, full = report.render(own), report.render(whole)
     assert "Rank correlation ρ of every feature of A2 (rows)" in page
     assert "Rank correlation ρ of every source feature (rows)" in full
     assert "The vertical mark" in full
     assert "The vertical mark" not in page
     out = io.StringIO()
-    report.summarize(own, Console(file=out, width=100))
+    terminal.summarize(own, Console(file=out, width=100))
     assert "mean |rho|" not in out.getvalue()
 
 
@@ -250,9 +237,28 @@ def test_the_page_says_what_each_source_learnt_and_from_whom() -> None:
     assert "<td>the feature names</td><td>A1, A2</td>" in page
 
 
-def test_sources_are_set_apart() -> None:
-    a, b = tables(60, 2, 3)
-    drawn = charts.heat_map(computed({"A1": a, "A2": a}, b).coefficients)
-    tops = [top for top, _ in drawn.rows]
-    assert np.diff(tops).tolist() == [drawn.cell_height, drawn.cell_height + 8, drawn.cell_height]
-    assert drawn.row_labels[2].full == "A2 · source_0"
+# --- the strongest pairs -------------------------------------------------------------------------------
+
+
+def test_the_strongest_pairs_are_plotted_with_their_intervals() -> None:
+    result = synthetic(60, 8, 6)
+    found = page(result)
+    strongest = result.coefficients.stack().sort_values(key=abs, ascending=False)[:20]
+    start = found.texts.index(("th", "pair"))
+    cells = [text for where, text in found.texts[start:] if where in ("bdi", "td")]
+    rho = strongest.iloc[0]
+    (_, feature, target) = strongest.index[0]
+    low, high = (result.intervals.loc[("A", feature, end), target] for end in ("low", "high"))
+    assert cells[:4] == [
+        *(feature, target, charts.number(rho)),
+        f"{charts.number(low)} to {charts.number(high)}",
+    ]
+    points = [a for tag, a in found.elements if tag == "circle"]
+    assert len(points) == len(found.of_class("whisker")) == 20
+    assert [a["class"].split()[0] for a in points] == [
+        "negative" if value < 0 else "positive" for value in strongest
+    ]
+    below = result.qvalues.stack()[strongest.index] > 0.05
+    assert ["hollow" in a["class"] for a in points] == below.tolist()
+    zero = float(found.of_class("zero")[-1]["x1"])
+    assert [float(a["cx"]) < zero for a in points] == [value < 0 for value in strongest]

@@ -18,13 +18,12 @@ from hypothesis import strategies as st
 from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.results import report, run_directory
 from mpc_spearman.results.result import Result
-from support.made_results import costs, listing, parts, shared_plan, small
+from support.made_results import costs, listing, matrix_of, parts, shared_plan, small, without
 
-PARTS = ("coefficients", "pvalues", "strengths", "counts", "ranking")
-
-
-def without(*absent: str, **changes: Any) -> Result:
-    return small(**dict.fromkeys(absent), **changes)
+PARTS = ("coefficients", "pvalues", "intervals", "qvalues", "strengths", "counts", "ranking")
+#: What a copy without coefficients does not have.
+MATRICES = ("coefficients", "pvalues", "intervals")
+FILES = {"matrix.csv", "pvalues.csv", "intervals.csv", "qvalues.csv", "ranking.csv"}
 
 
 def assert_same(one: Result, other: Result) -> None:
@@ -60,7 +59,8 @@ def test_every_float_and_name_comes_back(
     features = data.draw(st.lists(names, min_size=1, max_size=4, unique=True))
     rows = data.draw(st.lists(st.tuples(names, names), min_size=1, max_size=4, unique=True))
     flat = data.draw(st.lists(cells, min_size=len(rows) * len(features), max_size=len(rows) * len(features)))
-    saved = small(**parts(np.array(flat).reshape(len(rows), len(features)), features, rows))
+    matrix = matrix_of(np.array(flat).reshape(len(rows), len(features)), features, rows)
+    saved = small(**parts(matrix, 50, shared_plan()))
     loaded = Result.load(saved.save(tmp_path / "run"))
     assert_same(saved, loaded)
     # assert_frame_equal takes -0.0 for 0.0; the bytes do not.
@@ -70,9 +70,9 @@ def test_every_float_and_name_comes_back(
 @pytest.mark.parametrize(
     ("result", "files"),
     [
-        (small(), {"matrix.csv", "pvalues.csv", "ranking.csv"}),
-        (without("coefficients", "pvalues"), {"ranking.csv"}),
-        (without("coefficients", "pvalues", "strengths", "counts", "ranking"), set()),
+        (small(), FILES),
+        (without(*MATRICES), {"ranking.csv"}),
+        (without(*MATRICES, "strengths", "counts", "ranking"), set()),
     ],
 )
 def test_only_what_was_revealed_is_written(result: Result, files: set[str], tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_only_what_was_revealed_is_written(result: Result, files: set[str], tmp_
 
 def test_an_order_without_strengths_comes_back_without_them(tmp_path: Path) -> None:
     order = small().ranking[["position", "feature"]]
-    result = without("coefficients", "pvalues", "strengths", "counts", ranking=order)
+    result = without(*MATRICES, "strengths", "counts", ranking=order)
     folder = result.save(tmp_path / "run")
     assert (folder / "ranking.csv").read_text() == "position,feature,strength\n1,x,\n2,y,\n3,z,\n"
     assert list(Result.load(folder).ranking.columns) == ["position", "feature"]
@@ -135,7 +135,7 @@ def test_what_is_absent_says_which_setting_withheld_it(
     reveal: str, grant: str, role: Any, part: Any, names_it: str
 ) -> None:
     plan = shared_plan(reveal=reveal, results={"target": grant, "sources": grant})
-    result = without(*PARTS, plan=plan, role=role)
+    result = without(*MATRICES, "strengths", "counts", "ranking", plan=plan, role=role)
     with pytest.raises(NotRevealed) as caught:
         getattr(result, part)
     assert names_it in str(caught.value)
@@ -145,7 +145,7 @@ def test_what_is_absent_says_which_setting_withheld_it(
 
 def test_a_result_cannot_be_changed_from_outside() -> None:
     result = small()
-    for part in ("coefficients", "pvalues", "strengths", "counts", "ranking", "cost"):
+    for part in (*PARTS, "cost"):
         taken = getattr(result, part)
         taken.iloc[0] = taken.iloc[1]
     result.plan["results"]["target"] = "nothing"
@@ -164,7 +164,8 @@ def test_a_result_cannot_be_changed_from_outside() -> None:
         ({"ranking": small().ranking.assign(strength=[0.3, 0.2, 0.1])}, "differ"),
         ({"ranking": small().ranking.assign(position=[1, 3, 3])}, "positions"),
         ({"cost": costs("C").drop(columns="rounds")}, "cost columns"),
-        ({"coefficients": None, "pvalues": None, "strengths": None, "counts": None}, "the result has none"),
+        ({"intervals": small().intervals[::-1]}, "intervals"),
+        (dict.fromkeys((*MATRICES, "strengths", "counts")), "the result has none"),
     ],
 )
 def test_contradicting_parts_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -177,7 +178,7 @@ def test_contradicting_parts_are_refused(changes: dict[str, Any], message: str) 
 
 def test_an_earlier_run_directory_is_replaced_whole(tmp_path: Path) -> None:
     small().save(tmp_path / "run")
-    without("coefficients", "pvalues").save(tmp_path / "run")
+    without(*MATRICES).save(tmp_path / "run")
     assert "matrix.csv" not in listing(tmp_path / "run")
     assert listing(tmp_path) == ["run"]
 
@@ -290,7 +291,7 @@ def test_a_missing_file_is_refused_and_named(name: str, tmp_path: Path) -> None:
 
 
 def test_a_file_beyond_the_level_is_refused(tmp_path: Path) -> None:
-    folder = without("coefficients", "pvalues").save(tmp_path / "run")
+    folder = without(*MATRICES).save(tmp_path / "run")
     (folder / "matrix.csv").write_text("party,feature,x,y,z\n")
     with pytest.raises(OutputError, match="does not belong"):
         Result.load(folder)

@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from mpc_spearman.results import charts, report
+from mpc_spearman.results import charts, summary, terminal, units
+from mpc_spearman.results import costs as costs_of
 from mpc_spearman.results.result import Result
 from support.made_results import (
     computed,
@@ -31,8 +32,8 @@ COSTS = cost_table(
 
 
 def test_costs_add_up() -> None:
-    cost = report.totals(synthetic(cost=COSTS))
-    assert cost == report.Totals(
+    cost = costs_of.totals(synthetic(cost=COSTS))
+    assert cost == costs_of.Totals(
         complete=True,
         seconds=4.0,
         busiest=3.0,
@@ -42,7 +43,7 @@ def test_costs_add_up() -> None:
         rounds=3,
         memory=(("C", 20_000_000), ("B", 30_000_000), ("A", 5_000_000)),
     )
-    own = report.totals(synthetic(cost=COSTS[COSTS["party"] == "B"], party="B", role="target"))
+    own = costs_of.totals(synthetic(cost=COSTS[COSTS["party"] == "B"], party="B", role="target"))
     assert (own.complete, own.seconds, own.wire, own.rounds) == (False, 4.0, 460, 1)
 
 
@@ -68,7 +69,7 @@ def test_costs_are_shown_per_phase_and_party_in_human_units() -> None:
     ],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert report.human_seconds(seconds) == text
+    assert units.human_seconds(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_names_are_cut_in_the_middle(text: str, columns: int, expected: str) -> 
 def printed(result: Result, encoding: str = "utf-8") -> str:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, errors="strict")
-    report.summarize(result, Console(file=stream, width=120))
+    terminal.summarize(result, Console(file=stream, width=120))
     stream.flush()
     return raw.getvalue().decode(encoding)
 
@@ -99,7 +100,7 @@ def printed(result: Result, encoding: str = "utf-8") -> str:
 def test_the_summary_shows_ranking_warnings_and_three_lines_of_cost() -> None:
     result = synthetic(cost=COSTS, warnings=["mind the ties"])
     lines = printed(result).splitlines()
-    assert lines[0] == report.headline(result) + "."
+    assert lines[0] == summary.headline(result) + "."
     rows = [line.split() for line in lines[2:8]]
     assert [row[1] for row in rows] == list(result.ranking["feature"])
     assert [float(row[2]) for row in rows] == pytest.approx(list(result.ranking["strength"]), abs=5e-5)

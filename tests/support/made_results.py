@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,9 @@ import pandas as pd
 
 from mpc_spearman.results import report
 from mpc_spearman.results.result import Result
+from mpc_spearman.results.tables import interval_matrix
+from mpc_spearman.statistics import estimators, inference
+from mpc_spearman.statistics.inference import Ties
 from mpc_spearman.statistics.reference import reference
 from mpc_spearman.wire.meter import COLUMNS
 from support.plans import plan
@@ -20,6 +23,7 @@ from support.plans import plan
 def shared_plan(*sources: str, **changes: Any) -> dict[str, Any]:
     """Return the shared part of a plan, with other top-level keys, whether that would be a plan or not."""
     shared = plan(cautious=True, results={"target": "coefficients"}).shared()
+    shared["results"]["precision"] = "exact"
     named = {"sources": [{"name": name} for name in sources or ("A",)]}
     return {**shared, "parties": {**shared["parties"], **named}, **changes}
 
@@ -36,19 +40,15 @@ def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: A
     found = reference(
         source, target, estimator=plan["estimator"], strength=plan["strength"], order=plan["order"]
     )
+    n = len(target)
     base: dict[str, Any] = {
         "plan": plan,
         "party": "C",
         "role": "coordinator",
-        "n": len(target),
+        "n": n,
         "cost": cost_table(),
-        "coefficients": found.coefficients,
-        "pvalues": found.pvalues,
-        "strengths": found.strengths,
-        "counts": found.counts,
-        "ranking": found.ranking,
     }
-    return Result(**(base | changes))
+    return Result(**(base | parts(found.coefficients, n, plan) | changes))
 
 
 def tables(n: int, source: int, target: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -68,7 +68,7 @@ def synthetic(n: int = 60, source: int = 4, target: int = 6, **changes: Any) -> 
 
 
 #: What HTML lets stand without an end tag.
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "input"}
 
 
 class Page(HTMLParser):
@@ -124,33 +124,65 @@ def listing(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def parts(values: np.ndarray, names: list[str], rows: list[tuple[str, str]]) -> dict[str, Any]:
-    """All parts of a result that has `values` as its matrix."""
-    index = pd.MultiIndex.from_tuples(rows, names=["party", "feature"])
-    matrix = pd.DataFrame(values, index=index, columns=names)
-    mu = matrix.mean().rename("strength")
-    ranked = mu.sort_values(ascending=False, kind="stable", na_position="last")
+def parts(matrix: pd.DataFrame, n: int, plan: dict[str, Any], tied: Any = None) -> dict[str, Any]:
+    """Return all parts of a result over `n` rows that has `matrix` for its exact coefficients.
+
+    `tied` has a class of :class:`~mpc_spearman.statistics.inference.Ties` for each pair: none, where it is
+    left out, or constant where there is no coefficient.
+    """
+    rho = matrix.to_numpy(dtype=np.float64)
+    if tied is None:
+        tied = np.where(np.isnan(rho), Ties.CONSTANT, Ties.NONE)
+    estimator = plan["estimator"]
+    bounds = [
+        pd.DataFrame(ends, index=matrix.index, columns=matrix.columns)
+        for ends in inference.intervals(rho, n, tied, estimator, plan["confidence"])
+    ]
+    mu, counts = estimators.strengths(rho, plan["strength"])
+    names = list(matrix.columns)
+    order = estimators.order(mu, plan["order"])
     return {
         "coefficients": matrix,
-        "pvalues": matrix.abs(),
-        "strengths": mu,
-        "counts": matrix.notna().sum(),
+        "pvalues": pd.DataFrame(
+            inference.pvalues(rho, n, tied, estimator), index=matrix.index, columns=matrix.columns
+        ),
+        "intervals": interval_matrix(*bounds),
+        "strengths": pd.Series(mu, names),
+        "counts": pd.Series(counts, names),
         "ranking": pd.DataFrame(
-            {"position": range(1, len(mu) + 1), "feature": list(ranked.index), "strength": ranked.to_numpy()}
+            {
+                "position": np.sort(estimators.positions(mu, plan["order"])),
+                "feature": [names[q] for q in order],
+                "strength": mu[order],
+            }
         ),
     }
 
 
+def matrix_of(values: Any, names: Sequence[str], rows: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """Return a matrix with rows (party, feature)."""
+    index = pd.MultiIndex.from_tuples(list(rows), names=["party", "feature"])
+    return pd.DataFrame(np.asarray(values, dtype=np.float64), index=index, columns=list(names))
+
+
 def small(**changes: Any) -> Result:
-    values = np.array([[0.1, -0.25, math.nan], [1 / 3, 0.5, math.nan]])
-    given_parts = parts(values, ["x", "y", "z"], [("A", "p"), ("A", "q")])
+    """Return the coordinator's copy of a run of two source features and three of the target, one constant."""
+    plan = changes.pop("plan", shared_plan())
+    matrix = matrix_of(
+        [[0.1, -0.25, np.nan], [1 / 3, 0.5, np.nan]], ["x", "y", "z"], [("A", "p"), ("A", "q")]
+    )
     base: dict[str, Any] = {
-        "plan": shared_plan(),
+        "plan": plan,
         "party": "C",
         "role": "coordinator",
         "n": 50,
         "cost": costs("C", "B", "A"),
         "warnings": ["z is constant"],
-        **given_parts,
+        **parts(matrix, changes.get("n", 50), plan),
     }
     return Result(**(base | changes))
+
+
+def without(*absent: str, **changes: Any) -> Result:
+    """Return `small` without some of its parts."""
+    return small(**dict.fromkeys(absent), **changes)

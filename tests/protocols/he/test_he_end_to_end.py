@@ -82,6 +82,7 @@ def test_he_and_mpc_give_the_same_floats(scheme: str) -> None:
     )
     assert by_he.coefficients.equals(by_mpc.coefficients)
     assert by_he.pvalues.equals(by_mpc.pvalues)
+    assert by_he.intervals.equals(by_mpc.intervals)
     assert by_he.strengths.equals(by_mpc.strengths)
 
 

@@ -1,0 +1,145 @@
+"""A result as the text of its files, and back.
+
+Floats are written with `repr`, which reads back to the same float64; an undefined value is an empty cell.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from mpc_spearman.errors import OutputError
+from mpc_spearman.results import run_directory
+from mpc_spearman.results.tables import COST_COLUMNS, ESTIMATORS, INTERVAL_ROWS, MATRIX_ROWS, RANKING
+from mpc_spearman.version import __version__
+
+if TYPE_CHECKING:
+    from mpc_spearman.results.result import Result
+
+#: Which file each part of a result is in, but for those that are in ``result.json``.
+FILES = {
+    "coefficients": "matrix.csv",
+    "pvalues": "pvalues.csv",
+    "intervals": "intervals.csv",
+    "qvalues": "qvalues.csv",
+    "ranking": "ranking.csv",
+    "estimators": "estimators.csv",
+}
+_FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
+
+
+def texts(result: Result) -> dict[str, str]:
+    """Write a result as the text of each of its files, but for the report."""
+    held = result.holds
+    about = {
+        "schema_version": run_directory.SCHEMA_VERSION,
+        "package_version": __version__,
+        "party": result.party,
+        "role": result.role,
+        "n": result.n,
+        **{key: result.plan.get(key) for key in _FROM_PLAN},
+        "alignment": result.alignment,
+        "warnings": list(result.warnings),
+        "holds": list(held),
+        "features": list(result.strengths.index) if "strengths" in held else None,
+        "strengths": _without_nan(result.strengths) if "strengths" in held else None,
+        "counts": result.counts.tolist() if "counts" in held else None,
+        "precision": result.precision,
+        "plan": result.plan,
+    }
+    files = {
+        "result.json": json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+        "cost.csv": run_directory.csv_text(list(COST_COLUMNS), result.cost.itertuples(index=False)),
+    }
+    for part in ("coefficients", "pvalues", "intervals", "qvalues"):
+        if part in held:
+            frame: pd.DataFrame = getattr(result, part)
+            rows = ([*key, *row] for key, row in zip(frame.index, frame.to_numpy().tolist(), strict=True))
+            files[FILES[part]] = run_directory.csv_text([*map(str, frame.index.names), *frame.columns], rows)
+    if "ranking" in held:
+        lines = result.ranking.reindex(columns=RANKING).itertuples(index=False)
+        files["ranking.csv"] = run_directory.csv_text(RANKING, lines)
+    if "estimators" in held:
+        files["estimators.csv"] = run_directory.csv_text(
+            ["feature", *ESTIMATORS], result.estimators.itertuples()
+        )
+    return files
+
+
+def _without_nan(numbers: pd.Series[float]) -> list[float | None]:
+    return [None if math.isnan(number) else number for number in numbers.tolist()]
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Read a run directory as what `Result` is made from.
+
+    Raises
+    ------
+    OutputError
+        If a file is missing, unexpected or damaged; it names the file.
+    KeyError, TypeError, ValueError, AttributeError
+        If ``result.json`` holds something else than it should.
+    """
+    about = run_directory.read_about(folder)
+    holds = set(about["holds"])
+    for part, name in FILES.items():
+        if (folder / name).exists() != (part in holds):
+            problem = "is missing" if part in holds else "does not belong to this result"
+            raise OutputError(f"{folder / name} {problem}")
+    if any(about[key] != about["plan"].get(key) for key in _FROM_PLAN):
+        raise OutputError(f"{folder / 'result.json'} is damaged: it contradicts the plan in it")
+    parts: dict[str, Any] = {
+        key: about[key] for key in ("plan", "party", "role", "n", "precision", "warnings")
+    }
+    parts["alignment"] = about.get("alignment")
+    parts["cost"] = _cost(folder / "cost.csv")
+    for part in ("coefficients", "pvalues"):
+        if part in holds:
+            parts[part] = _matrix(folder / FILES[part], MATRIX_ROWS)
+    if "intervals" in holds:
+        parts["intervals"] = _matrix(folder / "intervals.csv", INTERVAL_ROWS)
+    if "ranking" in holds:
+        parts["ranking"] = _ranking(folder / "ranking.csv", "strengths" in holds)
+    if "strengths" in holds:
+        parts["strengths"] = pd.Series(about["strengths"], about["features"], dtype=np.float64)
+    if "counts" in holds:
+        parts["counts"] = pd.Series(about["counts"], about["features"])
+    if "estimators" in holds:
+        parts["estimators"] = _estimators(folder / "estimators.csv")
+    return parts
+
+
+def _matrix(path: Path, keys: list[str]) -> pd.DataFrame:
+    header, rows = run_directory.read_csv(path, keys)
+    first = len(keys)
+    cells = [[run_directory.to_float(path, text) for text in row[first:]] for row in rows]
+    index = pd.MultiIndex.from_tuples([tuple(row[:first]) for row in rows], names=keys)
+    return pd.DataFrame(np.array(cells).reshape(len(rows), -1), index=index, columns=header[first:])
+
+
+def _ranking(path: Path, strengths: bool) -> pd.DataFrame:
+    _, rows = run_directory.read_csv(path, RANKING)
+    positions = [run_directory.to_int(path, row[0]) for row in rows]
+    frame = pd.DataFrame({"position": positions, "feature": [row[1] for row in rows]})
+    if strengths:
+        frame["strength"] = [run_directory.to_float(path, row[2]) for row in rows]
+    return frame
+
+
+def _estimators(path: Path) -> pd.DataFrame:
+    _, rows = run_directory.read_csv(path, ["feature", *ESTIMATORS])
+    cells = [[run_directory.to_float(path, text) for text in row[1:]] for row in rows]
+    return pd.DataFrame(np.array(cells).reshape(len(rows), 2), [row[0] for row in rows], ESTIMATORS)
+
+
+def _cost(path: Path) -> pd.DataFrame:
+    _, rows = run_directory.read_csv(path, list(COST_COLUMNS))
+    read = {str: lambda _, text: text, float: run_directory.to_float, int: run_directory.to_int}
+    kinds = list(COST_COLUMNS.values())
+    cells = [[read[kind](path, text) for kind, text in zip(kinds, row, strict=True)] for row in rows]
+    return pd.DataFrame(cells, columns=list(COST_COLUMNS))
