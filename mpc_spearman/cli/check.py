@@ -57,7 +57,10 @@ def run(parsed: argparse.Namespace) -> int:
     seen, console = found.examination, Console()
     sentences = [*(str(error) for error in found.refusals), *(one.sentence for one in seen.findings)]
     console.print(_columns(seen, plan.privacy.budget))
-    rows = f"{seen.n:,} rows, {seen.distinct_defined} distinct columns that are not constant"
+    rows = (
+        f"{seen.n:,} rows, {seen.distinct_defined} distinct columns that are not constant, leverage "
+        f"{found.leverage:.2f} (what these columns can tell of the variance of one row's rank)"
+    )
     for line in (rows, *(f"one-hot: {', '.join(family)}" for family in seen.families), *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if seen.exclude_line:

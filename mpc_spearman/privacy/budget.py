@@ -5,6 +5,9 @@ many bits. Each number published about it is a function of these ranks and of a 
 knows, and tells at most as many bits as the number has: b. Where a receiver gets E such numbers with
 E·b < H, many arrangements fit all of them; the rule asks for half of that, E·b <= `budget`·H with 0.5.
 
+Numbers that are about few rows tell all about these long before they tell half of the column, so a receiver's
+equations count for more where its columns lie on few rows: :meth:`Published.weight`.
+
 H and b count the arrangements as equally likely. What a receiver knows otherwise, or can guess from its own
 columns, lowers H and is not counted; nor is it that an owner's own columns resemble each other, so that their
 numbers add up.
@@ -123,6 +126,9 @@ class Published:
         coefficient; and for the target's column in a strength, which all of the strength is about.
     order_bits : float
         Of an order, :func:`order_bits`.
+    leverage : float
+        h, the highest of the receiver's columns (:mod:`mpc_spearman.privacy.leverage`), as it states it; 0
+        where it has no column of its own to compare with.
     """
 
     receiver: str
@@ -131,6 +137,16 @@ class Published:
     grid: Grid | None = None
     mean_of: int = 1
     order_bits: float = 0.0
+    leverage: float = 0.0
+
+    def weight(self, n: int) -> float:
+        """Return how many equations these count for among `n` rows: E, or n·h/2 if that is more.
+
+        Leverages add up to E or less, so that n·h is at least about E, and about twice as much where the
+        receiver's columns spread as evenly as random ones. Beyond that they lie on fewer rows, about which
+        they tell as much as so many equations about all rows do.
+        """
+        return max(float(self.equations), n * self.leverage / 2)
 
     def bits_each(self, column: Groups) -> float:
         """Return b, the bits that each of these numbers tells about a column: an upper bound.
@@ -166,7 +182,7 @@ class Told:
     bits_each : float
         b, of each equation.
     bits : float
-        E·b.
+        E·b, or as many as its `Published.weight` makes of it.
     """
 
     published: Published
@@ -177,13 +193,28 @@ class Told:
 def told(column: Groups, published: Sequence[Published]) -> tuple[Told, ...]:
     """Return what each receiver is told about a column."""
     each = [(one, one.bits_each(column)) for one in published]
-    return tuple(Told(one, bits, one.equations * bits) for one, bits in each)
+    return tuple(Told(one, bits, one.weight(column.n) * bits) for one, bits in each)
 
 
 def over_budget(
     columns: Sequence[Groups], features: Sequence[str], budget: float, published: Sequence[Published]
 ) -> Iterator[Finding]:
-    """Find the columns about which some receiver would be told more than `budget` of what they hold."""
+    """Find the columns about which some receiver would be told more than `budget` of what they hold.
+
+    And receivers whose own columns would tell more than `budget` of the variance of one row's rank, in any
+    of this party's columns.
+    """
+    for other in published:
+        if other.leverage > budget:
+            yield Finding(
+                "privacy.budget",
+                (),
+                1,
+                f"the columns of {other.receiver} together single out a row: its {other.what} tell up to "
+                f"{other.leverage:.0%} of the variance of that row's rank, more than the {budget:.0%} that "
+                f"privacy.budget {budget:g} allows. {other.receiver} can leave out columns that are alike "
+                "for almost all rows, or use fewer",
+            )
     for column, feature in zip(columns, features, strict=True):
         limit = budget * column.held
         for one in told(column, published):
@@ -202,8 +233,12 @@ def _sentence(feature: str, column: Groups, budget: float, limit: float, one: To
             f"the {one.published.equations} {noun} that {receiver} will have tell up to "
             f"{one.bits_each:.1f} each, {one.bits:.1f} in all"
         )
+        if one.published.weight(column.n) > one.published.equations:
+            numbers += f" as they lie on few rows (leverage {one.published.leverage:.2f})"
     most = int(limit / one.bits_each)  # b is above 0, or this would not be over a limit
-    fits = "" if what == "ranking" else f" ({most} at most)" if most else " (not even one fits)"
+    spread = one.published.weight(column.n) == one.published.equations
+    fits = f" ({most} at most)" if most else " (not even one fits)"
+    fits = fits if spread and what != "ranking" else ""
     exact = "results.precision: statistical, or " if what != "ranking" and one.published.grid is None else ""
     less = {"coefficients": "strengths or ranking", "strengths": "ranking", "ranking": "nothing"}[what]
     return (

@@ -12,6 +12,8 @@ from mpc_spearman.errors import DisclosureError, MpcSpearmanError, PolicyError
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.examine import Examination, examine
 from mpc_spearman.privacy.groups import distinct_defined
+from mpc_spearman.privacy.leverage import highest_leverage
+from mpc_spearman.protocols.precision import Precision
 from mpc_spearman.protocols.protect import published_to_others
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import own_table
@@ -25,11 +27,15 @@ class DryRun:
     ----------
     examination : Examination
         Of its columns, against what would be published about them.
+    leverage : float
+        The highest of a row in its columns, which the others' budgets are about if this party is granted
+        coefficients or strengths.
     refusals : tuple of MpcSpearmanError
         Its policy's, and those of the rules that are about sizes; not the examination's findings.
     """
 
     examination: Examination
+    leverage: float
     refusals: tuple[MpcSpearmanError, ...]
 
 
@@ -85,4 +91,5 @@ def dry_run(plan: Plan, name: str, other: int, frame: Any = None) -> DryRun:
         budget=plan.privacy.budget,
         published=published_to_others(plan, roster, shapes),
     )
-    return DryRun(found, tuple(refusals))
+    leverage = highest_leverage(ranks, Precision.of(plan, table.n, 1).coefficients)
+    return DryRun(found, leverage, tuple(refusals))

@@ -8,7 +8,9 @@ what earlier runs and this one would tell together.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from mpc_spearman.privacy.budget import Published, check_budget, groups_of, orde
 from mpc_spearman.privacy.charges import ChargedRun, Column, Fingerprint, Peer
 from mpc_spearman.privacy.groups import distinct_defined
 from mpc_spearman.privacy.ledger import Ledger
+from mpc_spearman.privacy.leverage import highest_leverage
 from mpc_spearman.protocols.precision import Precision
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run, step
@@ -37,10 +40,13 @@ class Inputs:
     own : Fingerprint, optional
     stated : dict
         By data party, 32 bytes: equal for equal inputs, random where a party keeps no ledger.
+    leverage : dict
+        By data party, the highest leverage of a row in its columns.
     """
 
     own: Fingerprint | None
     stated: dict[Party, bytes]
+    leverage: dict[Party, float]
 
 
 @step("protect")
@@ -67,7 +73,8 @@ def count_columns(
     PolicyError
         The strengths would be over too few columns for this owner's policy, or its ledger cannot be used.
     """
-    me, counts, stated = run.roster.me, dict[Party, tuple[int, int]](), dict[Party, bytes]()
+    me, counts = run.roster.me, dict[Party, tuple[int, int]]()
+    stated, leverage = dict[Party, bytes](), dict[Party, float]()
     own: Fingerprint | None = None
     if table is not None and ranks is not None:
         ledger = _ledger(run)
@@ -76,6 +83,7 @@ def count_columns(
         values = {
             "defined": np.array([counts[me][0]]),
             "distinct": np.array([counts[me][1]]),
+            "leverage": np.array([highest_leverage(ranks, Precision.of(run.plan, shapes.n, 1).coefficients)]),
             "inputs": bytes.fromhex(own.inputs) if own else secrets.token_bytes(32),
         }
         for peer in run.roster.peers:
@@ -86,6 +94,9 @@ def count_columns(
             heard = run.links.receive(owner, Kind.COLUMNS)
             counts[owner] = (int(heard["defined"][0]), int(heard["distinct"][0]))
             stated[owner] = heard.get("inputs", b"")
+            leverage[owner] = float(heard["leverage"][0]) if "leverage" in heard else 0.0
+            if not 0 <= leverage[owner] <= 1:
+                raise ProtocolViolation(f"{owner} says that a leverage of its columns is {leverage[owner]:g}")
         defined, distinct = counts[owner]
         features = shapes.features.get(owner, shapes.m_target)
         if not (1 <= distinct <= defined <= features or distinct == defined == 0):
@@ -99,12 +110,12 @@ def count_columns(
         distinct={owner: distinct for owner, (_, distinct) in counts.items()},
     )
     check_policy_columns(run.plan, me.name, shapes.distinct_sources)
-    return shapes, Inputs(own, stated)
+    return shapes, Inputs(own, stated, leverage)
 
 
 @step("protect")
-def protect(run: Run, table: Table, ranks: Ranks, shapes: Shapes) -> None:
-    """Refuse own columns about which what is published would tell too much (``privacy.budget``).
+def protect(run: Run, table: Table, ranks: Ranks, shapes: Shapes, inputs: Inputs) -> None:
+    """Refuse to have so much told about own columns, or about one row in them (``privacy.budget``).
 
     Raises
     ------
@@ -112,7 +123,7 @@ def protect(run: Run, table: Table, ranks: Ranks, shapes: Shapes) -> None:
         Naming every such column, with the figures and the ways out.
     """
     budget = run.plan.privacy.budget
-    published = published_to_others(run.plan, run.roster, shapes)
+    published = published_to_others(run.plan, run.roster, shapes, inputs.leverage)
     check_budget(ranks, table.features, table.party, budget, published)
 
 
@@ -130,7 +141,7 @@ def charge(run: Run, table: Table, ranks: Ranks, shapes: Shapes, inputs: Inputs)
     ledger, plan, me = _ledger(run), run.plan, run.roster.me
     if ledger is None or inputs.own is None:
         return
-    published = published_to_others(plan, run.roster, shapes)
+    published = published_to_others(plan, run.roster, shapes, inputs.leverage)
     entry = ChargedRun(
         party=me.name,
         plan=plan.digest().hex(),
@@ -155,22 +166,28 @@ def charge(run: Run, table: Table, ranks: Ranks, shapes: Shapes, inputs: Inputs)
     ledger.charge(entry, min_group=plan.privacy.min_group, budget=plan.privacy.budget)
 
 
-def published_to_others(plan: Plan, roster: Roster, shapes: Shapes) -> list[Published]:
+def published_to_others(
+    plan: Plan, roster: Roster, shapes: Shapes, leverage: Mapping[Party, float] = MappingProxyType({})
+) -> list[Published]:
     """Return what each other data party will have about every one of this party's columns.
 
-    A source's columns meet the target's; the target's meet those of each source by itself.
+    A source's columns meet the target's; the target's meet those of each source by itself. `leverage` is what
+    the others state of their columns. It counts where numbers come with each of the receiver's columns, not
+    where the target's columns meet one mean over a source's.
     """
     me, precision = roster.me, Precision.of(plan, shapes.n, shapes.distinct_sources)
     found = []
     for receiver in roster.sources if me.role is Role.TARGET else (roster.target,):
-        grant, theirs = _grant(plan, receiver), shapes.distinct[receiver]
+        grant, theirs, high = _grant(plan, receiver), shapes.distinct[receiver], leverage.get(receiver, 0.0)
         if grant == "coefficients":
-            found.append(Published(receiver.name, "coefficients", theirs, precision.coefficients))
+            grid = precision.coefficients
+            found.append(Published(receiver.name, "coefficients", theirs, grid, leverage=high))
         elif grant == "strengths":
             # All of a strength is about the target's column, a k-th part of it about a source's.
             whole = me.role is Role.TARGET
             equations, part = (1, 1) if whole else (theirs, max(1, shapes.distinct_sources))
-            found.append(Published(receiver.name, "strengths", equations, precision.strengths, part))
+            high, grid = 0.0 if whole else high, precision.strengths
+            found.append(Published(receiver.name, "strengths", equations, grid, part, leverage=high))
         elif grant == "ranking":
             bits = order_bits(shapes.m_target)
             found.append(Published(receiver.name, "ranking", 1, order_bits=bits))

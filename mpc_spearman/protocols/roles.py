@@ -44,7 +44,7 @@ def run_source(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
     shapes = agree(run, table)
     ranks = rank(run, table)
     shapes, inputs = count_columns(run, shapes, table, ranks)
-    protect(run, table, ranks, shapes)
+    protect(run, table, ranks, shapes, inputs)
     align(run, table, me)
     charge(run, table, ranks, shapes, inputs)
     describe(run, table, ranks)
@@ -61,7 +61,7 @@ def run_target(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
     shapes = agree(run, table)
     ranks = rank(run, table)
     shapes, inputs = count_columns(run, shapes, table, ranks)
-    protect(run, table, ranks, shapes)
+    protect(run, table, ranks, shapes, inputs)
     for source in run.roster.sources:
         align(run, table, source)
     charge(run, table, ranks, shapes, inputs)

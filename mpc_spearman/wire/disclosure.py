@@ -219,6 +219,7 @@ VIEW: tuple[Row, ...] = (
         (_S, _T),
         (
             *_COUNTS,
+            Field("leverage", "float64", (1,), "how far its columns, at most, single out a row (leverage)"),
             Field("inputs", "bytes", (32,), "whether its input is that of another run, if it keeps a ledger"),
         ),
     ),

@@ -43,7 +43,10 @@ MATRICES = ("coefficients", "pvalues", "intervals", "qvalues")
 SHAPE = "SHAPE n:int64 features:int64"
 DIGEST = "ALIGNMENT digest:bytes*32"
 #: To the coordinator, and to a data party.
-COLUMNS = ("COLUMNS defined:int64 distinct:int64", "COLUMNS defined:int64 distinct:int64 inputs:bytes*32")
+COLUMNS = (
+    "COLUMNS defined:int64 distinct:int64",
+    "COLUMNS defined:int64 distinct:int64 leverage:float64 inputs:bytes*32",
+)
 COST = "COST seconds:float64*17*2 counts:int64*17*5"  # of 17 phases, those of other protocols included
 FAREWELL = "FAREWELL"
 

@@ -1,0 +1,57 @@
+"""How much of one row's rank a receiver's own columns can tell: their leverage.
+
+The published coefficients of a column of the other side with one's own columns y_1 … y_m are linear
+equations in that column's ranks. The best linear estimate of the ranks from all of them is a ridge
+regression, in which the rounding to the grid is the noise, and the *leverage* of a row is the part of its
+rank's variance that the estimate recovers. It depends on the receiver's columns and on the grid alone.
+Leverages add up to m or less: where columns spread over all rows, each is about m/n. Columns that are the
+same for all rows but a few (questions that only some people were asked) put all of their leverage on these,
+and may tell everything about them though they tell little about all rows together.
+
+So the data parties tell each other their highest leverage h, and each owner counts with it
+(:mod:`mpc_spearman.privacy.budget`). h is one number about the sender's own columns.
+
+References
+----------
+A. Alaoui, M. W. Mahoney, "Fast randomized kernel ridge regression with statistical guarantees", NIPS 2015
+(ridge leverage scores).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.privacy.precision import Grid
+
+_BLOCK = 1 << 15  # rows at a time
+_EXACT = 1e-12  # what float64 leaves of an eigenvalue of 0
+
+
+def highest_leverage(ranks: Ranks, grid: Grid | None) -> float:
+    """Return the highest leverage of any row: 0 without a column that is not constant, 1 at most.
+
+    Parameters
+    ----------
+    ranks : Ranks
+        A party's own.
+    grid : Grid, optional
+        On which coefficients with these columns are published; ``None`` if they are exact.
+    """
+    defined = [x for x, constant in zip(ranks.matrix, ranks.constant, strict=True) if not constant]
+    if not defined:
+        return 0.0
+    n, blocks = ranks.n, range(0, ranks.n, _BLOCK)
+    norms = np.array([np.linalg.norm(x) for x in defined])
+
+    def unit(start: int) -> np.ndarray:
+        rows: np.ndarray = np.array([x[start : start + _BLOCK] for x in defined]) / norms[:, None]
+        return rows
+
+    gram = sum((unit(start) @ unit(start).T for start in blocks), np.zeros((len(defined), len(defined))))
+    values, vectors = np.linalg.eigh(gram)
+    # an element of a unit vector has variance 1/n, a rounding error δ²/12
+    noise = _EXACT if grid is None else max(n * grid.step**2 / 12, _EXACT)
+    weights = vectors / np.sqrt(np.maximum(values, 0.0) + noise)
+    highest = max(float(np.square(weights.T @ unit(start)).sum(axis=0).max()) for start in blocks)
+    return min(1.0, 1 / n + highest)
