@@ -12,16 +12,19 @@ import argparse
 import sys
 from pathlib import Path
 
+from rich.filesize import decimal
+
 from mpc_spearman import run_local
 from mpc_spearman.results.costs import totals
-from mpc_spearman.results.units import human_bytes, human_seconds
+from mpc_spearman.results.units import human_seconds
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "costs.md"
-LEVELS = ("differences", "coefficients", "strengths")
+LEVELS = ("differences", "coefficients", "strengths", "ranking")
 CONSENT = [
     "parties.target.policy={max_reveal: differences}",
     "parties.sources.A.policy={max_reveal: differences}",
+    "results.target=null",  # what each level gives by default
 ]
 SCHEMES = {
     "MPC": ["protocol=mpc"],
@@ -43,10 +46,15 @@ def main() -> None:
     options = parser.parse_args()
     lines = ["| | " + " | ".join(f"`{level}`" for level in LEVELS) + " |", "|---" * (len(LEVELS) + 1) + "|"]
     for name, settings in (SCHEMES | (SLOW if options.slow else {})).items():
-        cells = [cost("mpc.yaml", [*settings, f"reveal={level}", *CONSENT]) for level in LEVELS]
+        cells = [
+            cost("mpc.yaml", [*settings, f"reveal={level}", *CONSENT])
+            if (level, settings[0]) != ("ranking", "protocol=he")
+            else "–"
+            for level in LEVELS
+        ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     literal = cost("paper_he.yaml", [])
-    lines.append(f"| HE, the paper literally, first 300 rows | {literal} | – | – |")
+    lines.append(f"| HE, the paper literally, first 300 rows | {literal} | – | – | – |")
     text = "\n".join(lines) + "\n"
     print(text)
     if options.write:
@@ -58,7 +66,7 @@ def cost(plan: str, settings: list[str]) -> str:
     """Run a plan; say how long it took after start-up and what crossed the wire."""
     print(plan, *settings, file=sys.stderr)
     spent = totals(run_local(ROOT / "configs" / plan, overrides=settings))
-    return f"{human_seconds(spent.seconds)}, {human_bytes(spent.wire)}"
+    return f"{human_seconds(spent.seconds)}, {decimal(spent.wire)}"
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from mpc_spearman import learnt, load_plan
-from mpc_spearman.config import Estimator, Grant, Protocol, Reveal, least
+from mpc_spearman.config import Estimator, Grant, OpenedTo, Protocol, Reveal, least
 from mpc_spearman.errors import PlanError
+from mpc_spearman.wire.disclosure import place
 
 PAGE = Path(__file__).with_name("privacy.md")
 BEGIN = "<!-- made by: python docs/who_learns_what.py -->"
@@ -22,20 +23,23 @@ END = "<!-- end of what is made -->"
 
 NAMES = {"coordinator": "C", "target": "B", "source": "A"}
 
-# (protocol, estimator, what `results` grants the receiver), and a set of such choices.
-Choice = tuple[str, str, str]
+# (protocol, estimator, what `results` grants the receiver, opened_to, top), and a set of such choices.
+Choice = tuple[str, ...]
+SETTINGS = (get_args(Protocol), get_args(Estimator), get_args(Grant), get_args(OpenedTo), ("", "3"))
 Choices = set[Choice]
 
 
 def shared_plans(level: str, role: str) -> Iterator[tuple[Choice, dict[str, Any]]]:
     """Yield the shared part of each valid plan of a level, for every choice that concerns a role."""
     receiver = "sources" if role == "source" else "target"
-    for choice in product(get_args(Protocol), get_args(Estimator), get_args(Grant)):
+    for choice in product(*SETTINGS):
         plan = {
             "protocol": choice[0],
             "reveal": level,
             "estimator": choice[1],
             "results": {receiver: choice[2]},
+            "opened_to": choice[3],
+            "top": int(choice[4]) if choice[4] else None,
             "parties": {
                 "coordinator": {"name": NAMES["coordinator"]},
                 "target": {"name": NAMES["target"]},
@@ -68,10 +72,9 @@ def facts(role: str) -> dict[tuple[str, str, str], dict[str, str]]:
                     senders = [name for name in row["from"].split(", ") if name in NAMES.values()]
                     key = (row["what"], ", ".join(senders), row["phase"])
                     when.setdefault(key, {}).setdefault(level, set()).add(choice)
-    order = {"reveal": 0, "publish": 0, "keep-alive": 2}
     return {
         key: {level: cell(when[key].get(level, set()), every[level]) for level in every}
-        for key in sorted(when, key=lambda key: order.get(key[2], 1))
+        for key in sorted(when, key=lambda key: place(key[0], key[2]))
     }
 
 
@@ -79,17 +82,21 @@ def cell(choices: Choices, every: Choices) -> str:
     """Say under which of the valid choices something is learnt."""
     if choices in (set(), every):
         return "yes" if choices else "–"
-    protocols, estimators, grants = ({choice[i] for choice in choices} for i in range(3))
-    if choices != set(product(protocols, estimators, grants)) & every:
+    values = [{choice[i] for choice in choices} for i in range(len(SETTINGS))]
+    if choices != set(product(*values)) & every:
         raise ValueError("several settings decide together: a cell cannot say that")
+    phrases = {
+        0: lambda protocol: f"if `{protocol}`",
+        1: lambda estimator: f"if `{estimator}`",
+        2: lambda grants: f"if granted `{grants}`",
+        3: lambda party: f"if opened to the {party}",
+        4: lambda top: "with `top`" if top else "without `top`",
+    }
     parts = [
-        f"if `{setting}`"
-        for i, settings in enumerate((protocols, estimators))
-        for setting in settings
+        phrases[i](least(settings) if i == 2 else "".join(settings))
+        for i, settings in enumerate(values)
         if settings != {choice[i] for choice in every}
     ]
-    if grants != {choice[2] for choice in every}:
-        parts.append(f"if granted `{least(grants)}`")
     return ", ".join(parts)
 
 

@@ -58,6 +58,6 @@ def run(parsed: argparse.Namespace) -> int:
             result = run_local(plan, out=out, watch=display.watch, note=display.note, server=server)
     terminal.summarize(result, console)
     console.print(
-        f"Report: {out / plan.names[0] / 'report.html'}", highlight=False, soft_wrap=True, markup=False
+        f"Report: {out / plan.informed / 'report.html'}", highlight=False, soft_wrap=True, markup=False
     )
     return 0

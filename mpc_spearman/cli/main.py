@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from mpc_spearman.cli import certs, check, compare, join, ledger, local, merge
+from mpc_spearman.cli import certs, check, compare, explain, join, ledger, local, merge
 from mpc_spearman.errors import MpcSpearmanError
 from mpc_spearman.results.units import printable
 from mpc_spearman.version import __version__
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (local, join, check, merge, compare, certs, ledger):
+    for command in (local, join, check, explain, merge, compare, certs, ledger):
         command.add(commands)
     return parser
 

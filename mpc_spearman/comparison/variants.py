@@ -82,7 +82,11 @@ def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Var
 
 
 def _variant(plan: Plan) -> Variant:
-    scheme = "MPC" if plan.protocol == "mpc" else _scheme(plan.he)
+    scheme = _scheme(plan.he) if plan.protocol == "he" else "MPC"
+    if plan.top is not None:
+        scheme += f", top={plan.top}"
+    if plan.opened_to == "target":
+        scheme += ", opened_to=target"
     return Variant(plan.protocol, scheme, plan.reveal, plan.estimator, _on_made_up_tables(plan))
 
 

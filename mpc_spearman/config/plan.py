@@ -36,6 +36,7 @@ from mpc_spearman.config.sections import (
     Estimator,
     HeSettings,
     Network,
+    OpenedTo,
     Order,
     Parties,
     Privacy,
@@ -50,9 +51,6 @@ from mpc_spearman.config.sections import (
 from mpc_spearman.config.wording import Location, canonical, dotted, explain, nearest, shown
 from mpc_spearman.errors import PlanError
 
-#: Values that have a name but no implementation in this version.
-NOT_YET: Mapping[str, tuple[str, ...]] = MappingProxyType({"protocol": (), "reveal": ("ranking",)})
-
 
 class Plan(Section):
     """A checked plan; frozen. Made by `load_plan`.
@@ -61,7 +59,7 @@ class Plan(Section):
     ----------
     protocol : {'mpc', 'he'}
         How the private part is computed.
-    reveal : {'differences', 'coefficients', 'strengths'}
+    reveal : {'differences', 'coefficients', 'strengths', 'ranking'}
         What the coordinator's protocol values determine, weakest privacy first.
     estimator : {'tie_corrected', 'paper'}
         Spearman's coefficient, or the paper's eq. 2 (wrong where there are ties).
@@ -69,6 +67,10 @@ class Plan(Section):
         A target feature's strength: the mean of its coefficients, or of their absolute values.
     order : {'descending', 'ascending'}
         How the ranking is sorted by strength.
+    top : int, optional
+        At ``ranking``: open which features are the so many strongest, in place of the order.
+    opened_to : {'coordinator', 'target'}
+        At ``ranking``: who learns the order. If it is the target, nobody else learns anything.
     confidence : float
         Level of the confidence intervals of coefficients.
     rows : int, optional
@@ -82,6 +84,8 @@ class Plan(Section):
     estimator: Estimator = "tie_corrected"
     strength: Strength = "mean"
     order: Order = "descending"
+    top: Count | None = whole(1, default=None)
+    opened_to: OpenedTo = "coordinator"
     confidence: Share = Field(default=0.95, gt=0, lt=1, description="a number above 0 and below 1")
     rows: Count | None = whole(3, default=None)
     parties: Parties
@@ -89,13 +93,6 @@ class Plan(Section):
     privacy: Privacy = Privacy()
     network: Network = Network()
     he: HeSettings = HeSettings()
-
-    @field_validator("protocol", "reveal")
-    @classmethod
-    def _available(cls, value: str, info: ValidationInfo) -> str:
-        if value in NOT_YET[str(info.field_name)]:
-            raise ValueError("is not available yet")
-        return value
 
     @field_validator("results")
     @classmethod
@@ -116,6 +113,11 @@ class Plan(Section):
         """Party names by rank: the coordinator is 0, the target 1, the sources follow."""
         parties = self.parties
         return (parties.coordinator.name, parties.target.name, *(source.name for source in parties.sources))
+
+    @property
+    def informed(self) -> str:
+        """Name of the party that what is computed is opened to."""
+        return self.names[0 if self.opened_to == "coordinator" else 1]
 
     def party(self, name: str) -> CoordinatorParty | DataParty:
         """Look a party up by its name.
@@ -221,7 +223,7 @@ def load_plan(
         for problem in error.errors(include_url=False):
             # Of a list whose items are all wrong pydantic also says that it is too short.
             if problem["type"] != "too_short" or not problem["input"]:
-                draft.report(*explain(problem, Plan, NOT_YET))
+                draft.report(*explain(problem, Plan))
     except PlanError:  # the contradictions again
         if not draft.problems:
             raise
@@ -238,7 +240,7 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
         return found if isinstance(found, Mapping) else {}
 
     reveal = data.get("reveal", "coefficients")
-    if reveal in LEVELS and reveal not in NOT_YET["reveal"]:
+    if reveal in LEVELS:
         for role in ("target", "sources"):
             grant = section("results").get(role)
             if grant in GRANTS and not within(grant, reveal):
@@ -251,6 +253,7 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
             if section("results").get("precision") == "exact":
                 yield ("results", "precision"), f"'exact' {lacks}; use precision: statistical"
 
+    yield from _order_contradictions(data, reveal, section("results"))
     yield from _he_contradictions(section("he"), data.get("protocol", "mpc"), reveal)
 
     parties = section("parties")
@@ -267,6 +270,22 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
             if first != place:
                 whose = f"{shown(name)} is also the name at parties.{dotted(first)}.name"
                 yield ("parties", *place, "name"), f"{whose} (case aside); every party needs its own"
+
+
+def _order_contradictions(
+    data: Mapping[Any, Any], reveal: object, results: Mapping[Any, Any]
+) -> Iterator[tuple[Location, str]]:
+    """Find what does not go together among the keys of ``reveal: ranking``."""
+    if reveal != "ranking":
+        asked = {"top": isinstance(data.get("top"), int), "opened_to": data.get("opened_to") == "target"}
+        for key in (key for key, is_asked in asked.items() if is_asked):
+            yield (key,), f"{shown(data[key])} is for reveal: ranking only; leave it out"
+    elif data.get("opened_to") == "target":
+        if results.get("sources") in GRANTS[1:]:
+            has = "of what is opened to the target alone (opened_to) the coordinator has nothing to pass on"
+            yield ("results", "sources"), f"{shown(results['sources'])}: {has}; use nothing"
+        if results.get("target") == "nothing":
+            yield ("results", "target"), "'nothing', but the order is opened to the target (opened_to)"
 
 
 def _he_contradictions(

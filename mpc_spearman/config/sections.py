@@ -24,6 +24,7 @@ Protocol = Literal["mpc", "he"]
 Estimator = Literal["tie_corrected", "paper"]
 Strength = Literal["mean", "mean_abs"]
 Order = Literal["descending", "ascending"]
+OpenedTo = Literal["coordinator", "target"]
 Precision = Literal["statistical", "exact"]
 
 
@@ -135,7 +136,7 @@ class Policy(Section):
         The highest ``privacy.budget`` to accept.
     min_columns : int
         The fewest distinct source columns, of all sources together, that a strength may be a mean over.
-        Asked at ``reveal: strengths`` of an owner whose `max_reveal` is below ``coefficients``.
+        Asked below ``reveal: coefficients`` of an owner whose `max_reveal` is below ``coefficients``.
     min_key_bits : int
         The shortest Paillier key, ``he.key_bits``, to accept.
     tls : {'mutual', 'insecure'}

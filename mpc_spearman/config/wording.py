@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
@@ -53,9 +53,7 @@ def nearest(word: object, names: tuple[str, ...]) -> str:
     return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
-def explain(
-    problem: ErrorDetails, plan: type[BaseModel], not_yet: Mapping[str, tuple[str, ...]]
-) -> tuple[Location, str]:
+def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str]:
     """Turn what pydantic found into where it is, what is there, what is allowed, and what to do.
 
     Parameters
@@ -64,8 +62,6 @@ def explain(
         One entry of ``ValidationError.errors()``.
     plan : type
         The model of the whole plan; its field descriptions complete "<value> is not ...".
-    not_yet : mapping
-        For a top-level key, the values that are not to be offered.
     """
     location, kind, value = problem["loc"], problem["type"], problem["input"]
     if kind == "extra_forbidden":
@@ -76,11 +72,7 @@ def explain(
         return location, "is missing; every plan needs it"
 
     field, model = _resolve(location, plan)
-    allowed = tuple(
-        choice
-        for choice in (_choices(field.annotation) if field else ())
-        if choice not in not_yet.get(dotted(location), ())
-    )
+    allowed = _choices(field.annotation) if field else ()
     offer = f"; allowed: {', '.join(allowed)}" if allowed else ""
     if kind == "value_error":
         scalar = isinstance(value, (str, int, float, Path))

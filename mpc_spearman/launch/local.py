@@ -71,7 +71,7 @@ def run_local(
     Returns
     -------
     Result
-        The coordinator's.
+        The coordinator's; the target's where the order is opened to it alone (``opened_to``).
 
     Raises
     ------
@@ -112,7 +112,7 @@ def run_local(
         cause = supervisor.first_cause(outcomes)
         if cause is not None:
             raise cause.error or RoleCrashed(f"party {cause.party} failed")
-        result = Result.load(staging / checked.names[0])
+        result = Result.load(staging / checked.informed)
         if target is not None:
             _commit(staging, target, checked.names)
         return result

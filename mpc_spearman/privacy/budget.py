@@ -168,7 +168,7 @@ def order_bits(columns: int, top: int | None = None) -> float:
     """Return the bits of an order of m columns, log2 m!; or of which are the `top` k, log2 C(m, k)."""
     if top is None:
         return math.lgamma(columns + 1) / math.log(2)
-    return math.log2(math.comb(columns, top))
+    return math.log2(math.comb(columns, min(top, columns)))
 
 
 @dataclass(frozen=True)

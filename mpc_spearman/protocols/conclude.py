@@ -161,9 +161,20 @@ class Conclusion:
 
 
 def from_opened(
-    plan: Plan, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
+    plan: Plan,
+    opened: NDArray[Any] | None,
+    sources: Sequence[Description],
+    target: Description,
+    shapes: Shapes,
 ) -> Conclusion:
-    """Conclude from what the engine opened at the plan's level (paper, step 3 and definition 2)."""
+    """Conclude from what the engine opened at the plan's level (paper, step 3 and definition 2).
+
+    None where it is opened to another party.
+    """
+    if opened is None:
+        return Conclusion()
+    if plan.reveal == "ranking":
+        return from_order(plan, opened, shapes)
     if plan.reveal == "strengths":
         return from_sums(plan, opened[0], target, shapes)
     if plan.reveal == "differences":
@@ -250,6 +261,41 @@ def from_sums(plan: Plan, sums: NDArray[Any], target: Description, shapes: Shape
         counts=counts,
         warnings=tuple(warnings),
     )
+
+
+def from_order(plan: Plan, opened: NDArray[np.bool_], shapes: Shapes) -> Conclusion:
+    """Conclude from compared strengths, at ``ranking``.
+
+    Parameters
+    ----------
+    plan : Plan
+    opened : ndarray of bool
+        "q before r" of each pair of columns q < r, row by row; under ``top`` one per column.
+    shapes : Shapes
+        With what the sources have told of their columns.
+
+    Returns
+    -------
+    Conclusion
+        With positions 1 to m_B; under ``top`` 1 for the k strongest and k + 1 for all others. Opened bits
+        that no order gives, as only a party that does not follow the protocol can make them, are counted all
+        the same, with a warning.
+    """
+    if plan.top is not None:
+        before, as_expected = (~opened).astype(np.int64) * opened.sum(), opened.sum() == plan.top
+    else:
+        q, r = np.triu_indices(shapes.m_target, 1)
+        before = np.bincount(np.where(opened, r, q), minlength=shapes.m_target)
+        as_expected = len(set(before.tolist())) == shapes.m_target
+    positions = np.sort(before).searchsorted(before) + 1
+    encoding = encoding_of(plan, shapes)
+    warnings = [
+        *(result_warnings.eq2_unseen() if plan.estimator == "paper" else ()),
+        *result_warnings.order_note(2 * encoding.error, plan.top),
+        *result_warnings.k_note(encoding.averaged, encoding.columns),
+        *(() if as_expected else result_warnings.no_order()),
+    ]
+    return Conclusion(positions=positions.astype(np.int64), warnings=tuple(warnings))
 
 
 def impossible(plan: Plan, counts: NDArray[np.int64], shapes: Shapes) -> list[str]:

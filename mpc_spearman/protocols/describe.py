@@ -53,10 +53,11 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
     ties = tuple(values["ties"].tolist()) if "ties" in values else ()
     if any(not 0 <= term <= total(shapes.n) or term % 2 for term in ties):
         raise ProtocolViolation(f"{owner} sent a tie term that {shapes.n} rows cannot have")
-    constant = (
-        tuple(values["constant"].tolist()) if not ties else tuple(term == total(shapes.n) for term in ties)
+    flags = (
+        values["constant"].tolist() if "constant" in values else [term == total(shapes.n) for term in ties]
     )
-    if len(constant) - sum(constant) != shapes.defined[owner]:
+    constant = tuple(flags)
+    if constant and len(constant) - sum(constant) != shapes.defined[owner]:
         raise ProtocolViolation(
             f"{owner} said that {shapes.defined[owner]} of its features are not constant, and now that "
             f"{len(constant) - sum(constant)} are not"

@@ -1,4 +1,4 @@
-r"""The fixed-point encoding of ``strengths``: a vector per source, one per target column, their products.
+r"""The fixed-point encoding of ``strengths`` and ``ranking``: a vector per source, one per target column.
 
 With x_p the centred doubled ranks of a source's column and y_q those of a target's, N and the tie terms T
 as in :mod:`mpc_spearman.data.ranks`, each coefficient is an inner product of two vectors that their owners
@@ -48,6 +48,16 @@ probability 2^-39 per target column a strength is off by at most
 
 which is below 0.09·δ, under ``paper`` 0.13·δ, as K ≥ k and s·r is small beside F·K.
 
+**Fine at ``ranking``.** No V is opened, only how the V_q compare. So F and G are as large as the
+range lets them, with 1/G and s/(F·m) about equal, and both sides round to the nearest integer: equal columns
+of the target stay equal. The range is the same one, so that no difference V_q - V_r reaches the sign bit. An
+element of e_s or f is at most 1/2 in size, and by Cauchy and Schwarz a strength is off by at most, always,
+
+    ``error`` = a·s·√rows/(2·F·K) + (a + s·√rows/(2·F·K))·√rows/(2·G) + (2K + 20)·2^-53,
+
+so that two strengths which differ by more than 2·``error``, in short √n·(1/G + s/(F·K)), are in the right
+order. With one source, all columns defined, and n = 10,000 that is 1e-7.
+
 *Sums.* Σ_i |y'_i| ≤ √rows·‖y'‖ ≤ r·(G + r): what a lattice scheme's noise grows with.
 
 References
@@ -75,7 +85,8 @@ if TYPE_CHECKING:
     from mpc_spearman.config import Estimator, Plan
     from mpc_spearman.protocols.shapes import Shapes
 
-_LARGEST = 2**62 - 2  # of what is opened: half the signed ring, so that differences fit as well
+#: The largest |V|: half the signed ring, so that differences fit as well.
+LARGEST = 2**62 - 2
 _DEVIATIONS = math.sqrt(41 * math.log(2) / 2)  # z: 2 exp(-2 z^2) = 2^-40
 _LABEL = b"mpc_spearman/1 rounding"
 
@@ -96,6 +107,8 @@ class Encoding:
         As in the plan.
     source_scale, target_scale : int
         F and G.
+    nearest : bool
+        Round to the nearest integer; else, so that V may be opened, at random.
     """
 
     n: int
@@ -105,9 +118,10 @@ class Encoding:
     estimator: Estimator
     source_scale: int
     target_scale: int
+    nearest: bool = False
 
     def __post_init__(self) -> None:
-        if self.result_bound > _LARGEST:
+        if self.source_scale < 1 or self.result_bound > LARGEST:
             raise BoundError(
                 f"strengths over {self.columns} source columns of {self.n} rows do not fit 64 bits; "
                 "use fewer rows or fewer columns"
@@ -137,6 +151,29 @@ class Encoding:
         averaged = columns if estimator == "paper" else defined
         return cls(n, columns, sources, averaged, estimator, -(-least // k), 128 * steps)
 
+    @classmethod
+    def ranking(cls, n: int, *, columns: int, sources: int, estimator: Estimator, defined: int) -> Encoding:
+        """Choose F and G for ``reveal: ranking``; they depend on neither owner's columns but on their number.
+
+        Parameters
+        ----------
+        n, columns, sources, estimator
+            As the attributes.
+        defined : int
+            How many columns of all sources are not constant.
+
+        Raises
+        ------
+        BoundError
+            What is compared might not fit.
+        """
+        averaged = columns if estimator == "paper" else defined
+        root = cls(n, columns, sources, averaged, estimator, 1, 1)._root
+        target_scale = max(1, math.isqrt(LARGEST // sources) - root)
+        reach = LARGEST // (target_scale + root) - sources * root - 1
+        source_scale = (reach << 20) // (columns * ((1 << 20) + 1))
+        return cls(n, columns, sources, averaged, estimator, source_scale, target_scale, nearest=True)
+
     @property
     def rows(self) -> int:
         """Length of the vectors."""
@@ -164,11 +201,19 @@ class Encoding:
 
     @property
     def error(self) -> float:
-        """Strengths are this close to their exact value (absolute), except with probability 2^-39 each."""
-        scaled = self.source_scale * max(1, self.averaged)
-        rounding = _DEVIATIONS * math.sqrt(self._weight * self.sources) / scaled
-        target = _DEVIATIONS * (math.sqrt(self._weight) + self.sources * self._root / scaled)
-        return rounding + target / self.target_scale + (2 * self.averaged + 20) * 2.0**-53
+        """Strengths are this close to their exact value (absolute).
+
+        Always where rounding is to the nearest, else except with probability 2^-39 each.
+        """
+        scaled, weight = self.source_scale * max(1, self.averaged), math.sqrt(self._weight)
+        if self.nearest:
+            half = math.sqrt(self.rows) / 2
+            source = weight * self.sources * half / scaled
+            target = (weight + self.sources * half / scaled) * half
+        else:
+            source = _DEVIATIONS * weight * math.sqrt(self.sources) / scaled
+            target = _DEVIATIONS * (weight + self.sources * self._root / scaled)
+        return source + target / self.target_scale + (2 * self.averaged + 20) * 2.0**-53
 
     def source_vector(self, ranks: Ranks, party: str) -> NDArray[np.int64]:
         """Encode a source's columns in one vector, (1, rows); `party` is the source's name."""
@@ -178,7 +223,7 @@ class Encoding:
                 units[: self.n] += x / self._norm(tie_term)
         if self.estimator == "paper":
             units[self.n :] = sum(ranks.tie_terms) / (2 * total(self.n)), ranks.m
-        return _rounded(units * self.source_scale, party)[None, :]
+        return self._rounded(units * self.source_scale, party)[None, :]
 
     def target_vectors(self, ranks: Ranks, party: str) -> NDArray[np.int64]:
         """Encode the target's columns, (m_B, rows), zeros where none is defined; `party` is its name."""
@@ -191,8 +236,12 @@ class Encoding:
             units[: self.n] = y / self._norm(tie_term)
             if self.estimator == "paper":
                 units[self.n :] = 1, tie_term / (2 * total(self.n))
-            vector[:] = _rounded(units * self.target_scale, party)
+            vector[:] = self._rounded(units * self.target_scale, party)
         return vectors
+
+    def undefined(self, ranks: Ranks) -> NDArray[np.bool_]:
+        """Tell which of the target's columns have no strength, (m_B,): under ``paper`` all have one."""
+        return np.array(ranks.constant, dtype=bool) & (self.estimator != "paper")
 
     def decode(
         self, opened: Sequence[int], target_constant: Sequence[bool]
@@ -233,6 +282,18 @@ class Encoding:
     def _norm(self, tie_term: int) -> float:
         return math.sqrt(total(self.n) - (0 if self.estimator == "paper" else tie_term))
 
+    def _rounded(self, exact: NDArray[np.float64], party: str) -> NDArray[np.int64]:
+        """Round each element to the nearest integer, or up with the probability of its fraction.
+
+        Either way always alike for the same input.
+        """
+        if self.nearest:
+            return np.rint(exact).astype(np.int64)
+        key = hmac.digest(_LABEL + party.encode(), exact.astype("<f8").tobytes(), "sha256")
+        down = np.floor(exact)
+        up = Stream(key).uniform(len(exact)) < exact - down
+        return down.astype(np.int64) + up
+
 
 def encoded_rows(n: int, estimator: Estimator) -> int:
     """Length of the vectors, which is known before anything else of the encoding is."""
@@ -240,7 +301,19 @@ def encoded_rows(n: int, estimator: Estimator) -> int:
 
 
 def encoding_of(plan: Plan, shapes: Shapes) -> Encoding:
-    """Choose the encoding of a run at ``strengths``, once all have told how many columns are defined."""
+    """Choose the encoding of a run at ``strengths`` or ``ranking``.
+
+    Its scales need what all have told of their columns at ``strengths``, at ``ranking`` only its ``error``
+    does.
+    """
+    if plan.reveal == "ranking":
+        return Encoding.ranking(
+            shapes.n,
+            columns=shapes.m_sources,
+            sources=len(shapes.features),
+            estimator=plan.estimator,
+            defined=shapes.defined_sources,
+        )
     return Encoding.strengths(
         shapes.n,
         columns=shapes.m_sources,
@@ -249,11 +322,3 @@ def encoding_of(plan: Plan, shapes: Shapes) -> Encoding:
         defined=shapes.defined_sources,
         distinct=shapes.distinct_sources,
     )
-
-
-def _rounded(exact: NDArray[np.float64], party: str) -> NDArray[np.int64]:
-    """Round each element up with the probability of its fraction, always alike for the same input."""
-    key = hmac.digest(_LABEL + party.encode(), exact.astype("<f8").tobytes(), "sha256")
-    down = np.floor(exact)
-    up = Stream(key).uniform(len(exact)) < exact - down
-    return down.astype(np.int64) + up

@@ -27,8 +27,8 @@ class Engine(ABC):
     roster order. A source takes part in its own, the others in all: `mpc_spearman.parties.Roster.sessions`.
     """
 
-    def give(self, run: Run, ranks: Ranks, shapes: Shapes) -> None:
-        """Do a data party's part at the plan's level."""
+    def give(self, run: Run, ranks: Ranks, shapes: Shapes) -> np.ndarray | None:
+        """Do a data party's part at the plan's level; return what is opened to it, if anything."""
         if run.plan.reveal == "differences":
             self.give_differences(run, ranks.matrix, shapes)
         elif run.plan.reveal == "coefficients":
@@ -36,7 +36,12 @@ class Engine(ABC):
         else:
             me, encoding = run.roster.me, encoding_of(run.plan, shapes)
             encode = encoding.source_vector if me.role is Role.SOURCE else encoding.target_vectors
-            self.give_sums(run, encode(ranks, me.name), shapes)
+            vectors = encode(ranks, me.name)
+            if run.plan.reveal == "ranking":
+                undefined = encoding.undefined(ranks) if me.role is Role.TARGET else None
+                return self.give_order(run, vectors, undefined, shapes)
+            self.give_sums(run, vectors, shapes)
+        return None
 
     @abstractmethod
     def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
@@ -50,6 +55,16 @@ class Engine(ABC):
     def give_sums(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Do a data party's part at ``strengths``; `own` are its encoded vectors, int64 (1 or m_B, rows)."""
 
+    def give_order(
+        self, run: Run, own: np.ndarray, undefined: np.ndarray | None, shapes: Shapes
+    ) -> np.ndarray | None:
+        """Do a data party's part at ``ranking``; `own` as for `give_sums`.
+
+        At the target, `undefined` tells which of its columns have no strength, bool (m_B,). What is returned
+        at whom the order is opened to is as from `opening`.
+        """
+        raise NotImplementedError("only secure multiparty computation compares in private")
+
     @abstractmethod
     def opening(self, run: Run, shapes: Shapes) -> AbstractContextManager[Callable[[Shapes], Any]]:
         """Do the coordinator's part: on entry what needs no data, when called the rest.
@@ -58,5 +73,6 @@ class Engine(ABC):
         if a party did not follow the protocol, and never raises for what they are: at ``differences``
         Q_pq = Σ (x_p − y_q)², Python int (m_A, m_B), the sources' rows in roster order, negative where there
         is none; at ``coefficients`` S (m_A, m_B); at ``strengths`` one sum per target column over all
-        sources, (1, m_B).
+        sources, (1, m_B); at ``ranking`` bool: "q before r" of each pair of target columns q < r, row by row,
+        or under ``top`` one per column, and None where the order is not opened to the coordinator.
         """

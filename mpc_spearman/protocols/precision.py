@@ -55,7 +55,8 @@ class Precision:
             Of ``results``: at ``coefficients`` strengths are means of the published coefficients.
         """
         rho, mu = conclusion.coefficients, conclusion.strengths
-        assert mu is not None
+        if mu is None:  # only an order was opened
+            return conclusion
         if grant == "coefficients" and self.coefficients is not None:
             assert rho is not None
             rho = self.coefficients.round(rho)

@@ -87,16 +87,20 @@ def count_columns(
             "inputs": bytes.fromhex(own.inputs) if own else secrets.token_bytes(32),
         }
         for peer in run.roster.peers:
-            fields = disclosure.fields(run.plan.shared(), Kind.COLUMNS, me.role, peer.role) or ()
-            run.links.send(peer, Kind.COLUMNS, {field.name: values[field.name] for field in fields})
+            fields = disclosure.fields(run.plan.shared(), Kind.COLUMNS, me.role, peer.role)
+            if fields is not None:
+                run.links.send(peer, Kind.COLUMNS, {field.name: values[field.name] for field in fields})
     for owner in (run.roster.target, *run.roster.sources):
-        if owner != me:
+        if owner != me and disclosure.fields(run.plan.shared(), Kind.COLUMNS, owner.role, me.role):
             heard = run.links.receive(owner, Kind.COLUMNS)
-            counts[owner] = (int(heard["defined"][0]), int(heard["distinct"][0]))
             stated[owner] = heard.get("inputs", b"")
             leverage[owner] = float(heard["leverage"][0]) if "leverage" in heard else 0.0
             if not 0 <= leverage[owner] <= 1:
                 raise ProtocolViolation(f"{owner} says that a leverage of its columns is {leverage[owner]:g}")
+            if "defined" in heard:
+                counts[owner] = (int(heard["defined"][0]), int(heard["distinct"][0]))
+        if owner not in counts:
+            continue
         defined, distinct = counts[owner]
         features = shapes.features.get(owner, shapes.m_target)
         if not (1 <= distinct <= defined <= features or distinct == defined == 0):
@@ -148,7 +152,7 @@ def charge(run: Run, table: Table, ranks: Ranks, shapes: Shapes, inputs: Inputs)
         own=inputs.own,
         peers={
             peer.name: Peer(
-                grant=plan.reveal if peer.role is Role.COORDINATOR else _grant(plan, peer),
+                grant=_opened(plan) if peer.role is Role.COORDINATOR else _grant(plan, peer),
                 columns=shapes.features.get(peer, shapes.m_target if peer.role is Role.TARGET else 0),
                 inputs=inputs.stated.get(peer, b"").hex(),
             )
@@ -178,20 +182,26 @@ def published_to_others(
     me, precision = roster.me, Precision.of(plan, shapes.n, shapes.distinct_sources)
     found = []
     for receiver in roster.sources if me.role is Role.TARGET else (roster.target,):
-        grant, theirs, high = _grant(plan, receiver), shapes.distinct[receiver], leverage.get(receiver, 0.0)
+        grant, high = _grant(plan, receiver), leverage.get(receiver, 0.0)
         if grant == "coefficients":
-            grid = precision.coefficients
+            theirs, grid = shapes.distinct[receiver], precision.coefficients
             found.append(Published(receiver.name, "coefficients", theirs, grid, leverage=high))
         elif grant == "strengths":
+            theirs = shapes.distinct[receiver]
             # All of a strength is about the target's column, a k-th part of it about a source's.
             whole = me.role is Role.TARGET
             equations, part = (1, 1) if whole else (theirs, max(1, shapes.distinct_sources))
             high, grid = 0.0 if whole else high, precision.strengths
             found.append(Published(receiver.name, "strengths", equations, grid, part, leverage=high))
         elif grant == "ranking":
-            bits = order_bits(shapes.m_target)
+            bits = order_bits(shapes.m_target, plan.top)
             found.append(Published(receiver.name, "ranking", 1, order_bits=bits))
     return found
+
+
+def _opened(plan: Plan) -> str:
+    """Return what the coordinator gets to see."""
+    return plan.reveal if plan.opened_to == "coordinator" else "nothing"
 
 
 def _grant(plan: Plan, receiver: Party) -> str:

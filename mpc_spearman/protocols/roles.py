@@ -66,10 +66,11 @@ def run_target(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
         align(run, table, source)
     charge(run, table, ranks, shapes, inputs)
     describe(run, table, ranks)
-    engine.give(run, ranks, shapes)
+    opened = engine.give(run, ranks, shapes)
     given = receive_result(run, shapes)
     labels = Labels.of(shapes, given.get("source_names", ()), table.features)
-    return _own_result(run, table, ranks, shapes, given, labels)
+    conclusion = conclude(run, opened, [], Description(), shapes) if opened is not None else None
+    return _own_result(run, table, ranks, shapes, given, labels, conclusion)
 
 
 def run_coordinator(run: Run, engine: Engine) -> Result:
@@ -99,20 +100,28 @@ def run_coordinator(run: Run, engine: Engine) -> Result:
 
 @step("publish")
 def conclude(
-    run: Run, opened: Any, of_sources: list[Description], of_target: Description, shapes: Shapes
+    run: Run, opened: Any | None, of_sources: list[Description], of_target: Description, shapes: Shapes
 ) -> Conclusion:
     """Compute from the opened integers what the level gives."""
     return from_opened(run.plan, opened, of_sources, of_target, shapes)
 
 
 def _own_result(
-    run: Run, table: Table, ranks: Ranks, shapes: Shapes, given: Mapping[str, Any], labels: Labels
+    run: Run,
+    table: Table,
+    ranks: Ranks,
+    shapes: Shapes,
+    given: Mapping[str, Any],
+    labels: Labels,
+    opened: Conclusion | None = None,
 ) -> Result:
-    """Keep what a data party was given, its own costs, and warnings about that and its own columns."""
+    """Keep what a data party was given or opened, its own costs, and warnings about that and its columns."""
     mine = "target_ties" if run.roster.me == run.roster.target else "source_ties"
-    cost, conclusion = account(run), Conclusion.received({**given, mine: ties(ranks.tie_terms, ranks.n)})
+    own = {mine: ties(ranks.tie_terms, ranks.n)}
+    cost, conclusion = account(run), opened or Conclusion.received({**given, **own})
     warnings = [
         *run.cautions,
+        *conclusion.warnings,
         *column_cautions(run.plan, table.party, table.features, ranks.tie_terms, table.n),
         *(impossible(run.plan, conclusion.counts, shapes) if conclusion.counts is not None else ()),
     ]

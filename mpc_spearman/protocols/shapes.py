@@ -35,7 +35,7 @@ class Shapes:
         The target's.
     defined, distinct : dict
         How many features of each data party are not constant, and how many of these are distinct, up to
-        reversal; empty until all have told it.
+        reversal; empty until all have told it. At ``ranking`` the target does not tell others.
     """
 
     n: int

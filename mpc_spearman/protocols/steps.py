@@ -25,6 +25,7 @@ from mpc_spearman.config import (
     check_policy,
     check_policy_rows,
     differences,
+    within,
 )
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.data.ranks import Ranks, check_rows, check_width, rank_columns
@@ -33,6 +34,7 @@ from mpc_spearman.errors import (
     AlignmentError,
     BoundError,
     HandshakeError,
+    PlanError,
     PlanMismatch,
     ProtocolViolation,
     TableError,
@@ -53,6 +55,8 @@ T = TypeVar("T")
 
 #: Bytes of one block of the wider table: enough to keep BLAS and the link busy, and small enough for caches.
 BLOCK_BYTES = 1 << 22
+#: The most features of the target at ``ranking``: about 2 million pairs, 32 MB a message and 16 bytes a pair.
+MAX_COMPARED = 2000
 #: Called with phase, steps done, steps in all (0 where unknown).
 Progress = Callable[[str, int, int], None]
 #: Called with a sentence for whoever watches the run.
@@ -218,6 +222,8 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         Different numbers of rows.
     BoundError
         The arithmetic would not be exact, or the result would not fit one message.
+    PlanError
+        ``top`` asks for as many features as there are.
     DisclosureError
         Too few rows for so many features (``privacy.min_rows_per_feature``).
     """
@@ -243,18 +249,33 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         features={source: sizes[source][1] for source in roster.sources},
         m_target=sizes[roster.target][1],
     )
-    if plan.reveal == "strengths":
-        encoding_of(plan, replace(shapes, defined=shapes.features, distinct=shapes.features))
-    else:
+    matrix = within("coefficients", plan.reveal)
+    if matrix:
         check_rows(shapes.n)
-    if plan.reveal != "strengths" and 16 * shapes.m_sources * shapes.m_target > MAX_PAYLOAD // 2:
+    else:
+        encoding_of(plan, replace(shapes, defined=shapes.features, distinct=shapes.features))
+    if matrix and 16 * shapes.m_sources * shapes.m_target > MAX_PAYLOAD // 2:
         raise BoundError(
             f"{shapes.m_sources} × {shapes.m_target} coefficients are more than one result can carry "
             f"({MAX_PAYLOAD // 32}); use fewer features a side, or reveal: strengths"
         )
+    if plan.reveal == "ranking":
+        _check_compared(plan, shapes.m_target)
     check_width(shapes.n, shapes.m_sources, shapes.m_target, plan.privacy.min_rows_per_feature)
     links.dimensions |= {"n": shapes.n, "m_sources": shapes.m_sources, "m_target": shapes.m_target}
     return shapes
+
+
+def _check_compared(plan: Plan, m_target: int) -> None:
+    if m_target > MAX_COMPARED:
+        raise BoundError(
+            f"reveal: ranking compares every pair of the target's features, {m_target} of them; it takes "
+            f"{MAX_COMPARED} at most. Use fewer, or reveal: strengths"
+        )
+    if plan.top is not None and plan.top >= m_target:
+        raise PlanError(
+            f"top: {plan.top} leaves out none of the target's {m_target} features; use fewer, or leave it out"
+        )
 
 
 @step("rank")

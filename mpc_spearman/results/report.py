@@ -16,7 +16,7 @@ from rich.filesize import decimal
 
 from mpc_spearman.results import charts, evidence, heat_map
 from mpc_spearman.results.charts import number
-from mpc_spearman.results.costs import BESIDE, by_party, totals
+from mpc_spearman.results.costs import by_party, totals
 from mpc_spearman.results.evidence import Pair
 from mpc_spearman.results.pages import template
 from mpc_spearman.results.summary import (
@@ -122,10 +122,11 @@ def render(result: Result) -> str:
 
 def _views(rows: Sequence[Mapping[str, str]]) -> list[tuple[tuple[str, str], list[dict[str, Any]]]]:
     """Group what was learnt by party; what carries results first, what only failing runs send last."""
-    order = {"reveal": 0, "evaluate": 0, "publish": 0, BESIDE: 2}
+    from mpc_spearman.wire.disclosure import place
+
     clean: list[dict[str, Any]] = [{key: printable(row[key]).replace("`", "") for key in row} for row in rows]
     return [
-        (key, sorted(facts, key=lambda row: order.get(row["phase"], 1)))
+        (key, sorted(facts, key=lambda row: place(row["what"], row["phase"])))
         for key, facts in groupby(clean, lambda row: (row["party"], row["role"]))
     ]
 

@@ -305,6 +305,9 @@ class Result:
         """
         if getattr(self, "_pvalues" if part == "qvalues" else f"_{part}") is not None:
             return None
+        informed = self._plan.get("opened_to", "coordinator")
+        if self._role != informed and informed == "target":
+            return f"The {part} of this run: opened to the target alone (opened_to)."
         name = _IN_WORDS.get(part, part)
         verb = "is" if part == "ranking" else "are"
         need, level = _NEEDS[part], str(self._plan.get("reveal"))

@@ -85,7 +85,8 @@ def headline(result: Result) -> str:
     name = charts.shorten(first.feature, 60)
     place = f"{name} ranks first of {m} features" if m > 1 else f"{name} is the only feature"
     if "strength" not in result.ranking:
-        return place
+        together = sum(line.position == 1 for line in lines)
+        return place if together == 1 else f"{together} of {m} features rank first, in no order"
     if math.isnan(first.strength):
         return (
             f"{place}, but no strength is defined"
@@ -125,6 +126,8 @@ def both_estimators(result: Result) -> list[tuple[str, float, int, float, int]]:
 
 def precision(result: Result) -> str:
     """Say how exact the numbers of this copy are."""
+    if result.plan["reveal"] == "ranking":
+        return "an order; how close strengths may be is among the warnings"
     if not result.precision:
         return "exact" if result.plan["results"]["precision"] == "exact" else "nothing was published"
     steps = ", ".join(f"{part} in steps of {step:g}" for part, step in result.precision.items())

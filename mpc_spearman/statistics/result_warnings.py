@@ -252,10 +252,40 @@ def impossible(counts: NDArray[np.int64], expected: int, constant: int) -> list[
 
 
 def eq2_unseen() -> list[str]:
-    """Say what the coordinator cannot know at ``strengths`` under ``paper``."""
+    """Say what the coordinator cannot know at ``strengths`` and ``ranking`` under ``paper``."""
     return [
-        "eq. 2 (estimator: paper) takes ties for agreement, and at reveal: strengths the coordinator cannot "
-        "see how many there are: the ranking may be of ties"
+        "eq. 2 (estimator: paper) takes ties for agreement, and below reveal: coefficients the coordinator "
+        "cannot see how many there are: the ranking may be of ties"
+    ]
+
+
+def order_note(resolution: float, top: int | None) -> list[str]:
+    """Say what an order that was opened without its strengths is like.
+
+    Parameters
+    ----------
+    resolution : float
+        Strengths that are closer than this may be in either order.
+    top : int, optional
+        How many features were opened as the strongest, in place of the order.
+    """
+    near = f"strengths closer than {resolution:.1g} may come in either order"
+    if top is not None:
+        return [
+            f"which {top} features are the strongest was opened, not their order: they share position 1; "
+            f"{near}"
+        ]
+    return [
+        "strengths were compared and not opened: equal ones come in the table's order, features that are "
+        f"constant last, and neither shows; {near}"
+    ]
+
+
+def no_order() -> list[str]:
+    """Say that what was opened is no order at all."""
+    return [
+        "the comparisons that were opened contradict each other: a party did not follow the protocol, or its "
+        "messages were damaged. Positions count how many features came out before each"
     ]
 
 

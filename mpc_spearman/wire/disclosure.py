@@ -7,13 +7,13 @@ A :class:`Row` is one kind of message between two roles; a :class:`Field` is one
 at the levels, estimators and grants it names. Symbols in shapes are resolved by what the parties agreed
 on: ``n``, ``m_target``, ``m_sources`` of all sources together; of the one source a message is about
 ``m_source`` and ``basis`` = m_source + m_target − 1; ``rows`` of one block, or ciphertexts of one batch, and
-how many bytes each takes.
+how many bytes each takes; ``words`` of one step of a comparison, and ``packed``, the bytes of bits opened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from mpc_spearman.wire.meter import PHASES
 FieldType = Literal["text", "texts", "blob", "bytes", "int64", "float64", "flags"]
 
 _ROWWISE = ("differences", "coefficients")
+_NUMBERS = (*_ROWWISE, "strengths")
 
 
 class Kind(IntEnum):
@@ -43,6 +44,9 @@ class Kind(IntEnum):
     CIPHERTEXT = 12
     EVALUATED = 13
     COLUMNS = 14
+    PADDED = 15
+    REPLICA = 16
+    ORDER = 17
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,10 @@ class Field:
         ``bytes`` has a fixed length; arrays and ``texts`` have one entry per cell of `shape`.
     tells : str
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
-    levels, estimators, grants, protocols
+    levels, estimators, grants, protocols, opened_to
         Where it is sent; None means everywhere.
+    top : bool, optional
+        Sent only with ``top``, or only without.
     """
 
     name: str
@@ -67,6 +73,8 @@ class Field:
     estimators: tuple[str, ...] | None = None
     grants: tuple[str, ...] | None = None
     protocols: tuple[str, ...] | None = None
+    opened_to: tuple[str, ...] | None = None
+    top: bool | None = None
 
     def sent(self, plan: Mapping[str, Any], grant: str) -> bool:
         """Tell whether this field is part of its message under a shared plan and a receiver's grant."""
@@ -75,6 +83,8 @@ class Field:
             and (self.estimators is None or plan["estimator"] in self.estimators)
             and (self.grants is None or grant in self.grants)
             and (self.protocols is None or plan["protocol"] in self.protocols)
+            and (self.opened_to is None or plan["opened_to"] in self.opened_to)
+            and (self.top is None or self.top == (plan["top"] is not None))
         )
 
 
@@ -96,10 +106,18 @@ _MATRIX = ("coefficients",)
 _FROM_STRENGTHS = ("strengths", "coefficients")
 _FROM_RANKING = ("ranking", "strengths", "coefficients")
 
+# To whom the order can be opened, and what it is.
+_TO_C, _TO_T = ("coordinator",), ("target",)
+_ORDER = "the order of the target's features; equal ones in the table's order, as if they were not"
+_TOP = "which of the target's features are the k strongest, in no order"
+
 # What the coordinator passes on, as far as ``results`` grants it: the target gets the rows of all sources, a
 # source its own.
 _RANKED = (
-    Field("positions", "int64", ("m_target",), "the ranking of the target's features", grants=_FROM_RANKING),
+    *(
+        Field("positions", "int64", ("m_target",), tells, grants=_FROM_RANKING, opened_to=_TO_C, top=top)
+        for tells, top in (("the ranking of the target's features", False), (_TOP, True))
+    ),
     Field(
         "strengths",
         "float64",
@@ -157,6 +175,17 @@ _COUNTS = (
     Field("defined", "int64", (1,), "the number of features that are not constant"),
     Field("distinct", "int64", (1,), "how many of these differ, equal and reversed ones counted once"),
 )
+_COUNTS_BUT_OF_AN_ORDER = tuple(replace(field, levels=_NUMBERS) for field in _COUNTS)
+_OWN = (
+    Field(
+        "leverage",
+        "float64",
+        (1,),
+        "how far its columns, at most, single out a row (leverage)",
+        ("differences", "coefficients", "strengths"),
+    ),
+    Field("inputs", "bytes", (32,), "whether its input is that of another run, if it keeps a ledger"),
+)
 
 
 def _masked(columns: int | str, what: str, *levels: str) -> Field:
@@ -167,6 +196,21 @@ def _masked(columns: int | str, what: str, *levels: str) -> Field:
         f"nothing: {what} under a one-time mask",
         levels,
         protocols=_MPC,
+    )
+
+
+_RANKING = ("ranking",)
+_REPLICA = (
+    Field("share", "int64", ("words",), "nothing: bits of comparisons under a one-time mask", _RANKING),
+)
+
+
+def _opened_order(to: tuple[str, ...]) -> tuple[Field, ...]:
+    return tuple(
+        Field(
+            "bits", "bytes", ("packed",), f"with the other shares: {tells}", _RANKING, opened_to=to, top=top
+        )
+        for tells, top in ((_ORDER, False), (_TOP, True))
     )
 
 
@@ -211,18 +255,11 @@ VIEW: tuple[Row, ...] = (
     ),
     Row(Kind.ALIGNMENT, "align", (_S,), (_T,), (_DIGEST,)),
     Row(Kind.ALIGNMENT, "align", (_T,), (_S,), (_DIGEST,)),
-    Row(Kind.COLUMNS, "protect", (_S, _T), (_C,), _COUNTS),
-    Row(
-        Kind.COLUMNS,
-        "protect",
-        (_S, _T),
-        (_S, _T),
-        (
-            *_COUNTS,
-            Field("leverage", "float64", (1,), "how far its columns, at most, single out a row (leverage)"),
-            Field("inputs", "bytes", (32,), "whether its input is that of another run, if it keeps a ledger"),
-        ),
-    ),
+    Row(Kind.COLUMNS, "protect", (_S,), (_C,), _COUNTS),
+    Row(Kind.COLUMNS, "protect", (_S,), (_S, _T), (*_COUNTS, *_OWN)),
+    # An undefined column comes last in the order: how many there are would say which they are.
+    Row(Kind.COLUMNS, "protect", (_T,), (_C,), _COUNTS_BUT_OF_AN_ORDER),
+    Row(Kind.COLUMNS, "protect", (_T,), (_S,), (*_COUNTS_BUT_OF_AN_ORDER, *_OWN)),
     Row(
         Kind.DESCRIPTION,
         "describe",
@@ -245,7 +282,7 @@ VIEW: tuple[Row, ...] = (
         (_T,),
         (_C,),
         (
-            Field("names", "texts", ("m_target",), "the feature names"),
+            Field("names", "texts", ("m_target",), "the feature names", opened_to=_TO_C),
             Field(
                 "ties",
                 "int64",
@@ -263,7 +300,7 @@ VIEW: tuple[Row, ...] = (
         (_T,),
         (
             _masked("m_source", "ranks", "coefficients"),
-            _masked(1, "one rounded sum of scaled ranks", "strengths"),
+            _masked(1, "one rounded sum of scaled ranks", "strengths", "ranking"),
         ),
     ),
     Row(
@@ -273,7 +310,7 @@ VIEW: tuple[Row, ...] = (
         (_S,),
         (
             _masked("m_target", "ranks", "coefficients"),
-            _masked("m_target", "rounded scaled ranks", "strengths"),
+            _masked("m_target", "rounded scaled ranks", "strengths", "ranking"),
         ),
     ),
     Row(
@@ -292,6 +329,27 @@ VIEW: tuple[Row, ...] = (
             )
         ),
     ),
+    Row(
+        Kind.PADDED,
+        "reveal",
+        (_S,),
+        (_C,),
+        (
+            Field(
+                "share",
+                "int64",
+                ("m_target",),
+                "nothing: of a source that is not the first, its part of the strengths under a one-time mask",
+                _RANKING,
+            ),
+        ),
+    ),
+    # Around the circle of coordinator, target and first source, as replicated sharing goes.
+    Row(Kind.REPLICA, "reveal", (_C,), (_T,), _REPLICA),
+    Row(Kind.REPLICA, "reveal", (_T,), (_S,), _REPLICA),
+    Row(Kind.REPLICA, "reveal", (_S,), (_C,), _REPLICA),
+    Row(Kind.ORDER, "reveal", (_S, _T), (_C,), _opened_order(_TO_C)),
+    Row(Kind.ORDER, "reveal", (_S, _C), (_T,), _opened_order(_TO_T)),
     Row(
         Kind.PUBLIC_KEY,
         "keys",
@@ -402,6 +460,13 @@ def fields(plan: Mapping[str, Any], kind: Kind, sender: Role, receiver: Role) ->
         return None
     sent = tuple(field for field in found.fields if field.sent(plan, grant(plan, receiver)))
     return None if found.fields and not sent else sent
+
+
+def place(what: str, phase: str) -> int:
+    """Say where in a list of what is learnt something comes: results first, what only failures tell last."""
+    if phase == "keep-alive":
+        return 2
+    return 0 if phase in ("reveal", "evaluate", "publish") and not what.startswith("nothing") else 1
 
 
 def learnt(plan: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -36,6 +36,8 @@ class Purpose(Enum):
     ZERO = "zero"
     DIGEST = "digest"
     SHUFFLE = "shuffle"
+    COMPARE = "compare"
+    CONVERT = "convert"
     LINK = "link"
 
 

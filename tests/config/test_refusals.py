@@ -27,9 +27,11 @@ NUMBER = "is not text but a number; put it in quotes"
         ("protocol", "mcp", "'mcp' is not allowed; allowed: mpc, he; did you mean 'mpc'?"),
         (
             "reveal",
-            "ranking",
-            "'ranking' is not available yet; allowed: differences, coefficients, strengths",
+            "order",
+            "'order' is not allowed; allowed: differences, coefficients, strengths, ranking",
         ),
+        ("top", "3", "'3' is not a whole number from 1 to 1000000000; YAML reads it as text, write 3"),
+        ("opened_to", "B", "'B' is not allowed; allowed: coordinator, target"),
         (
             "estimator",
             "Paper",
@@ -153,7 +155,7 @@ def test_column_names_that_yaml_does_not_read_as_text(plan_file: Path, written: 
         ("parties.sources.0.policy.min_row", "did you mean 'min_rows'?"),
         (
             "zzz",
-            "reveal, estimator, strength, order, rows, parties, results, privacy, network",
+            "reveal, estimator, strength, order, top, opened_to, rows, parties, results, privacy, network",
         ),
     ],
 )
@@ -310,6 +312,47 @@ def test_he_settings_that_do_not_go_together(
 ) -> None:
     monkeypatch.setattr("mpc_spearman.config.plan.find_spec", lambda name: True)  # TenSEAL is here
     assert problem(plan_with({"protocol": "he"} | settings)) == message
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"top": 3}, "plan: top: 3 is for reveal: ranking only; leave it out"),
+        (
+            {"reveal": "strengths", "opened_to": "target"},
+            "plan: opened_to: 'target' is for reveal: ranking only; leave it out",
+        ),
+        (
+            {"reveal": "ranking", "opened_to": "target", "results": {"sources": "ranking"}},
+            "plan: results.sources: 'ranking': of what is opened to the target alone (opened_to) the "
+            "coordinator has nothing to pass on; use nothing",
+        ),
+        (
+            {"reveal": "ranking", "opened_to": "target", "results": {"target": "nothing"}},
+            "plan: results.target: 'nothing', but the order is opened to the target (opened_to)",
+        ),
+        (
+            {"reveal": "ranking", "results": {"target": "strengths"}},
+            "plan: results.target: 'strengths' is more than the coordinator has under reveal: 'ranking'; "
+            "allowed: nothing, ranking",
+        ),
+        (
+            {"reveal": "ranking", "strength": "mean_abs"},
+            "plan: strength: 'mean_abs' needs the coefficients, and reveal: 'ranking' does not give them; "
+            "use strength: mean, or reveal: coefficients",
+        ),
+    ],
+)
+def test_what_does_not_go_with_an_order(settings: dict[str, Any], message: str) -> None:
+    assert problem(plan_with(settings)) == message
+
+
+def test_the_defaults_of_an_order() -> None:
+    plan = load_plan(plan_with({"reveal": "ranking"}))
+    assert (plan.opened_to, plan.top, plan.informed) == ("coordinator", None, "C")
+    assert (plan.results.target, plan.results.sources) == ("ranking", "nothing")
+    theirs = load_plan(plan_with({"reveal": "ranking", "opened_to": "target", "top": 2}))
+    assert (theirs.informed, theirs.results.target) == ("B", "ranking")
 
 
 def test_ranking_under_he_names_mpc() -> None:

@@ -88,6 +88,8 @@ SHARED: dict[str, Any] = {
     "estimator": "paper",
     "strength": "mean_abs",
     "order": "ascending",
+    "top": 2,
+    "opened_to": "target",
     "rows": 100,
     "results.target": "nothing",
     "results.sources": "ranking",
@@ -106,7 +108,8 @@ SHARED: dict[str, Any] = {
 
 @pytest.mark.parametrize("key", SHARED)
 def test_every_shared_value_is_in_the_digest_and_named_when_it_differs(key: str) -> None:
-    mine, theirs = load_plan(MINIMAL), load_plan(plan_with({key: SHARED[key]}))
+    level = {"reveal": "ranking"} if key in ("top", "opened_to") else {}
+    mine, theirs = load_plan(plan_with(level)), load_plan(plan_with(level | {key: SHARED[key]}))
     assert mine.digest() != theirs.digest()
     (line,) = differences(mine.canonical_json(), theirs.canonical_json())
     assert line.startswith(f"{key}: ")

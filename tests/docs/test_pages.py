@@ -89,22 +89,23 @@ def test_the_tables_of_who_learns_what_are_those_of_the_code(maker: ModuleType) 
     assert PRIVACY.path == maker.PAGE
     made = PRIVACY.text.partition(maker.BEGIN)[2].partition(maker.END)[0].strip()
     assert made == maker.tables(), "run: python docs/who_learns_what.py"
-    assert maker.levels() == ["differences", "coefficients", "strengths"]
+    assert maker.levels() == ["differences", "coefficients", "strengths", "ranking"]
 
 
 def test_the_tables_show_what_depends_on_settings(maker: ModuleType) -> None:
-    grants, sources = ("nothing", "ranking", "strengths"), ("one", "several")
-    every = set(product(("mpc", "he"), ("tie_corrected", "paper"), grants, sources))
+    grants, opened_to = ("nothing", "ranking", "strengths"), ("coordinator", "target")
+    every = set(product(("mpc", "he"), ("tie_corrected", "paper"), grants, opened_to, ("", "3")))
     assert maker.cell(set(), every) == "–"
     assert maker.cell(every, every) == "yes"
     assert maker.cell({choice for choice in every if choice[0] == "mpc"}, every) == "if `mpc`"
     assert maker.cell({choice for choice in every if choice[2] != "nothing"}, every) == "if granted `ranking`"
     both = {choice for choice in every if choice[1:3] == ("paper", "strengths")}
     assert maker.cell(both, every) == "if `paper`, if granted `strengths`"
-    total = {choice for choice in every if choice[1::2] == ("tie_corrected", "several")}
-    assert maker.cell(total, every) == "if `tie_corrected`, of several sources"
+    strongest = {choice for choice in every if choice[3:] == ("target", "3")}
+    assert maker.cell(strongest, every) == "if opened to the target, with `top`"
+    two = {("mpc", "paper", "ranking", "target", ""), ("mpc", "tie_corrected", "strengths", "target", "")}
     with pytest.raises(ValueError, match="decide together"):
-        maker.cell({("mpc", "paper", "ranking", "one"), ("mpc", "tie_corrected", "strengths", "one")}, every)
+        maker.cell(two, every)
 
 
 def test_the_tables_are_written_between_their_marks(
@@ -181,8 +182,9 @@ def check_default(stated: str, real: Any) -> None:
 
 def accepts(key: str, value: str) -> bool:
     # At the level where nothing else limits the choice.
+    level = "ranking" if key in ("top", "opened_to") else "coefficients"
     try:
-        load_plan({"parties": parties()}, ["reveal=coefficients", f"{key}={value}"])
+        load_plan({"parties": parties()}, [f"reveal={level}", f"{key}={value}"])
     except PlanError:
         return False
     return True
@@ -221,7 +223,7 @@ def test_the_local_keys_are_those_of_a_data_party() -> None:
 
 @pytest.mark.parametrize(
     ("key", "lowest"),
-    [("rows", 3), ("privacy.min_group", 1), ("privacy.min_rows_per_feature", 0)],
+    [("rows", 3), ("top", 1), ("privacy.min_group", 1), ("privacy.min_rows_per_feature", 0)],
 )
 def test_the_lowest_values_are_right(key: str, lowest: int) -> None:
     (row,) = (row for row in rows(PLAN.section("Shared keys"), "shared key") if row[0] == f"`{key}`")
@@ -236,14 +238,6 @@ def test_the_floors_of_a_policy_are_the_shared_defaults() -> None:
     for key in ("min_group", "min_rows_per_feature", "budget"):
         assert local[f"policy.{key}"] == shared[f"privacy.{key}"]
     assert local["policy.min_key_bits"] == shared["he.key_bits"]
-
-
-@pytest.mark.parametrize("setting", ["reveal=ranking"])
-def test_what_is_called_not_available_is_refused_as_that(setting: str) -> None:
-    key, _, value = setting.partition("=")
-    assert f"`{key}: {value}`, is not available yet" in " ".join(README.section("Limits").split())
-    with pytest.raises(PlanError, match="not available yet"):
-        load_plan({"parties": parties()}, [setting])
 
 
 def test_every_plan_is_introduced() -> None:

@@ -32,14 +32,19 @@ PLANS = [
         "estimator": estimator,
         "results": {"target": g, "sources": g},
         "parties": {"sources": sources},
+        "opened_to": opened_to,
+        "top": top,
     }
-    for sources, protocol, level, estimator, g in itertools.product(
+    for sources, protocol, level, estimator, g, opened_to, top in itertools.product(
         ([{"name": "A"}], [{"name": "A1"}, {"name": "A2"}]),
         ("mpc", "he"),
         LEVELS,
         ("tie_corrected", "paper"),
         GRANTS,
+        ("coordinator", "target"),
+        (None, 3),
     )
+    if level == "ranking" or (opened_to, top) == ("coordinator", None)
 ]
 #: One field of each type, with every kind of shape.
 TYPES = [
@@ -301,10 +306,29 @@ def test_sources_exchange_nothing_but_what_everyone_does() -> None:
 
 
 def test_all_are_told_by_every_owner_how_many_of_its_features_are_not_constant() -> None:
+    """But for the target's where only an order is opened: those come last in it."""
     for plan in PLANS:
         for sender, receiver in itertools.product(Role, Role):
-            told = disclosure.fields(plan, Kind.COLUMNS, sender, receiver)
-            assert (told is not None) == (sender is not Role.COORDINATOR)
+            if sender is receiver is Role.TARGET:  # there is one
+                continue
+            told = {field.name for field in disclosure.fields(plan, Kind.COLUMNS, sender, receiver) or ()}
+            kept = sender is Role.COORDINATOR or (sender is Role.TARGET and plan["reveal"] == "ranking")
+            assert ({"defined", "distinct"} <= told) == (not kept)
+            assert ("inputs" in told) == (Role.COORDINATOR not in (sender, receiver))
+
+
+def test_an_order_is_opened_to_one_party_and_named_to_no_other() -> None:
+    target, coordinator = Role.TARGET, Role.COORDINATOR
+    for plan in PLANS:
+        opened = {
+            receiver
+            for sender, receiver in itertools.product(Role, Role)
+            if disclosure.fields(plan, Kind.ORDER, sender, receiver)
+        }
+        expected = {coordinator} if plan["opened_to"] == "coordinator" else {target}
+        assert opened == (expected if plan["reveal"] == "ranking" else set())
+        named = disclosure.fields(plan, Kind.DESCRIPTION, target, coordinator)
+        assert (named is None) == (plan["opened_to"] == "target")
 
 
 def test_tie_terms_reach_the_coordinator_where_products_do_and_nobody_elsewhere() -> None:

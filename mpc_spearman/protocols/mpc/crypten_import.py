@@ -21,13 +21,19 @@ if importlib.util.find_spec("torch.onnx.symbolic_registry") is None:
 import crypten  # noqa: E402
 from crypten import communicator  # noqa: E402
 from crypten.communicator import Communicator  # noqa: E402
-from crypten.mpc.primitives import arithmetic  # noqa: E402
+from crypten.mpc.primitives import arithmetic, beaver, binary, circuit, replicated  # noqa: E402
 from crypten.mpc.primitives.arithmetic import ArithmeticSharedTensor  # noqa: E402
+from crypten.mpc.primitives.binary import BinarySharedTensor  # noqa: E402
 
 __all__ = [
     "ArithmeticSharedTensor",
+    "BinarySharedTensor",
     "Communicator",
     "arithmetic",
+    "beaver",
+    "binary",
+    "circuit",
     "communicator",
     "crypten",
+    "replicated",
 ]

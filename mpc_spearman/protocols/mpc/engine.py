@@ -3,6 +3,8 @@
 ``coefficients``: S = X·Yᵀ is opened to the coordinator, one integer per pair of columns.
 ``strengths``: each source gives one vector in place of its columns: one integer per target column is opened,
 the sum over all sources.
+``ranking``: these sums stay shared, and how they compare is opened, see
+:mod:`mpc_spearman.protocols.mpc.order`.
 ``differences``: the paper's rank differences are opened, see :mod:`mpc_spearman.protocols.mpc.differences`.
 """
 
@@ -14,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from mpc_spearman.config import within
 from mpc_spearman.protocols.encoding import encoded_rows, encoding_of
 from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.mpc.differences import open_differences, square_differences
+from mpc_spearman.protocols.mpc.order import reveal_order
 from mpc_spearman.protocols.mpc.session import Session
 from mpc_spearman.protocols.mpc.sharing import multiply_masks, multiply_own, reveal, reveal_total
 from mpc_spearman.protocols.shapes import Shapes
@@ -42,13 +46,22 @@ class Mpc(Engine):
 
     def give_sums(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Share the vectors, compute this party's term of each product, and open the sum of all."""
+        reveal_total(run, self._terms(run, own, shapes))
+
+    def give_order(
+        self, run: Run, own: np.ndarray, undefined: np.ndarray | None, shapes: Shapes
+    ) -> np.ndarray | None:
+        """Share the vectors, compute this party's term of each product, and compare the sums of all."""
+        return reveal_order(run, self._terms(run, own, shapes), undefined)
+
+    def _terms(self, run: Run, own: np.ndarray, shapes: Shapes) -> list[tuple[Session, np.ndarray]]:
         bound = encoding_of(run.plan, shapes).value_bound
         terms = []
         for source in run.roster.sessions:
             session = Session(run, source, shapes.of(source))
             other = shapes.m_target if run.roster.me == source else 1
             terms.append((session, multiply_own(run, session, source, own, other, bound)))
-        reveal_total(run, terms)
+        return terms
 
     @contextmanager
     def opening(self, run: Run, shapes: Shapes) -> Iterator[Callable[[Shapes], Any]]:
@@ -62,14 +75,16 @@ class Mpc(Engine):
                 ]
             )
             return
-        together = run.plan.reveal == "strengths"
+        together = not within("coefficients", run.plan.reveal)
         vectors = dict.fromkeys(sessions, 1) if together else shapes.features
         rows = encoded_rows(shapes.n, run.plan.estimator) if together else shapes.n
         terms = [
             (session, multiply_masks(run, session, source, rows, vectors[source], shapes.m_target))
             for source, session in sessions.items()
         ]
-        if together:
+        if run.plan.reveal == "ranking":
+            yield lambda _: reveal_order(run, terms)
+        elif together:
             yield lambda _: reveal_total(run, terms)
         else:
             yield lambda _: np.vstack([reveal(run, session, term) for session, term in terms])

@@ -1,22 +1,24 @@
 """CrypTen for one source, the target and the coordinator: its tensors and its reveal, our links and masks.
 
 Stock CrypTen draws masks from Mersenne Twisters, lets rank 0 make the triples, opens products without
-re-randomising them and pickles what it sends. None of that is used here. While shares are re-randomised or
-opened,
+re-randomising them and pickles what it sends. None of that is used here. While shares are re-randomised,
+compared or opened,
 
-- CrypTen's communicator is :class:`_Communicator`, which sends typed messages over our links;
+- CrypTen's communicator is :class:`LinkCommunicator`, which sends typed messages over our links;
 - ``crypten.generators`` hold AES-256-CTR streams under the pairwise keys, so that CrypTen's own
   pseudo-random zero sharing (Cramer, Damgård and Ishai, TCC 2005) is computationally hiding;
-- CrypTen's ``generate_random_ring_element`` refuses any other generator.
+- CrypTen's ``generate_random_ring_element`` refuses any other generator, and so does what it calls for bits;
+- CrypTen's AND of shared bits is :func:`_and`, whatever provider of triples it is set to.
 
 At all other times, and in every other thread, CrypTen has neither a communicator nor a generator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,10 +27,14 @@ import torch
 from mpc_spearman.parties import Party
 from mpc_spearman.protocols.mpc.crypten_import import (
     ArithmeticSharedTensor,
+    BinarySharedTensor,
     Communicator,
     arithmetic,
+    beaver,
+    binary,
     communicator,
     crypten,
+    replicated,
 )
 from mpc_spearman.protocols.shapes import Shape
 from mpc_spearman.protocols.steps import Run
@@ -39,8 +45,15 @@ from mpc_spearman.wire.links import Links
 _CPU = torch.device("cpu")
 
 
-class _Communicator(Communicator):  # type: ignore[misc]
-    """What CrypTen's ``reveal`` needs of a communicator, over typed messages.
+@dataclass(frozen=True)
+class _Request:
+    """What is still to be done of a message that CrypTen has asked for."""
+
+    wait: Callable[[], None]
+
+
+class LinkCommunicator(Communicator):  # type: ignore[misc]
+    """What CrypTen's ``reveal`` and replicated AND need of a communicator, over typed messages.
 
     CrypTen numbers the parties by their place in `parties`: coordinator 0, target 1, then sources.
     """
@@ -49,9 +62,11 @@ class _Communicator(Communicator):  # type: ignore[misc]
         self._links, self._parties, self._me, self._shape = links, parties, me, shape
 
     def get_rank(self) -> int:
+        """Return this party's number among the three."""
         return self._parties.index(self._me)
 
     def get_world_size(self) -> int:
+        """Return how many parties there are."""
         return len(self._parties)
 
     def reduce(
@@ -67,6 +82,22 @@ class _Communicator(Communicator):  # type: ignore[misc]
                 share = self._links.receive(party, Kind.SHARE, sizes=sizes)["share"]
                 tensor += torch.from_numpy(share.copy())
         return tensor
+
+    def isend(self, tensor: torch.Tensor, dst: int) -> _Request:
+        """Send a copy of one's shares to the next party."""
+        words = tensor.reshape(-1).numpy()
+        self._links.send(self._parties[dst], Kind.REPLICA, {"share": words}, sizes={"words": len(words)})
+        return _Request(lambda: None)
+
+    def irecv(self, tensor: torch.Tensor, src: int) -> _Request:
+        """Receive into `tensor`, when waited for, the shares of the previous party."""
+
+        def receive() -> None:
+            sizes = {"words": tensor.numel()}
+            share = self._links.receive(self._parties[src], Kind.REPLICA, sizes=sizes)["share"]
+            tensor.copy_(torch.from_numpy(share.copy()).reshape(tensor.shape))
+
+        return _Request(receive)
 
 
 class Session:
@@ -85,12 +116,8 @@ class Session:
         self.shape = shape
         parties = (run.roster.coordinator, run.roster.target, source)
         self._block_bytes = run.block_bytes
-        mine = parties.index(run.roster.me)
-        self._communicator = _Communicator(run.links, parties, run.roster.me, shape)
-        self._zeros = {
-            name: Stream(run.keys[parties[(mine + step) % 3]].subkey(Purpose.ZERO, source.name))
-            for name, step in (("prev", -1), ("next", 1))
-        }
+        self._communicator = LinkCommunicator(run.links, parties, run.roster.me, shape)
+        self._zeros = zero_streams(run, parties, Purpose.ZERO)
 
     def blocks(self, n: int, columns: int) -> Iterator[slice]:
         """Cut n rows into blocks of ``run.block_bytes`` for so many ring elements a row; all cut alike."""
@@ -121,7 +148,7 @@ class Session:
         coordinator's two keys, because source and target mask each other's share with the key that only they
         hold.
         """
-        with _crypten(self._communicator, self._zeros):
+        with lent(self._communicator, self._zeros):
             zero = ArithmeticSharedTensor.PRZS(value.size())
             zero.encoder = value.encoder  # integers on both sides: CrypTen would rescale otherwise
             return value + zero
@@ -168,21 +195,30 @@ def reveal_sum(run: Run, values: Sequence[Any]) -> np.ndarray:
     total = values[0]
     for value in values[1:]:
         total = total + value
-    return _open(total, _Communicator(run.links, run.roster.parties, run.roster.me, None))
+    return _open(total, LinkCommunicator(run.links, run.roster.parties, run.roster.me, None))
 
 
-def _open(value: Any, ours: _Communicator) -> np.ndarray:
-    with _crypten(ours, {}):
+def zero_streams(run: Run, parties: Sequence[Party], purpose: Purpose) -> dict[str, Stream]:
+    """Open the streams of shares of zero among coordinator, target and a source, as CrypTen names them."""
+    mine, source = parties.index(run.roster.me), parties[2]
+    return {
+        name: Stream(run.keys[parties[(mine + step) % 3]].subkey(purpose, source.name))
+        for name, step in (("prev", -1), ("next", 1))
+    }
+
+
+def _open(value: Any, ours: LinkCommunicator) -> np.ndarray:
+    with lent(ours, {}):
         opened: torch.Tensor = value.reveal(dst=0)
         return opened.numpy()
 
 
 #: What CrypTen may use just now, in this thread: who carries its messages, and its generators by name.
-_lent: ContextVar[tuple[_Communicator, Mapping[str, Stream]]] = ContextVar("lent")
+_lent: ContextVar[tuple[LinkCommunicator, Mapping[str, Stream]]] = ContextVar("lent")
 
 
 @contextmanager
-def _crypten(ours: _Communicator, generators: Mapping[str, Stream]) -> Iterator[None]:
+def lent(ours: LinkCommunicator, generators: Mapping[str, Stream]) -> Iterator[None]:
     """Lend CrypTen our communicator and streams for one operation."""
     token = _lent.set((ours, generators))
     try:
@@ -202,7 +238,25 @@ def _ring_element(
     return torch.from_numpy(stream.ring(tuple(size)))
 
 
+def _and(x: Any, y: Any) -> Any:
+    """Stand in for CrypTen's AND of two shared bit vectors: replicated, with a fresh share of zero.
+
+    Every party sends its shares of x and y to the next, so that it holds two of the three of each, and
+    computes x_i·y_i ⊕ x_i·y_(i-1) ⊕ x_(i-1)·y_i (Araki et al., ePrint 2016/768, section 2.1, in ABY3's
+    form, ePrint 2018/403, section 3.2). CrypTen leaves it at that. But the result's share travels to the
+    next party at the next AND, or is opened, and as a function of shares that this party has two of, it
+    would tell of the third. So a fresh pseudo-random share of zero is added, F(prev) ⊕ F(next) (Araki et
+    al., section 2.2): F(prev) is from a key that the next party does not hold, which makes the share
+    uniform to it.
+    """
+    z = replicated.AND(x, y)
+    z.share = z.share ^ BinarySharedTensor.PRZS(z.size()).share
+    return z
+
+
 communicator.get = lambda: _lent.get()[0]
 arithmetic.generate_random_ring_element = _ring_element
+binary.generate_kbit_random_tensor = _ring_element
+beaver.AND = _and
 for _name in ("prev", "next"):
     crypten.generators[_name][_CPU] = _name

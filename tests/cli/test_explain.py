@@ -1,0 +1,109 @@
+"""``mpc-spearman explain``: the table of who learns what, for one plan, with an owner's answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mpc_spearman import learnt, load_plan
+from mpc_spearman.cli.main import main
+from mpc_spearman.errors import PlanError, PolicyError
+from mpc_spearman.protocols.encoding import Encoding
+from support.harness import ROOT
+from support.plans import mapping
+
+RANKING, STRENGTHS = (str(ROOT / "configs" / f"{name}.yaml") for name in ("ranking", "strengths"))
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert main(["explain", *arguments]) == code
+    return capsys.readouterr().out
+
+
+def written(tmp_path: Path, name: str = "plan.yaml", **settings: Any) -> str:
+    path = tmp_path / name
+    path.write_text(yaml.safe_dump(mapping(cautious=True, **settings)), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("setting", ["reveal=strengths", "top=2", "opened_to=target", "estimator=paper"])
+def test_it_says_all_of_the_table_and_of_nobody_anything_else(capsys, setting):
+    lines = said(capsys, RANKING, setting).splitlines()
+    facts = learnt(load_plan(RANKING, [setting]).shared())
+    by_party: dict[str, list[str]] = {}
+    for line in lines:
+        if line.endswith(" learns"):
+            by_party[line.partition(",")[0]] = []
+        elif "results so precisely" not in line:
+            by_party[[*by_party][-1]].append(line.strip())
+    expected = {
+        party: sorted(f"{f['what']} ({f['phase']}, from {f['from']})" for f in facts if f["party"] == party)
+        for party in "CBA"
+    }
+    assert {party: sorted(found) for party, found in by_party.items()} == expected
+
+
+def test_results_come_before_what_says_nothing(capsys):
+    lines = said(capsys, RANKING).splitlines()
+    assert lines[0] == "C, the coordinator, learns"
+    assert "the order of the target's features" in lines[1]
+
+
+def test_it_says_how_precise_results_are(capsys):
+    encoding = Encoding.ranking(20000, columns=9, sources=1, estimator="tie_corrected", defined=9)
+    order = said(capsys, RANKING, "--rows", "20000", "--columns", "9")
+    assert order.count(f"strengths that differ by more than {2 * encoding.error:.1g} in the right order") == 2
+    assert "--rows says how close" in said(capsys, RANKING)
+    # 1/(8·√(20000·9)) is 0.00029
+    assert "strengths in steps of 0.0002" in said(capsys, STRENGTHS, "--rows", "20000", "--columns", "9")
+    assert "about a tenth of the step" in said(capsys, STRENGTHS)
+
+
+def test_exact_and_rounded_coefficients_are_told_apart(capsys, tmp_path):
+    exact = written(tmp_path, results={"precision": "exact"})
+    rounded = written(tmp_path, "rounded.yaml", results={"target": "coefficients"}, rows=100)
+    assert "B" in said(capsys, exact)
+    assert "results so precisely: exact\n" in said(capsys, exact)
+    assert "coefficients in steps of 0.01" in said(capsys, rounded)
+    assert "exact integers" in said(capsys, rounded)
+
+
+def test_the_difference_of_two_plans_is_what_one_tells_alone(capsys):
+    text = said(capsys, STRENGTHS, "--diff", RANKING)
+    first, second = text.split(f"in {RANKING} alone:")
+    assert f"in {STRENGTHS} alone:" in first
+    assert "C, the coordinator, learns which features are constant" in first
+    assert "the order of the target's features" in second
+    assert "the package version" not in text
+    same = said(capsys, RANKING, "--diff", RANKING)
+    assert same == f"in {RANKING} alone: nothing\nin {RANKING} alone: nothing\n"
+
+
+def test_an_owner_that_agrees_is_said_to(capsys):
+    assert said(capsys, RANKING, "--party", "A").endswith("the policy of party A agrees\n")
+
+
+def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
+    text = said(capsys, RANKING, "reveal=strengths", "network.tls=insecure", "--party", "B", code=6)
+    assert PolicyError.exit_code == 6
+    assert "max_reveal: ranking at most, but the plan has reveal: strengths" in text
+    assert "tls: mutual, but the plan has network.tls: insecure" in text
+    assert text.startswith("C, the coordinator, learns")  # the table all the same
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--party", "C"], "C is the coordinator and has no policy"),
+        (["--party", "Z"], "has no party 'Z'"),
+        (["--rows", "2"], "at least 3 rows"),
+        (["--columns", "0"], "and 1 column"),
+        (["top=2", "reveal=coefficients"], "top: 2 is for reveal: ranking only"),
+    ],
+)
+def test_what_cannot_be_explained_is_a_plan_error(capsys, arguments, message):
+    assert main(["explain", RANKING, *arguments]) == PlanError.exit_code
+    assert message in capsys.readouterr().err
