@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from mpc_spearman.config import load_plan
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.certificates import make_certificates
-from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.keys import PairKey
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 from mpc_spearman.wire.sockets import Sockets

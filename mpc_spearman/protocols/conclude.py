@@ -18,7 +18,7 @@ from mpc_spearman.protocols.steps import Run
 from mpc_spearman.results.result import Result
 from mpc_spearman.results.tables import interval_matrix
 from mpc_spearman.statistics import estimators, inference, result_warnings
-from mpc_spearman.wire import disclosure
+from mpc_spearman.wire.kinds import Field
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Conclusion:
     both: NDArray[np.float64] | None = None
     warnings: tuple[str, ...] = ()
 
-    def granted(self, fields: Sequence[disclosure.Field]) -> dict[str, Any]:
+    def granted(self, fields: Sequence[Field]) -> dict[str, Any]:
         """Pick the numbers among a message's fields."""
         return {field.name: getattr(self, field.name) for field in fields if hasattr(self, field.name)}
 

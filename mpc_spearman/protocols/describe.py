@@ -18,7 +18,7 @@ from mpc_spearman.protocols.conclude import Description
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.wire import disclosure
-from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.kinds import Kind
 
 
 @step("describe")

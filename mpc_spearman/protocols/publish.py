@@ -15,7 +15,7 @@ from mpc_spearman.protocols.precision import Precision
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.wire import disclosure
-from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.kinds import Kind
 
 
 @step("publish")

@@ -44,8 +44,8 @@ from mpc_spearman.privacy.groups import check_groups
 from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.version import __version__
-from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.keys import PairKey, Purpose
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 from mpc_spearman.wire.meter import COLUMNS, PHASES, Meter, costed

@@ -17,9 +17,9 @@ from typing import Protocol
 
 from mpc_spearman.errors import MpcSpearmanError, PeerDied, ProtocolViolation
 from mpc_spearman.parties import Party
-from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.frames import HEADER, Frame, Header
 from mpc_spearman.wire.keys import Box
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 from mpc_spearman.wire.meter import Meter
 

@@ -5,7 +5,7 @@ offset    bytes  meaning
 ========  =====  ==============================================================
 0         2      ``MS``
 2         1      format version, 1
-3         1      kind (:class:`mpc_spearman.wire.disclosure.Kind`)
+3         1      kind (:class:`mpc_spearman.wire.kinds.Kind`)
 4         4      depth: length of the longest chain of messages this one depends on
 8         8      number: 0, 1, 2, … per direction; also the nonce of the encryption
 16        8      length of the payload
@@ -22,7 +22,7 @@ import struct
 from dataclasses import dataclass
 
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.kinds import Kind
 
 _FORMAT = struct.Struct("!2sBBIQQ")
 _MAGIC = b"MS"

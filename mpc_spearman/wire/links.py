@@ -24,9 +24,9 @@ from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.aborts import from_notice, notice
 from mpc_spearman.wire.channel import CLEAR, Channel, Transport
-from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.frames import Frame
 from mpc_spearman.wire.keys import Box, PairKey, Purpose
+from mpc_spearman.wire.kinds import Field, Kind
 from mpc_spearman.wire.messages import decode, encode, largest
 from mpc_spearman.wire.meter import Meter
 
@@ -193,7 +193,7 @@ class Links:
         for channel in self._channels.values():
             channel.join(self._timeout)
 
-    def _fields(self, kind: Kind, sender: Party, receiver: Party) -> tuple[disclosure.Field, ...]:
+    def _fields(self, kind: Kind, sender: Party, receiver: Party) -> tuple[Field, ...]:
         fields = disclosure.fields(self._plan, kind, sender.role, receiver.role)
         if fields is None:
             raise ProtocolViolation(f"{kind.name} from {sender} to {receiver} is not in the view table")

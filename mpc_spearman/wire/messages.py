@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman.errors import BoundError, ProtocolViolation
-from mpc_spearman.wire.disclosure import Field
+from mpc_spearman.wire.kinds import Field
 
 #: Longest text: the plan's canonical JSON is the only long one.
 MAX_TEXT = 1 << 20

@@ -19,7 +19,7 @@ from mpc_spearman.protocols.describe import receive_description
 from mpc_spearman.protocols.protect import count_columns
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run
-from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.meter import Meter
 from support.plans import plan
 

@@ -14,9 +14,9 @@ from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import CLEAR, Transport
-from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.frames import HEADER
 from mpc_spearman.wire.keys import Box, PairKey, Purpose
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 
 Run = Callable[..., Result]

@@ -18,7 +18,7 @@ from mpc_spearman.errors import MpcSpearmanError
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire import rendezvous
 from mpc_spearman.wire.channel import Transport
-from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.rendezvous import Store
 from support.faults import Passing, Run
 

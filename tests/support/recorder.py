@@ -33,8 +33,8 @@ from mpc_spearman.parties import Party
 from mpc_spearman.protocols.mpc.crypten_import import ArithmeticSharedTensor
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
-from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.keys import PairKey
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 
 #: Where the role in this thread writes its tensors: path of one, by what it is.

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.wire.disclosure import Kind, fields
+from mpc_spearman.wire.disclosure import fields
 from mpc_spearman.wire.frames import HEADER, Header
 from mpc_spearman.wire.keys import Box
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import encode
 from support.memory_network import HELLO, PLAN, SHAPE, A, B, C, Network
 from support.processes import eventually

@@ -25,9 +25,10 @@ from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire import handshake, rendezvous
 from mpc_spearman.wire.certificates import make_certificates
 from mpc_spearman.wire.channel import CLEAR, MAX_QUEUED, Channel
-from mpc_spearman.wire.disclosure import VIEW, Kind, Row, fields
+from mpc_spearman.wire.disclosure import VIEW, fields
 from mpc_spearman.wire.frames import HEADER, Header
 from mpc_spearman.wire.keys import Box
+from mpc_spearman.wire.kinds import Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD, decode, encode
 from mpc_spearman.wire.meter import Meter
 from mpc_spearman.wire.sockets import Sockets

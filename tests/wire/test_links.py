@@ -30,8 +30,9 @@ from mpc_spearman.parties import Party
 from mpc_spearman.wire import channel as channel_module
 from mpc_spearman.wire import links as links_module
 from mpc_spearman.wire.channel import MAX_QUEUED
-from mpc_spearman.wire.disclosure import Kind, fields
+from mpc_spearman.wire.disclosure import fields
 from mpc_spearman.wire.frames import HEADER, Header
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import encode
 from support.memory_network import DIGEST, HELLO, PLAN, SHAPE, A, B, C, Network
 from support.processes import eventually

@@ -17,7 +17,8 @@ from mpc_spearman.config.levels import GRANTS, LEVELS
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.parties import Role
 from mpc_spearman.wire import disclosure
-from mpc_spearman.wire.disclosure import VIEW, Field, Kind, Row
+from mpc_spearman.wire.disclosure import VIEW
+from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_BLOB, MAX_NAME, MAX_PAYLOAD, MAX_TEXT, decode, encode, largest
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -54,7 +54,7 @@ from mpc_spearman.protocols.shapes import Shape, Shapes
 from mpc_spearman.protocols.shuffle import shuffle
 from mpc_spearman.protocols.squared_differences import Squares
 from mpc_spearman.protocols.steps import Run, step
-from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.kinds import Kind
 
 # Bytes of one message of ciphertexts, about.
 _BATCH_BYTES = 1 << 22

@@ -44,8 +44,8 @@ from mpc_spearman.protocols.encoding import LARGEST
 from mpc_spearman.protocols.mpc.crypten_import import BinarySharedTensor, circuit
 from mpc_spearman.protocols.mpc.session import LinkCommunicator, Session, lent, zero_streams
 from mpc_spearman.protocols.steps import Run, step
-from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.keys import Purpose, Stream
+from mpc_spearman.wire.kinds import Kind
 
 
 @step("reveal")

@@ -38,8 +38,8 @@ from mpc_spearman.protocols.mpc.crypten_import import (
 )
 from mpc_spearman.protocols.shapes import Shape
 from mpc_spearman.protocols.steps import Run
-from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.keys import Purpose, Stream
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 
 _CPU = torch.device("cpu")

@@ -34,8 +34,8 @@ from mpc_spearman.protocols import ring
 from mpc_spearman.protocols.mpc.session import Session, reveal_sum
 from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.wire.channel import MAX_QUEUED
-from mpc_spearman.wire.disclosure import Kind
 from mpc_spearman.wire.keys import Purpose, Stream
+from mpc_spearman.wire.kinds import Kind
 
 # Blocks shared before the peer's first is used, so that a slow link is never idle. Fewer than a link queues:
 # both ends may be this far ahead without either waiting for the other.

@@ -14,7 +14,7 @@ from mpc_spearman.protocols.he.paillier import arithmetic
 from mpc_spearman.protocols.squared_differences import Squares
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.reference import reference
-from mpc_spearman.wire.disclosure import Kind
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from support.in_memory import run_in_memory
 from support.plans import plan

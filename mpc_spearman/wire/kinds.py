@@ -1,0 +1,89 @@
+"""The kinds of messages, and what a row of the view table is made of.
+
+A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
+at the levels, estimators and grants it names. The table itself is in :mod:`mpc_spearman.wire.disclosure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Literal
+
+from mpc_spearman.parties import Role
+
+FieldType = Literal["text", "texts", "blob", "bytes", "int64", "float64", "flags"]
+
+
+class Kind(IntEnum):
+    """What a frame is; its number on the wire."""
+
+    KEEPALIVE = 0
+    ABORT = 1
+    HELLO = 2
+    SHAPE = 3
+    ALIGNMENT = 4
+    DESCRIPTION = 5
+    MASKED = 6
+    SHARE = 7
+    RESULT = 8
+    COST = 9
+    FAREWELL = 10
+    PUBLIC_KEY = 11
+    CIPHERTEXT = 12
+    EVALUATED = 13
+    COLUMNS = 14
+    PADDED = 15
+    REPLICA = 16
+    ORDER = 17
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value of a message.
+
+    Attributes
+    ----------
+    name, type, shape
+        ``bytes`` has a fixed length; arrays and ``texts`` have one entry per cell of `shape`.
+    tells : str
+        What the receiver learns from it, in the words the report uses; empty for bookkeeping.
+    levels, estimators, grants, protocols, opened_to
+        Where it is sent; None means everywhere.
+    top : bool, optional
+        Sent only with ``top``, or only without.
+    """
+
+    name: str
+    type: FieldType
+    shape: tuple[int | str, ...] = ()
+    tells: str = ""
+    levels: tuple[str, ...] | None = None
+    estimators: tuple[str, ...] | None = None
+    grants: tuple[str, ...] | None = None
+    protocols: tuple[str, ...] | None = None
+    opened_to: tuple[str, ...] | None = None
+    top: bool | None = None
+
+    def sent(self, plan: Mapping[str, Any], grant: str) -> bool:
+        """Tell whether this field is part of its message under a shared plan and a receiver's grant."""
+        return (
+            (self.levels is None or plan["reveal"] in self.levels)
+            and (self.estimators is None or plan["estimator"] in self.estimators)
+            and (self.grants is None or grant in self.grants)
+            and (self.protocols is None or plan["protocol"] in self.protocols)
+            and (self.opened_to is None or plan["opened_to"] in self.opened_to)
+            and (self.top is None or self.top == (plan["top"] is not None))
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind of message from some roles to some roles, in one phase."""
+
+    kind: Kind
+    phase: str
+    senders: tuple[Role, ...]
+    receivers: tuple[Role, ...]
+    fields: tuple[Field, ...]
