@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import pytest
 pytest.register_assert_rewrite("support")  # so that shared assertions say what they compared
 
 from mpc_spearman.comparison import page, sweep  # noqa: E402
+from mpc_spearman.wire.certificates import make_certificates  # noqa: E402
+from support.meetings import Meeting  # noqa: E402
 from support.plan_files import YAML  # noqa: E402
 from support.sweeps import FakeRuns  # noqa: E402
 
@@ -53,3 +55,26 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
     monkeypatch.setattr(sweep, "monotonic", lambda: runs.clock)
     monkeypatch.setattr(page, "figures", lambda table, network: {})
     return runs
+
+
+# ---- the door
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certificates")
+    make_certificates(folder, ["A", "B", "C"])
+    return folder
+
+
+@pytest.fixture
+def meet(tmp_path: Path) -> Iterator[Callable[..., Meeting]]:
+    made: list[Meeting] = []
+
+    def begin(folder: Path | None, **settings: Any) -> Meeting:
+        made.append(Meeting(tmp_path / f"meeting-point-{len(made)}", folder, **settings))
+        return made[-1]
+
+    yield begin
+    for each in made:
+        each.close()

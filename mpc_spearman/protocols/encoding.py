@@ -9,7 +9,7 @@ make alone:
 
 as eq. 2 is (S + (T_p + T_q)/2)/N. A source shares v = ⌊F·Σ_p u_p⌉ over its columns, the target shares
 y'_q = ⌊G·t_q⌉. The coordinator opens V_q = Σ v·y'_q, summed over all sources. A strength, the mean over K
-columns, is V_q/(F·G·K). No tie term reaches anyone.
+columns (those that are not constant; under ``paper`` all), is V_q/(F·G·K). No tie term reaches anyone.
 
 **Coarse on purpose.** The norms of columns with different ties are incommensurable, so a mean opened to 1e-15
 determines every single product in it. Hence, with δ the grid on which strengths are published, s sources and
@@ -28,8 +28,8 @@ guess an owner's whole table and has V can test that guess, as with any exact fu
 1 - τ + τ²/4 + 1 for τ = T/N ≤ 1. Let ``rows`` be n, under ``paper`` n + 2; u = Σ_p u_p over all m columns of
 all sources, m = ``columns``; e_s = v_s - F·u_s of each source s, f = y' - G·t; r = ⌊a·√rows⌋ + 1.
 
-*Float64.* F·u and G·t are computed with a relative error of at most (K + 4)·2^-53 and 4·2^-53 of the sum of
-their terms' absolute values; the former adds a vector of norm ≤ F·m·a·2^-20 for m up to 2^32.
+*Float64.* F·u and G·t are computed with an error of at most (K + 4)·2^-53 and 4·2^-53 of the sum of their
+terms' absolute values. For m up to 2^31 the factor 1 + 2^-20 below covers both.
 
 *Range.* Every element of e_s and f is less than 1 in size, so a·‖e_s‖ < r and a·‖f‖ < r. Since
 |⟨u, t⟩| = |Σ_p rho_pq| ≤ m,

@@ -48,10 +48,10 @@ _FORMAT = struct.Struct("!8sBBI16s")
 _MAGIC, _VERSION = b"MPCSPEAR", 1
 #: Bytes of a token.
 TOKEN = 16
-# Seconds that one handshake may take: a stranger that connects and says nothing holds no one up.
-_PATIENCE = 10.0
-# Connections that may be shaking hands at the same time.
-_MOST = 64
+#: Seconds that one handshake may take: a stranger that connects and says nothing holds no one up.
+PATIENCE = 10.0
+#: Connections that may be shaking hands at the same time.
+MOST = 64
 
 
 class _Answer(IntEnum):
@@ -80,6 +80,8 @@ class Listener:
         Where to listen; port 0 is any free one.
     credentials : Credentials or None
         None for connections without TLS.
+    patience : float
+        Seconds that one handshake of those who connect may take.
 
     Raises
     ------
@@ -89,13 +91,20 @@ class Listener:
         The credentials cannot be used.
     """
 
-    def __init__(self, roster: Roster, host: str, port: int, credentials: tls.Credentials | None) -> None:
-        self._roster = roster
+    def __init__(
+        self,
+        roster: Roster,
+        host: str,
+        port: int,
+        credentials: tls.Credentials | None,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._roster, self._patience = roster, patience
         self._server = None if credentials is None else tls.server_context(credentials)
         self._client = None if credentials is None else tls.client_context(credentials)
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            self._listener = socket.create_server((host, port), family=family, backlog=_MOST)
+            self._listener = socket.create_server((host, port), family=family, backlog=MOST)
         except OSError as error:
             raise NetworkError(
                 f"{roster.me} cannot listen on {host} port {port}: {error.strerror or error}; "
@@ -109,7 +118,7 @@ class Listener:
         self._wrong: MpcSpearmanError | None = None
         self._turned_away: MpcSpearmanError | None = None
         self._closed = False
-        self._room = threading.BoundedSemaphore(_MOST)
+        self._room = threading.BoundedSemaphore(MOST)
         threading.Thread(target=self._accept, name="doors", daemon=True).start()
 
     def connect(self, peer: Party, address: Address, seconds: float) -> None:
@@ -220,7 +229,7 @@ class Listener:
     def _admit(self, raw: socket.socket) -> None:
         connection = raw
         try:
-            raw.settimeout(_PATIENCE)
+            raw.settimeout(self._patience)
             if self._server is not None:
                 connection = tls.handshake(raw, self._server, "a party that connects")
             self._greet(connection)
@@ -235,7 +244,9 @@ class Listener:
             self._room.release()
 
     def _greet(self, connection: socket.socket) -> None:
-        magic, version, theirs, number, token = _FORMAT.unpack(_exactly(connection, _FORMAT.size))
+        magic, version, theirs, number, token = _FORMAT.unpack(
+            _exactly(connection, _FORMAT.size, self._patience)
+        )
         peer = next((peer for peer in self._roster.peers if peer.number == number), None)
         answer = _Answer.WELCOME
         wrong: MpcSpearmanError | None = None
@@ -301,8 +312,8 @@ class Listener:
         )
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    end, data = time.monotonic() + _PATIENCE, b""
+def _exactly(connection: socket.socket, size: int, patience: float) -> bytes:
+    end, data = time.monotonic() + patience, b""
     while len(data) < size:
         connection.settimeout(max(0.01, end - time.monotonic()))
         part = connection.recv(size - len(data))

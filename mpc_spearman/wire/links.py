@@ -32,8 +32,6 @@ from mpc_spearman.wire.meter import Meter
 
 # How many messages may wait to leave before a send blocks: enough to keep the link busy.
 _MAX_UNSENT = 2
-# How long a party that stops keeps trying to tell the others, in seconds.
-_LAST_WORDS = 2.0
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
@@ -49,6 +47,8 @@ class Links:
     meter : Meter
     timeout : float
         ``network.timeout``, seconds.
+    last_words : float
+        How long a party that stops keeps trying to tell the others, in seconds.
 
     Attributes
     ----------
@@ -58,10 +58,17 @@ class Links:
     """
 
     def __init__(
-        self, plan: Mapping[str, Any], roster: Roster, transport: Transport, meter: Meter, timeout: float
+        self,
+        plan: Mapping[str, Any],
+        roster: Roster,
+        transport: Transport,
+        meter: Meter,
+        timeout: float,
+        last_words: float = 2.0,
     ) -> None:
         self.dimensions: dict[str, int] = {}
-        self._plan, self._roster, self._meter, self._timeout = plan, roster, meter, timeout
+        self._plan, self._roster, self._meter = plan, roster, meter
+        self._timeout, self._last_words = timeout, last_words
         self._changed = threading.Condition()
         self._closing = threading.Event()
         interval = min(5.0, timeout / 4)
@@ -176,7 +183,8 @@ class Links:
             channel.put(Kind.ABORT, 0, payload, "keep-alive")
         with self._changed:
             self._changed.wait_for(
-                lambda: all(channel.backlog() == 0 or channel.failure for channel in hearing), _LAST_WORDS
+                lambda: all(channel.backlog() == 0 or channel.failure for channel in hearing),
+                self._last_words,
             )
 
     def close(self) -> None:
@@ -206,7 +214,7 @@ class Links:
 
     def _next_frame(self, peer: Party, kind: Kind) -> Frame:
         channel = self._channels[peer]
-        patience = _LAST_WORDS
+        patience = self._last_words
         with self._meter.waiting(), self._changed:
             while True:
                 # What came before a failure is still read: it often says more than the failure.

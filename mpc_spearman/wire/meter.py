@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -84,6 +84,11 @@ COLUMNS = ("party", "phase", *(field.name for field in fields(PhaseCost)))
 class Meter:
     """Counts one party's costs, phase by phase. Safe to use from the link threads.
 
+    Parameters
+    ----------
+    clock : callable
+        Tells the seconds since some moment.
+
     Attributes
     ----------
     current : str
@@ -92,7 +97,8 @@ class Meter:
         Length of the longest chain of dependent messages that ends here; a round is one hop of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.costs = {phase: PhaseCost() for phase in PHASES}
         self.current = PHASES[0]
         self.depth = 0
@@ -109,12 +115,12 @@ class Meter:
         elsewhere = self._busy()
         self._note_memory(outer)
         _reset_peak_memory()
-        start = time.monotonic()
+        start = self._clock()
         try:
             yield
         finally:
             inside = self._busy() - elsewhere
-            cost.seconds += time.monotonic() - start - inside
+            cost.seconds += self._clock() - start - inside
             self._note_memory(name)
             _reset_peak_memory()
         # Not after an error: it is reported with the phase that it happened in.
@@ -131,11 +137,11 @@ class Meter:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Charge the block's time to the current phase as waiting for a peer."""
-        start = time.monotonic()
+        start = self._clock()
         try:
             yield
         finally:
-            self.costs[self.current].wait_seconds += time.monotonic() - start
+            self.costs[self.current].wait_seconds += self._clock() - start
 
     def sent(self, phase: str, size: int) -> None:
         """Count a frame that left, header included."""

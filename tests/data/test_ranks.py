@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import itertools
 import math
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from mpc_spearman.data.ranks import (
     total,
 )
 from mpc_spearman.errors import BoundError, DisclosureError
+from support.processes import EVER
 
 RING = 2**63 - 1
 
@@ -134,23 +135,24 @@ def test_workers_give_the_same_and_tick_from_the_calling_thread(workers):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_tick_raises_ends_the_ranking(workers, monkeypatch):
     calls: list[int] = []
-    ranked: list[int] = []
+    begun, raised = itertools.count(), threading.Event()
 
     def slow(out: np.ndarray, column: np.ndarray) -> tuple[int, int]:
-        ranked.append(1)
-        time.sleep(0.01)
+        if next(begun):  # the first is ranked at once, all others when tick has raised
+            raised.wait(EVER)
         return 0, 9
 
     monkeypatch.setattr(module, "_rank_into", slow)
 
     def tick() -> None:
         calls.append(1)
+        raised.set()
         raise InterruptedError("a peer is gone")
 
     with pytest.raises(InterruptedError):
         rank_columns([np.arange(10)] * 50, workers=workers, tick=tick)
     assert len(calls) == 1
-    assert len(ranked) < 25  # those under way, not all the others
+    assert next(begun) <= 2 * workers + 1  # those under way, not all the others
 
 
 def test_tie_terms_beyond_64_bits():

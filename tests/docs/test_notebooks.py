@@ -105,7 +105,7 @@ def test_every_notebook_has_parameters_and_small_ones() -> None:
 def test_it_can_be_executed_again(name: str, tmp_path: Path) -> None:
     command = [sys.executable, str(FOLDER / "execute.py"), name, "--small", "--out", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110)
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     check_executed(tmp_path / f"{name}.ipynb")
 
@@ -116,6 +116,6 @@ def test_it_can_be_executed_again(name: str, tmp_path: Path) -> None:
 )
 def test_wrong_usage_is_named(arguments: list[str], named: str) -> None:
     command = [sys.executable, str(FOLDER / "execute.py"), *arguments]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 2
     assert named in run.stderr

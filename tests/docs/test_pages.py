@@ -356,7 +356,6 @@ def test_the_python_examples_run(example: str, tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
     )
     assert run.returncode == 0, run.stderr
     if "runs/private" in example:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from mpc_spearman.errors import (
@@ -29,7 +28,7 @@ from mpc_spearman.results.result import Result
 from support.harness import fork_server, run_roles
 from support.plans import plan
 from support.processes import EVER, descendants
-from support.references import table
+from support.references import normal_tables
 
 #: ``network.timeout`` where somebody is silent, seconds.
 TIMEOUT = 4.0
@@ -77,11 +76,7 @@ class Aftermath:
         return {party: type(outcome.error).__name__ for party, outcome in self.outcomes.items()}
 
 
-RNG = np.random.default_rng(1)
-TABLES = {
-    "A": table(a=RNG.normal(size=40), b=RNG.normal(size=40)),
-    "B": table(x=RNG.normal(size=40), y=RNG.normal(size=40), z=RNG.normal(size=40)),
-}
+TABLES = normal_tables()
 
 RunWith = Callable[..., Aftermath]
 

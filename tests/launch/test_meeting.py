@@ -85,12 +85,11 @@ def test_each_party_has_its_own_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "error"), [("nobody", TlsError), ("B", WrongName)])
 def test_who_has_wrong_credentials_need_not_wait_for_anyone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: type[TlsError]
+    tmp_path: Path, name: str, error: type[TlsError]
 ) -> None:
     make_certificates(tmp_path, ["A", "B"])
-    monkeypatch.setattr(meeting, "_TELL", 0.2)
     files = {"ca": "ca.pem", "certificate": f"{name}.pem", "key": f"{name}.key"}
-    mine = plan(tls={key: str(tmp_path / file) for key, file in files.items()})
+    mine = plan(tls={key: str(tmp_path / file) for key, file in files.items()}, join_timeout=0.2)
     with socket.create_server(("127.0.0.1", 0)) as free:
         point = MeetingPoint(host="127.0.0.1", port=free.getsockname()[1])  # where nobody will be
     with pytest.raises(TlsError) as raised:

@@ -6,24 +6,20 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 
 from mpc_spearman.errors import PeerDied, PeerFailed, ProtocolViolation
 from support import faults
 from support.in_memory import Ended, run_in_memory
 from support.plans import plan
-from support.references import table
+from support.references import normal_tables
 
-RNG = np.random.default_rng(1)
-TABLES = {
-    "A": table(a=RNG.normal(size=40), b=RNG.normal(size=40)),
-    "B": table(x=RNG.normal(size=40), y=RNG.normal(size=40), z=RNG.normal(size=40)),
-}
+TABLES = normal_tables()
 
 
-def run_with(party: str, fault: Callable[..., Any], **arguments: Any) -> Ended:
-    return run_in_memory(plan(), TABLES, {party: partial(fault, **arguments)})
+def run_with(party: str, fault: Callable[..., Any], *, to: str, **arguments: Any) -> Ended:
+    numbers = [plan().names.index(name) for name in to]
+    return run_in_memory(plan(), TABLES, {party: partial(fault, to=numbers, **arguments)})
 
 
 def check_violated(ended: Ended, sender: str, receivers: Mapping[str, str]) -> None:
@@ -39,7 +35,7 @@ def check_violated(ended: Ended, sender: str, receivers: Mapping[str, str]) -> N
 
 
 def test_wrong_shape() -> None:
-    ended = run_with("A", faults.on_payload, kind="DESCRIPTION", change="long")
+    ended = run_with("A", faults.on_payload, kind="DESCRIPTION", change="long", to="C")
     text = "bad DESCRIPTION message in phase describe: 8 bytes follow its last field"
     check_violated(ended, "A", {"C": text})
     assert type(ended.errors["B"]) is PeerFailed
@@ -47,7 +43,7 @@ def test_wrong_shape() -> None:
 
 
 def test_truncated() -> None:
-    ended = run_with("B", faults.on_payload, kind="MASKED", change="short")
+    ended = run_with("B", faults.on_payload, kind="MASKED", change="short", to="A")
     check_violated(ended, "B", {"A": "field 'block' needs 960 bytes, 959 are left"})
     assert ended.errors["C"].about == ("ProtocolViolation", "A", "share")
 
@@ -97,7 +93,7 @@ CHANGES = [
     ids=[f"{change}-{kind}-{receivers}" for _, change, kind, receivers, _ in CHANGES],
 )
 def test_every_change(fault: Callable[..., Any], change: str, kind: str, receivers: str, text: str) -> None:
-    ended = run_with("A", fault, kind=kind, change=change)
+    ended = run_with("A", fault, kind=kind, change=change, to=receivers)
     seen = {name: text for name in receivers if type(ended.errors.get(name)) is ProtocolViolation}
     assert seen
     check_violated(ended, "A", seen)

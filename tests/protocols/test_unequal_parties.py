@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,12 +13,10 @@ from mpc_spearman.errors import DisclosureError, PeerFailed, PolicyError
 from support import faults
 from support.in_memory import Ended, run_in_memory
 from support.plans import plan
-from support.references import table
+from support.references import normal_tables
 
-RNG = np.random.default_rng(2)
-SOURCE = table(a=RNG.normal(size=40), b=RNG.normal(size=40))
-TARGET = table(x=RNG.normal(size=40), y=RNG.normal(size=40), z=RNG.normal(size=40))
-TABLES = {"A": SOURCE, "B": TARGET}
+TABLES = normal_tables()
+SOURCE, TARGET = TABLES["A"], TABLES["B"]
 PARTIES = "ABC"
 
 

@@ -86,9 +86,7 @@ def look(html: str, folder: Path, width: int = WIDE, dark: bool = False) -> dict
         f"--blink-settings=preferredColorScheme={0 if dark else 1}",
         f"--user-data-dir={folder / 'profile'}", f"--window-size={width},1200", "--dump-dom",
     ]  # fmt: skip
-    done = subprocess.run(
-        [str(BROWSER), *options, file.as_uri()], capture_output=True, text=True, timeout=100, check=True
-    )
+    done = subprocess.run([str(BROWSER), *options, file.as_uri()], capture_output=True, text=True, check=True)
     (found,) = re.findall(r'<pre id="probe">(.*?)</pre>', done.stdout, re.S)
     seen: dict[str, Any] = json.loads(found.replace("&amp;", "&").replace("&gt;", ">"))
     assert seen["dark"] is dark

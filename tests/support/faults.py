@@ -6,7 +6,7 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from mpc_spearman import errors
@@ -146,11 +146,13 @@ class Passing:
             self._transport.send(number, *frame)
 
 
-def on_header(run: Run, *given: Any, kind: str, change: str, join: Any, **seams: Any) -> Result:
-    """Change the headers of a party's messages of a kind as they go on the wire."""
+def on_header(
+    run: Run, *given: Any, kind: str, change: str, to: Collection[int], join: Any, **seams: Any
+) -> Result:
+    """Change the headers of a party's messages of a kind to some others, as they go on the wire."""
 
-    def changed(_: int, header: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
-        if header[3] == Kind[kind]:
+    def changed(number: int, header: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
+        if header[3] == Kind[kind] and number in to:
             header = _HEADERS[change](*struct.unpack("!2sBBIQQ", header))
         return [(header, payload)]
 
@@ -175,7 +177,15 @@ _HEADERS: dict[str, Callable[..., bytes]] = {
 
 
 def on_payload(
-    run: Run, plan: Plan, name: str, *given: Any, kind: str, change: str, join: Any, **seams: Any
+    run: Run,
+    plan: Plan,
+    name: str,
+    *given: Any,
+    kind: str,
+    change: str,
+    to: Collection[int],
+    join: Any,
+    **seams: Any,
 ) -> Result:
     """Change what a party's messages of a kind say, before encryption, to what no codec would encode."""
     boxes: dict[int, Box] = {}
@@ -196,7 +206,7 @@ def on_payload(
             super().secure(peer, key)
 
     def changed(number: int, raw: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
-        if raw[3] != Kind[kind]:
+        if raw[3] != Kind[kind] or number not in to:
             return [(raw, payload)]
         *parts, frame, _ = struct.unpack("!2sBBIQQ", raw)
         box = None if Kind[kind] in CLEAR else boxes[number]

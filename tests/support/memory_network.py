@@ -45,6 +45,10 @@ class Network:
         Parties whose wires carry nothing out.
     secured : bool
         Whether each pair has its key already.
+    capacity : int
+        Bytes that a wire holds before a send waits.
+    last_words : float
+        See `Links`.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Network:
         silent: tuple[Party, ...] = (),
         secured: bool = True,
         capacity: int = 1 << 20,
+        last_words: float = 2.0,
     ) -> None:
         self.wires = Wires(len(PARTIES), capacity)
         for (sender, _), wire in self.wires.items():
@@ -61,7 +66,12 @@ class Network:
         self.meters = {party: Meter() for party in PARTIES}
         self.links = {
             party: Links(
-                PLAN, Roster(PARTIES, party), self.wires.end(party.number), self.meters[party], timeout
+                PLAN,
+                Roster(PARTIES, party),
+                self.wires.end(party.number),
+                self.meters[party],
+                timeout,
+                last_words,
             )
             for party in PARTIES
         }

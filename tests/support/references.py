@@ -26,6 +26,13 @@ def table(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame({"id": [f"{row:04d}" for row in range(n)]} | columns)
 
 
+def normal_tables(n: int = 40) -> dict[str, pd.DataFrame]:
+    """Return small tables of A and B: two and three columns of normals."""
+    rng = np.random.default_rng(1)
+    columns = {"A": "ab", "B": "xyz"}
+    return {party: table(**{name: rng.normal(size=n) for name in names}) for party, names in columns.items()}
+
+
 def ulps(one: np.ndarray, other: np.ndarray) -> float:
     """The largest distance in units of the last place; NaN must meet NaN."""
     assert np.array_equal(np.isnan(one), np.isnan(other))

@@ -28,14 +28,13 @@ from mpc_spearman.errors import (
 )
 from mpc_spearman.parties import Party
 from mpc_spearman.wire import channel as channel_module
-from mpc_spearman.wire import links as links_module
 from mpc_spearman.wire.channel import MAX_QUEUED
 from mpc_spearman.wire.disclosure import fields
 from mpc_spearman.wire.frames import HEADER, Header
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import encode
 from support.memory_network import DIGEST, HELLO, PLAN, SHAPE, A, B, C, Network
-from support.processes import eventually
+from support.processes import EVER, eventually
 
 Make = Callable[..., Network]
 
@@ -79,7 +78,7 @@ def test_a_silent_peer_is_named_with_who_waited_for_whom_and_in_which_phase(make
     begin = time.monotonic()
     with network.meters[C].phase("agree"), pytest.raises(PeerTimeout) as raised:
         network.links[C].receive(A, Kind.SHAPE)
-    assert 1.2 < time.monotonic() - begin < 10
+    assert time.monotonic() - begin > 1.2
     assert str(raised.value) == (
         "A (source) sent nothing for 1.5 s, not even a keep-alive "
         "[C (coordinator), waiting for SHAPE from A (source) in phase agree]"
@@ -109,7 +108,7 @@ def test_waiting_is_charged_as_waiting(make: Make) -> None:
         network.links[C].receive(A, Kind.SHAPE)
         time.sleep(0.1)
     cost = network.meters[C].costs["agree"]
-    assert 0.2 < cost.wait_seconds < 10
+    assert cost.wait_seconds > 0.2
     assert cost.seconds > 0.09
 
 
@@ -214,26 +213,23 @@ def test_an_abort_that_makes_no_sense(make: Make, values: tuple[str, str, str]) 
 
 
 def test_an_abort_is_not_held_up_by_a_peer_that_is_gone(make: Make) -> None:
-    network = make()
+    network = make(last_words=EVER)
     network.cut(B)
     eventually(lambda: network.links[A]._channels[B].failure is not None)
-    begin = time.monotonic()
     network.links[A].abort(TableError("x"))
-    assert time.monotonic() - begin < 1.5
     eventually(lambda: network.links[C]._channels[A].failure is not None)
     assert isinstance(network.links[C]._channels[A].failure, PeerFailed)
 
 
-def test_last_words_that_nobody_listens_to_are_given_up(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links_module, "_LAST_WORDS", 0.3)
-    network = make(capacity=0)
+def test_last_words_that_nobody_listens_to_are_given_up(make: Make) -> None:
+    network = make(capacity=0, last_words=0.3)
     begin = time.monotonic()
     network.links[A].abort(TableError("x"))
-    assert 0.25 < time.monotonic() - begin < 5
+    assert time.monotonic() - begin > 0.25
 
 
 def test_how_parties_differ_is_still_heard_where_another_has_stopped_because_of_it(make: Make) -> None:
-    network = make()
+    network = make(last_words=EVER)
     network.links[A].abort(PlanMismatch("x"))
     eventually(lambda: network.links[C]._channels[A].failure is not None)
     threading.Timer(0.3, network.links[B].send, (C, Kind.HELLO, HELLO)).start()
@@ -242,24 +238,21 @@ def test_how_parties_differ_is_still_heard_where_another_has_stopped_because_of_
         network.links[C].receive(A, Kind.HELLO)
 
 
-def test_it_is_waited_for_no_longer_than_for_last_words(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links_module, "_LAST_WORDS", 0.4)
-    network = make()
+def test_it_is_waited_for_no_longer_than_for_last_words(make: Make) -> None:
+    network = make(last_words=0.4)
     network.links[A].abort(PlanMismatch("x"))
     eventually(lambda: network.links[C]._channels[A].failure is not None)
     begin = time.monotonic()
     with pytest.raises(PlanMismatch, match=r"party A stopped .* waiting for HELLO from B \(target\)"):
         network.links[C].receive(B, Kind.HELLO)
-    assert 0.35 < time.monotonic() - begin < 5
+    assert time.monotonic() - begin > 0.35
 
 
 def test_any_other_failure_ends_a_wait_for_another_peer_at_once(make: Make) -> None:
-    network = make()
+    network = make(last_words=EVER)
     network.links[A].abort(TableError("x"))
-    begin = time.monotonic()
     with pytest.raises(PeerFailed):
         network.links[C].receive(B, Kind.HELLO)
-    assert time.monotonic() - begin < 1.5
 
 
 # ---- floods
@@ -285,7 +278,7 @@ def test_a_flood_of_frames_stays_bounded_and_a_full_queue_is_no_time_out(make: M
     network.links[C].check()  # no time-out, although nothing more was taken off the wire
     for _ in range(MAX_QUEUED * 3):
         network.links[C].receive(A, Kind.SHAPE)
-    thread.join(20)
+    thread.join(EVER)
     assert sent == MAX_QUEUED * 3
 
 
@@ -319,7 +312,7 @@ def test_a_send_that_waits_ends_when_the_peer_dies(make: Make) -> None:
     thread.start()
     eventually(lambda: network.links[A]._channels[C].backlog() > 2)
     network.cut(C)
-    thread.join(20)
+    thread.join(EVER)
     assert isinstance(caught[0], PeerDied)
     assert "A (source), sending to C (coordinator) in phase connect" in str(caught[0])
 
@@ -374,7 +367,7 @@ def all_close(network: Network) -> None:
     for end in ends:
         end.start()
     for end in ends:
-        end.join(20)
+        end.join(EVER)
         assert not end.is_alive()
 
 
@@ -410,7 +403,7 @@ def test_nobody_leaves_before_all_have_said_farewell(make: Make) -> None:
     leaving.join(0.5)
     assert leaving.is_alive()
     network.links[C].send(A, Kind.FAREWELL, {})
-    leaving.join(20)
+    leaving.join(EVER)
     assert not leaving.is_alive()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import struct
 import tracemalloc
 from typing import Any
@@ -13,78 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpc_spearman.config.levels import GRANTS, LEVELS
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.parties import Role
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.disclosure import VIEW
 from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_BLOB, MAX_NAME, MAX_PAYLOAD, MAX_TEXT, decode, encode, largest
-
-INT64 = st.integers(-(2**63), 2**63 - 1)
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
-SYMBOLS = sorted({size for row in VIEW for f in row.fields for size in f.shape if isinstance(size, str)})
-DIMENSIONS = st.fixed_dictionaries({symbol: st.integers(0, 4) for symbol in SYMBOLS})
-#: Every way a plan can choose among fields.
-PLANS = [
-    {
-        "protocol": protocol,
-        "reveal": level,
-        "estimator": estimator,
-        "results": {"target": g, "sources": g},
-        "parties": {"sources": sources},
-        "opened_to": opened_to,
-        "top": top,
-    }
-    for sources, protocol, level, estimator, g, opened_to, top in itertools.product(
-        ([{"name": "A"}], [{"name": "A1"}, {"name": "A2"}]),
-        ("mpc", "he"),
-        LEVELS,
-        ("tie_corrected", "paper"),
-        GRANTS,
-        ("coordinator", "target"),
-        (None, 3),
-    )
-    if level == "ranking" or (opened_to, top) == ("coordinator", None)
-]
-#: One field of each type, with every kind of shape.
-TYPES = [
-    Field("a", "text"),
-    Field("b", "texts", ("m_source",)),
-    Field("c", "blob"),
-    Field("d", "bytes", (5,)),
-    Field("e", "bytes", ("m_source", 3)),
-    Field("f", "int64", (1,)),
-    Field("g", "int64", ("m_source", "m_target")),
-    Field("h", "float64", ("m_target",)),
-    Field("i", "flags", ("m_target",)),
-]
-
-
-def value_of(field: Field, dimensions: dict[str, int]) -> st.SearchStrategy[Any]:
-    shape = tuple(size if isinstance(size, int) else dimensions[size] for size in field.shape)
-    cells = math.prod(shape)
-
-    def array(cell: st.SearchStrategy[Any], dtype: Any) -> st.SearchStrategy[np.ndarray]:
-        cells_ = st.lists(cell, min_size=cells, max_size=cells)
-        return cells_.map(lambda values: np.array(values, dtype=dtype).reshape(shape))
-
-    return {
-        "text": TEXT,
-        "texts": st.lists(TEXT, min_size=cells, max_size=cells),
-        "blob": st.binary(max_size=40),
-        "bytes": st.binary(min_size=cells, max_size=cells),
-        "int64": array(INT64, np.int64),
-        "float64": array(st.floats(), np.float64),
-        "flags": array(st.booleans(), np.bool_),
-    }[field.type]
-
-
-@st.composite
-def messages(draw: st.DrawFn, fields: tuple[Field, ...] = tuple(TYPES)) -> tuple[Any, ...]:
-    """Fields, dimensions, and a value for every field."""
-    dimensions = draw(DIMENSIONS)
-    return fields, dimensions, {f.name: draw(value_of(f, dimensions), label=f.name) for f in fields}
+from support.messages import DIMENSIONS, PLANS, TYPES, messages, sent_of
 
 
 def assert_equal(values: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -108,24 +42,13 @@ def test_every_type_comes_back(message: tuple[Any, ...]) -> None:
     assert_equal(decode(fields, dimensions, memoryview(payload)), values)
 
 
-def _sent(row: Row, plan: dict[str, Any]) -> set[tuple[Field, ...]]:
-    pairs = itertools.product(row.senders, row.receivers)
-    return {
-        fields
-        for sender, receiver in pairs
-        if sender is not receiver or row.kind is Kind.ABORT
-        for fields in [disclosure.fields(plan, row.kind, sender, receiver)]
-        if fields is not None
-    }
-
-
 @pytest.mark.parametrize(
     "row", VIEW, ids=lambda row: f"{row.kind.name}-{row.senders[0].value}-{row.receivers[0].value}"
 )
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_every_row_of_the_view_table_comes_back(row: Row, data: st.DataObject) -> None:
-    forms = sorted(set().union(*(_sent(row, plan) for plan in PLANS)), key=repr)
+    forms = sorted(set().union(*(sent_of(row, plan) for plan in PLANS)), key=repr)
     assert forms
     fields, dimensions, values = data.draw(messages(data.draw(st.sampled_from(forms))))
     payload = encode(fields, dimensions, values)
@@ -135,14 +58,14 @@ def test_every_row_of_the_view_table_comes_back(row: Row, data: st.DataObject) -
 
 def test_every_field_of_the_view_table_is_sent_under_some_plan() -> None:
     for row in VIEW:
-        sent = {field for plan in PLANS for fields in _sent(row, plan) for field in fields}
+        sent = {field for plan in PLANS for fields in sent_of(row, plan) for field in fields}
         assert sent == set(row.fields), row.kind
 
 
 def test_no_message_has_two_fields_of_one_name() -> None:
     for row in VIEW:
         for plan in PLANS:
-            for fields in _sent(row, plan):
+            for fields in sent_of(row, plan):
                 assert len({field.name for field in fields}) == len(fields), (row.kind, plan)
 
 

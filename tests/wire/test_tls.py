@@ -94,7 +94,7 @@ def meet(server: End, client: End) -> tuple[object, object]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join()
     return results["server"], results["client"]
 
 

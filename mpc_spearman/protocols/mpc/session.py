@@ -190,7 +190,8 @@ def reveal_sum(run: Run, values: Sequence[Any]) -> np.ndarray:
     uniform and independent of each other and of all else (up to AES-256-CTR as a pseudo-random generator).
     Hence so are the a_s, whatever the values, and b follows from them, the coordinator's own shares and the
     total. The coordinator could draw all that it receives by itself, from the total alone: it learns nothing
-    about one source's part.
+    about one source's part. What the total itself tells is the business of the vectors that are multiplied:
+    see :mod:`mpc_spearman.protocols.encoding`.
     """
     total = values[0]
     for value in values[1:]:

@@ -146,7 +146,7 @@ def test_an_error_in_a_thread_ends_the_work():
         begun.append(item)
         if item == 0:
             raise BoundError("no")
-        time.sleep(0.01)  # all of them would take two seconds
+        time.sleep(0.5)  # all of them would take minutes
 
     with pytest.raises(BoundError):
         spread(work, range(400), workers=2, tick=lambda done: None, batch=1)

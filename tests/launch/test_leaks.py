@@ -11,19 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from launch.test_faults import TABLES
 from mpc_spearman import run_local
 from mpc_spearman.launch.forkserver import ForkServer
+from support.meetings import Meeting, assert_connected
 from support.plans import mapping
 from support.processes import eventually, held
-from wire.test_fuzz import Meeting, assert_connected
-from wire.test_fuzz import certificates as certificates
-from wire.test_fuzz import meet as meet
+from support.references import normal_tables
 
 
 @pytest.mark.parametrize(
     ("runs", "kept"),
-    [(3, False), (20, True), *(pytest.param(50, kept, marks=pytest.mark.long) for kept in (False, True))],
+    [(2, False), (10, True), *(pytest.param(50, kept, marks=pytest.mark.long) for kept in (False, True))],
     ids=lambda value: {True: "one server", False: "a server each"}.get(value, str(value)),
 )
 @pytest.mark.timeout(1800)
@@ -32,10 +30,10 @@ def test_many_runs_leave_nothing(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with ForkServer() if kept else nullcontext() as server:
-        first = run_local(mapping(), TABLES, server=server)  # imports what runs need
+        first = run_local(mapping(), normal_tables(), server=server)  # imports what runs need
         before, threads = held(), threading.active_count()
         for _ in range(runs):
-            result = run_local(mapping(), TABLES, server=server)
+            result = run_local(mapping(), normal_tables(), server=server)
             assert held() == before
             assert threading.active_count() <= threads
             assert os.listdir(tmp_path) == []

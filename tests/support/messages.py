@@ -1,0 +1,100 @@
+"""Messages of all kinds, as plans allow them, for properties of what reads them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from mpc_spearman.config.levels import GRANTS, LEVELS
+from mpc_spearman.wire import disclosure
+from mpc_spearman.wire.disclosure import VIEW, Field, Kind, Row
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+
+
+SYMBOLS = sorted({size for row in VIEW for f in row.fields for size in f.shape if isinstance(size, str)})
+
+
+DIMENSIONS = st.fixed_dictionaries({symbol: st.integers(0, 4) for symbol in SYMBOLS})
+
+
+#: Every way a plan can choose among fields.
+PLANS = [
+    {
+        "protocol": protocol,
+        "reveal": level,
+        "estimator": estimator,
+        "results": {"target": g, "sources": g},
+        "parties": {"sources": sources},
+        "opened_to": opened_to,
+        "top": top,
+    }
+    for sources, protocol, level, estimator, g, opened_to, top in itertools.product(
+        ([{"name": "A"}], [{"name": "A1"}, {"name": "A2"}]),
+        ("mpc", "he"),
+        LEVELS,
+        ("tie_corrected", "paper"),
+        GRANTS,
+        ("coordinator", "target"),
+        (None, 3),
+    )
+    if level == "ranking" or (opened_to, top) == ("coordinator", None)
+]
+
+
+#: One field of each type, with every kind of shape.
+TYPES = [
+    Field("a", "text"),
+    Field("b", "texts", ("m_source",)),
+    Field("c", "blob"),
+    Field("d", "bytes", (5,)),
+    Field("e", "bytes", ("m_source", 3)),
+    Field("f", "int64", (1,)),
+    Field("g", "int64", ("m_source", "m_target")),
+    Field("h", "float64", ("m_target",)),
+    Field("i", "flags", ("m_target",)),
+]
+
+
+def value_of(field: Field, dimensions: dict[str, int]) -> st.SearchStrategy[Any]:
+    shape = tuple(size if isinstance(size, int) else dimensions[size] for size in field.shape)
+    cells = math.prod(shape)
+
+    def array(cell: st.SearchStrategy[Any], dtype: Any) -> st.SearchStrategy[np.ndarray]:
+        cells_ = st.lists(cell, min_size=cells, max_size=cells)
+        return cells_.map(lambda values: np.array(values, dtype=dtype).reshape(shape))
+
+    return {
+        "text": TEXT,
+        "texts": st.lists(TEXT, min_size=cells, max_size=cells),
+        "blob": st.binary(max_size=40),
+        "bytes": st.binary(min_size=cells, max_size=cells),
+        "int64": array(INT64, np.int64),
+        "float64": array(st.floats(), np.float64),
+        "flags": array(st.booleans(), np.bool_),
+    }[field.type]
+
+
+@st.composite
+def messages(draw: st.DrawFn, fields: tuple[Field, ...] = tuple(TYPES)) -> tuple[Any, ...]:
+    """Fields, dimensions, and a value for every field."""
+    dimensions = draw(DIMENSIONS)
+    return fields, dimensions, {f.name: draw(value_of(f, dimensions), label=f.name) for f in fields}
+
+
+def sent_of(row: Row, plan: dict[str, Any]) -> set[tuple[Field, ...]]:
+    pairs = itertools.product(row.senders, row.receivers)
+    return {
+        fields
+        for sender, receiver in pairs
+        if sender is not receiver or row.kind is Kind.ABORT
+        for fields in [disclosure.fields(plan, row.kind, sender, receiver)]
+        if fields is not None
+    }
