@@ -37,7 +37,7 @@ _SLOW = (
     "jinja2",
     "pyarrow.csv",
     "pyarrow.pandas_compat",
-    "scipy.special",
+    "scipy.stats",
     "threadpoolctl",
     "mpc_spearman.launch.meeting",
     "mpc_spearman.results.report",
