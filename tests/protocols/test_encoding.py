@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -10,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpc_spearman.data.ranks import Ranks, rank_columns, total
+from mpc_spearman.data.ranks import MAX_ROWS, Ranks, rank_columns, total
 from mpc_spearman.errors import BoundError
 from mpc_spearman.privacy.groups import distinct_defined
 from mpc_spearman.privacy.precision import strength_grid
-from mpc_spearman.protocols import encoding as module
 from mpc_spearman.protocols.encoding import Encoding
+from mpc_spearman.protocols.ring import matmul
 
 ESTIMATORS = ("tie_corrected", "paper")
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -321,6 +322,19 @@ def test_the_largest_sum_there_is_fits():
     assert mu[0] <= 1
 
 
+def test_more_rows_than_products_of_ranks_allow():
+    n, rng = MAX_ROWS + 10, np.random.default_rng(8)
+    source, target = rank_columns([rng.permutation(n)]), rank_columns([np.arange(n) // 3])
+    encoding = of([source], "tie_corrected")
+    vectors = encoding.source_vector(source, "A"), encoding.target_vectors(target, "B")
+    value = matmul(*vectors, encoding.value_bound).item()
+    mu, _ = encoding.decode([value], [False])
+    products = source.matrix[0] * target.matrix[0]
+    s = sum(int(products[start : start + 10**5].sum()) for start in range(0, n, 10**5))
+    exact = s * inverse_root(total(n) * (total(n) - target.tie_terms[0]))
+    assert abs(Fraction(mu[0]) - exact) <= encoding.error < 1e-5
+
+
 def test_equal_and_reversed_columns_count_once_in_the_scale_but_twice_in_the_mean():
     column, other = np.arange(100), np.random.default_rng(6).permutation(100)
     once, twice = rank_columns([column, other]), rank_columns([column, -column, column, other, np.zeros(100)])
@@ -375,18 +389,17 @@ def class_sizes_that_fit(value: int, n: int, scale: int, most: int) -> set[int]:
 
 
 @pytest.mark.parametrize("rounding", ["nearest", "at random"])
-def test_the_class_sizes_of_a_binary_target_column_are_not_in_what_is_opened(rounding, monkeypatch):
+def test_the_class_sizes_of_a_binary_target_column_are_not_in_what_is_opened(rounding):
     """They are if the target rounds to nearest: and no tie term is to reach the coordinator."""
     rng, n, trials = np.random.default_rng(7), 200, 40
     source, flag = rank_columns([rng.normal(size=n) for _ in range(4)]), rank_columns([np.arange(n) < 61])
     encoding = of([source], "tie_corrected")
     vectors = [encoding.source_vector(source, f"A{i}")[0].astype(object) for i in range(trials)]
     most = max(abs(int(vector.sum())) for vector in vectors)
-    if rounding == "nearest":
-        monkeypatch.setattr(module, "_rounded", lambda exact, party: np.rint(exact).astype(np.int64))
+    target = dataclasses.replace(encoding, nearest=rounding == "nearest")
     shown = [
         class_sizes_that_fit(
-            int(encoding.target_vectors(flag, f"B{i}")[0].astype(object) @ vector),
+            int(target.target_vectors(flag, f"B{i}")[0].astype(object) @ vector),
             n,
             encoding.target_scale,
             most,
