@@ -97,6 +97,7 @@ SHARED: dict[str, Any] = {
     "privacy.min_group": 2,
     "privacy.min_rows_per_feature": 1,
     "privacy.budget": 0.25,
+    "confidence": 0.9,
     "network.timeout": 30,
     "network.join_timeout": 30,
     "network.tls": "insecure",

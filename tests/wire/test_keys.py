@@ -107,7 +107,7 @@ def test_whatever_differs_gives_another_key():
         for session in ("A", "B", "")
     ]
     assert all(len(key) == 32 for _, key in found)
-    assert len({key for _, key in found}) == len(found) == len(pairs) * 5 * 3
+    assert len({key for _, key in found}) == len(found) == len(pairs) * len(Purpose) * 3
 
 
 @given(st.lists(st.binary(max_size=5), max_size=4), st.lists(st.binary(max_size=5), max_size=4))
