@@ -19,6 +19,7 @@ from mpc_spearman.errors import PlanError
 from mpc_spearman.results.result import Result
 from support.harness import ROOT
 from support.hosts import Job, hosts
+from support.plans import mapping
 
 MPC = {"protocol": "mpc", "reveal": "coefficients"}
 BFV = {"protocol": "he", "reveal": "coefficients", "he": {"scheme": "bfv"}}
@@ -31,13 +32,7 @@ PAILLIER = {
 
 def settings(protocol: dict[str, Any], *sources: str) -> dict[str, Any]:
     """Return a plan under which every party learns the result."""
-    allow = {"policy": {"max_reveal": "differences"}}
-    parties = {
-        "coordinator": {"name": "C"},
-        "target": {"name": "B", **allow},
-        "sources": [{"name": name, **allow} for name in sources or ("A",)],
-    }
-    return {**protocol, "parties": parties, "results": {"sources": "coefficients"}}
+    return mapping(*sources, results={"sources": "coefficients"}, **protocol)
 
 
 def tables(*sources: str, n: int = 203) -> dict[str, pd.DataFrame]:

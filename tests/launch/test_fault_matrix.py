@@ -223,7 +223,11 @@ def certificate(run: Members, party: str, *, fault: str, checked: bool) -> tuple
 def differing(run: Members, party: str, **changed: Any) -> tuple[dict[str, Ending], float]:
     other: dict[str, Any] = dict(changed)
     if "tls" in changed:
-        other = {"network": {**run.plan["network"], **changed}}
+        consent = {"target": {"name": "B", "policy": changed}}
+        other = {
+            "network": {**run.plan["network"], **changed},
+            "parties": {**run.plan["parties"], **consent},
+        }
     elif "fourth" in changed:
         sources = [*run.plan["parties"]["sources"], {"name": "D"}]
         other = {"parties": {**run.plan["parties"], "sources": sources}}

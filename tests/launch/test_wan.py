@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,18 +12,14 @@ from mpc_spearman import run_local
 from mpc_spearman.comparison import data
 from mpc_spearman.comparison.network_model import WAN, on_network
 from mpc_spearman.comparison.table import after_handshake, per_run, tidy
-from mpc_spearman.comparison.variants import Size, ways
+from mpc_spearman.comparison.variants import Size, variants
 from mpc_spearman.config import load_plan
 from mpc_spearman.results.result import Result
 from support.hosts import Job, hosts
+from support.plans import mapping
 
 SIZE = Size(n=250_000, m_A=30, m_B=30)
-PLAN: dict[str, Any] = {
-    "protocol": "mpc",
-    "reveal": "coefficients",
-    "results": {"sources": "coefficients"},
-    "parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]},
-}
+PLAN = mapping(results={"sources": "coefficients"})
 #: Of a packet without payload: Ethernet 14 bytes, IPv4 20, TCP 20 and its time stamp 12.
 HEADERS = 66
 
@@ -65,4 +60,4 @@ def test_seconds_and_bytes_over_a_wide_area_network(tmp_path: Path) -> None:
 
 
 def costs(result: Result) -> pd.DataFrame:
-    return tidy(ways([PLAN])[0], SIZE, 1, result.cost)
+    return tidy(variants([PLAN])[0], SIZE, 1, result.cost)
