@@ -9,10 +9,10 @@ demo: install
 	$(BIN)/mpc-spearman local configs/mpc.yaml --out runs/demo
 
 test: check
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not long'
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m 'not long'
 
 test-all: check
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 # Executes them again, in place; some minutes, and quiet ones: what they show is measured.
 notebooks: install

@@ -19,6 +19,14 @@ from support.plan_files import YAML  # noqa: E402
 from support.sweeps import FakeRuns  # noqa: E402
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give one worker all tests of a file, or of several that share what takes long to make."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 @pytest.fixture
 def plan_file(tmp_path: Path) -> Path:
     """A file with a plan, beside which its tables would be."""

@@ -27,7 +27,6 @@ from support.recording import (
     Recorded,
     directed_links,
     every_run,
-    frozen,
     recorded,
     tie_terms,
 )
@@ -36,6 +35,8 @@ from support.transcript import HELLO, PARTIES, parse
 
 #: What whoever has coefficients has beside them, by the name of the part.
 MATRICES = ("coefficients", "pvalues", "intervals", "qvalues")
+
+pytestmark = pytest.mark.xdist_group("recordings")
 
 # ---- (a) nothing arrives that is not listed ----
 # Sizes: mA, mB columns; basis = mA + mB − 1; rows of the block. A level of None: at every level.
@@ -368,15 +369,6 @@ def test_no_byte_of_the_source_target_key_is_in_the_coordinators_record(level, e
 
     assert not [piece for piece in pieces("AB") if piece in record]
     assert all(piece in record for piece in pieces("AC") | pieces("BC"))
-
-
-def test_no_byte_of_any_key_is_at_the_meeting_point():
-    transcript = frozen("coefficients", 0).transcript
-    met = b"".join(path.read_bytes() for path in transcript.directory.glob("*/meeting-point"))
-    assert b"127.0.0.1" in met
-    for party in PARTIES:
-        for key in transcript.keys(party).values():
-            assert not [i for i in range(len(key) - 7) if key[i : i + 8] in met]
 
 
 def test_the_coordinator_is_told_that_it_cannot_see_ties():

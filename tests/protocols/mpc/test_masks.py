@@ -31,6 +31,8 @@ from support.references import encoding_for
 from support.transcript import PARTIES
 from support.uniform import signs_of_pattern
 
+pytestmark = pytest.mark.xdist_group("recordings")
+
 X, Y = encoded(TABLES["A"]), encoded(TABLES["B"])
 
 # ---- (b) what source and target receive of each other ----
@@ -208,6 +210,15 @@ def test_two_runs_on_the_same_data_share_no_key_and_no_mask(level):
     # neither at the same place nor anywhere else, in the other run or in another stream of the same run
     values = [set(mask.ravel().tolist()) for run in runs for mask in Masks(run).all()]
     assert all(not mask & other for mask, other in combinations(values, 2))
+
+
+def test_no_byte_of_any_key_is_at_the_meeting_point():
+    transcript = frozen("coefficients", 0).transcript
+    met = b"".join(path.read_bytes() for path in transcript.directory.glob("*/meeting-point"))
+    assert b"127.0.0.1" in met
+    for party in PARTIES:
+        for key in transcript.keys(party).values():
+            assert not [i for i in range(len(key) - 7) if key[i : i + 8] in met]
 
 
 # ---- (h) CrypTen's tensors hold the ranks ----
