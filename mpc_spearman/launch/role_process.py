@@ -13,6 +13,7 @@ prints goes to standard error.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -34,13 +35,11 @@ if TYPE_CHECKING:
 
 #: Modules of a role beside its protocol's that are slow to import, and that otherwise would be in a phase.
 _SLOW = (
-    "jinja2",
     "pyarrow.csv",
     "pyarrow.pandas_compat",
-    "scipy.stats",
+    "scipy.special",
     "threadpoolctl",
     "mpc_spearman.launch.meeting",
-    "mpc_spearman.results.report",
     "mpc_spearman.wire.rendezvous",
 )
 
@@ -175,11 +174,18 @@ def main(prepare: Prepare = unprepared) -> None:
 
 def load(protocol: str) -> None:
     """Import all that a protocol's roles need and that takes time, so that it is in no phase of a run."""
-    from mpc_spearman.launch import role
+    gc.disable()  # to look for garbage in what stays would take a quarter of the time
+    try:
+        from mpc_spearman.launch import role
+        from mpc_spearman.results import report
 
-    for name in _SLOW:
-        import_module(name)
-    role.engine(protocol)
+        for name in _SLOW:
+            import_module(name)
+        role.engine(protocol)
+        report.page()
+        gc.freeze()  # nor is any looked for there later
+    finally:
+        gc.enable()
 
 
 def _unexpected(party: str, error: Exception) -> MpcSpearmanError:

@@ -49,7 +49,8 @@ _TABLE_CELLS = 1000
 
 
 @cache
-def _template() -> jinja2.Template:
+def page() -> jinja2.Template:
+    """Load the report's template, which is compiled once in a process and those forked from it."""
     return template(
         "report.html", number=number, seconds=human_seconds, bytes=decimal, chance=evidence.chance
     )
@@ -82,7 +83,7 @@ def render(result: Result) -> str:
         ("Strength", f"{STRENGTHS[plan['strength']]}, {plan['order']}"),
         ("Precision", precision(result)),
     ]
-    return _template().render(
+    return page().render(
         headline=headline(result),
         result=result,
         owner=printable(result.party),
