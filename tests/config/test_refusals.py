@@ -155,7 +155,7 @@ def test_column_names_that_yaml_does_not_read_as_text(plan_file: Path, written: 
         ("parties.sources.0.policy.min_row", "did you mean 'min_rows'?"),
         (
             "zzz",
-            "reveal, estimator, strength, order, top, opened_to, confidence, rows, parties, results, privacy, network",
+            "reveal, estimator, strength, order, top, opened_to, confidence, rows, parties, results, privacy",
         ),
     ],
 )

@@ -109,9 +109,9 @@ class He(Engine):
 def sizes(plan: Plan, shapes: Shapes, source: Party | None = None) -> tuple[Sizes, Operation]:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
-    The bounds are those of DESIGN 1.2 and 1.3. At ``strengths`` one key, and one sum, serve all sources: the
-    rows are theirs put end to end, which is as often as the target's vectors are. Otherwise each `source` has
-    a key of its own.
+    The bounds are those of the ranks and of the encoding. At ``strengths`` one key, and one sum, serve all
+    sources: the rows are theirs put end to end, which is as often as the target's vectors are. Otherwise each
+    `source` has a key of its own.
     """
     if plan.reveal == "strengths":
         encoding, sources = encoding_of(plan, shapes), len(shapes.features)
