@@ -21,6 +21,7 @@ from mpc_spearman.privacy.combinations import sparse_combinations
 from mpc_spearman.privacy.groups import standing_apart
 from mpc_spearman.privacy.leverage import highest_leverage
 from mpc_spearman.privacy.precision import coefficient_grid, strength_grid
+from support.harness import ROOT
 
 MIN_GROUP, BUDGET, ROWS_PER_FEATURE = 10, 0.5, 3
 
@@ -179,3 +180,13 @@ ATTACKS = {
 @pytest.mark.parametrize(("tables", "expected"), ATTACKS.values(), ids=ATTACKS)
 def test_these_rules_refuse_it_each_alone(tables, expected):
     assert {name for name, refuses in RULES.items() if refuses(tables)} == expected
+
+
+def test_the_page_on_privacy_says_which_rules_refuse_it() -> None:
+    text = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    said = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and cells[0] in ATTACKS:
+            said[cells[0]] = set(cells[3].split(", ")) - {"(rounding)"}
+    assert said == {name: rules for name, (_, rules) in ATTACKS.items()}
