@@ -49,8 +49,8 @@ class Fingerprint(Section):
     n : int
         Aligned rows.
     inputs : str
-        64 hexadecimal digits, equal for the same ids in the same order and the same ranked columns, in
-        whatever order, and for nothing else: rows in another order are rounded otherwise at ``strengths``.
+        64 hexadecimal digits, equal for the same ids and the same ranked columns, both in the same order, and
+        for nothing else: in another order they are rounded otherwise at ``strengths``.
         Peers may be told: all it says is whether the input is that of another run.
     sketch : str
         The buckets, 64 bits each, little-endian, in base64.
@@ -192,7 +192,7 @@ def fingerprint(key: bytes, ids: Sequence[str], ranks: NDArray[np.int64]) -> Fin
         sign = int(np.sign(ordered[np.argmax(ordered != 0)]))
         of_columns.append(digest(b"ranks", (ordered * sign).tobytes(), 16))
         signs.append(bytes([sign + 1]))
-    signed = sorted(column + sign for column, sign in zip(of_columns, signs, strict=True))
+    signed = [column + sign for column, sign in zip(of_columns, signs, strict=True)]
     return Fingerprint(
         n=len(ids),
         inputs=digest(b"inputs", order.digest() + b"".join(signed), 32).hex(),

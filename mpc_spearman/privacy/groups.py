@@ -62,6 +62,18 @@ def distinct_defined(ranks: Ranks) -> int:
     return len(_distinct(ranks))
 
 
+def lasting_in_a_mean(ranks: Ranks) -> int:
+    """Count the distinct columns that a mean over all columns is about: k of strengths.
+
+    A column cancels out where it stands as often as its reverse: male and female, for one.
+    """
+    alike = (
+        [np.array_equal(ranks.matrix[column], ranks.matrix[members[0]]) for column in members]
+        for members in _distinct(ranks)
+    )
+    return sum(2 * sum(same) != len(same) for same in alike)
+
+
 def _distinct(ranks: Ranks) -> list[list[int]]:
     """Put the columns that are not constant together with those that they are equal to, or the reverse of."""
     alike: dict[tuple[int, bytes], list[list[int]]] = {}

@@ -8,8 +8,9 @@ Leverages add up to m or less: where columns spread over all rows, each is about
 same for all rows but a few (questions that only some people were asked) put all of their leverage on these,
 and may tell everything about them though they tell little about all rows together.
 
-So the data parties tell each other their highest leverage h, and each owner counts with it
-(:mod:`mpc_spearman.privacy.budget`). h is one number about the sender's own columns.
+So a party that is granted numbers tells its highest leverage h to those whose columns they are about, and
+each owner counts with it (:mod:`mpc_spearman.privacy.budget`). To the last digit h would tell class sizes of
+the sender's own flags; so it is told rounded up, to one of a few steps.
 
 References
 ----------
@@ -19,12 +20,15 @@ A. Alaoui, M. W. Mahoney, "Fast randomized kernel ridge regression with statisti
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.privacy.precision import Grid
 
 _BLOCK = 1 << 15  # rows at a time
+_STEPS = 4  # a factor of two is so many steps
 _EXACT = 1e-12  # what float64 leaves of an eigenvalue of 0
 
 
@@ -55,3 +59,22 @@ def highest_leverage(ranks: Ranks, grid: Grid | None) -> float:
     weights = vectors / np.sqrt(np.maximum(values, 0.0) + noise)
     highest = max(float(np.square(weights.T @ unit(start)).sum(axis=0).max()) for start in blocks)
     return min(1.0, 1 / n + highest)
+
+
+def rounded_up(leverage: float, n: int, distinct: int) -> float:
+    """Round a highest leverage up to a step of `distinct`/n, what it is where columns spread evenly.
+
+    The steps grow by a factor of 2^(1/4). So what is told is one of about 4·log2(n/`distinct`) numbers.
+
+    Parameters
+    ----------
+    leverage : float
+    n : int
+        Rows.
+    distinct : int
+        The party's distinct columns that are not constant, which all know.
+    """
+    if not distinct:
+        return 0.0
+    steps = max(0, math.ceil(_STEPS * math.log2(leverage * n / distinct) - 1e-6))
+    return min(1.0, distinct / n * 2 ** (steps / _STEPS))

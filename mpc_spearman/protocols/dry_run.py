@@ -11,7 +11,7 @@ from mpc_spearman.data.ranks import check_width, rank_columns
 from mpc_spearman.errors import DisclosureError, MpcSpearmanError, PolicyError
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.examine import Examination, examine
-from mpc_spearman.privacy.groups import distinct_defined
+from mpc_spearman.privacy.groups import distinct_defined, lasting_in_a_mean
 from mpc_spearman.privacy.leverage import highest_leverage
 from mpc_spearman.protocols.precision import Precision
 from mpc_spearman.protocols.protect import published_to_others
@@ -64,14 +64,16 @@ def dry_run(plan: Plan, name: str, other: int, frame: Any = None) -> DryRun:
     own = distinct_defined(ranks)
     as_source = roster.me.role is Role.SOURCE
     features = dict.fromkeys(roster.sources, 0 if as_source else other)
-    distinct = dict(features)
+    distinct, lasting = dict(features), dict(features)
     if as_source:
         features[roster.me], distinct[roster.me] = table.m, own
+        lasting[roster.me] = lasting_in_a_mean(ranks)
     shapes = Shapes(
         table.n,
         features,
         other if as_source else table.m,
         distinct={**distinct, roster.target: other if as_source else own},
+        lasting=lasting,
     )
     checks: tuple[Callable[[], None], ...] = (
         lambda: check_policy(plan, name),

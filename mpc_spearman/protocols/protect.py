@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,9 +22,10 @@ from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.budget import Published, check_budget, groups_of, order_bits, told
 from mpc_spearman.privacy.charges import ChargedRun, Column, Fingerprint, Peer
-from mpc_spearman.privacy.groups import distinct_defined
+from mpc_spearman.privacy.groups import distinct_defined, lasting_in_a_mean
 from mpc_spearman.privacy.ledger import Ledger
-from mpc_spearman.privacy.leverage import highest_leverage
+from mpc_spearman.privacy.leverage import highest_leverage, rounded_up
+from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.protocols.precision import Precision
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run, step
@@ -31,28 +33,37 @@ from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.kinds import Kind
 
 
+class _Counts(NamedTuple):
+    """An owner's columns: not constant, distinct among these, and of these not cancelling out in a mean."""
+
+    defined: int
+    distinct: int
+    lasting: int = 0
+
+
 @dataclass(frozen=True)
-class Inputs:
-    """What an owner's ledger, if it keeps one, makes of its input to this run.
+class Stated:
+    """What the data parties say of their inputs besides counts.
 
     Attributes
     ----------
     own : Fingerprint, optional
-    stated : dict
+        What this party's ledger, if it keeps one, makes of its input.
+    inputs : dict
         By data party, 32 bytes: equal for equal inputs, random where a party keeps no ledger.
     leverage : dict
-        By data party, the highest leverage of a row in its columns.
+        By data party, the highest leverage of a row in its columns, rounded up; 0 where that is not told.
     """
 
     own: Fingerprint | None
-    stated: dict[Party, bytes]
+    inputs: dict[Party, bytes]
     leverage: dict[Party, float]
 
 
 @step("protect")
 def count_columns(
     run: Run, shapes: Shapes, table: Table | None = None, ranks: Ranks | None = None
-) -> tuple[Shapes, Inputs]:
+) -> tuple[Shapes, Stated]:
     """Exchange how many features are not constant, and how many of these are distinct, among all parties.
 
     What is computed and checked with them follows from what their owners say, never from a number that the
@@ -63,7 +74,7 @@ def count_columns(
     -------
     Shapes
         With ``defined`` and ``distinct``.
-    Inputs
+    Stated
         For `charge`.
 
     Raises
@@ -73,52 +84,60 @@ def count_columns(
     PolicyError
         The strengths would be over too few columns for this owner's policy, or its ledger cannot be used.
     """
-    me, counts = run.roster.me, dict[Party, tuple[int, int]]()
-    stated, leverage = dict[Party, bytes](), dict[Party, float]()
+    me, shared = run.roster.me, run.plan.shared()
+    counts, inputs, leverage = dict[Party, _Counts](), dict[Party, bytes](), dict[Party, float]()
     own: Fingerprint | None = None
     if table is not None and ranks is not None:
         ledger = _ledger(run)
         own = None if ledger is None else ledger.fingerprint(table.ids, ranks.matrix)
-        counts[me] = (ranks.defined, distinct_defined(ranks))
+        counts[me] = _Counts(ranks.defined, distinct_defined(ranks), lasting_in_a_mean(ranks))
+        grid = Precision.of(run.plan, shapes.n, 1).coefficients
+        high = highest_leverage(ranks, grid)
         values = {
-            "defined": np.array([counts[me][0]]),
-            "distinct": np.array([counts[me][1]]),
-            "leverage": np.array([highest_leverage(ranks, Precision.of(run.plan, shapes.n, 1).coefficients)]),
+            **{name: np.array([count]) for name, count in counts[me]._asdict().items()},
+            "leverage": np.array([rounded_up(high, shapes.n, counts[me].distinct)]),
             "inputs": bytes.fromhex(own.inputs) if own else secrets.token_bytes(32),
         }
         for peer in run.roster.peers:
-            fields = disclosure.fields(run.plan.shared(), Kind.COLUMNS, me.role, peer.role)
+            fields = disclosure.fields(shared, Kind.COLUMNS, me.role, peer.role)
             if fields is not None:
                 run.links.send(peer, Kind.COLUMNS, {field.name: values[field.name] for field in fields})
     for owner in (run.roster.target, *run.roster.sources):
-        if owner != me and disclosure.fields(run.plan.shared(), Kind.COLUMNS, owner.role, me.role):
+        if owner != me and disclosure.fields(shared, Kind.COLUMNS, owner.role, me.role):
             heard = run.links.receive(owner, Kind.COLUMNS)
-            stated[owner] = heard.get("inputs", b"")
+            inputs[owner] = heard.get("inputs", b"")
             leverage[owner] = float(heard["leverage"][0]) if "leverage" in heard else 0.0
             if not 0 <= leverage[owner] <= 1:
                 raise ProtocolViolation(f"{owner} says that a leverage of its columns is {leverage[owner]:g}")
             if "defined" in heard:
-                counts[owner] = (int(heard["defined"][0]), int(heard["distinct"][0]))
+                told = {name: int(heard[name][0]) for name in _Counts._fields if name in heard}
+                counts[owner] = _Counts(**told)
         if owner not in counts:
             continue
-        defined, distinct = counts[owner]
+        defined, distinct, lasting = counts[owner]
         features = shapes.features.get(owner, shapes.m_target)
-        if not (1 <= distinct <= defined <= features or distinct == defined == 0):
+        if (
+            not (1 <= distinct <= defined <= features or distinct == defined == 0)
+            or not 0 <= lasting <= distinct
+        ):
             raise ProtocolViolation(
                 f"{owner} says that {defined} of its {features} features are not constant, {distinct} of "
-                "them distinct"
+                f"them distinct and {lasting} of these left in a mean"
             )
     shapes = replace(
         shapes,
-        defined={owner: defined for owner, (defined, _) in counts.items()},
-        distinct={owner: distinct for owner, (_, distinct) in counts.items()},
+        defined={owner: its.defined for owner, its in counts.items()},
+        distinct={owner: its.distinct for owner, its in counts.items()},
+        lasting={owner: its.lasting for owner, its in counts.items()},
     )
     check_policy_columns(run.plan, me.name, shapes.distinct_sources)
-    return shapes, Inputs(own, stated, leverage)
+    if run.plan.reveal == "strengths":
+        encoding_of(run.plan, shapes)  # the range depends on k, by the grid
+    return shapes, Stated(own, inputs, leverage)
 
 
 @step("protect")
-def protect(run: Run, table: Table, ranks: Ranks, shapes: Shapes, inputs: Inputs) -> None:
+def protect(run: Run, table: Table, ranks: Ranks, shapes: Shapes, stated: Stated) -> None:
     """Refuse to have so much told about own columns, or about one row in them (``privacy.budget``).
 
     Raises
@@ -127,12 +146,12 @@ def protect(run: Run, table: Table, ranks: Ranks, shapes: Shapes, inputs: Inputs
         Naming every such column, with the figures and the ways out.
     """
     budget = run.plan.privacy.budget
-    published = published_to_others(run.plan, run.roster, shapes, inputs.leverage)
+    published = published_to_others(run.plan, run.roster, shapes, stated.leverage)
     check_budget(ranks, table.features, table.party, budget, published)
 
 
 @step("protect")
-def charge(run: Run, table: Table, ranks: Ranks, shapes: Shapes, inputs: Inputs) -> None:
+def charge(run: Run, table: Table, ranks: Ranks, shapes: Shapes, stated: Stated) -> None:
     """Write the run into the owner's ledger, or refuse it for what earlier runs gave (``policy.ledger``).
 
     The last thing before an owner's first share or ciphertext leaves.
@@ -143,18 +162,18 @@ def charge(run: Run, table: Table, ranks: Ranks, shapes: Shapes, inputs: Inputs)
         Naming the earlier run, or the column and how much of it is used up.
     """
     ledger, plan, me = _ledger(run), run.plan, run.roster.me
-    if ledger is None or inputs.own is None:
+    if ledger is None or stated.own is None:
         return
-    published = published_to_others(plan, run.roster, shapes, inputs.leverage)
+    published = published_to_others(plan, run.roster, shapes, stated.leverage)
     entry = ChargedRun(
         party=me.name,
         plan=plan.digest().hex(),
-        own=inputs.own,
+        own=stated.own,
         peers={
             peer.name: Peer(
                 grant=_opened(plan) if peer.role is Role.COORDINATOR else _grant(plan, peer),
                 columns=shapes.features.get(peer, shapes.m_target if peer.role is Role.TARGET else 0),
-                inputs=inputs.stated.get(peer, b"").hex(),
+                inputs=stated.inputs.get(peer, b"").hex(),
             )
             for peer in run.roster.peers
         },
@@ -186,13 +205,12 @@ def published_to_others(
         if grant == "coefficients":
             theirs, grid = shapes.distinct[receiver], precision.coefficients
             found.append(Published(receiver.name, "coefficients", theirs, grid, leverage=high))
-        elif grant == "strengths":
-            theirs = shapes.distinct[receiver]
+        elif grant == "strengths" and me.role is Role.TARGET:
             # All of a strength is about the target's column, a k-th part of it about a source's.
-            whole = me.role is Role.TARGET
-            equations, part = (1, 1) if whole else (theirs, max(1, shapes.distinct_sources))
-            high, grid = 0.0 if whole else high, precision.strengths
-            found.append(Published(receiver.name, "strengths", equations, grid, part, leverage=high))
+            found.append(Published(receiver.name, "strengths", 1, precision.strengths))
+        elif grant == "strengths":
+            theirs, k = shapes.distinct[receiver], max(1, shapes.distinct_sources)
+            found.append(Published(receiver.name, "strengths", theirs, precision.strengths, k, leverage=high))
         elif grant == "ranking":
             bits = order_bits(shapes.m_target, plan.top)
             found.append(Published(receiver.name, "ranking", 1, order_bits=bits))

@@ -43,10 +43,10 @@ def run_source(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
     table = load(run, frame)
     shapes = agree(run, table)
     ranks = rank(run, table)
-    shapes, inputs = count_columns(run, shapes, table, ranks)
-    protect(run, table, ranks, shapes, inputs)
+    shapes, stated = count_columns(run, shapes, table, ranks)
+    protect(run, table, ranks, shapes, stated)
     align(run, table, me)
-    charge(run, table, ranks, shapes, inputs)
+    charge(run, table, ranks, shapes, stated)
     describe(run, table, ranks)
     engine.give(run, ranks, shapes)
     given = receive_result(run, shapes)
@@ -60,11 +60,11 @@ def run_target(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
     table = load(run, frame)
     shapes = agree(run, table)
     ranks = rank(run, table)
-    shapes, inputs = count_columns(run, shapes, table, ranks)
-    protect(run, table, ranks, shapes, inputs)
+    shapes, stated = count_columns(run, shapes, table, ranks)
+    protect(run, table, ranks, shapes, stated)
     for source in run.roster.sources:
         align(run, table, source)
-    charge(run, table, ranks, shapes, inputs)
+    charge(run, table, ranks, shapes, stated)
     describe(run, table, ranks)
     opened = engine.give(run, ranks, shapes)
     given = receive_result(run, shapes)
@@ -93,7 +93,7 @@ def run_coordinator(run: Run, engine: Engine) -> Result:
         account(run),
         Labels.of(shapes, source_names, of_target.names),
         [*run.cautions, *conclusion.warnings],
-        precision.steps(grant),
+        precision.steps(grant) if conclusion.strengths is not None else {},
         precision.published(conclusion, run.plan, shapes.n, grant),
     )
 

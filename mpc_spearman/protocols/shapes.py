@@ -36,6 +36,8 @@ class Shapes:
     defined, distinct : dict
         How many features of each data party are not constant, and how many of these are distinct, up to
         reversal; empty until all have told it. At ``ranking`` the target does not tell others.
+    lasting : dict
+        How many of each source's distinct features do not cancel out in a mean over all of them.
     """
 
     n: int
@@ -43,6 +45,7 @@ class Shapes:
     m_target: int
     defined: Mapping[Party, int] = field(default_factory=dict)
     distinct: Mapping[Party, int] = field(default_factory=dict)
+    lasting: Mapping[Party, int] = field(default_factory=dict)
 
     @property
     def m_sources(self) -> int:
@@ -56,8 +59,8 @@ class Shapes:
 
     @property
     def distinct_sources(self) -> int:
-        """Distinct features of all sources that are not constant (k): each source counts its own."""
-        return sum(self.distinct[source] for source in self.features)
+        """Distinct features that a mean over all sources' is about (k): each source counts its own."""
+        return sum(self.lasting[source] for source in self.features)
 
     @property
     def constant_targets(self) -> int:

@@ -253,7 +253,8 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
     if matrix:
         check_rows(shapes.n)
     else:
-        encoding_of(plan, replace(shapes, defined=shapes.features, distinct=shapes.features))
+        most = shapes.features
+        encoding_of(plan, replace(shapes, defined=most, distinct=most, lasting=most))
     if matrix and 16 * shapes.m_sources * shapes.m_target > MAX_PAYLOAD // 2:
         raise BoundError(
             f"{shapes.m_sources} × {shapes.m_target} coefficients are more than one result can carry "

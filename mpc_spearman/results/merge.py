@@ -33,8 +33,8 @@ _SAME: dict[str, Callable[[Result], Any]] = {
     "strength": lambda result: result.plan["strength"],
     "order": lambda result: result.plan["order"],
     "confidence": lambda result: result.plan["confidence"],
+    "precision": lambda result: result.plan["results"]["precision"],
 }
-#: Levels of ``reveal`` and grants of ``results`` in one order.
 
 # A run directory as the caller named it, and the result in it.
 Loaded = tuple[Path, Result]
@@ -177,6 +177,7 @@ def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
         n=first.n,
         cost=_cost(results),
         alignment=first.alignment,
+        precision=_precision(results, coefficients is not None),
         warnings=_warnings(runs, plan, int(counts.max()), coefficients),
         coefficients=coefficients,
         pvalues=_stacked(results, "pvalues"),
@@ -191,6 +192,12 @@ def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
             }
         ),
     )
+
+
+def _precision(results: Sequence[Result], stacked: bool) -> dict[str, float]:
+    """Return the steps that stacked coefficients lie on, or the largest of those behind means of strengths."""
+    steps = [step for result in results for step in result.precision.values()]
+    return {"coefficients" if stacked else "strengths": max(steps)} if steps else {}
 
 
 def _stacked(results: Sequence[Result], part: Any) -> pd.DataFrame | None:

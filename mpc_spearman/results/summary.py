@@ -66,7 +66,7 @@ def strongest(lines: Sequence[Line]) -> Line | None:
     """Return the feature of the largest mean |rho|, where another ranks first: signs decide the order."""
     known = [line for line in lines if not math.isnan(line.other)]
     best = max(known, key=lambda line: line.other, default=None)
-    return None if best is None or best is lines[0] else best
+    return None if best is None or best.position == lines[0].position else best
 
 
 def why_undefined(lines: Sequence[Line]) -> str:
@@ -128,8 +128,11 @@ def precision(result: Result) -> str:
     """Say how exact the numbers of this copy are."""
     if result.plan["reveal"] == "ranking":
         return "an order; how close strengths may be is among the warnings"
+    if result.plan["results"]["precision"] == "exact":
+        return "exact"
     if not result.precision:
-        return "exact" if result.plan["results"]["precision"] == "exact" else "nothing was published"
+        order = result.withheld("ranking") is None
+        return "the order of strengths as they are published" if order else "nothing was published"
     steps = ", ".join(f"{part} in steps of {step:g}" for part, step in result.precision.items())
     return f"published {steps}" + (
         "; this copy rounds its ranking only" if result.role == "coordinator" else ""

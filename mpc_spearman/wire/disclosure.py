@@ -4,7 +4,7 @@ This is the one place that says who learns what. The codec refuses any message o
 it, the report and docs/privacy.md print it, and the tests hold every recorded byte against it.
 
 A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
-at the levels, estimators and grants it names. Symbols in shapes are resolved by what the parties agreed
+at the levels and grants it names. Symbols in shapes are resolved by what the parties agreed
 on: ``n``, ``m_target``, ``m_sources`` of all sources together; of the one source a message is about
 ``m_source`` and ``basis`` = m_source + m_target − 1; ``rows`` of one block, or ciphertexts of one batch, and
 how many bytes each takes; ``words`` of one step of a comparison, and ``packed``, the bytes of bits opened.
@@ -98,17 +98,15 @@ _COUNTS = (
     Field("defined", "int64", (1,), "the number of features that are not constant"),
     Field("distinct", "int64", (1,), "how many of these differ, equal and reversed ones counted once"),
 )
+_LASTING = Field("lasting", "int64", (1,), "how many of these do not cancel out in a mean")
 _COUNTS_BUT_OF_AN_ORDER = tuple(replace(field, levels=_NUMBERS) for field in _COUNTS)
-_OWN = (
-    Field(
-        "leverage",
-        "float64",
-        (1,),
-        "how far its columns, at most, single out a row (leverage)",
-        ("differences", "coefficients", "strengths"),
-    ),
-    Field("inputs", "bytes", (32,), "whether its input is that of another run, if it keeps a ledger"),
-)
+_INPUTS = Field("inputs", "bytes", (32,), "whether its input is that of another run, if it keeps a ledger")
+
+
+def _leverage(*granted: str) -> Field:
+    """By whoever is granted numbers that come with each of its columns, to whom they are about."""
+    what = "how far its columns, at most, single out a row (leverage), in steps"
+    return Field("leverage", "float64", (1,), what, _NUMBERS, sender_grants=granted)
 
 
 def _masked(columns: int | str, what: str, *levels: str) -> Field:
@@ -178,11 +176,18 @@ VIEW: tuple[Row, ...] = (
     ),
     Row(Kind.ALIGNMENT, "align", (_S,), (_T,), (_DIGEST,)),
     Row(Kind.ALIGNMENT, "align", (_T,), (_S,), (_DIGEST,)),
-    Row(Kind.COLUMNS, "protect", (_S,), (_C,), _COUNTS),
-    Row(Kind.COLUMNS, "protect", (_S,), (_S, _T), (*_COUNTS, *_OWN)),
+    Row(Kind.COLUMNS, "protect", (_S,), (_C,), (*_COUNTS, _LASTING)),
+    Row(Kind.COLUMNS, "protect", (_S,), (_S,), (*_COUNTS, _LASTING, _INPUTS)),
+    Row(Kind.COLUMNS, "protect", (_S,), (_T,), (*_COUNTS, _LASTING, _leverage(*_MATRIX), _INPUTS)),
     # An undefined column comes last in the order: how many there are would say which they are.
     Row(Kind.COLUMNS, "protect", (_T,), (_C,), _COUNTS_BUT_OF_AN_ORDER),
-    Row(Kind.COLUMNS, "protect", (_T,), (_S,), (*_COUNTS_BUT_OF_AN_ORDER, *_OWN)),
+    Row(
+        Kind.COLUMNS,
+        "protect",
+        (_T,),
+        (_S,),
+        (*_COUNTS_BUT_OF_AN_ORDER, _leverage(*_FROM_STRENGTHS), _INPUTS),
+    ),
     Row(
         Kind.DESCRIPTION,
         "describe",
@@ -376,12 +381,13 @@ def fields(plan: Mapping[str, Any], kind: Kind, sender: Role, receiver: Role) ->
     -------
     tuple of Field, or None
         None where the plan does not allow this message at all: the table has no such row, or no
-        field of the row is sent at this level, estimator and grant.
+        field of the row is sent at this level and these grants.
     """
     found = row(kind, sender, receiver)
     if found is None:
         return None
-    sent = tuple(field for field in found.fields if field.sent(plan, grant(plan, receiver)))
+    grants = grant(plan, receiver), grant(plan, sender)
+    sent = tuple(field for field in found.fields if field.sent(plan, *grants))
     return None if found.fields and not sent else sent
 
 
@@ -426,5 +432,5 @@ def learnt(plan: Mapping[str, Any]) -> list[dict[str, str]]:
         if receiver in found.receivers
         and (senders := [name for role in found.senders for name in names[role] if name != party])
         for field in found.fields
-        if field.tells and field.sent(plan, grant(plan, receiver))
+        if field.tells and field.sent(plan, grant(plan, receiver), grant(plan, found.senders[0]))
     ]

@@ -1,7 +1,7 @@
 """The kinds of messages, and what a row of the view table is made of.
 
 A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
-at the levels, estimators and grants it names. The table itself is in :mod:`mpc_spearman.wire.disclosure`.
+at the levels and grants it names. The table itself is in :mod:`mpc_spearman.wire.disclosure`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ class Field:
         ``bytes`` has a fixed length; arrays and ``texts`` have one entry per cell of `shape`.
     tells : str
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
-    levels, estimators, grants, protocols, opened_to
-        Where it is sent; None means everywhere.
+    levels, grants, protocols, opened_to
+        Where it is sent; None means everywhere. Grants are the receiver's.
+    sender_grants
+        Sent only by who is granted one of these.
     top : bool, optional
         Sent only with ``top``, or only without.
     """
@@ -60,21 +62,21 @@ class Field:
     shape: tuple[int | str, ...] = ()
     tells: str = ""
     levels: tuple[str, ...] | None = None
-    estimators: tuple[str, ...] | None = None
     grants: tuple[str, ...] | None = None
     protocols: tuple[str, ...] | None = None
     opened_to: tuple[str, ...] | None = None
     top: bool | None = None
+    sender_grants: tuple[str, ...] | None = None
 
-    def sent(self, plan: Mapping[str, Any], grant: str) -> bool:
-        """Tell whether this field is part of its message under a shared plan and a receiver's grant."""
+    def sent(self, plan: Mapping[str, Any], grant: str, sender_grant: str) -> bool:
+        """Tell whether this field is part of its message under a plan and the grants of both ends."""
         return (
             (self.levels is None or plan["reveal"] in self.levels)
-            and (self.estimators is None or plan["estimator"] in self.estimators)
             and (self.grants is None or grant in self.grants)
             and (self.protocols is None or plan["protocol"] in self.protocols)
             and (self.opened_to is None or plan["opened_to"] in self.opened_to)
             and (self.top is None or self.top == (plan["top"] is not None))
+            and (self.sender_grants is None or sender_grant in self.sender_grants)
         )
 
 

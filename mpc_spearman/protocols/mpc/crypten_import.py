@@ -15,8 +15,9 @@ from mpc_spearman.installed import check_crypten
 
 check_crypten()
 
-if importlib.util.find_spec("torch.onnx.symbolic_registry") is None:
-    sys.modules.setdefault("torch.onnx.symbolic_registry", types.ModuleType("torch.onnx.symbolic_registry"))
+_REGISTRY = "torch.onnx.symbolic_registry"
+if _REGISTRY not in sys.modules and importlib.util.find_spec(_REGISTRY) is None:
+    sys.modules[_REGISTRY] = types.ModuleType(_REGISTRY)
 
 import crypten  # noqa: E402
 from crypten import communicator  # noqa: E402
