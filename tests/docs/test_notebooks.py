@@ -100,6 +100,7 @@ def test_every_notebook_has_parameters_and_small_ones() -> None:
         assert {t.id for s in ast.parse(small).body for t in s.targets} <= assigned  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("tenseal") is None, reason="no TenSEAL for this Python")
 @pytest.mark.parametrize("name", NAMES)
 def test_it_can_be_executed_again(name: str, tmp_path: Path) -> None:

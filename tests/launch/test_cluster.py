@@ -17,7 +17,7 @@ from mpc_spearman import run_local
 from mpc_spearman.comparison.shaping import ShapedNetwork
 from mpc_spearman.errors import PlanError
 from mpc_spearman.results.result import Result
-from support.harness import ROOT
+from support.harness import ROOT, fork_server
 from support.hosts import Job, hosts
 from support.plans import mapping
 
@@ -32,7 +32,7 @@ PAILLIER = {
 
 def settings(protocol: dict[str, Any], *sources: str) -> dict[str, Any]:
     """Return a plan under which every party learns the result."""
-    return mapping(*sources, results={"sources": "coefficients"}, **protocol)
+    return mapping(*sources, **protocol, results={"sources": "coefficients"})
 
 
 def tables(*sources: str, n: int = 203) -> dict[str, pd.DataFrame]:
@@ -59,7 +59,7 @@ def network() -> Iterator[ShapedNetwork]:
 
 @pytest.fixture(scope="module")
 def by_mpc() -> Result:
-    return run_local(settings(MPC), tables())
+    return run_local(settings(MPC), tables(), server=fork_server())
 
 
 def connections(network: ShapedNetwork, party: str, port: int) -> int:
@@ -71,7 +71,7 @@ def connections(network: ShapedNetwork, party: str, port: int) -> int:
 
 def test_two_jobs_at_once_with_join(network: ShapedNetwork, tmp_path: Path, by_mpc: Result) -> None:
     """MPC and HE on the same three hosts: one over TLS, its target listening where told; one without."""
-    expected = run_local(settings(PAILLIER), tables())
+    expected = run_local(settings(PAILLIER), tables(), server=fork_server())
     with (
         Job(network, tmp_path / "mpc", settings(MPC), tables(), port=29500) as mpc,
         Job(network, tmp_path / "he", settings(PAILLIER), tables(), port=29600, tls="insecure") as he,
@@ -121,7 +121,7 @@ def test_two_sources_on_four_hosts(network: ShapedNetwork, tmp_path: Path, proto
     if protocol is BFV:
         pytest.importorskip("tenseal")
     plan, data = settings(protocol, "A", "A2"), tables("A", "A2")
-    expected = run_local(plan, data)
+    expected = run_local(plan, data, server=fork_server())
     with Job(network, tmp_path / "job", plan, data) as job:
         job.join()
         job.check(expected)

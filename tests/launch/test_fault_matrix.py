@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -25,6 +22,7 @@ from mpc_spearman.wire.certificates import Issued, authority, issue
 from support.harness import ROOT
 from support.members import JOIN_TIMEOUT, TIMEOUT, Ending, Members, members
 from support.processes import EVER
+from support.relay import Relay
 
 #: Beyond its deadline no party may last longer than this, seconds.
 SLACK = 60.0
@@ -294,52 +292,6 @@ def _read(path: Path) -> tuple[Any, Any]:
         x509.load_pem_x509_certificate(path.with_suffix(".pem").read_bytes()),
         load_pem_private_key(path.with_suffix(".key").read_bytes(), None),
     )
-
-
-class Relay:
-    """A TCP relay that changes one byte of what passes once `change` is set."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.behind = free.getsockname()[1]
-        self.change = threading.Event()
-        self.changed = 0.0
-        self._ends: list[socket.socket] = [self._listener]
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
-
-    def close(self) -> None:
-        for end in self._ends:
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join(10.0)
-        for end in self._ends:
-            end.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                self._ends.append(near)
-                far = socket.create_connection(("127.0.0.1", self.behind))
-                self._ends.append(far)
-                for pair in ((near, far), (far, near)):
-                    self._threads.append(threading.Thread(target=self._pass, args=pair))
-                    self._threads[-1].start()
-
-    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(1 << 16):
-                if self.change.is_set() and not self.changed:
-                    self.changed = time.monotonic()
-                    data = data[:-1] + bytes([data[-1] ^ 1])
-                sink.sendall(data)
-        for end in (source, sink):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
 
 
 # ---- the matrix

@@ -25,7 +25,6 @@ HEADERS = 66
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_seconds_and_bytes_over_a_wide_area_network(tmp_path: Path) -> None:
     """Work, bytes / bandwidth and rounds × RTT / 2 explain the seconds; the meter has the interface's bytes.
 

@@ -18,6 +18,7 @@ import yaml
 
 from mpc_spearman.wire.certificates import make_certificates
 from support.harness import ROOT
+from support.plans import mapping
 from support.processes import EVER, TAG, eventually, kill, new_tag, processes
 from support.server import hooked
 
@@ -114,8 +115,7 @@ class Members:
         certificates = folder / "certs"
         make_certificates(certificates, ["A", "B", "C"])
         self.plan: dict[str, Any] = {
-            "parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]},
-            "results": {"target": "coefficients", "sources": "coefficients"},
+            **mapping(results={"sources": "coefficients"}),
             "network": {
                 "address": "127.0.0.1",
                 "port": self.port,
