@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
         description="Apply an owner's own policy and disclosure rules to its own table. Nothing is sent. For "
         "each column: its kind, how many rows lie outside its largest group of equal values, how many bits "
         "its ranks hold, and how many of them each receiver of results would be told.",
-        epilog="Exit codes: 0 nothing would be refused, 2 the plan is wrong, 4 the table cannot be used, 5 "
+        epilog="Exit codes: 0 nothing found, 2 the plan is wrong, 4 the table cannot be used, 5 "
         "or 6 the rules or the owner's policy would refuse.",
     )
     add_settings(parser, "configs/mpc.yaml", "results.target=coefficients")
@@ -66,7 +66,7 @@ def run(parsed: argparse.Namespace) -> int:
     if seen.exclude_line:
         console.print(printable(seen.exclude_line), highlight=False, markup=False, soft_wrap=True)
     if not sentences:
-        console.print("nothing would be refused")
+        console.print("nothing that this table alone decides would be refused")
         return 0
     return found.refusals[0].exit_code if found.refusals else DisclosureError.exit_code
 

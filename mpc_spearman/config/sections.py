@@ -278,7 +278,8 @@ class Privacy(Section):
         A run is refused with fewer rows than this times the features of all parties. 0 turns it off.
     budget : float
         A column is refused where what is published about it to one party carries more than this share of
-        the information that its ranks hold.
+        the information that its ranks hold; and a run, where it tells more than this share of the variance of
+        one row's rank.
     """
 
     min_group: Count = whole(1, default=MIN_GROUP)

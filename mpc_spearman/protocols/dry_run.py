@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mpc_spearman.config import Plan, check_policy, check_policy_rows
+from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_policy_rows
 from mpc_spearman.data.ranks import check_width, rank_columns
 from mpc_spearman.errors import DisclosureError, MpcSpearmanError, PolicyError
 from mpc_spearman.parties import Role, Roster
@@ -29,7 +29,7 @@ class DryRun:
         Of its columns, against what would be published about them.
     leverage : float
         The highest of a row in its columns, which the others' budgets are about if this party is granted
-        coefficients or strengths.
+        coefficients, or is the target and granted strengths.
     refusals : tuple of MpcSpearmanError
         Its policy's, and those of the rules that are about sizes; not the examination's findings.
     """
@@ -75,9 +75,11 @@ def dry_run(plan: Plan, name: str, other: int, frame: Any = None) -> DryRun:
         distinct={**distinct, roster.target: other if as_source else own},
         lasting=lasting,
     )
+    known = not as_source or len(roster.sources) == 1  # k is that of all sources
     checks: tuple[Callable[[], None], ...] = (
         lambda: check_policy(plan, name),
         lambda: check_policy_rows(plan, name, table.n),
+        *([lambda: check_policy_columns(plan, name, shapes.distinct_sources)] if known else []),
         lambda: check_width(table.n, shapes.m_sources, shapes.m_target, plan.privacy.min_rows_per_feature),
     )
     for check in checks:

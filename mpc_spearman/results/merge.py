@@ -195,7 +195,7 @@ def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
 
 
 def _precision(results: Sequence[Result], stacked: bool) -> dict[str, float]:
-    """Return the steps that stacked coefficients lie on, or the largest of those behind means of strengths."""
+    """Return the steps that stacked coefficients lie on, or the largest of what means of strengths are of."""
     steps = [step for result in results for step in result.precision.values()]
     return {"coefficients" if stacked else "strengths": max(steps)} if steps else {}
 
