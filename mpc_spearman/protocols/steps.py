@@ -307,7 +307,7 @@ def align(run: Run, table: Table, source: Party) -> None:
     What each sends has its own name in it, so that it cannot be played back to its sender.
 
     It is also the signal to begin: a party sends nothing of its data before its peer has passed every check
-    of its own and has sent this.
+    of its own, but for its ledger's, and has sent this.
 
     Raises
     ------

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.errors import DisclosureError
 from mpc_spearman.privacy import groups as module
-from mpc_spearman.privacy.groups import Apart, check_groups, distinct_defined, standing_apart
+from mpc_spearman.privacy.groups import (
+    Apart,
+    check_groups,
+    distinct_defined,
+    lasting_in_a_mean,
+    standing_apart,
+)
 
 WHY = "privacy.min_group asks for 10 or more (or none), or results could give single rows away"
 
@@ -301,3 +307,11 @@ def test_columns_that_differ_late_are_different():
     y = x.copy()
     y[[2990, 2991]] = y[[2991, 2990]]
     assert distinct_defined(rank_columns([x, y, -y])) == 2
+
+
+def test_a_column_and_its_reverse_cancel_out_in_a_mean() -> None:
+    male = np.arange(20) % 2
+    age = np.arange(20)
+    assert lasting_in_a_mean(rank_columns([male, 1 - male, age])) == 1
+    assert distinct_defined(rank_columns([male, 1 - male, age])) == 2
+    assert lasting_in_a_mean(rank_columns([male, 1 - male, male, age, age, np.zeros(20)])) == 2

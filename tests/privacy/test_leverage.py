@@ -8,7 +8,7 @@ from mpc_spearman.attacks.simulated import flag
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.errors import DisclosureError
 from mpc_spearman.privacy.budget import Published, check_budget
-from mpc_spearman.privacy.leverage import highest_leverage
+from mpc_spearman.privacy.leverage import highest_leverage, rounded_up
 from mpc_spearman.privacy.precision import coefficient_grid
 
 RNG = np.random.default_rng(7)
@@ -77,3 +77,22 @@ def test_untied_tables_pass_beside_untied_ones(n: int, columns: int) -> None:
     high = highest_leverage(untied(n, columns), coefficient_grid(n))
     published = [Published("B", "coefficients", columns, coefficient_grid(n), leverage=high)]
     check_budget(untied(n, 3), ["a", "b", "c"], "A", 0.5, published)
+
+
+def test_what_is_told_of_it_is_no_class_size() -> None:
+    """To the last digit the leverage of a flag would be that."""
+    n = 1000
+    exact = [
+        highest_leverage(rank_columns([np.arange(n) < ones]), coefficient_grid(n)) for ones in range(80, 90)
+    ]
+    assert len(set(exact)) == 10
+    assert len({rounded_up(high, n, 1) for high in exact}) <= 2
+    assert rounded_up(0.0, 100, 0) == 0.0
+    assert rounded_up(1.0, 100, 3) == 1.0
+
+
+@pytest.mark.parametrize("high", [0.004, 0.01, 0.3, 0.99])
+def test_it_is_rounded_up_by_a_fifth_at_most(high: float) -> None:
+    told_as = rounded_up(high, 1000, 3)
+    assert max(high, 0.003) <= told_as * (1 + 1e-6)
+    assert told_as <= min(1.0, max(high, 0.003) * 2**0.25 * (1 + 1e-6))

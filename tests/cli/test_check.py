@@ -1,0 +1,77 @@
+"""What an owner finds out alone about its own table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman.cli.main import main
+from mpc_spearman.errors import DisclosureError, PlanError, PolicyError, TableError
+from support.harness import ROOT
+
+PLAN = str(ROOT / "configs" / "mpc.yaml")
+N = 400
+
+
+def table_of(folder: Path, **columns: Any) -> str:
+    path = folder / "mine.csv"
+    ids = [f"r{row:03d}" for row in range(N)]
+    pd.DataFrame({"id": ids} | columns).to_csv(path, index=False)
+    return str(path)
+
+
+def check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = main(["check", PLAN, *arguments])
+    return code, capsys.readouterr().out
+
+
+def test_a_table_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = check(capsys, "--party", "A", "--other", "6", "results.target=coefficients")
+    assert code == 0
+    assert "nothing that this table alone decides would be refused" in said
+    assert "lncoins" in said
+    assert "exclude" not in said
+
+
+def test_what_would_be_refused_is_named_with_a_line_for_the_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(3)
+    sick = np.arange(N) % 8 == 0
+    mine = table_of(tmp_path, age=rng.random(N), sick=sick * 1, rare=(np.arange(N) < 4) * 1)
+    code, said = check(
+        capsys, "--party", "A", "--table", mine, "--other", "60", "results.target=coefficients"
+    )
+    assert code == DisclosureError.exit_code
+    assert "4 rows outside the largest group of equal values of 'rare'" in said
+    assert "the ranks of 'sick' hold" in said
+    assert 'exclude: ["sick", "rare"]' in said
+    wide = check(capsys, "--party", "A", "--table", mine, "--other", "200")
+    assert wide[0] == DisclosureError.exit_code
+    assert "too many for 400 rows" in wide[1]
+
+
+def test_families_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kind = np.arange(N) % 3
+    mine = table_of(tmp_path, **{name: (kind == i) * 1 for i, name in enumerate(("red", "green", "blue"))})
+    code, said = check(capsys, "--party", "B", "--table", mine)
+    assert code == 0
+    assert "one-hot: 'red', 'green', 'blue'" in said
+
+
+def test_its_own_policy_is_asked_too(capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = check(capsys, "--party", "A", "reveal=differences")
+    assert code == PolicyError.exit_code
+    assert "policy.max_reveal: coefficients at most, but the plan has reveal: differences" in said
+
+
+def test_who_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", PLAN, "--party", "C"]) == PlanError.exit_code
+    assert "C is the coordinator and has no table" in capsys.readouterr().err
+    assert main(["check", PLAN, "--party", "A", "--other", "0"]) == PlanError.exit_code
+    nowhere = str(tmp_path / "none.csv")
+    assert main(["check", PLAN, "--party", "A", "--table", nowhere]) == TableError.exit_code
