@@ -1,4 +1,4 @@
-"""What is published: every number on its grid or made from numbers on it, at the receivers and in their files."""
+"""What is published: numbers on their grid or made from such, at the receivers and in their files."""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import math
 import re
-import sys
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from rich.console import Console
 
 from mpc_spearman.results import charts, report, summary, terminal
 from mpc_spearman.results.result import Result
+from mpc_spearman.wire import disclosure
 from support.made_results import (
     computed,
     cost_table,
@@ -178,7 +177,7 @@ def test_who_learnt_what_is_the_view_table(monkeypatch: pytest.MonkeyPatch) -> N
         asked.append(plan)
         return facts
 
-    monkeypatch.setitem(sys.modules, "mpc_spearman.wire.disclosure", SimpleNamespace(learnt=learnt))
+    monkeypatch.setattr(disclosure, "learnt", learnt)
     result = synthetic()
     found = page(result)
     assert asked == [result.plan]
