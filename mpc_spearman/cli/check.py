@@ -36,7 +36,7 @@ def add(commands: Any) -> None:
         metavar="M",
         help="features of the other side: the target's, or each source's (default: 1)",
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:

@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
         metavar="K",
         help="of so many distinct source columns that are not constant (default: 1)",
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
         metavar=("PARTNER", "REASON"),
         help="from now on do not count what PARTNER got; the lines stay, and the reason is added",
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:

@@ -7,8 +7,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from mpc_spearman.cli import certs, check, compare, explain, join, ledger, local, merge
-from mpc_spearman.errors import MpcSpearmanError
+from mpc_spearman.cli import certs, check, compare, explain, join, ledger, local, merge, output
+from mpc_spearman.errors import MpcSpearmanError, OutputError
 from mpc_spearman.results.units import printable
 from mpc_spearman.version import __version__
 
@@ -17,6 +17,7 @@ _INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code (see :mod:`mpc_spearman.errors`)."""
+    output.protect()
     parser = _parser()
     parsed, rest = parser.parse_known_args(arguments)
     if rest and (any(word.startswith("-") for word in rest) or not hasattr(parsed, "settings")):
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is not
             signal.signal(number, _end)
     try:
-        return int(parsed.run(parsed))
+        code = int(parsed.run(parsed))
     except MpcSpearmanError as error:
         # The text may quote what another party sent.
         text = printable(str(error), keep="\n")
@@ -36,6 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted: all roles were stopped, nothing was written", file=sys.stderr)
         return _INTERRUPTED
+    lost = output.lost()
+    if lost is None:
+        return code
+    print(f"note: not all could be printed: {lost}", file=sys.stderr)
+    # Results are in their files; some commands have no other output.
+    return code or (OutputError.exit_code if getattr(parsed, "prints", False) else 0)
 
 
 def _end(number: int, frame: object) -> None:

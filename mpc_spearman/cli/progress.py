@@ -50,7 +50,7 @@ def shown(console: Console, parties: Sequence[str]) -> Iterator[Display]:
         yield _Lines(console)
         return
     columns = (
-        SpinnerColumn(),
+        SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
         TextColumn("{task.fields[party]}"),
         TextColumn("{task.description}"),
         BarColumn(),

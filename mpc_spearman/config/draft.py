@@ -6,100 +6,15 @@ remembers which values an override set, so that a problem names the place where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from mpc_spearman.config.reading import parse, parse_value, plain
 from mpc_spearman.config.wording import Location, dotted, nearest, shown
 from mpc_spearman.errors import PlanError
-
-# A plan has tens of values; aliases of aliases make billions of a few lines.
-_MOST_NODES = 10_000
-
-
-def _repeated_keys(node: yaml.Node, location: Location, seen: set[int]) -> Iterator[tuple[Location, str]]:
-    """Find keys given twice in one mapping: YAML keeps the last of them without a word."""
-    if id(node) in seen:  # an alias: reported where its anchor stands (and it may contain itself)
-        return
-    seen.add(id(node))
-    if isinstance(node, yaml.MappingNode):
-        lines: dict[tuple[str, str], int] = {}
-        for key, value in node.value:
-            inside = location
-            if isinstance(key, yaml.ScalarNode):
-                inside, line = (*location, key.value), key.start_mark.line + 1
-                if (key.tag, key.value) in lines:
-                    first = lines[key.tag, key.value]
-                    yield inside, f"the key is given twice, on lines {first} and {line}; keep one of them"
-                lines.setdefault((key.tag, key.value), line)
-            yield from _repeated_keys(value, inside, seen)
-    elif isinstance(node, yaml.SequenceNode):
-        for position, item in enumerate(node.value):
-            yield from _repeated_keys(item, (*location, position), seen)
-
-
-def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
-    """Count the values that a document comes to once every alias is written out."""
-    if id(node) not in known:
-        known[id(node)] = 1  # an alias to what it stands in: `_plain` says that it is without end
-        children = [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
-        inside = () if isinstance(node, yaml.ScalarNode) else children
-        known[id(node)] += sum(_expanded(child, known) for child in inside)
-    return known[id(node)]
-
-
-def _plain(value: object) -> Any:
-    """Copy into dicts and lists, so that an override never reaches a second place through an alias."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
-
-
-class _Loader(yaml.SafeLoader):
-    """A safe loader that says where a value is not what it looks like, such as 2024-02-31."""
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, OverflowError) as error:
-            problem = f"{error}; put text in quotes"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
-
-
-def _parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
-    """Read YAML text; return its value, and the keys it repeats.
-
-    Raises
-    ------
-    ValueError
-        The text is not YAML, with the line and what is wrong there.
-    """
-    try:
-        loader = _Loader(text)
-        node = loader.get_single_node()
-        if node is None:
-            return None, []
-        if _expanded(node, {}) > _MOST_NODES:
-            raise ValueError("not a plan: its aliases (*) repeat each other without measure; write it out")
-        # In this order: constructing resolves merge keys (<<) by repeating what they bring.
-        repeated = list(_repeated_keys(node, (), set()))
-        return _plain(loader.construct_document(node)), repeated
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        hint = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
-        raise ValueError(f"{where}not valid YAML: {error.problem or error.context}{hint}") from None
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise ValueError(f"line {line}: not valid YAML: a character that text cannot hold") from None
-    except RecursionError:
-        raise ValueError("not a plan: it is nested without end") from None
 
 
 @dataclass
@@ -139,12 +54,12 @@ class Draft:
             raise PlanError(f"a plan is a file or a mapping, not {type(source).__name__}")
         if isinstance(source, Mapping):
             try:
-                return cls("plan", Path.cwd(), _plain(source))
+                return cls("plan", Path.cwd(), plain(source))
             except RecursionError:
                 raise PlanError("plan: not a plan: it is nested without end") from None
         path = Path(source)
         try:
-            content, repeated = _parse(path.read_bytes().decode("utf-8-sig"))
+            content, repeated = parse(path.read_bytes().decode("utf-8-sig"))
         except FileNotFoundError:
             folder = path.parent
             there = tuple(
@@ -184,7 +99,7 @@ class Draft:
             self.problems.append(f"{start}: not of the form key=value, as in network.timeout=30")
             return
         try:
-            value, repeated = _parse(written)
+            value, repeated = parse_value(written)
         except ValueError as error:
             self.problems.append(f"{start}: the value is not {str(error).partition('not ')[2]}")
             return

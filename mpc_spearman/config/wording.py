@@ -108,7 +108,7 @@ def _leave_out(field: FieldInfo | None) -> str:
 def _yaml_kind(value: object) -> str:
     """Name what YAML made of a word without quotes."""
     if isinstance(value, bool):
-        return "true or false (as YAML reads yes, no, on and off too)"
+        return "true or false"
     if isinstance(value, (int, float)):
         return "a number"
     if isinstance(value, (list, dict)):

@@ -59,6 +59,14 @@ def run_party(
     MpcSpearmanError
         What ended the run for this party; see :mod:`mpc_spearman.errors`.
     """
+    directory = out.absolute() / party
+    with run_directory.held(directory):
+        return _run_party(plan, party, directory, watch, note)
+
+
+def _run_party(
+    plan: Plan, party: str, directory: Path, watch: supervisor.Watch, note: supervisor.Note
+) -> Result:
     started = datetime.now(timezone.utc)
     phase = "start"
 
@@ -67,7 +75,6 @@ def run_party(
         phase = now
         watch(party, now, done, of)
 
-    directory = out.absolute() / party
     run_directory.check_replaceable(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)

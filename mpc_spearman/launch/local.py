@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -94,16 +95,21 @@ def run_local(
                 f"party {name} has no table: give `table` in the plan, --table {name}=FILE, or tables="
             )
     target = None if out is None else Path(out).absolute()
-    if target is not None:
-        _check_place(target, checked)
     with ExitStack() as stack:
+        if target is not None:
+            for name in sorted(checked.names):
+                stack.enter_context(run_directory.held(target / name))
+            _check_place(target, checked)
         if hosts is not None:
             start = executing(hosts=hosts)
         else:
             server = server or stack.enter_context(ForkServer())
             server.prepare(checked.protocol)
             start = server.start
-        from mpc_spearman.results.result import Result  # slow, and meanwhile the server imports more
+        # Slow, and meanwhile the server imports more; what reads a result takes the second.
+        from mpc_spearman.results.result import Result
+
+        import_module("scipy.special")
 
         meeting = stack.enter_context(_folder(_temporary()))
         staging = stack.enter_context(_folder(_temporary() if target is None else _beside(target)))
@@ -233,7 +239,11 @@ def _check_place(target: Path, plan: Plan) -> None:
     if target.exists() and not target.is_dir():
         raise OutputError(f"{target} exists and is not a directory")
     others = {entry.name for entry in target.iterdir()} - set(plan.names) if target.exists() else set()
-    strange = sorted(name for name in others if not (target / name / "result.json").is_file())
+    strange = sorted(
+        name
+        for name in others
+        if not (target / name / "result.json").is_file() and not run_directory.is_lock(name)
+    )
     if strange:
         raise OutputError(
             f"{target} holds {strange[0]!r}, which no run wrote; choose a directory for results alone"

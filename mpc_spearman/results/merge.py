@@ -71,14 +71,13 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
         raise MergeError("merging takes the run directories of at least two runs")
     if any(Path(out).resolve() == folder.resolve() for folder, _ in runs):
         raise OutputError(f"{out} is one of the runs to be merged; choose another directory for the result")
-    run_directory.check_replaceable(out)
     for run in runs:
         _check_mergeable(*run)
     for other in runs[1:]:
         _check_together(runs[0], other)
-    plan = _plan(runs)
-    merged = _merged(runs, plan)
-    merged.save(out)
+    merged = _merged(runs, _plan(runs))
+    with run_directory.held(Path(out)):
+        merged.save(out)
     return merged
 
 

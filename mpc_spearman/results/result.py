@@ -8,7 +8,6 @@ this party, ``matrix.csv``, ``pvalues.csv``, ``intervals.csv``, ``qvalues.csv``,
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -20,8 +19,8 @@ import pandas as pd
 from mpc_spearman.config import GRANTS, LEVELS, within
 from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.results import run_directory, saved
+from mpc_spearman.results.consistency import Contradiction, check
 from mpc_spearman.results.tables import (
-    BOUNDS,
     INTERVAL_ROWS,
     MATRIX_ROWS,
     plain_cost,
@@ -54,7 +53,6 @@ _IN_WORDS = {
     "qvalues": "q-values",
     "estimators": "strengths under both estimators",
 }
-_TAG = re.compile(r"[0-9a-f]{64}")
 
 _T = TypeVar("_T")
 
@@ -103,7 +101,7 @@ class Result:
     Raises
     ------
     ValueError
-        If the parts contradict each other.
+        If the parts contradict each other or the plan, as far as that can be found out.
 
     Notes
     -----
@@ -143,44 +141,7 @@ class Result:
         self._ranking = None if ranking is None else plain_ranking(ranking)
         self._qvalues: pd.DataFrame | None = None  # derived when first asked for
         self._estimators = None if estimators is None else plain_estimators(estimators)
-        self._check()
-
-    def _check(self) -> None:
-        matrix, strengths, ranking = self._coefficients, self._strengths, self._ranking
-        if self._alignment is not None and not _TAG.fullmatch(self._alignment):
-            raise ValueError("the tag of the row ids is not 64 hexadecimal digits")
-        if self._pvalues is not None and (
-            matrix is None
-            or not self._pvalues.index.equals(matrix.index)
-            or not self._pvalues.columns.equals(matrix.columns)
-        ):
-            raise ValueError("the p-values are not those of the coefficients: other rows or columns")
-        if self._intervals is not None and (
-            matrix is None
-            or list(self._intervals.index) != [(*row, bound) for row in matrix.index for bound in BOUNDS]
-            or not self._intervals.columns.equals(matrix.columns)
-        ):
-            raise ValueError("the intervals are not those of the coefficients: other rows or columns")
-        if matrix is not None and (strengths is None or list(matrix.columns) != list(strengths.index)):
-            raise ValueError("coefficients need strengths for the same target features")
-        if self._counts is not None and (strengths is None or not self._counts.index.equals(strengths.index)):
-            raise ValueError("the counts are not those of the strengths: other features")
-        both = self._estimators
-        if both is not None and (strengths is None or not both.index.equals(strengths.index)):
-            raise ValueError("the strengths under both estimators are not those of the same features")
-        if strengths is None:
-            if ranking is not None and "strength" in ranking:
-                raise ValueError("the ranking has strengths, the result has none")
-        elif ranking is None or "strength" not in ranking:
-            raise ValueError("strengths need a ranking with strengths")
-        elif sorted(ranking["feature"]) != sorted(strengths.index) or not np.allclose(
-            strengths.loc[list(ranking["feature"])],
-            ranking["strength"],
-            rtol=0,
-            atol=max(self._precision.values(), default=0.0) if self._role == "coordinator" else 0.0,
-            equal_nan=True,
-        ):
-            raise ValueError("the ranking and the strengths differ")
+        check(self)
 
     def __repr__(self) -> str:
         held = ", ".join(self.holds) or "nothing"
@@ -310,20 +271,29 @@ class Result:
             return f"The {part} of this run: opened to the target alone (opened_to)."
         name = _IN_WORDS.get(part, part)
         verb = "is" if part == "ranking" else "are"
+        why = self._beyond(part)
+        if why is None:
+            return f"The {name} {verb} not in this copy of the result."
+        return f"The {name} {verb} {why}."
+
+    def allowed(self, part: Part) -> bool:
+        """Tell whether the plan gives this party a part, whether it is in this copy or not."""
+        return self._beyond(part) is None
+
+    def _beyond(self, part: Part) -> str | None:
+        """Say what keeps the plan from giving this party a part; None if nothing does."""
         need, level = _NEEDS[part], str(self._plan.get("reveal"))
         if level in LEVELS and not within(need, level):
-            return f"The {name} {verb} not in this result: the run revealed no more than {level!r} (reveal)."
-        if self._role != "coordinator":
-            if part == "estimators":
-                return f"The {name} are the coordinator's alone: they tell of all ties."
-            key = "target" if self._role == "target" else "sources"
-            grant = str((self._plan.get("results") or {}).get(key))
-            if grant in GRANTS and not within(need, grant):
-                return (
-                    f"The {name} {verb} not in this result: "
-                    f"the coordinator passes {grant!r} on to the {key} (results.{key})."
-                )
-        return f"The {name} {verb} not in this copy of the result."
+            return f"not in this result: the run revealed no more than {level!r} (reveal)"
+        if self._role == "coordinator":
+            return None
+        if part == "estimators":
+            return "the coordinator's alone: they tell of all ties"
+        key = "target" if self._role == "target" else "sources"
+        grant = str((self._plan.get("results") or {}).get(key))
+        if grant in GRANTS and not within(need, grant):
+            return f"not in this result: the coordinator passes {grant!r} on to the {key} (results.{key})"
+        return None
 
     def save(self, directory: str | Path) -> Path:
         """Write the run directory, whole or not at all.
@@ -343,10 +313,8 @@ class Result:
         OutputError
             If it exists and is neither empty nor a run directory, or cannot be written.
         """
-        from mpc_spearman.results import report  # only a saved result needs its page and the template engine
-
         run_directory.check_replaceable(directory)
-        return run_directory.replace(directory, {**saved.texts(self), "report.html": report.render(self)})
+        return run_directory.replace(directory, saved.texts(self))
 
     @classmethod
     def load(cls, directory: str | Path) -> Result:
@@ -365,10 +333,13 @@ class Result:
         Raises
         ------
         OutputError
-            If a file is missing, unexpected or damaged; it names the file.
+            If a file is missing, unexpected or damaged, or does not fit the others; it names the file.
         """
         folder = Path(directory)
         try:
             return cls(**saved.read(folder))
+        except Contradiction as error:
+            file = folder / saved.FILES.get(error.part, "result.json")
+            raise OutputError(f"{file} is damaged: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise OutputError(f"the run directory {folder} is damaged: {error!r}") from error

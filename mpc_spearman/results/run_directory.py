@@ -8,12 +8,15 @@ An undefined number is an empty cell.
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
 import math
+import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from mpc_spearman.files import create
 
 SCHEMA_VERSION = 2
 
+_LOCK = ".lock"
 #: Every file a run directory can hold. A directory that holds anything else is somebody's, and is left alone.
 FILES = (
     "result.json",
@@ -76,6 +80,61 @@ def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return target
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Keep a run directory for one run: meanwhile nobody else may hold it, and nobody waits for it.
+
+    A lock beside it says so, which the system lets go of when the process ends, however it does.
+
+    Raises
+    ------
+    OutputError
+        Another run holds it, or nothing can be written there.
+    """
+    directory = directory.resolve()  # one lock, however the place is spelt
+    missing = [folder for folder in directory.parents if not folder.exists()]
+    lock = directory.with_name(f".{directory.name}{_LOCK}")
+    if lock.parent.exists() and not lock.parent.is_dir():
+        raise OutputError(f"{lock.parent} exists and is not a directory")
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = _locked(lock)
+    except BlockingIOError:
+        raise OutputError(
+            f"another run is writing to {directory}: wait for its end, or choose another folder"
+        ) from None
+    except OSError as error:
+        raise OutputError(f"cannot write to {directory.parent}: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(file)
+        for folder in missing:
+            with suppress(OSError):  # gone already, or the results are in it
+                folder.rmdir()
+
+
+def _locked(lock: Path) -> int:
+    """Open and lock a file; `BlockingIOError` if another process has."""
+    while True:
+        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file), os.stat(lock)):
+                    return file
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)  # who had it has just taken it away: lock the one that takes its place
+
+
+def is_lock(name: str) -> bool:
+    """Tell whether a file is there because a run holds, or held, the run directory beside it."""
+    return name.startswith(".") and name.endswith(_LOCK)
 
 
 def check_replaceable(directory: str | Path) -> None:
@@ -147,6 +206,14 @@ def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     return "".join(",".join(map(cell, row)) + "\n" for row in (header, *rows))
 
 
+def read_bytes(path: Path) -> bytes:
+    """Read a file of a run directory; `OutputError` if it cannot be."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {error.strerror}") from error
+
+
 def read_about(directory: Path) -> dict[str, Any]:
     """Read ``result.json``.
 
@@ -157,9 +224,7 @@ def read_about(directory: Path) -> dict[str, Any]:
     """
     path = directory / "result.json"
     try:
-        about = json.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise OutputError(f"{path} cannot be read: {error.strerror}") from error
+        about = json.loads(read_bytes(path).decode("utf-8"))
     except ValueError as error:
         raise OutputError(f"{path} is damaged: {error}") from error
     found = about.get("schema_version") if isinstance(about, dict) else None
@@ -182,9 +247,7 @@ def read_csv(path: Path, header: Sequence[str]) -> tuple[list[str], list[list[st
         If it is missing, or not such a table.
     """
     try:
-        lines = list(csv.reader(io.StringIO(path.read_bytes().decode("utf-8"), newline=""), strict=True))
-    except OSError as error:
-        raise OutputError(f"{path} cannot be read: {error.strerror}") from error
+        lines = list(csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""), strict=True))
     except (ValueError, csv.Error) as error:
         raise OutputError(f"{path} is damaged: {error}") from error
     if not lines or lines[0][: len(header)] != list(header):

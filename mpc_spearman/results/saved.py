@@ -1,12 +1,16 @@
 """A result as the text of its files, and back.
 
 Floats are written with `repr`, which reads back to the same float64; an undefined value is an empty cell.
+``result.json`` has the SHA-256 of every other file, and of what else is in it: a run directory is read whole
+or not at all.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +38,9 @@ _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
 
 
 def texts(result: Result) -> dict[str, str]:
-    """Write a result as the text of each of its files, but for the report."""
+    """Write a result as the text of each of its files."""
+    from mpc_spearman.results import report  # only a saved result needs its page and the template engine
+
     held = result.holds
     about = {
         "schema_version": run_directory.SCHEMA_VERSION,
@@ -52,10 +58,7 @@ def texts(result: Result) -> dict[str, str]:
         "precision": result.precision,
         "plan": result.plan,
     }
-    files = {
-        "result.json": json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
-        "cost.csv": run_directory.csv_text(list(COST_COLUMNS), result.cost.itertuples(index=False)),
-    }
+    files = {"cost.csv": run_directory.csv_text(list(COST_COLUMNS), result.cost.itertuples(index=False))}
     for part in ("coefficients", "pvalues", "intervals", "qvalues"):
         if part in held:
             frame: pd.DataFrame = getattr(result, part)
@@ -68,7 +71,40 @@ def texts(result: Result) -> dict[str, str]:
         files["estimators.csv"] = run_directory.csv_text(
             ["feature", *ESTIMATORS], result.estimators.itertuples()
         )
-    return files
+    files["report.html"] = report.render(result)
+    return {"result.json": sealed(about, files), **files}
+
+
+def sealed(about: dict[str, Any], files: Mapping[str, str]) -> str:
+    """Write ``result.json`` with the digests of the other files and its own."""
+    about = {
+        **about,
+        "files": {name: _digest(text.encode(errors="surrogatepass")) for name, text in files.items()},
+    }
+    about["digest"] = _own_digest(about)
+    return json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _own_digest(about: Mapping[str, Any]) -> str:
+    """Digest all of ``result.json`` but this digest, in whatever order and spacing it is written."""
+    content = {key: value for key, value in about.items() if key != "digest"}
+    return _digest(json.dumps(content, sort_keys=True).encode())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _check_digests(folder: Path, about: Mapping[str, Any]) -> None:
+    if about["digest"] != _own_digest(about):
+        raise OutputError(f"{folder / 'result.json'} is damaged: it does not fit the digest in it")
+    for name, digest in about["files"].items():
+        path = folder / name
+        if name not in run_directory.FILES or _digest(run_directory.read_bytes(path)) != digest:
+            raise OutputError(f"{path} is damaged: it does not fit its digest in result.json")
+    for path in folder.iterdir():
+        if path.name not in (*about["files"], "result.json", "status.json"):
+            raise OutputError(f"{path} does not belong to this result")
 
 
 def _without_nan(numbers: pd.Series[float]) -> list[float | None]:
@@ -86,17 +122,18 @@ def read(folder: Path) -> dict[str, Any]:
         If ``result.json`` holds something else than it should.
     """
     about = run_directory.read_about(folder)
+    _check_digests(folder, about)
     holds = set(about["holds"])
     for part, name in FILES.items():
-        if (folder / name).exists() != (part in holds):
-            problem = "is missing" if part in holds else "does not belong to this result"
-            raise OutputError(f"{folder / name} {problem}")
+        if (name in about["files"]) != (part in holds):
+            raise OutputError(f"{folder / 'result.json'} is damaged: it contradicts itself about {name}")
     if any(about[key] != about["plan"].get(key) for key in _FROM_PLAN):
         raise OutputError(f"{folder / 'result.json'} is damaged: it contradicts the plan in it")
+    if type(about["n"]) is not int:
+        raise OutputError(f"{folder / 'result.json'} is damaged: its number of rows is no whole number")
     parts: dict[str, Any] = {
-        key: about[key] for key in ("plan", "party", "role", "n", "precision", "warnings")
+        key: about[key] for key in ("plan", "party", "role", "n", "precision", "warnings", "alignment")
     }
-    parts["alignment"] = about.get("alignment")
     parts["cost"] = _cost(folder / "cost.csv")
     for part in ("coefficients", "pvalues"):
         if part in holds:

@@ -30,15 +30,13 @@ def summarize(result: Result, console: Console) -> None:
     result : Result
         Any party's copy.
     console : rich.console.Console
-        Where to print; characters its encoding lacks are written as escapes.
+        Where to print.
     """
     from rich.table import Table
     from rich.text import Text
 
     def plain(text: str, style: str = "") -> Text:
-        return Text(
-            printable(text).encode(console.encoding, "backslashreplace").decode(console.encoding), style
-        )
+        return Text(printable(text), style)
 
     lines = ranking_lines(result)
     console.print(plain(_ascii(headline(result)) + ".", "bold"))

@@ -176,6 +176,39 @@ def test_two_runs_at_once_do_not_disturb_each_other(start: Start, folder: Path) 
     assert len(files(folder / "runs")) == 2
 
 
+def test_two_runs_into_one_folder_are_not_mixed(
+    start: Start, folder: Path, environment: Mapping[str, str]
+) -> None:
+    first = start("local", "plan.yaml", "--out", "out", hangs_in="rank")
+    until(first, "B: rank\n")
+    second = start("local", "plan.yaml", "--out", "other/../out", "rows=40")
+    _, err = second.communicate()
+    assert second.returncode == errors.OutputError.exit_code
+    assert "another run is writing to" in err
+    assert err.count("\n") == 1
+    first.send_signal(signal.SIGINT)
+    first.communicate()
+    # Nothing of either is left, and the place is free again.
+    assert files(folder) == INPUTS
+    third = start("local", "plan.yaml", "--out", "out")
+    third.communicate()
+    assert third.returncode == 0
+    assert files(folder / "out") == ["A", "B", "C"]
+
+
+@pytest.mark.long
+def test_of_runs_started_into_one_folder_at_once_every_party_has_the_same(start: Start, folder: Path) -> None:
+    for _ in range(5):
+        runs = [start("local", "plan.yaml", "--out", "out", f"rows={rows}") for rows in (40, 45, 50)]
+        ended = {}
+        for rows, process in zip((40, 45, 50), runs, strict=True):
+            process.communicate()
+            ended[rows] = process.returncode
+        assert set(ended.values()) <= {0, errors.OutputError.exit_code}
+        (n,) = {Result.load(folder / "out" / party).n for party in "ABC"}
+        assert ended[n] == 0
+
+
 # ---- a run that is interrupted
 
 

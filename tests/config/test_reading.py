@@ -193,7 +193,7 @@ def test_what_is_neither_a_file_nor_a_mapping(source: Any) -> None:
         (b"a:\n\t- b", "indent with spaces"),
         (b"ok: 1\nid: caf\xe9", "not UTF-8 text (byte 13)"),
         (b"a: 1\nb: \x01", "line 2: not valid YAML: a character that text cannot hold"),
-        (b"rows: 3\nid: 2024-02-31", "line 2, column 5: not valid YAML: day is out of range"),
+        (b"rows: 3\nid: !!timestamp 2024-02-31", "line 2, column 5: not valid YAML: day is out of range"),
         (b"a: 1\n---\nb: 1\n", "line 2, column 1"),
         (b"a: &a [*a]\n", "nested without end"),
         (b"? [a]\n: 3\n", "line 1, column 3: not valid YAML"),
@@ -229,3 +229,86 @@ def test_keys_given_twice_are_refused_at_every_depth(plan_file: Path) -> None:
     text = "privacy={min_group: 3, min_group: 1}"
     twice = "the key is given twice, on lines 1 and 1; keep one of them"
     assert problem(plan_file, text) == f"override {text!r}: privacy.min_group: {twice}"
+
+
+# ---- nothing is read otherwise than it looks -------------------------------------------------------
+
+
+LOOKS = ["010", "0x1F", "0b11", "1:30", "1_000", "no", "Yes", "on", "~", "2024-01-31", "0o17", "y"]
+
+
+@pytest.mark.parametrize("written", LOOKS)
+def test_text_is_taken_as_written(plan_file: Path, written: str) -> None:
+    plan_file.write_text(YAML.replace("name: C", f"name: {written}") + f"# {written}\n", "utf-8")
+    assert load_plan(plan_file).parties.coordinator.name == written
+    override = f"parties.target.features=[ok, {written}]"
+    assert load_plan(plan_file, [override]).parties.target.features == ("ok", written)
+    assert load_plan(plan_file, [f"parties.target.id={written}"]).parties.target.id == written
+
+
+@pytest.mark.parametrize("written", ["010", "0x1F", "1:30", "1_000", "0b11"])
+def test_a_number_that_looks_like_another_is_refused(plan_file: Path, written: str) -> None:
+    plan_file.write_text(YAML + f"rows: {written}\n", "utf-8")
+    assert f"rows: '{written}' is not a whole number" in problem(plan_file)
+    plan_file.write_text(YAML, "utf-8")
+    assert f"rows: '{written}' is not a whole number" in problem(plan_file, f"rows={written}")
+    assert f"network.timeout: '{written}' is not a number" in problem(plan_file, f"network.timeout={written}")
+
+
+@pytest.mark.parametrize("written", ["no", "off", "yes", "~"])
+def test_only_true_and_false_are_true_and_false(plan_file: Path, written: str) -> None:
+    line = problem(plan_file, f"he.insecure={written}")
+    assert f"he.insecure: '{written}' is not true or false" in line
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("1e3", 1000.0), ("1e-07", 1e-07), ("+2.5", 2.5), (".5", 0.5), ("30", 30.0), ("2.E+1", 20.0)],
+)
+def test_numbers_are_decimal(plan_file: Path, written: str, value: float) -> None:
+    assert load_plan(plan_file, [f"network.timeout={written}"]).network.timeout == value
+
+
+def test_a_setting_from_python_is_read_as_python_writes_it() -> None:
+    overrides = ['privacy={"budget": 1e-07}', 'parties.target.id="010"']
+    plan = load_plan(MINIMAL, overrides)
+    assert (plan.privacy.budget, plan.parties.target.id) == (1e-07, "010")
+
+
+@pytest.mark.parametrize("name", ["my #1.csv", "#1.csv", "my # 1.csv", "&a b.csv", "!x y.csv"])
+def test_a_hash_in_a_setting_begins_no_comment(plan_file: Path, name: str) -> None:
+    if name.startswith("!"):  # to YAML, something that nothing is known of: refused
+        assert "not valid YAML" in problem(plan_file, f"parties.target.table={name}")
+    else:
+        plan = load_plan(plan_file, [f"parties.target.table={name}"])
+        assert plan.parties.target.table == Path.cwd() / name
+    assert load_plan(plan_file, tables={"A": Path(name)}).parties.sources[0].table == Path.cwd() / name
+
+
+@pytest.mark.parametrize("written", ["'my' #1.csv", "[a, b] # those", '{a: "x"} y'])
+def test_what_follows_the_value_of_a_setting_is_refused(plan_file: Path, written: str) -> None:
+    line = problem(plan_file, f"parties.target.exclude={written}")
+    assert "the value is not all of it: " in line or "the value is not valid YAML" in line
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("  target: {name: B, table: b.csv}", None),
+        ("  target:\n    name: B\n    table: my #1.csv", "parties.target.table"),
+        ("  target:\n    name: B\n    table: #1.csv", "parties.target.table"),
+        ("  target:\n    name: B\n    exclude:\n      - ok\n      - no #1", "parties.target.exclude.1"),
+        ("  target:\n    name: B\n    table: my.csv  # the first", None),
+        ("  target:\n    name: B\n    table: my.csv  #", None),
+        ("  target:\n    name: B\n    table: 'my #1.csv'  #1", None),
+        ("  target:\n    name: B\n    # table: x #1.csv", None),
+    ],
+)
+def test_a_value_in_a_plan_that_a_hash_cuts_short_is_refused(
+    plan_file: Path, line: str, key: str | None
+) -> None:
+    plan_file.write_text(YAML.replace("  target: {name: B, table: b.csv}", line), "utf-8")
+    if key is None:
+        load_plan(plan_file)
+    else:
+        assert f"{plan_file}: {key}: what follows '#' is a comment to YAML" in problem(plan_file)

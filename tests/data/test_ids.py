@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import os
 import secrets
 import stat
@@ -28,7 +27,7 @@ from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.results.result import Result
 from support.faults import on_progress
 from support.in_memory import run_in_memory
-from support.made_results import small
+from support.made_results import change, seal, small
 from support.plans import plan
 
 IDS = ["p1", "p2", "pé"]
@@ -199,15 +198,13 @@ def test_a_key_that_cannot_be_used_stops_the_run_before_any_data_moves(tmp_path:
     assert "agree" not in reached
 
 
-def test_results_without_a_tag_still_load(tmp_path: Path) -> None:
+def test_a_tag_that_is_none_is_refused(tmp_path: Path) -> None:
     folder = small(alignment="ab" * 32).save(tmp_path / "run")
     assert Result.load(folder).alignment == "ab" * 32
-    about = json.loads((folder / "result.json").read_text())
-    del about["alignment"]
-    (folder / "result.json").write_text(json.dumps(about))
-    assert Result.load(folder).alignment is None
-    for wrong in ("ab", "AB" * 32, 7):
-        (folder / "result.json").write_text(json.dumps(about | {"alignment": wrong}))
+    for wrong in ('"ab"', f'"{"AB" * 32}"', "7"):
+        folder = small(alignment="ab" * 32).save(tmp_path / "run")
+        change(folder / "result.json", f'"{"ab" * 32}"', wrong)
+        seal(folder)
         with pytest.raises(OutputError, match="damaged"):
             Result.load(folder)
 

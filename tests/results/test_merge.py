@@ -22,7 +22,7 @@ from mpc_spearman.results import report
 from mpc_spearman.results.merge import merge
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
-from support.made_results import costs, listing, matrix_of, parts, shared_plan
+from support.made_results import change, costs, listing, matrix_of, parts, seal, shared_plan
 from support.plans import plan
 
 TAG = "0123456789abcdef" * 4
@@ -44,13 +44,15 @@ def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **ch
         held = {"ranking": held["ranking"][["position", "feature"]]}
     if holds == "nothing":
         held = {}
-    plan["results"]["target"] = holds
+    plan["results"] |= {"target": holds, "sources": holds}
+    if changes.get("role", "target") == "target":
+        plan["parties"]["target"]["name"] = changes.get("party", "B")
     base: dict[str, Any] = {
         "plan": plan,
         "party": "B",
         "role": "target",
         "n": n,
-        "cost": costs("B"),
+        "cost": costs(changes.get("party", "B")),
         "alignment": TAG,
         **held,
     }
@@ -297,3 +299,16 @@ def test_nothing_is_overwritten(save: Save, tmp_path: Path) -> None:
 def test_the_function_is_public() -> None:
     assert mpc_spearman.merge is merge
     assert mpc_spearman.merge is merge  # and is not hidden by a module of its name
+
+
+def test_a_result_that_contradicts_itself_is_not_merged(
+    save: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = save(result("A", ROW), result("D", ROW))
+    change(runs[1] / "matrix.csv", "0.1", "0.6")  # then another feature would rank first
+    for sealed in (False, True):
+        if sealed:
+            seal(runs[1])
+        assert main(["merge", *map(str, runs), "--out", str(tmp_path / "out")]) == 16
+        assert f"{runs[1]}" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()

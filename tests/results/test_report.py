@@ -14,6 +14,7 @@ from rich.console import Console
 
 from mpc_spearman.results import charts, report, summary, terminal
 from mpc_spearman.results.result import Result
+from mpc_spearman.statistics import estimators
 from mpc_spearman.wire import disclosure
 from support.made_results import (
     computed,
@@ -41,8 +42,7 @@ def test_hostile_names_stay_text() -> None:
     a, b = tables(80, len(HOSTILE), len(HOSTILE))
     a.columns, b.columns = HOSTILE, HOSTILE
     harmless = computed({"A": pd.DataFrame(a.to_numpy())}, pd.DataFrame(b.to_numpy()), warnings=["w"] * 6)
-    cost = cost_table().replace({"party": {"A": "<i>A</i>"}})
-    hostile = computed({"<i>A</i>": a}, b, warnings=HOSTILE, cost=cost, party="</p>")
+    hostile = computed({"<i>A</i>": a}, b, warnings=HOSTILE, coordinator="</p>")
     found = page(hostile)
     # The same elements as with harmless names, so none came from a name.
     assert [tag for tag, _ in found.elements] == [tag for tag, _ in page(harmless).elements]
@@ -130,7 +130,8 @@ def test_mean_absolute_correlation_stands_beside_the_strength() -> None:
 )
 def test_the_headline_fits_the_result(strengths: list[float], expected: str) -> None:
     names = [f"f{i}" for i in range(len(strengths))]
-    ranking = pd.DataFrame({"position": range(1, len(names) + 1), "feature": names, "strength": strengths})
+    positions = estimators.positions(np.array(strengths), "descending")
+    ranking = pd.DataFrame({"position": positions, "feature": names, "strength": strengths})
     result = Result(
         plan=shared_plan(reveal="strengths"),
         party="C",
@@ -212,6 +213,7 @@ def test_a_sources_own_rows_are_not_compared_with_strengths_over_all() -> None:
         b,
         party="A2",
         role="source",
+        results={"target": "coefficients", "sources": "coefficients", "precision": "exact"},
         coefficients=whole.coefficients.loc[["A2"]],
         pvalues=whole.pvalues.loc[["A2"]],
         intervals=whole.intervals.loc[["A2"]],

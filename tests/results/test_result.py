@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.results import report, run_directory
 from mpc_spearman.results.result import Result
-from support.made_results import costs, listing, matrix_of, parts, shared_plan, small, without
+from support.made_results import change, costs, listing, matrix_of, parts, seal, shared_plan, small, without
 
 PARTS = ("coefficients", "pvalues", "intervals", "qvalues", "strengths", "counts", "ranking")
 #: What a copy without coefficients does not have.
@@ -60,7 +60,8 @@ def test_every_float_and_name_comes_back(
     rows = data.draw(st.lists(st.tuples(names, names), min_size=1, max_size=4, unique=True))
     flat = data.draw(st.lists(cells, min_size=len(rows) * len(features), max_size=len(rows) * len(features)))
     matrix = matrix_of(np.array(flat).reshape(len(rows), len(features)), features, rows)
-    saved = small(**parts(matrix, 50, shared_plan()))
+    plan = shared_plan(*dict.fromkeys(party for party, _ in rows))
+    saved = small(plan=plan, cost=costs("C"), **parts(matrix, 50, plan))
     loaded = Result.load(saved.save(tmp_path / "run"))
     assert_same(saved, loaded)
     # assert_frame_equal takes -0.0 for 0.0; the bytes do not.
@@ -135,7 +136,8 @@ def test_what_is_absent_says_which_setting_withheld_it(
     reveal: str, grant: str, role: Any, part: Any, names_it: str
 ) -> None:
     plan = shared_plan(reveal=reveal, results={"target": grant, "sources": grant})
-    result = without(*MATRICES, "strengths", "counts", "ranking", plan=plan, role=role)
+    party, own = {"coordinator": "C", "target": "B", "source": "A"}[role], {"plan": plan, "role": role}
+    result = without(*MATRICES, "strengths", "counts", "ranking", party=party, **own)
     with pytest.raises(NotRevealed) as caught:
         getattr(result, part)
     assert names_it in str(caught.value)
@@ -158,7 +160,7 @@ def test_a_result_cannot_be_changed_from_outside() -> None:
     ("changes", "message"),
     [
         ({"pvalues": small().pvalues[["y", "x", "z"]]}, "p-values"),
-        ({"strengths": None, "counts": None}, "coefficients need strengths"),
+        ({"strengths": None, "counts": None}, "what takes them"),
         ({"counts": small().counts.iloc[:2]}, "counts"),
         ({"ranking": None}, "strengths need a ranking"),
         ({"ranking": small().ranking.assign(strength=[0.3, 0.2, 0.1])}, "differ"),
@@ -250,36 +252,103 @@ def test_a_failing_save_leaves_what_was_there(
 # --- damaged directories -------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", sorted({*FILES, "cost.csv", "report.html", "result.json"}))
+def test_a_file_that_has_changed_is_refused_and_named(name: str, tmp_path: Path) -> None:
+    folder = small().save(tmp_path / "run")
+    text = (folder / name).read_bytes()
+    for changed in (text[:-3], text + b"\n", text.replace(b"0", b"1", 1)):
+        (folder / name).write_bytes(changed)
+        if name == "result.json" and changed == text + b"\n":
+            continue  # white space means nothing there
+        with pytest.raises(OutputError, match=rf"run/{name} is damaged"):
+            Result.load(folder)
+    (folder / name).write_bytes(text)
+    assert_same(Result.load(folder), small())
+
+
+def test_how_a_run_ended_is_no_part_of_its_result(tmp_path: Path) -> None:
+    folder = small().save(tmp_path / "run")
+    (folder / "status.json").write_text("{}")
+    assert_same(Result.load(folder), small())
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"run/notes\.txt does not belong"):
+        Result.load(folder)
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
+        ("result.json", '"schema_version": 2', '"schema_version": 1', "schema version 1"),
         ("result.json", '"schema_version": 2', '"schema_version": 3', "schema version 3"),
         ("result.json", "{", "", "damaged"),
         ("result.json", '"reveal": "coefficients",\n  "est', '"reveal": "strengths",\n  "est', "contradicts"),
         ("result.json", '"holds"', '"helds"', "holds"),
-        ("result.json", '"n": 50', '"n": "fifty"', "damaged"),
+        ("result.json", '"pvalues",', "", "contradicts itself about pvalues.csv"),
+        ("result.json", '"n": 50', '"n": "fifty"', "no whole number"),
+        ("result.json", '"n": 50', '"n": 50.5', "no whole number"),
+        ("result.json", '"n": 50', '"n": -5', "3 rows or more, not -5"),
+        ("result.json", '"n": 50', '"n": 51', "not that of its coefficient"),
+        ("result.json", '"party": "C"', '"party": "A"', "A is not the coordinator of its plan"),
+        ("result.json", '"role": "coordinator"', '"role": "source"', "C is not the source of its plan"),
+        ("result.json", "0.21666666666666667", "0.3", "strengths are not the means"),
+        ("result.json", "0.21666666666666667", "2.3", "outside -1 to 1"),
+        (
+            "result.json",
+            '"counts": [\n    2',
+            '"counts": [\n    1',
+            "counts are not those of the coefficients",
+        ),
         ("matrix.csv", "0.1", "0.1x", "not a number"),
         ("matrix.csv", "0.1", "inf", "not a number"),
+        ("matrix.csv", "0.1", "7.5", "a coefficient lies outside -1 to 1"),
+        ("matrix.csv", "0.1", "0.11", "not that of its coefficient"),
         ("matrix.csv", "0.1,", "", "row 1 has 4 cells"),
         ("matrix.csv", "party", "partie", "columns should start"),
-        ("matrix.csv", ",x,", ",w,", "damaged"),
-        ("pvalues.csv", "A,p", "A,r", "damaged"),
+        ("matrix.csv", ",x,", ",w,", "other target features|other rows or columns"),
+        ("matrix.csv", "A,p", "D,p", "other rows or columns|not those of this party's plan"),
+        ("pvalues.csv", "A,p", "A,r", "other rows or columns"),
+        ("pvalues.csv", "0.4", "7", "a p-value is not that of its coefficient"),
+        ("pvalues.csv", "0.4", "0.3", "a p-value is not that of its coefficient"),
+        ("intervals.csv", "0.36", "0.37", "not that of its coefficient"),
+        ("intervals.csv", "A,p,low", "A,p,lowest", "other rows or columns"),
         ("ranking.csv", "1,x", "one,x", "not an integer"),
         ("ranking.csv", "1,x", "4,x", "positions"),
+        ("ranking.csv", "2,y", "1,y", "positions are not those of its strengths"),
+        ("ranking.csv", "1,x,0.21666666666666667\n2,y,0.125", "1,y,0.125\n2,x,0.21666666666666667", "order"),
+        ("ranking.csv", "0.21666666666666667", "0.2", "the ranking and the strengths differ"),
         ("cost.csv", ",1000", ",1000.5", "not an integer"),
+        ("cost.csv", ",1000", ",-1000", "below 0"),
+        ("cost.csv", "C,rank", "D,rank", "not in the plan"),
         ("cost.csv", "0.1", "", "no seconds"),
     ],
 )
-def test_a_damaged_file_is_refused_and_named(
+def test_what_contradicts_the_rest_is_refused_whatever_the_digests_say(
     name: str, old: str, new: str, message: str, tmp_path: Path
 ) -> None:
     folder = small().save(tmp_path / "run")
-    text = (folder / name).read_text(encoding="utf-8")
-    assert old in text
-    (folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+    change(folder / name, old, new)
+    if (name, old) != ("result.json", "{"):
+        seal(folder)
     with pytest.raises(OutputError, match=message) as caught:
         Result.load(folder)
     assert "run" in str(caught.value)
+
+
+def test_rounded_coefficients_lie_on_their_grid(tmp_path: Path) -> None:
+    plan = shared_plan(results={"target": "coefficients", "sources": "nothing", "precision": "statistical"})
+    matrix = matrix_of([[0.1, -0.25]], ["x", "y"], [("A", "p")])
+    held = {"role": "target", "party": "B", "n": 5000, "cost": costs("B")}
+    good = Result(plan=plan, precision={"coefficients": 0.01}, **held, **parts(matrix, 5000, plan, step=0.01))
+    assert_same(Result.load(good.save(tmp_path / "run")), good)
+    with pytest.raises(ValueError, match=r"not a multiple of 0\.02"):
+        Result(plan=plan, precision={"coefficients": 0.02}, **held, **parts(matrix, 5000, plan, step=0.02))
+
+
+@pytest.mark.parametrize("grant", ["nothing", "ranking", "strengths"])
+def test_a_copy_with_more_than_its_plan_grants_is_refused(grant: str) -> None:
+    plan = shared_plan(results={"target": grant, "sources": "nothing", "precision": "exact"})
+    with pytest.raises(ValueError, match="the plan in it does not give coefficients to this party"):
+        small(plan=plan, role="target", party="B")
 
 
 @pytest.mark.parametrize("name", ["result.json", "matrix.csv", "pvalues.csv", "ranking.csv", "cost.csv"])

@@ -91,7 +91,7 @@ def test_names_are_cut_in_the_middle(text: str, columns: int, expected: str) -> 
 
 def printed(result: Result, encoding: str = "utf-8") -> str:
     raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding=encoding, errors="strict")
+    stream = io.TextIOWrapper(raw, encoding=encoding, errors="backslashreplace")
     terminal.summarize(result, Console(file=stream, width=120))
     stream.flush()
     return raw.getvalue().decode(encoding)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.results import report
+from mpc_spearman.results import report, saved
 from mpc_spearman.results.result import Result
 from mpc_spearman.results.tables import interval_matrix
 from mpc_spearman.statistics import estimators, inference
@@ -28,25 +29,30 @@ def shared_plan(*sources: str, **changes: Any) -> dict[str, Any]:
     return {**shared, "parties": {**shared["parties"], **named}, **changes}
 
 
+def _cost(party: str) -> tuple[Any, ...]:
+    return (party, "reveal", 0.5, 0.25, 1000, 2000, 3, 1, 5_000_000)
+
+
 def cost_table(*rows: tuple[Any, ...]) -> pd.DataFrame:
-    rows = rows or tuple((party, "reveal", 0.5, 0.25, 1000, 2000, 3, 1, 5_000_000) for party in "CBA")
+    rows = rows or tuple(map(_cost, "CBA"))
     return pd.DataFrame(list(rows), columns=list(COLUMNS))
 
 
 def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: Any) -> Result:
-    """The coordinator's result on these tables."""
-    settings = {k: changes.pop(k) for k in ("estimator", "strength", "order", "reveal") if k in changes}
-    plan = shared_plan(*source, **settings)
+    """The coordinator's result on these tables; `coordinator` is its name, ``results`` goes to the plan."""
+    in_plan = ("estimator", "strength", "order", "reveal", "results")
+    plan = shared_plan(*source, **{key: changes.pop(key) for key in in_plan if key in changes})
+    coordinator = plan["parties"]["coordinator"]["name"] = changes.pop("coordinator", "C")
     found = reference(
         source, target, estimator=plan["estimator"], strength=plan["strength"], order=plan["order"]
     )
     n = len(target)
     base: dict[str, Any] = {
         "plan": plan,
-        "party": "C",
+        "party": coordinator,
         "role": "coordinator",
         "n": n,
-        "cost": cost_table(),
+        "cost": cost_table(*(_cost(party) for party in (coordinator, "B", *source))),
     }
     return Result(**(base | parts(found.coefficients, n, plan) | changes))
 
@@ -124,8 +130,10 @@ def listing(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def parts(matrix: pd.DataFrame, n: int, plan: dict[str, Any], tied: Any = None) -> dict[str, Any]:
-    """Return all parts of a result over `n` rows that has `matrix` for its exact coefficients.
+def parts(
+    matrix: pd.DataFrame, n: int, plan: dict[str, Any], tied: Any = None, step: float = 0.0
+) -> dict[str, Any]:
+    """Return all parts of a result over `n` rows that has `matrix` for its coefficients.
 
     `tied` has a class of :class:`~mpc_spearman.statistics.inference.Ties` for each pair: none, where it is
     left out, or constant where there is no coefficient.
@@ -136,7 +144,7 @@ def parts(matrix: pd.DataFrame, n: int, plan: dict[str, Any], tied: Any = None) 
     estimator = plan["estimator"]
     bounds = [
         pd.DataFrame(ends, index=matrix.index, columns=matrix.columns)
-        for ends in inference.intervals(rho, n, tied, estimator, plan["confidence"])
+        for ends in inference.intervals(rho, n, tied, estimator, plan["confidence"], step)
     ]
     mu, counts = estimators.strengths(rho, plan["strength"])
     names = list(matrix.columns)
@@ -144,7 +152,7 @@ def parts(matrix: pd.DataFrame, n: int, plan: dict[str, Any], tied: Any = None) 
     return {
         "coefficients": matrix,
         "pvalues": pd.DataFrame(
-            inference.pvalues(rho, n, tied, estimator), index=matrix.index, columns=matrix.columns
+            inference.pvalues(rho, n, tied, estimator, step), index=matrix.index, columns=matrix.columns
         ),
         "intervals": interval_matrix(*bounds),
         "strengths": pd.Series(mu, names),
@@ -186,3 +194,17 @@ def small(**changes: Any) -> Result:
 def without(*absent: str, **changes: Any) -> Result:
     """Return `small` without some of its parts."""
     return small(**dict.fromkeys(absent), **changes)
+
+
+def change(file: Path, old: str, new: str) -> None:
+    """Replace one piece of text in a file of a run directory, and no digest."""
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def seal(folder: Path) -> None:
+    """Give a run directory that was changed the digests of what it holds now."""
+    about = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    files = {path.name: path.read_bytes().decode() for path in folder.iterdir() if path.name != "result.json"}
+    (folder / "result.json").write_text(saved.sealed(about, files), encoding="utf-8")

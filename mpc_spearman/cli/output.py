@@ -1,0 +1,56 @@
+"""The command's output streams, such that what cannot be printed is lost and ends nothing.
+
+A run is worth more than its progress: a pipe whose reader has gone, a full disk behind a redirection or a
+locale without some character must neither end it nor leave the other parties waiting.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import select
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+class _Courtesy(io.FileIO):
+    """A file descriptor that takes everything, and gives up at the first that cannot be written."""
+
+    lost: OSError | None = None
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        while self.lost is None:
+            try:
+                written = super().write(data)
+            except OSError as error:
+                self.lost = error
+                break
+            if written is not None:
+                return written
+            select.select([], [self], [])  # its other end has made it one that does not wait
+        return memoryview(data).nbytes
+
+
+def protect() -> None:
+    """Put such streams in the place of this process's own; characters that they lack become escapes."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None or stream is not getattr(sys, f"__{name}__"):
+            continue  # there is none, or somebody else has put one in its place
+        raw = _Courtesy(stream.fileno(), "w", closefd=False)
+        protected = io.TextIOWrapper(
+            io.BufferedWriter(raw), stream.encoding, "backslashreplace", line_buffering=True
+        )
+        setattr(sys, name, protected)
+
+
+def lost() -> str | None:
+    """Say why standard output could not take all; None if it could, or if nobody wanted to read the rest."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if not isinstance(raw, _Courtesy):
+        return None
+    sys.stdout.flush()
+    return None if raw.lost is None or raw.lost.errno == errno.EPIPE else raw.lost.strerror

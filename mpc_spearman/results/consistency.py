@@ -1,0 +1,187 @@
+"""Whether the parts of a result fit each other and its plan, as far as that shows without anyone's tables."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from mpc_spearman.results.tables import BOUNDS
+from mpc_spearman.statistics import estimators, inference
+from mpc_spearman.statistics.inference import Ties
+
+if TYPE_CHECKING:
+    from mpc_spearman.results.result import Result
+
+_TAG = re.compile(r"[0-9a-f]{64}")
+#: How far apart the same number may be after two ways to compute it.
+_SAME = 1e-9
+#: A p-value is the same within this share of it: SciPy's releases may differ.
+_SAME_SHARE = 1e-6
+
+
+class Contradiction(ValueError):
+    """Parts of a result do not go together.
+
+    Attributes
+    ----------
+    part : str
+        The part that does not fit, such as ``"pvalues"``.
+    """
+
+    def __init__(self, part: str, text: str) -> None:
+        super().__init__(text)
+        self.part = part
+
+
+def check(result: Result) -> None:
+    """Hold every part of a result against the others.
+
+    Raises
+    ------
+    Contradiction
+        Naming the part that does not fit.
+    """
+    _about(result)
+    held = set(result.holds)
+    if not held >= {"strengths"} and held & {"coefficients", "counts", "estimators"}:
+        raise Contradiction("strengths", "there are no strengths, but what takes them")
+    if held & {"coefficients", "pvalues", "intervals"}:
+        _matrices(result)
+    if "strengths" in held:
+        _strengths(result)
+    if "ranking" in held:
+        _ranking(result)
+
+
+def _about(result: Result) -> None:
+    parties = result.plan["parties"]
+    names = {
+        "coordinator": [parties["coordinator"]["name"]],
+        "target": [parties["target"]["name"]],
+        "source": [source["name"] for source in parties["sources"]],
+    }
+    if result.party not in names.get(result.role, ()):
+        raise Contradiction("party", f"{result.party} is not the {result.role} of its plan")
+    if result.n < 3:
+        raise Contradiction("n", f"a run has 3 rows or more, not {result.n}")
+    if result.alignment is not None and not _TAG.fullmatch(result.alignment):
+        raise Contradiction("alignment", "the tag of the row ids is not 64 hexadecimal digits")
+    if not set(result.precision) <= {"coefficients", "strengths"} or not all(
+        0 < step < 1 for step in result.precision.values()
+    ):
+        raise Contradiction("precision", "the precision is not a step, below 1, of coefficients or strengths")
+    cost = result.cost
+    if not set(cost["party"]) <= {name for some in names.values() for name in some}:
+        raise Contradiction("cost", "a cost is of a party that is not in the plan")
+    if (cost.iloc[:, 2:] < 0).to_numpy().any():
+        raise Contradiction("cost", "a cost is below 0")
+    for part in result.holds:
+        if not result.allowed(part):
+            raise Contradiction(part, f"the plan in it does not give {part} to this party")
+
+
+def _matrices(result: Result) -> None:
+    for part in ("coefficients", "pvalues", "intervals"):
+        if result.withheld(part) is not None:
+            raise Contradiction(part, "coefficients, p-values and intervals are only there together")
+    matrix, pvalues, intervals = result.coefficients, result.pvalues, result.intervals
+    if not pvalues.index.equals(matrix.index) or not pvalues.columns.equals(matrix.columns):
+        raise Contradiction("pvalues", "the p-values have other rows or columns than the coefficients")
+    rows = [(*row, bound) for row in matrix.index for bound in BOUNDS]
+    if list(intervals.index) != rows or not intervals.columns.equals(matrix.columns):
+        raise Contradiction("intervals", "the intervals have other rows or columns than the coefficients")
+    if list(matrix.columns) != list(result.strengths.index):
+        raise Contradiction("coefficients", "the coefficients and the strengths are of other target features")
+    sources = [source["name"] for source in result.plan["parties"]["sources"]]
+    owners = {result.party} if result.role == "source" else set(sources)
+    if not matrix.index.is_unique or not set(matrix.index.get_level_values("party")) <= owners:
+        raise Contradiction("coefficients", "the coefficients' rows are not those of this party's plan")
+    rho = matrix.to_numpy()
+    if (np.abs(rho) > 1).any():
+        raise Contradiction("coefficients", "a coefficient lies outside -1 to 1")
+    step = _step(result)
+    if step and not np.allclose(rho, np.rint(rho / step) * step, rtol=0, atol=_SAME, equal_nan=True):
+        raise Contradiction("coefficients", f"a coefficient is not a multiple of {step:g}")
+    _inferred(result)
+
+
+def _step(result: Result) -> float:
+    """Return the step on whose multiples this copy's coefficients lie; 0 where they are exact."""
+    return 0.0 if result.role == "coordinator" else result.precision.get("coefficients", 0.0)
+
+
+def _inferred(result: Result) -> None:
+    """Compute p-values and intervals again: only which pairs are tied is not known here."""
+    rho, p, n, step = result.coefficients.to_numpy(), result.pvalues.to_numpy(), result.n, _step(result)
+    estimator, confidence = result.plan["estimator"], result.plan["confidence"]
+    without_ties = np.full(rho.shape, Ties.NONE)
+    possible = [
+        inference.pvalues(rho, n, np.full(rho.shape, ties), "tie_corrected", step)
+        for ties in (Ties.NONE, Ties.SOME)
+    ]
+    fits = np.isnan(p) if estimator == "paper" else np.isnan(p) & np.isnan(rho)
+    for expected in possible:
+        fits |= np.isclose(p, expected, rtol=_SAME_SHARE, atol=0)
+    if not fits.all():
+        raise Contradiction("pvalues", "a p-value is not that of its coefficient")
+    ends = [result.intervals.xs(bound, level="bound").to_numpy() for bound in BOUNDS]
+    expected_ends = inference.intervals(rho, n, without_ties, estimator, confidence, step)
+    none = np.isnan(ends[0])
+    fits = none & np.isnan(ends[1]) | ~np.isnan(p)
+    for end, expected in zip(ends, expected_ends, strict=True):
+        fits &= none | np.isclose(end, expected, rtol=0, atol=_SAME)
+    if not fits.all():
+        raise Contradiction("intervals", "a confidence interval is not that of its coefficient")
+
+
+def _strengths(result: Result) -> None:
+    mu, held = result.strengths, result.holds
+    if (mu.abs() > 1).any():
+        raise Contradiction("strengths", "a strength lies outside -1 to 1")
+    if "ranking" not in held or "strength" not in result.ranking:
+        raise Contradiction("ranking", "strengths need a ranking with strengths")
+    if "counts" in held:
+        counts = result.counts
+        if not counts.index.equals(mu.index) or (counts < 0).any():
+            raise Contradiction("counts", "the counts are not those of the strengths")
+        if (mu.isna() != (counts == 0)).any():
+            raise Contradiction("counts", "a strength over nothing, or none over something")
+    if "estimators" in held:
+        both = result.estimators
+        if not both.index.equals(mu.index) or not _equal(both[result.plan["estimator"]], mu):
+            raise Contradiction("estimators", "the strengths under both estimators are not those of this run")
+    alone = result.role == "source" and len(result.plan["parties"]["sources"]) > 1
+    if "coefficients" in held and not alone:
+        means, counted = estimators.strengths(result.coefficients.to_numpy(), result.plan["strength"])
+        if not _equal(mu, means):
+            raise Contradiction("strengths", "the strengths are not the means of the coefficients")
+        if "counts" in held and result.counts.tolist() != counted.tolist():
+            raise Contradiction("counts", "the counts are not those of the coefficients")
+
+
+def _ranking(result: Result) -> None:
+    ranking = result.ranking
+    scored = "strength" in ranking
+    if scored != ("strengths" in result.holds):
+        raise Contradiction("ranking", "the ranking has strengths and the result has none, or the reverse")
+    if not scored:
+        return
+    mu, order = result.strengths, result.plan["order"]
+    if sorted(ranking["feature"]) != sorted(mu.index):
+        raise Contradiction("ranking", "the ranking is of other features than the strengths")
+    published = ranking.set_index("feature")["strength"].loc[list(mu.index)].to_numpy()
+    # The coordinator's own strengths are not rounded, its ranking is.
+    within = max(result.precision.values(), default=_SAME) if result.role == "coordinator" else _SAME
+    if not _equal(mu, published, within):
+        raise Contradiction("ranking", "the ranking and the strengths differ")
+    if list(ranking["feature"]) != [mu.index[q] for q in estimators.order(published, order)]:
+        raise Contradiction("ranking", "the ranking is not in the order of its strengths")
+    if ranking["position"].tolist() != np.sort(estimators.positions(published, order)).tolist():
+        raise Contradiction("ranking", "the ranking's positions are not those of its strengths")
+
+
+def _equal(one: pd.Series[Any], other: Any, within: float = _SAME) -> bool:
+    return bool(np.allclose(one, other, rtol=0, atol=within, equal_nan=True))

@@ -1,0 +1,157 @@
+"""Output that goes nowhere: a run goes on, keeps its results, and leaves nobody waiting."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman import Result, errors
+from support.harness import ROOT
+from support.plans import mapping
+
+COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman.cli.main"]
+#: A name that few encodings have.
+NAME = "größe … 😀"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a plan, for all parties on this machine, and its tables."""
+    values = np.random.default_rng(3).normal(size=(2, 50))
+    for party, column in zip("AB", values, strict=True):
+        table = pd.DataFrame({"id": [f"p{i}" for i in range(50)], NAME: column})
+        table.to_csv(tmp_path / f"{party}.csv", index=False)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    plan: dict[str, Any] = mapping(network={"address": "127.0.0.1", "port": port})
+    plan["parties"]["target"]["table"], plan["parties"]["sources"][0]["table"] = "B.csv", "A.csv"
+    (tmp_path / "plan.yaml").write_text(json.dumps(plan))
+    return tmp_path
+
+
+def environment(**more: str) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT)} | more
+
+
+#: A locale in which only ASCII can be shown, whatever Python would rather have.
+PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.fixture
+def nobody_reads() -> Iterator[IO[bytes]]:
+    """The writing end of a pipe whose reader has gone."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as file:
+        yield file
+
+
+@pytest.fixture
+def full() -> Iterator[IO[bytes]]:
+    with open("/dev/full", "wb") as file:
+        yield file
+
+
+def test_a_reader_that_leaves_after_the_first_line_ends_nothing(folder: Path) -> None:
+    command = [*COMMAND, "local", "plan.yaml", "--out", "out"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=folder, env=environment(), **pipes) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+    assert {Result.load(folder / "out" / party).n for party in "ABC"} == {50}
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_full_disk_behind_a_stream_ends_nothing(folder: Path, full: IO[bytes], stream: str) -> None:
+    done = subprocess.run(
+        [*COMMAND, "local", "plan.yaml", "--out", "out"],
+        cwd=folder,
+        env=environment(),
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: full},  # type: ignore[arg-type]
+    )
+    assert done.returncode == 0
+    if stream == "stdout":
+        assert done.stderr == b"note: not all could be printed: No space left on device\n"
+    assert {Result.load(folder / "out" / party).n for party in "ABC"} == {50}
+
+
+def test_a_locale_without_a_character_gets_an_escape(folder: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "local", "plan.yaml", "--out", "out"],
+        cwd=folder,
+        env=environment(**PLAIN),
+        capture_output=True,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"gr\\xf6\\xdfe \\u2026 \\U0001f600 is the only feature" in done.stdout
+    assert list(Result.load(folder / "out" / "C").strengths.index) == [NAME]
+
+
+def test_an_error_can_be_read_in_any_locale(folder: Path) -> None:
+    plan = json.loads((folder / "plan.yaml").read_text())
+    plan["parties"]["target"]["features"] = [NAME, f"no {NAME}"]
+    (folder / "plan.yaml").write_text(json.dumps(plan))
+    done = subprocess.run(
+        [*COMMAND, "local", "plan.yaml"], cwd=folder, env=environment(**PLAIN), capture_output=True
+    )
+    assert done.returncode == errors.TableError.exit_code
+    assert done.stderr.startswith(b"error: B: ")
+    assert b"no gr\\xf6\\xdfe" in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_stream_that_is_closed_ends_nothing(folder: Path, closed: str) -> None:
+    shell = f'exec "$@" {"1" if closed == "stdout" else "2"}>&-'
+    done = subprocess.run(
+        ["sh", "-c", shell, "sh", *COMMAND, "local", "plan.yaml", "--out", "out"],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert Result.load(folder / "out" / "B").n == 50
+
+
+def test_under_join_nobody_is_left_waiting(folder: Path, nobody_reads: IO[bytes], full: IO[bytes]) -> None:
+    outputs = {"C": nobody_reads, "B": full, "A": subprocess.PIPE}
+    parties = {
+        party: subprocess.Popen(
+            [*COMMAND, "join", "plan.yaml", "--party", party, "--out", "out"],
+            cwd=folder,
+            env=environment(**(PLAIN if party == "A" else {})),
+            stdout=output,
+            stderr=subprocess.PIPE,
+        )
+        for party, output in outputs.items()
+    }
+    said = {party: process.communicate()[1] for party, process in parties.items()}
+    for party, process in parties.items():
+        status = json.loads((folder / "out" / party / "status.json").read_text())
+        assert (process.returncode, status["error"]) == (0, None), said
+        assert Result.load(folder / "out" / party).n == 50
+
+
+def test_what_is_output_and_nothing_else_must_be_written(folder: Path, full: IO[bytes]) -> None:
+    done = subprocess.run(
+        [*COMMAND, "explain", "plan.yaml"],
+        cwd=folder,
+        env=environment(),
+        stdout=full,
+        stderr=subprocess.PIPE,
+    )
+    assert done.returncode == errors.OutputError.exit_code
+    assert done.stderr == b"note: not all could be printed: No space left on device\n"
