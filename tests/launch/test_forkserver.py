@@ -337,7 +337,10 @@ def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path) -> None:
             for process in children(os.getpid()):
                 for role in children(process):
                     with suppress(OSError):
-                        commands[party] = Path(f"/proc/{role}/cmdline").read_text()
+                        # Empty while a process is about to execute its program.
+                        command = Path(f"/proc/{role}/cmdline").read_text()
+                        if command:
+                            commands[party] = command
 
         data = ROOT / "data"
         tables = {"A": data / "insurer.csv", "B": data / "clinic.csv"}

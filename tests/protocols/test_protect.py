@@ -59,8 +59,23 @@ def count(run: Any, shapes: Shapes, ranks: Ranks | None = None) -> Shapes:
     return count_columns(run, shapes, table, ranks)[0]
 
 
-def told(defined: int, distinct: int) -> dict[str, Any]:
-    return {"defined": np.array([defined]), "distinct": np.array([distinct]), "inputs": bytes(32)}
+def told(defined: int, distinct: int, lasting: int | None = None) -> dict[str, Any]:
+    counts = {"defined": defined, "distinct": distinct, "lasting": distinct if lasting is None else lasting}
+    return {name: np.array([value]) for name, value in counts.items()} | {"inputs": bytes(32)}
+
+
+@pytest.mark.parametrize("lasting", [-1, 3])
+def test_no_more_columns_can_last_in_a_mean_than_are_distinct(lasting):
+    run = run_of("C", told(3, 2, lasting), "A1", "A2", **STRENGTHS)
+    with pytest.raises(ProtocolViolation, match=rf"2 of them distinct and {lasting} of these left in a mean"):
+        count(run, Shapes(9, dict.fromkeys(run.roster.sources, 3), 3))
+
+
+@pytest.mark.parametrize("leverage", [-0.1, 1.5, np.nan])
+def test_a_leverage_that_cannot_be_is_refused(leverage):
+    run = run_of("B", told(3, 3) | {"leverage": np.array([leverage])}, "A1", reveal="coefficients")
+    with pytest.raises(ProtocolViolation, match="says that a leverage of its columns is"):
+        count(run, Shapes(9, {run.roster.sources[0]: 3}, 3), RANKS)
 
 
 @pytest.mark.parametrize(
@@ -102,11 +117,15 @@ def test_everyone_is_told_by_the_owners_and_the_coordinator_only_hears():
         assert all((values["defined"], values["distinct"]) == ([3], [2]) for values in sent.values())
         # By what its input is known again is for the data parties, and drawn anew where there is no ledger.
         assert "inputs" not in sent["C"]
+        assert all(values["lasting"] == [1] for values in sent.values())
+        # Leverage is for whom it concerns: the target, where a source has coefficients with its columns.
+        concerned = run.plan.results.sources == "coefficients"
+        assert [name for name, values in sent.items() if "leverage" in values] == ["B"] * concerned
         assert sent["B"]["inputs"] == sent["A2"]["inputs"]
         again = run_of("A1", told(2, 1), "A1", "A2", reveal=level)
         count(again, Shapes(9, dict(zip(run.roster.sources, (4, 2), strict=True)), 5), ranks)
         assert again.links.sent[1][2]["inputs"] != sent["B"]["inputs"]
-        assert (shapes.defined_sources, shapes.distinct_sources, shapes.constant_targets) == (5, 3, 3)
+        assert (shapes.defined_sources, shapes.distinct_sources, shapes.constant_targets) == (5, 2, 3)
         coordinator = run_of("C", told(2, 1), "A1", "A2", reveal=level)
         heard = count(coordinator, shapes_of(coordinator, 4, 2))
         assert coordinator.links.sent == []
@@ -115,13 +134,13 @@ def test_everyone_is_told_by_the_owners_and_the_coordinator_only_hears():
 
 @pytest.mark.parametrize("me", ["A1", "B"])
 def test_a_single_distinct_column_is_for_the_owners_policy(me):
-    """Several columns that are equal, reversed or constant are one: their mean is its coefficient."""
+    """Several columns that are equal or reversed are one: their mean is its coefficient, or a part of it."""
     for level in ("strengths", "coefficients"):
         party = "target" if me == "B" else "sources.A1"
         policy = (f"parties.{party}.policy={{max_reveal: {level}, min_columns: 2}}",)
         run = run_of(me, told(3, 1) if me == "B" else told(0, 0), "A1", overrides=policy, **STRENGTHS)
         shapes = Shapes(9, {run.roster.sources[0]: 3}, 3)
-        one = rank_columns([np.arange(9), -np.arange(9), np.zeros(9)])
+        one = rank_columns([np.arange(9), -np.arange(9), np.arange(9)])
         if level == "strengths":
             with pytest.raises(PolicyError, match=f"party {me} does not allow this plan"):
                 count(run, shapes, one)

@@ -20,7 +20,6 @@ from mpc_spearman.protocols.he.scheme import Sizes
 from mpc_spearman.protocols.he.schemes import public_key
 from mpc_spearman.statistics.reference import Reference, reference
 from protocols.test_views import (
-    COLUMNS,
     COST,
     DESCRIPTION,
     DIGEST,
@@ -29,6 +28,7 @@ from protocols.test_views import (
     RESULT,
     SHAPE,
     SHARE,
+    columns,
     everything,
 )
 from support.recording import FEATURES, M_A, M_B, SMALL_BLOCKS, TABLES, N, Recorded, encoded
@@ -105,10 +105,10 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[st
 
     own = []
     if {sender, receiver} <= set(SOURCES):
-        own = [(COLUMNS[1], {})]
+        own = [(columns(run, receiver, sender), {})]
     elif receiver == "C":
         described = DESCRIPTION[level][sender == "B"]
-        own = [(COLUMNS[0], {})]
+        own = [(columns(run, receiver, sender), {})]
         own += [(f"DESCRIPTION {described}", of("A" if sender == "B" else sender))] if described else []
         # at strengths the target sends the sum of its shares of both sessions, else one share for each
         sessions = [sender] if sender != "B" else SOURCES if level != "strengths" else SOURCES[:1]
@@ -121,7 +121,7 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[st
     else:
         source = sender if receiver == "B" else receiver
         masked = MASKED[level][receiver != "B"]
-        own = [(COLUMNS[1], {}), (DIGEST, {})]
+        own = [(columns(run, receiver, sender), {}), (DIGEST, {})]
         own += [(masked, of(source, rows)) for rows in session(source, level, estimator) if masked]
     return [*everyone, *own, (FAREWELL, {})]
 

@@ -43,11 +43,8 @@ pytestmark = pytest.mark.xdist_group("recordings")
 
 SHAPE = "SHAPE n:int64 features:int64"
 DIGEST = "ALIGNMENT digest:bytes*32"
-#: To the coordinator, and to a data party.
-COLUMNS = (
-    "COLUMNS defined:int64 distinct:int64",
-    "COLUMNS defined:int64 distinct:int64 leverage:float64 inputs:bytes*32",
-)
+#: Who says how far its columns single out a row: a source to whom coefficients, the target to whom strengths.
+LEVERAGE = {"source": ("coefficients",), "target": ("strengths", "coefficients")}
 COST = "COST seconds:float64*17*2 counts:int64*17*5"  # of 17 phases, those of other protocols included
 FAREWELL = "FAREWELL"
 
@@ -86,6 +83,17 @@ RESULT = {
 }
 
 
+def columns(run: Recorded, receiver: str, sender: str) -> str:
+    """What a party says of its columns: to another data party also by what it knows its input again."""
+    granted = run.plan.results.target if sender == "B" else run.plan.results.sources
+    stated = ["COLUMNS", "defined:int64", "distinct:int64"]
+    stated += ["lasting:int64"] if sender != "B" else []
+    if "B" in (receiver, sender) and receiver != "C":
+        role = "target" if sender == "B" else "source"
+        stated += ["leverage:float64"] if granted in LEVERAGE[role] else []
+    return " ".join([*stated, *(["inputs:bytes*32"] if receiver != "C" else [])])
+
+
 def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
     """All messages from one party to another, in order, each with the rows of its block."""
     once = [(line, 0) for line in (HELLO, SHAPE)]
@@ -98,7 +106,7 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
         ]
         return [
             *once,
-            (COLUMNS[0], 0),
+            (columns(run, receiver, sender), 0),
             *([(f"DESCRIPTION {described}", 0)] if described else []),
             *shares,
             (COST, 0),
@@ -111,7 +119,7 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
     masked = MASKED[run.plan.reveal][which]
     return [
         *once,
-        (COLUMNS[1], 0),
+        (columns(run, receiver, sender), 0),
         (DIGEST, 0),
         *((masked, rows) for rows in blocks if masked),
         (FAREWELL, 0),

@@ -94,7 +94,7 @@ def sent_of(row: Row, plan: dict[str, Any]) -> set[tuple[Field, ...]]:
     return {
         fields
         for sender, receiver in pairs
-        if sender is not receiver or row.kind is Kind.ABORT
+        if sender is not receiver or row.kind in (Kind.ABORT, Kind.COLUMNS)
         for fields in [disclosure.fields(plan, row.kind, sender, receiver)]
         if fields is not None
     }

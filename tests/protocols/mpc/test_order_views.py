@@ -28,7 +28,7 @@ ANDS = [*CARRY, *FIRST, *TREE]
 
 SHAPE, FAREWELL = "SHAPE n:int64 features:int64", "FAREWELL"
 COST = "COST seconds:float64*17*2 counts:int64*17*5"
-COUNTS = "COLUMNS defined:int64 distinct:int64"
+COUNTS = "COLUMNS defined:int64 distinct:int64 lasting:int64"
 INPUTS = "inputs:bytes*32"
 DIGEST = "ALIGNMENT digest:bytes*32"
 
