@@ -59,7 +59,7 @@ class Apart:
 
 def distinct_defined(ranks: Ranks) -> int:
     """Count the columns that are not constant, equal and reversed ones once: k."""
-    return len(_distinct(ranks))
+    return len(equal_or_reversed(ranks))
 
 
 def lasting_in_a_mean(ranks: Ranks) -> int:
@@ -69,12 +69,12 @@ def lasting_in_a_mean(ranks: Ranks) -> int:
     """
     alike = (
         [np.array_equal(ranks.matrix[column], ranks.matrix[members[0]]) for column in members]
-        for members in _distinct(ranks)
+        for members in equal_or_reversed(ranks)
     )
     return sum(2 * sum(same) != len(same) for same in alike)
 
 
-def _distinct(ranks: Ranks) -> list[list[int]]:
+def equal_or_reversed(ranks: Ranks) -> list[list[int]]:
     """Put the columns that are not constant together with those that they are equal to, or the reverse of."""
     alike: dict[tuple[int, bytes], list[list[int]]] = {}
     for column, (x, constant) in enumerate(zip(ranks.matrix, ranks.constant, strict=True)):
@@ -125,7 +125,7 @@ def standing_apart(ranks: Ranks, features: Sequence[str], min_group: int) -> Apa
 
     # one more, and with the constant they can be made zero on all but min_group - 1 rows of one's choice
     most = max(0, ranks.n - min_group)
-    distinct = _distinct(ranks)
+    distinct = equal_or_reversed(ranks)
     if len(columns := _one_of_each(distinct, kept)) > most:
         findings.append(say.too_many(columns, ranks.n))
         kept.intersection_update(columns[:most])

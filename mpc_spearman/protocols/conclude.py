@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator, Plan
-from mpc_spearman.data.ranks import total
+from mpc_spearman.data.ranks import Ranks, total
+from mpc_spearman.privacy.groups import equal_or_reversed
 from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run
@@ -303,6 +304,17 @@ def impossible(plan: Plan, counts: NDArray[np.int64], shapes: Shapes) -> list[st
     if plan.estimator == "paper":
         return result_warnings.impossible(counts, shapes.m_sources, 0)
     return result_warnings.impossible(counts, shapes.defined_sources, shapes.constant_targets)
+
+
+def repeated_columns(party: str, names: Sequence[str], ranks: Ranks) -> list[str]:
+    """Say which of a source's own columns are there more than once: nobody else can tell."""
+    groups = []
+    for members in equal_or_reversed(ranks):
+        first = ranks.matrix[members[0]]
+        same = [column for column in members if np.array_equal(ranks.matrix[column], first)]
+        other = [column for column in members if column not in same]
+        groups.append(([names[column] for column in same], [names[column] for column in other]))
+    return result_warnings.repeated(party, groups)
 
 
 def column_cautions(plan: Plan, party: str, names: Sequence[str], ties: Sequence[int], n: int) -> list[str]:

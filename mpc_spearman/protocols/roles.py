@@ -23,6 +23,7 @@ from mpc_spearman.protocols.conclude import (
     column_cautions,
     from_opened,
     impossible,
+    repeated_columns,
 )
 from mpc_spearman.protocols.describe import describe, receive_description
 from mpc_spearman.protocols.engine import Engine
@@ -123,6 +124,7 @@ def _own_result(
         *run.cautions,
         *conclusion.warnings,
         *column_cautions(run.plan, table.party, table.features, ranks.tie_terms, table.n),
+        *(repeated_columns(table.party, table.features, ranks) if mine == "source_ties" else ()),
         *(impossible(run.plan, conclusion.counts, shapes) if conclusion.counts is not None else ()),
     ]
     grant = disclosure.grant(run.plan.shared(), run.roster.me.role)

@@ -90,7 +90,7 @@ def render(result: Result) -> str:
         facts=facts,
         sources=[printable(party["name"]) for party in plan["parties"]["sources"]],
         target=printable(plan["parties"]["target"]["name"]),
-        warnings=[printable(text) for text in result.warnings],
+        warnings=[[printable(line) for line in text.split("\n")] for text in result.warnings],
         lines=lines,
         scored=bool(lines) and "strength" in result.ranking,
         compared=any(not math.isnan(line.other) for line in lines),

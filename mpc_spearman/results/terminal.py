@@ -63,7 +63,9 @@ def summarize(result: Result, console: Console) -> None:
     if trap is not None and result.plan["estimator"] != "paper":
         console.print(plain(_ascii(f"Note: {trap}.")))
     for text in result.warnings[:_SHOWN_WARNINGS]:
-        console.print(plain("Warning: ", "bold yellow") + plain(text, "yellow"))
+        sentence, *which = text.split("\n")
+        where = " (which: in the report)" if which else ""
+        console.print(plain("Warning: ", "bold yellow") + plain(sentence + where, "yellow"))
     if len(result.warnings) > _SHOWN_WARNINGS:
         console.print(
             plain(

@@ -1,5 +1,6 @@
 """The sentences in ``Result.warnings``: what a reader must know before trusting a number.
 
+A warning about several columns is one sentence that says how many, and below it a line about each.
 They name parties and columns, tie terms and counts, never cells. Who may be shown which of them follows
 from what that role has learnt; that is the caller's business.
 """
@@ -29,8 +30,17 @@ TIED = 0.001
 FEW_ROWS = 20
 
 
+def _listed(sentence: str, items: Sequence[str]) -> list[str]:
+    """One warning about any number of columns: the sentence, and below it a line about each."""
+    return ["\n".join((sentence, *items))] if items else []
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) -> list[str]:
-    """One sentence per column with ties, for the ``paper`` estimator.
+    """Name the columns with ties, for the ``paper`` estimator.
 
     Eq. 2 is S/N + (T_x + T_y)/(2N): ties in a column add T/(2N) to each of its coefficients.
 
@@ -48,18 +58,23 @@ def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) 
     Returns
     -------
     list of str
+        Empty, or one warning.
     """
-    return [
-        f"{party}.{feature} has ties, which eq. 2 (estimator: paper) takes for agreement: its tie term "
-        f"{int(term)} is {int(term) / total(n):.3g} of the largest possible and adds "
+    found = [
+        f"{feature}: its tie term {int(term)} is {int(term) / total(n):.3g} of the largest possible and adds "
         f"{int(term) / (2 * total(n)):.3g} to every coefficient of this column"
         for feature, term in zip(features, tie_terms, strict=True)
         if term
     ]
+    return _listed(
+        f"ties in {_number(len(found), 'column')} of {party}, which eq. 2 (estimator: paper) takes for "
+        "agreement",
+        found,
+    )
 
 
 def constants(party: str, features: Sequence[str], flags: Sequence[bool], estimator: Estimator) -> list[str]:
-    """One sentence per constant column.
+    """Name the constant columns.
 
     Parameters
     ----------
@@ -75,23 +90,52 @@ def constants(party: str, features: Sequence[str], flags: Sequence[bool], estima
     Returns
     -------
     list of str
+        Empty, or one warning.
     """
     consequence = (
-        "eq. 2 (estimator: paper) gives it numbers all the same, which mean nothing"
+        "eq. 2 (estimator: paper) gives numbers all the same, which mean nothing"
         if estimator == "paper"
         else "its coefficients are NaN and no mean counts them"
     )
-    return [
-        f"{party}.{feature} is constant, so it has no rank correlation: {consequence}"
-        for feature, constant in zip(features, flags, strict=True)
-        if constant
+    found = [feature for feature, constant in zip(features, flags, strict=True) if constant]
+    return _listed(
+        f"{_number(len(found), 'constant column')} of {party}: a constant has no rank correlation, "
+        f"{consequence}",
+        found,
+    )
+
+
+def repeated(party: str, groups: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
+    """Name columns that a mean over all columns of their owner counts more than once, or not at all.
+
+    Parameters
+    ----------
+    party : str
+        The columns' owner.
+    groups : sequence of (sequence of str, sequence of str)
+        Names of columns that order the rows alike, and of those that order them the other way round.
+
+    Returns
+    -------
+    list of str
+        Empty, or one warning.
+    """
+    found = [
+        ", ".join(same) + (f"; reversed: {', '.join(other)}" if other else "")
+        for same, other in groups
+        if len(same) + len(other) > 1
     ]
+    return _listed(
+        f"{_number(len(found), 'column')} of {party} under several names: a mean counts every one of them, "
+        "and a column and its reverse cancel in it",
+        found,
+    )
 
 
 def cancellations(
     features: Sequence[str], mu: NDArray[np.float64], mean_abs: NDArray[np.float64]
 ) -> list[str]:
-    """One sentence per target feature whose mean hides coefficients of opposite signs.
+    """Name the target features whose mean hides coefficients of opposite signs.
 
     Flagged when |mu| < ``CANCELLED`` * mean |rho| and mean |rho| >= ``NOTEWORTHY``.
 
@@ -105,13 +149,18 @@ def cancellations(
     Returns
     -------
     list of str
+        Empty, or one warning.
     """
-    return [
-        f"{feature}: its coefficients have opposite signs and largely cancel in the mean "
-        f"(strength {mean:.3f}, mean |rho| {size:.3f})"
+    found = [
+        f"{feature}: strength {mean:.3f}, mean |rho| {size:.3f}"
         for feature, mean, size in zip(features, mu.tolist(), mean_abs.tolist(), strict=True)
         if size >= NOTEWORTHY and abs(mean) < CANCELLED * size
     ]
+    return _listed(
+        f"{_number(len(found), 'feature')} of {len(features)} whose coefficients have opposite signs, which "
+        "largely cancel in the mean",
+        found,
+    )
 
 
 def eq2(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -91,12 +92,15 @@ def check(result: Result, sources: tuple[str, ...], level: str, estimator: str) 
         np.testing.assert_allclose(result.coefficients, truth, rtol=0, atol=1e-12)
         np.testing.assert_allclose(result.pvalues, expected.pvalues, rtol=1e-9, atol=1e-300)
         # warnings name the owner of each column
-        constant = {
-            f"{name}.{column}"
-            for name, column in columns(*sources, "B")
-            if TABLES[name][column].nunique() == 1
-        }
-        said = {text.split()[0] for text in result.warnings if "is constant" in text}
+        constant: dict[str, list[str]] = {}
+        for name, column in columns(*sources, "B"):
+            if TABLES[name][column].nunique() == 1:
+                constant.setdefault(name, []).append(column)
+        listed = [
+            (re.match(r"\d+ constant columns? of (\w+):", text), text.splitlines()[1:])
+            for text in result.warnings
+        ]
+        said = {owner[1]: names for owner, names in listed if owner}
         assert said == constant
 
 

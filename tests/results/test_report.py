@@ -238,6 +238,21 @@ def test_the_page_says_what_each_source_learnt_and_from_whom() -> None:
     assert "<td>the feature names</td><td>A1, A2</td>" in page
 
 
+# --- warnings ------------------------------------------------------------------------------------------
+
+
+def test_a_warning_about_many_columns_is_one_sentence_with_its_list_folded_away() -> None:
+    columns = [f"<b>{i}</b>" for i in range(48)]
+    found = page(synthetic(warnings=["\n".join(["48 features cancel", *columns]), "mind the ties"]))
+    assert "⚠ Read this first: 2 warnings" in found.inside("h2")
+    assert [text for text in found.inside("li") if text in ("48 features cancel", "mind the ties")] == [
+        "48 features cancel",
+        "mind the ties",
+    ]
+    assert [text for text in found.inside("li") if text in columns] == columns
+    assert found.inside("summary").count("which") == 1
+
+
 # --- the strongest pairs -------------------------------------------------------------------------------
 
 

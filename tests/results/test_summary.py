@@ -112,6 +112,12 @@ def test_the_summary_shows_ranking_warnings_and_three_lines_of_cost() -> None:
     ]
 
 
+def test_a_warning_about_many_columns_is_one_line() -> None:
+    lines = printed(synthetic(warnings=["2 features cancel\nx\ny"])).splitlines()
+    assert "Warning: 2 features cancel (which: in the report)" in lines
+    assert not {"x", "y"} & set(lines)
+
+
 def test_a_long_ranking_is_cut_on_the_terminal() -> None:
     text = printed(synthetic(400, 3, 50, warnings=[f"w{i}" for i in range(12)]))
     assert "... and 30 more, in ranking.csv" in text

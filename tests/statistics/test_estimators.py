@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from mpc_spearman.data.ranks import MAX_ROWS, Ranks, rank_columns, total
+from mpc_spearman.protocols.conclude import repeated_columns
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.statistics.estimators import (
     coefficients,
@@ -221,27 +222,46 @@ def test_order_is_a_permutation_and_sorted(values):
 # --- cautions
 
 
-def test_cautions_about_ties():
+def test_one_warning_lists_the_columns_with_ties():
     a = rank_columns([np.array([1, 1, 2, 2, 3, 3]), np.arange(6)])
-    (sentence,) = result_warnings.ties("clinic", ["hlthp", "mdvis"], a.tie_terms, 6)
-    assert sentence.startswith("clinic.hlthp has ties")
-    assert "tie term 6 is 0.0857 of" in sentence
-    assert "adds 0.0429 to" in sentence  # 6/70 and half of it
+    (warning,) = result_warnings.ties("clinic", ["hlthp", "mdvis"], a.tie_terms, 6)
+    sentence, line = warning.splitlines()
+    assert sentence.startswith("ties in 1 column of clinic, which eq. 2")
+    assert line.startswith("hlthp: its tie term 6 is 0.0857 of")
+    assert "adds 0.0429 to" in line  # 6/70 and half of it
+    assert result_warnings.ties("clinic", ["mdvis"], [0], 6) == []
 
 
-def test_cautions_about_constants():
-    (sentence,) = result_warnings.constants("A", ["u", "v"], [False, True], "tie_corrected")
-    assert "A.v is constant" in sentence
+def test_one_warning_lists_the_constant_columns():
+    (warning,) = result_warnings.constants("A", ["u", "v", "w"], [True, False, True], "tie_corrected")
+    sentence, *names = warning.splitlines()
+    assert sentence.startswith("2 constant columns of A: ")
     assert "NaN" in sentence
+    assert names == ["u", "w"]
     assert "eq. 2" in result_warnings.constants("A", ["v"], [True], "paper")[0]
+    assert result_warnings.constants("A", ["v"], [False], "paper") == []
 
 
-def test_cautions_about_cancelling_signs():
+def test_one_warning_lists_the_features_in_which_signs_cancel():
     mu = np.array([0.01, 0.2, -0.01, math.nan, 0.001])
     size = np.array([0.30, 0.3, 0.40, math.nan, 0.04])
-    found = result_warnings.cancellations(list("abcde"), mu, size)
-    assert [sentence[0] for sentence in found] == ["a", "c"]
-    assert "strength -0.010, mean |rho| 0.400" in found[1]
+    (warning,) = result_warnings.cancellations(list("abcde"), mu, size)
+    sentence, *lines = warning.splitlines()
+    assert sentence.startswith("2 features of 5 whose coefficients have opposite signs")
+    assert [line[0] for line in lines] == ["a", "c"]
+    assert lines[1] == "c: strength -0.010, mean |rho| 0.400"
+    (fifty,) = result_warnings.cancellations([f"f{i}" for i in range(50)], np.zeros(50), np.ones(50))
+    assert len(fifty.splitlines()) == 51
+
+
+def test_one_warning_lists_the_columns_that_are_there_twice():
+    x, y = np.random.default_rng(1).permutation(40), np.random.default_rng(2).permutation(40)
+    ranks = rank_columns([x, y, x * 2.5, -x, np.zeros(40)])
+    (warning,) = repeated_columns("A", ["x", "y", "also x", "not x", "flat"], ranks)
+    sentence, *lines = warning.splitlines()
+    assert sentence.startswith("1 column of A under several names: a mean counts every one of them")
+    assert lines == ["x, also x; reversed: not x"]
+    assert repeated_columns("A", ["x", "y"], rank_columns([x, y])) == []
 
 
 def test_cautions_about_k():
