@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from mpc_spearman.results.result import Result
 from support.harness import ROOT, fork_server
 from support.hosts import Job, hosts
 from support.plans import mapping
+from support.processes import eventually
 
 MPC = {"protocol": "mpc", "reveal": "coefficients"}
 BFV = {"protocol": "he", "reveal": "coefficients", "he": {"scheme": "bfv"}}
@@ -76,16 +76,14 @@ def test_two_jobs_at_once_with_join(network: ShapedNetwork, tmp_path: Path, by_m
         Job(network, tmp_path / "mpc", settings(MPC), tables(), port=29500) as mpc,
         Job(network, tmp_path / "he", settings(PAILLIER), tables(), port=29600, tls="insecure") as he,
     ):
-        mpc.join(B="parties.target.listen=10.77.0.2:29511")
+        go = tmp_path / "go"
+        mpc.join(waits=("B", "agree", go), B="parties.target.listen=10.77.0.2:29511")
         he.join()
-        seen, target = 0, mpc.processes["B"]
-        while target.poll() is None:
-            seen = max(seen, connections(network, "B", 29511))
-            time.sleep(0.05)
+        # The source's two; the coordinator's number is lower, so the target connects to it.
+        eventually(lambda: connections(network, "B", 29511) == 2)
+        go.touch()
         mpc.check(by_mpc)
         he.check(expected)
-    # The source's two; the coordinator's rank is lower, so the target connects to it.
-    assert seen == 2
     for text in he.output.values():
         assert "network.tls is insecure: whoever is between the hosts" in " ".join(text.split())
 

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman import run_local
-from mpc_spearman.errors import RoleCrashed
+from mpc_spearman.errors import PeerDied, RoleCrashed
 from mpc_spearman.launch import forkserver
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import assignments
@@ -329,21 +328,19 @@ forkserver.main(sys.argv[1], lambda assignment, supervisor: None)
 
 
 def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path) -> None:
-    commands: dict[str, str] = {}
-
+    mine = next(one for one in assignments(plan(), tmp_path, tmp_path) if one.party == "C")
     with ForkServer([sys.executable, "-c", THREADED]) as server:
-
-        def watch(party: str, phase: str, done: int, of: int) -> None:
-            for process in children(os.getpid()):
-                for role in children(process):
-                    with suppress(OSError):
-                        # Empty while a process is about to execute its program.
-                        command = Path(f"/proc/{role}/cmdline").read_text()
-                        if command:
-                            commands[party] = command
-
-        data = ROOT / "data"
-        tables = {"A": data / "insurer.csv", "B": data / "clinic.csv"}
-        result = run_local(ROOT / "configs" / "mpc.yaml", tables, server=server, watch=watch)
-    assert result.n == 20_190
-    assert all(forkserver.COMMAND[1] in command for command in commands.values()), commands
+        role = server.start(mine)
+        assert role.stdin is not None
+        assert role.stdout is not None
+        assert role.stderr is not None
+        with role.stdin, role.stdout, role.stderr:
+            role.stdin.write(mine.line())
+            role.stdin.flush()
+            while b'"connect"' not in (line := role.stdout.readline()):
+                assert line, "it has ended"
+            (process,) = (each for one in children(os.getpid()) for each in children(one))
+            assert forkserver.COMMAND[1] in Path(f"/proc/{process}/cmdline").read_text()
+            role.stdin.write(b'{"lost": "B"}\n')  # whom it waits for
+            role.stdin.flush()
+            assert role.wait() == PeerDied.exit_code

@@ -11,7 +11,7 @@ from mpc_spearman.parties import Roster
 from mpc_spearman.protocols.steps import Run, connect
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
-from support.in_memory import LONG
+from support.processes import EVER
 from support.wires import Wires
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ def together(plan: Plan, play: Callable[[Run], T], links: Callable[..., Links] =
     def take_part(number: int, name: str) -> None:
         try:
             roster, meter = Roster.of(plan, name), Meter()
-            joined = links(plan.shared(), roster, wires.end(number), meter, LONG)
+            joined = links(plan.shared(), roster, wires.end(number), meter, EVER)
             run = Run(plan, roster, joined, meter, lambda *_: None, lambda _: None)
             connect(run)
             found[name] = play(run)
@@ -37,7 +37,7 @@ def together(plan: Plan, play: Callable[[Run], T], links: Callable[..., Links] =
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(LONG)
+        thread.join(EVER)
         assert not thread.is_alive(), "a party does not end"
     for error in errors:
         raise error

@@ -7,6 +7,7 @@ import signal
 import struct
 import time
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from mpc_spearman import errors
@@ -35,11 +36,22 @@ def on_phase(
     act: str,
     nth: int = 1,
     seconds: float = 0.0,
+    until: str = "",
     progress: Callable[[str, int, int], None],
     **seams: Any,
 ) -> Result:
-    """Do `act` when `party` enters `phase` for the `nth` time, right after that was reported."""
+    """Do `act` when `party` enters `phase` for the `nth` time, right after that was reported.
+
+    To ``wait`` is to go on only once the file `until` exists.
+    """
     entered = 0
+
+    def happen() -> None:
+        if act == "wait":
+            while not Path(until).exists():
+                time.sleep(0.02)
+        else:
+            ACTS[act](seconds)
 
     def report(now: str, done: int, of: int) -> None:
         nonlocal entered
@@ -47,10 +59,10 @@ def on_phase(
         if (name, now, done) == (party, phase, 0):
             entered += 1
             if entered == nth:
-                ACTS[act](seconds)
+                happen()
 
     if (name, "start") == (party, phase):  # which is over when the role is run
-        ACTS[act](seconds)
+        happen()
     return run(plan, name, *given, progress=report, **seams)
 
 

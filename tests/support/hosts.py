@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -19,7 +20,9 @@ from mpc_spearman.comparison.shaping import ShapedNetwork, unavailable
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.certificates import make_certificates
 from support.harness import ROOT
+from support.server import hooked
 
+HERE = Path(__file__).parent
 _TORCHRUN = Path(sys.executable).parent / "torchrun"
 
 
@@ -84,11 +87,23 @@ class Job:
             with process:
                 process.kill()
 
-    def join(self, **own: str) -> None:
-        """Start every role by ``mpc-spearman join``; `own` is a setting of one party alone."""
+    def join(self, waits: tuple[str, str, Path] | None = None, **own: str) -> None:
+        """Start every role by ``mpc-spearman join``.
+
+        Parameters
+        ----------
+        waits
+            A party that goes on in a phase only once a file exists: party, phase, file.
+        **own
+            A setting of one party alone.
+        """
+        hook = {}
+        if waits is not None:
+            party, phase, until = waits
+            hook = hooked("faults:on_phase", party=party, phase=phase, act="wait", until=str(until))
         for name in self.names:
-            command = [sys.executable, "-m", "mpc_spearman.cli.main", "join", str(self.plan)]
-            self._start(name, [*command, *self._options(name), *filter(None, [own.get(name)])])
+            command = [sys.executable, str(HERE / "cli_with_hooks.py"), "join", str(self.plan)]
+            self._start(name, [*command, *self._options(name), *filter(None, [own.get(name)])], hook)
 
     def torchrun(self) -> None:
         """Start every role by torchrun, one node each."""
@@ -105,10 +120,10 @@ class Job:
             launcher = str(ROOT / "launchers" / "cluster.py")
             self._start(name, [*command, launcher, str(self.plan), *self._options(name)])
 
-    def wait(self, seconds: float = 90.0) -> dict[str, int]:
+    def wait(self) -> dict[str, int]:
         """Wait for all to end; return their exit codes."""
         for name, process in self.processes.items():
-            self.output[name], _ = process.communicate(timeout=seconds)
+            self.output[name], _ = process.communicate()
         return {name: process.returncode for name, process in self.processes.items()}
 
     def check(self, expected: Result) -> None:
@@ -134,13 +149,13 @@ class Job:
         table = ["--table", str(self._table(party))] if party in self.tables else []
         return ["--party", party, *table, "--out", str(self.folder / "out")]
 
-    def _start(self, party: str, command: list[str]) -> None:
+    def _start(self, party: str, command: list[str], hook: Mapping[str, str] = MappingProxyType({})) -> None:
         # The hosts share this one's processors, and threads that wait for a processor stall all others.
         threads = max(1, len(os.sched_getaffinity(0)) // len(self.names))
         self.processes[party] = subprocess.Popen(
             self.network.command(party, *command),
             cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            env={**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(ROOT), **hook},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -16,10 +17,9 @@ from mpc_spearman.config import Plan
 from mpc_spearman.launch.role import run_role
 from mpc_spearman.parties import Roster
 from mpc_spearman.results.result import Result
+from mpc_spearman.wire.links import Links
+from support.processes import EVER
 from support.wires import Wires
-
-#: Seconds after which a run that has not ended never will.
-LONG = 300.0
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def run_in_memory(
 
     def play(party: str, its: Plan) -> None:
         number = Roster.of(its, party).me.number
-        role = hooks.get(party, lambda run, *given, **more: run(*given, **more))
+        role = hooks.get(party, _patient)
         try:
             results[party] = role(
                 run_role,
@@ -85,6 +85,11 @@ def run_in_memory(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(LONG)
+        thread.join(EVER)
         assert not thread.is_alive(), f"the role of {thread.name} does not end"
     return Ended(results, errors)
+
+
+def _patient(run: Callable[..., Result], *given: Any, **seams: Any) -> Result:
+    """Run a role that tells all others that it stops, however busy the machine is."""
+    return run(*given, **{"links": partial(Links, last_words=EVER), **seams})

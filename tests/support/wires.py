@@ -22,9 +22,9 @@ class Wire:
 
     def send(self, data: bytes) -> None:
         with self._changed:
+            self._changed.wait_for(lambda: self.mute or self._closed or len(self._buffer) < self._capacity)
             if self.mute:
                 return
-            self._changed.wait_for(lambda: self._closed or len(self._buffer) < self._capacity)
             if self._closed:
                 raise ConnectionResetError("closed by the peer")
             if self.flip and len(self.log) <= self.flip[0] < len(self.log) + len(data):
@@ -51,6 +51,12 @@ class Wire:
             self._closed = True
             self._changed.notify_all()
 
+    def abandon(self) -> None:
+        """Swallow what is sent from now on, as a network does where nobody is left to receive it."""
+        with self._changed:
+            self.mute = True
+            self._changed.notify_all()
+
 
 class Wires(dict[tuple[int, int], Wire]):
     """The wires of a run, by the numbers of who sends and who receives."""
@@ -63,10 +69,12 @@ class Wires(dict[tuple[int, int], Wire]):
         return Transport(self, number)
 
     def cut(self, number: int) -> None:
-        """Close all wires from and to a party, as its end does."""
-        for ends, wire in self.items():
-            if number in ends:
+        """End a party's wires, as its end does: those from it when all is read that is on the way."""
+        for (sender, receiver), wire in self.items():
+            if sender == number:
                 wire.close()
+            elif receiver == number:
+                wire.abandon()
 
 
 class Transport:
