@@ -1,7 +1,8 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and locks on them."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from contextlib import suppress
@@ -64,3 +65,37 @@ def write_whole(
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def lock(path: Path, flags: int) -> int:
+    """Open a file or folder for this process alone.
+
+    Parameters
+    ----------
+    path : Path
+    flags : int
+        As for `os.open`.
+
+    Returns
+    -------
+    int
+        Its descriptor. The lock is there until that is closed or the process ends, however it does.
+
+    Raises
+    ------
+    BlockingIOError
+        Another has it.
+    OSError
+        It cannot be opened, or there are no locks there.
+    """
+    while True:
+        opened = os.open(path, flags, 0o600)
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(opened), os.stat(path)):
+                    return opened
+        except BaseException:
+            os.close(opened)
+            raise
+        os.close(opened)  # whoever had it has just taken it away: try what takes its place

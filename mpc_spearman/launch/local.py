@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import secrets
-import shutil
-import tempfile
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Container, Mapping, Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from mpc_spearman.config import DataParty, Plan, check_policy, load_plan
 from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
 from mpc_spearman.installed import check_crypten
-from mpc_spearman.launch import supervisor
+from mpc_spearman.launch import folders, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.meeting import MeetingPoint
 from mpc_spearman.launch.processes import Hosts, executing
@@ -111,8 +108,8 @@ def run_local(
 
         import_module("scipy.special")
 
-        meeting = stack.enter_context(_folder(_temporary()))
-        staging = stack.enter_context(_folder(_temporary() if target is None else _beside(target)))
+        meeting = stack.enter_context(folders.temporary())
+        staging = stack.enter_context(folders.temporary() if target is None else folders.beside(target))
         assigned = assignments(checked, staging, hosts or meeting)
         outcomes = supervisor.launch(assigned, frames, start=start, watch=watch, note=note)
         cause = supervisor.first_cause(outcomes)
@@ -202,36 +199,6 @@ def arrow(party: str, table: Any, unused: Container[str] = ()) -> bytes:
         writer.write_table(batch)
     data: bytes = sink.getvalue().to_pybytes()
     return data
-
-
-def _temporary() -> Path:
-    return Path(tempfile.gettempdir(), f"mpc-spearman-{secrets.token_hex(8)}")
-
-
-def _beside(target: Path) -> Path:
-    """Choose a place for results from which renaming is all there is to do."""
-    return target.parent / f".{target.name}.{secrets.token_hex(4)}.part"
-
-
-@contextmanager
-def _folder(place: Path) -> Iterator[Path]:
-    """Make a folder that is this user's alone, and take it away again, with those above that were made."""
-    missing = [folder for folder in place.parents if not folder.exists()]
-    try:
-        try:
-            place.mkdir(parents=True, mode=0o700)
-        except OSError as error:
-            raise OutputError(f"cannot write to {place.parent}: {error.strerror}") from None
-        yield place
-    finally:
-        try:
-            shutil.rmtree(place, ignore_errors=True)
-        except (KeyboardInterrupt, SystemExit):  # a signal while cleaning up must not leave half of it
-            shutil.rmtree(place, ignore_errors=True)
-            raise
-        for folder in missing:
-            with suppress(OSError):  # gone already, or the results are in it
-                folder.rmdir()
 
 
 def _check_place(target: Path, plan: Plan) -> None:

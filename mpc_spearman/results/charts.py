@@ -66,6 +66,11 @@ def width(text: str) -> int:
     )
 
 
+def pixels(text: str) -> float:
+    """Room in px that a label of the charts may take: its font is not known, and some letters are wide."""
+    return 6.6 * width(text) + sum(5 if c in "mwMW@%\ufffd" else 2.5 if c.isupper() else 0 for c in text)
+
+
 def shorten(text: str, columns: int) -> str:
     """Cut the middle out of a text wider than `columns`: names often differ at their ends only."""
     if width(text) <= columns:

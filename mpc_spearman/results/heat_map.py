@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import escape
 from numpy.typing import NDArray
 
-from mpc_spearman.results.charts import STEPS, number, shorten, width
+from mpc_spearman.results.charts import STEPS, number, pixels, shorten
 from mpc_spearman.results.evidence import Pair
 
 #: Cells a side that are drawn one by one; a longer side is drawn in blocks.
@@ -140,9 +140,9 @@ def heat_map(pairs: Sequence[Sequence[Pair]], confidence: float) -> HeatMap:
     rows = _lines(names, like_rows, cell_height, 30, air)
     columns = _lines(others, like_columns, cell_width, 26, [0] * k)
 
-    slanted = any(width(name) * 6.4 > cell_width - 4 for name in others)
-    left = round(max(width(line.text) for line in rows) * 6.6) + 12
-    longest = max(width(line.text) for line in columns) * 6.6
+    slanted = any(pixels(name) > cell_width - 4 for name in others)
+    left = round(max(pixels(line.text) for line in rows)) + 12
+    longest = max(pixels(line.text) for line in columns)
     top = round(longest * 0.87) + 16 if slanted else 22
     right = round(longest * 0.5) + 8 if slanted else 4
     notes = []

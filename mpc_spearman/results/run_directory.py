@@ -8,7 +8,6 @@ An undefined number is an empty cell.
 from __future__ import annotations
 
 import csv
-import fcntl
 import io
 import json
 import math
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mpc_spearman.errors import OutputError
-from mpc_spearman.files import create
+from mpc_spearman.files import create, lock
 
 SCHEMA_VERSION = 2
 
@@ -95,12 +94,12 @@ def held(directory: Path) -> Iterator[None]:
     """
     directory = directory.resolve()  # one lock, however the place is spelt
     missing = [folder for folder in directory.parents if not folder.exists()]
-    lock = directory.with_name(f".{directory.name}{_LOCK}")
-    if lock.parent.exists() and not lock.parent.is_dir():
-        raise OutputError(f"{lock.parent} exists and is not a directory")
+    beside = directory.with_name(f".{directory.name}{_LOCK}")
+    if beside.parent.exists() and not beside.parent.is_dir():
+        raise OutputError(f"{beside.parent} exists and is not a directory")
     try:
-        lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = _locked(lock)
+        beside.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = lock(beside, os.O_RDWR | os.O_CREAT)
     except BlockingIOError:
         raise OutputError(
             f"another run is writing to {directory}: wait for its end, or choose another folder"
@@ -110,26 +109,11 @@ def held(directory: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        lock.unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         os.close(file)
         for folder in missing:
             with suppress(OSError):  # gone already, or the results are in it
                 folder.rmdir()
-
-
-def _locked(lock: Path) -> int:
-    """Open and lock a file; `BlockingIOError` if another process has."""
-    while True:
-        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file), os.stat(lock)):
-                    return file
-        except BaseException:
-            os.close(file)
-            raise
-        os.close(file)  # who had it has just taken it away: lock the one that takes its place
 
 
 def is_lock(name: str) -> bool:

@@ -16,7 +16,7 @@ from mpc_spearman.comparison import page
 from mpc_spearman.results import heat_map, report
 from mpc_spearman.results.charts import contrast
 from mpc_spearman.results.evidence import pairs
-from support.made_results import synthetic
+from support.made_results import computed, synthetic, tables
 from support.sweeps import made_runs
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -150,6 +150,25 @@ def test_the_report_can_be_read(
     assert bool(seen["cells"]) == (source <= 30)
     for ink, paper, text in seen["cells"]:
         assert contrast(colour(ink), colour(paper)) >= LEGIBLE, (ink, paper, text)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("letter", ["x", "W", "m", "数", "\u202e"])
+def test_long_names_stay_on_the_page(letter: str, width: int, tmp_path: Path) -> None:
+    a, b = tables(60, 4, 6)
+    name = letter * 300
+    a.columns, b.columns = [f"{i}{name}" for i in range(4)], [f"{name}{i}" for i in range(6)]
+    warnings = [name, "\n".join([name, name])]
+    seen = look(
+        report.render(computed({"P" * 64: a, "Q" * 64: a}, b, coordinator="C" * 64, warnings=warnings)),
+        tmp_path,
+        width,
+    )
+    check_page(seen)
+    (around,) = seen["map"]
+    for label in [*seen["rows"], *seen["columns"]]:
+        assert around[0] - 1 <= label[0] <= label[2] <= around[2] + 1
+        assert around[1] - 1 <= label[1] <= label[3] <= around[3] + 1
 
 
 def test_the_report_fits_a_narrow_window(tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""A run's own folders: nobody takes them away while it goes on, and nothing stays of runs that were killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman import run_local
+from mpc_spearman.errors import OutputError
+from mpc_spearman.launch import folders
+from support.harness import ROOT
+from support.made_results import listing
+from support.plans import mapping
+
+LEFT = "mpc-spearman-run-0123456789abcdef"
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+def test_what_is_left_of_a_killed_run_is_swept_and_nothing_else(temporary: Path) -> None:
+    for name in (LEFT, LEFT[:-1], f"{LEFT}0", "mpc-spearman-test-0123456789abcdef", "mine"):
+        (temporary / name / "C").mkdir(parents=True)
+    (temporary / LEFT.replace("0", "1")).write_text("a file")
+    (temporary / LEFT.replace("0", "2")).symlink_to(temporary / "mine")
+    before = listing(temporary)
+    with folders.temporary() as own:
+        assert own.stat().st_mode & 0o777 == 0o700
+        assert listing(temporary) == sorted([*(name for name in before if name != LEFT), own.name])
+    assert listing(temporary) == [name for name in before if name != LEFT]
+    assert listing(temporary / "mine") == ["C"]
+
+
+def test_a_folder_in_use_is_left_alone(temporary: Path) -> None:
+    with folders.temporary() as first:
+        with folders.temporary() as second:
+            assert first.is_dir()
+            assert second.is_dir()
+        assert first.is_dir()
+    assert listing(temporary) == []
+
+
+def test_a_folder_beside_the_results_goes_with_those_above_it(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "out"
+    with folders.beside(target) as staging:
+        assert staging.parent == target.parent
+        (staging / "C").mkdir()
+    assert listing(tmp_path) == []
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OutputError, match="cannot write to"), folders.beside(tmp_path / "file" / "out"):
+        pass
+
+
+def test_many_that_begin_at_once_keep_theirs(temporary: Path) -> None:
+    gone: list[Path] = []
+
+    def begin() -> None:
+        for _ in range(100):
+            with folders.temporary() as own:
+                (own / "C").mkdir()
+                if not (own / "C").is_dir():
+                    gone.append(own)
+
+    threads = [threading.Thread(target=begin) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert gone == []
+    assert listing(temporary) == []
+
+
+#: A kernel in which a run goes on, and which says when it does.
+KERNEL = """
+import json, sys
+import pandas as pd
+from mpc_spearman import run_local
+tables = {party: pd.read_csv(f"{party}.csv", dtype={"id": str}) for party in "AB"}
+run_local(json.load(open("plan.json")), tables, watch=lambda party, phase, done, of: print(phase, flush=True))
+"""
+
+
+def test_a_kernel_that_is_killed_leaves_nothing_for_long(tmp_path: Path, temporary: Path) -> None:
+    values = np.random.default_rng(1).normal(size=(2, 40))
+    plan = mapping()
+    tables = {}
+    for party, column in zip("AB", values, strict=True):
+        tables[party] = pd.DataFrame({"id": [f"p{i}" for i in range(40)], "x": column})
+        tables[party].to_csv(tmp_path / f"{party}.csv", index=False)
+    pd.Series(plan).to_json(tmp_path / "plan.json")
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        [sys.executable, "-c", KERNEL], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    ) as kernel:
+        assert kernel.stdout is not None
+        while kernel.stdout.readline() != "connect\n":
+            assert kernel.poll() is None
+        kernel.kill()
+    assert listing(temporary) != []
+    assert run_local(plan, tables).n == 40
+    assert listing(temporary) == []
