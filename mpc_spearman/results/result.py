@@ -266,9 +266,6 @@ class Result:
         """
         if getattr(self, "_pvalues" if part == "qvalues" else f"_{part}") is not None:
             return None
-        informed = self._plan.get("opened_to", "coordinator")
-        if self._role != informed and informed == "target":
-            return f"The {part} of this run: opened to the target alone (opened_to)."
         name = _IN_WORDS.get(part, part)
         verb = "is" if part == "ranking" else "are"
         why = self._beyond(part)
@@ -283,6 +280,8 @@ class Result:
     def _beyond(self, part: Part) -> str | None:
         """Say what keeps the plan from giving this party a part; None if nothing does."""
         need, level = _NEEDS[part], str(self._plan.get("reveal"))
+        if self._plan.get("opened_to") == "target" and self._role != "target":
+            return "not in this result: the order was opened to the target alone (opened_to)"
         if level in LEVELS and not within(need, level):
             return f"not in this result: the run revealed no more than {level!r} (reveal)"
         if self._role == "coordinator":

@@ -21,6 +21,7 @@ from typing import Any
 
 from mpc_spearman.errors import OutputError
 from mpc_spearman.files import create, lock
+from mpc_spearman.results import cells
 
 SCHEMA_VERSION = 2
 
@@ -178,14 +179,13 @@ def swap(moves: Mapping[Path, Path]) -> None:
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Write a table as CSV: NaN as an empty cell, other floats with `repr`."""
+    """Write a table as CSV: NaN as an empty cell, other floats with `repr`, text as names are written."""
 
     def cell(value: object) -> str:
         if isinstance(value, float):
             return "" if math.isnan(value) else repr(float(value))
-        text = str(value)
-        # csv.writer leaves a lone carriage return bare before Python 3.13; its reader sees a line end there.
-        return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
+        text = cells.written(value) if isinstance(value, str) else str(value)
+        return '"' + text.replace('"', '""') + '"' if set(text) & set(',"') else text
 
     return "".join(",".join(map(cell, row)) + "\n" for row in (header, *rows))
 
@@ -218,7 +218,7 @@ def read_about(directory: Path) -> dict[str, Any]:
 
 
 def read_csv(path: Path, header: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Read a CSV whose first columns are `header`.
+    """Read a CSV whose first columns are `header`, that `csv_text` wrote.
 
     Returns
     -------
@@ -241,6 +241,14 @@ def read_csv(path: Path, header: Sequence[str]) -> tuple[list[str], list[list[st
         if len(row) != len(first):
             raise OutputError(f"{path} is damaged: row {number} has {len(row)} cells, not {len(first)}")
     return first, rows
+
+
+def to_name(path: Path, text: str) -> str:
+    """Read a cell of `path` as a name; `OutputError` if it is not written as one."""
+    try:
+        return cells.read(text)
+    except ValueError as error:
+        raise OutputError(f"{path} is damaged: {error}") from None
 
 
 def to_float(path: Path, text: str) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.errors import OutputError
-from mpc_spearman.results import run_directory
+from mpc_spearman.results import cells, run_directory
 from mpc_spearman.results.tables import COST_COLUMNS, ESTIMATORS, INTERVAL_ROWS, MATRIX_ROWS, RANKING
 from mpc_spearman.version import __version__
 
@@ -82,7 +82,9 @@ def sealed(about: dict[str, Any], files: Mapping[str, str]) -> str:
         "files": {name: _digest(text.encode(errors="surrogatepass")) for name, text in files.items()},
     }
     about["digest"] = _own_digest(about)
-    return json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    # JSON escapes the control characters below the space only.
+    return cells.CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}" if found[0] != "\n" else "\n", text)
 
 
 def _own_digest(about: Mapping[str, Any]) -> str:
@@ -154,15 +156,21 @@ def read(folder: Path) -> dict[str, Any]:
 def _matrix(path: Path, keys: list[str]) -> pd.DataFrame:
     header, rows = run_directory.read_csv(path, keys)
     first = len(keys)
-    cells = [[run_directory.to_float(path, text) for text in row[first:]] for row in rows]
-    index = pd.MultiIndex.from_tuples([tuple(row[:first]) for row in rows], names=keys)
-    return pd.DataFrame(np.array(cells).reshape(len(rows), -1), index=index, columns=header[first:])
+    numbers = [[run_directory.to_float(path, text) for text in row[first:]] for row in rows]
+    names = [tuple(run_directory.to_name(path, text) for text in row[:first]) for row in rows]
+    return pd.DataFrame(
+        np.array(numbers).reshape(len(rows), -1),
+        index=pd.MultiIndex.from_tuples(names, names=keys),
+        columns=[run_directory.to_name(path, text) for text in header[first:]],
+    )
 
 
 def _ranking(path: Path, strengths: bool) -> pd.DataFrame:
     _, rows = run_directory.read_csv(path, RANKING)
     positions = [run_directory.to_int(path, row[0]) for row in rows]
-    frame = pd.DataFrame({"position": positions, "feature": [row[1] for row in rows]})
+    frame = pd.DataFrame(
+        {"position": positions, "feature": [run_directory.to_name(path, row[1]) for row in rows]}
+    )
     if strengths:
         frame["strength"] = [run_directory.to_float(path, row[2]) for row in rows]
     return frame
@@ -170,13 +178,14 @@ def _ranking(path: Path, strengths: bool) -> pd.DataFrame:
 
 def _estimators(path: Path) -> pd.DataFrame:
     _, rows = run_directory.read_csv(path, ["feature", *ESTIMATORS])
-    cells = [[run_directory.to_float(path, text) for text in row[1:]] for row in rows]
-    return pd.DataFrame(np.array(cells).reshape(len(rows), 2), [row[0] for row in rows], ESTIMATORS)
+    numbers = [[run_directory.to_float(path, text) for text in row[1:]] for row in rows]
+    names = [run_directory.to_name(path, row[0]) for row in rows]
+    return pd.DataFrame(np.array(numbers).reshape(len(rows), 2), names, ESTIMATORS)
 
 
 def _cost(path: Path) -> pd.DataFrame:
     _, rows = run_directory.read_csv(path, list(COST_COLUMNS))
-    read = {str: lambda _, text: text, float: run_directory.to_float, int: run_directory.to_int}
+    read = {str: run_directory.to_name, float: run_directory.to_float, int: run_directory.to_int}
     kinds = list(COST_COLUMNS.values())
-    cells = [[read[kind](path, text) for kind, text in zip(kinds, row, strict=True)] for row in rows]
-    return pd.DataFrame(cells, columns=list(COST_COLUMNS))
+    lines = [[read[kind](path, text) for kind, text in zip(kinds, row, strict=True)] for row in rows]
+    return pd.DataFrame(lines, columns=list(COST_COLUMNS))

@@ -1,4 +1,4 @@
-"""A run's own folders: nobody takes them away while it goes on, and nothing stays of runs that were killed."""
+"""A run's own folders: nobody takes them away while it goes on, and nothing stays of killed ones."""
 
 from __future__ import annotations
 

@@ -1,0 +1,41 @@
+r"""Names in CSV files: written so that no spreadsheet runs them and no terminal obeys them, and read back.
+
+A name that begins with ``=``, ``+``, ``-`` or ``@``, full-width or not, after spaces or not, or with an
+apostrophe, gets an apostrophe before it: to a spreadsheet, text. Control characters, line separators and
+those that turn the direction of writing are written as ``\uXXXX``, as is a semicolon before one of the
+former, at which some spreadsheets would begin a new cell; a backslash is doubled.
+"""
+
+from __future__ import annotations
+
+import re
+
+_FORMULA = "=+\\-@＝＋－＠"
+_BEGINS = re.compile(rf"\s*[{_FORMULA}]|'")
+_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+#: What a terminal might obey.
+CONTROL = re.compile(f"[{_CONTROL}]")
+_ESCAPED = re.compile(rf"[{_CONTROL}\\]|;(?=\s*[{_FORMULA}])")
+_ESCAPE = re.compile(r"\\(?:\\|u([0-9a-f]{4})|)")
+
+
+def written(name: str) -> str:
+    """Return a name as a CSV file has it."""
+
+    def escape(found: re.Match[str]) -> str:
+        return "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}"
+
+    text = _ESCAPED.sub(escape, name)
+    return f"'{text}" if _BEGINS.match(text) else text
+
+
+def read(text: str) -> str:
+    """Return the name that was written so; `ValueError` if none was."""
+
+    def unescape(found: re.Match[str]) -> str:
+        return chr(int(found[1], 16)) if found[1] else "\\"
+
+    name = _ESCAPE.sub(unescape, text.removeprefix("'"))
+    if written(name) != text:
+        raise ValueError("a name that is not written as names are")
+    return name

@@ -1,0 +1,106 @@
+"""Names in CSV files: harmless to whoever opens them, and themselves again when read."""
+
+from __future__ import annotations
+
+import csv
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mpc_spearman.results import cells
+from mpc_spearman.results.result import Result
+from support.made_results import change, costs, matrix_of, parts, seal, shared_plan, small
+
+#: What makes a spreadsheet take a cell for a formula.
+FORMULA = "=+-@＝＋－＠\t\r"
+NAMES = [
+    '=HYPERLINK("http://x","y")',
+    "+1+cmd|' /C calc'!A0",
+    "-2",
+    "@SUM(1)",
+    "＝1+1",
+    "'quoted",
+    "''twice",
+    "\t=1+1",
+    "\r\n=1+1",
+    "a;=1+1",
+    "a; \t@x",
+    "a;b",
+    "\x1b[31mred\x9b2J\x07\u202eder",
+    "back\\slash",
+    "back\\u003dslash",
+    'a "name", with\ncommas',
+    " =space",
+    "größe · 数据 😀 \u200d",
+    "",
+]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+@example("\\u001b")
+@example("a; \t@x")
+@example(" =x;;-y")
+def test_every_name_comes_back_and_does_no_harm(name: str) -> None:
+    text = cells.written(name)
+    assert cells.read(text) == name
+    for cell in text.split(";"):  # some spreadsheets go by that
+        assert not cell.lstrip() or cell.lstrip()[0] not in FORMULA
+    assert all(unicodedata.category(c) not in ("Cc", "Zl", "Zp") for c in text)
+    assert not set(text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+@pytest.mark.parametrize("name", ["x", "größe", "a;b", "mean-of-5", "a=b", "5", "C:/x", "数据"])
+def test_most_names_are_written_as_they_are(name: str) -> None:
+    assert cells.written(name) == name
+
+
+@pytest.mark.parametrize("text", ["=1", "-x", "\\", "\\x", "\\u00zz", "\\u0041", "'x", "a\tb", "\\u001B"])
+def test_what_no_name_is_written_as_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not written as names are"):
+        cells.read(text)
+
+
+def test_a_result_with_such_names_comes_back(tmp_path: Path) -> None:
+    names = [name for name in NAMES if name]
+    plan = shared_plan("A")
+    values = np.random.default_rng(1).uniform(-0.9, 0.9, (len(names), len(names)))
+    matrix = matrix_of(values, names, [("A", name) for name in names])
+    held = parts(matrix, 50, plan)
+    both = pd.DataFrame({"tie_corrected": held["strengths"], "paper": held["strengths"]})
+    saved = Result(
+        plan=plan,
+        party="C",
+        role="coordinator",
+        n=50,
+        cost=costs("C"),
+        warnings=NAMES,
+        estimators=both,
+        **held,
+    )
+    folder = saved.save(tmp_path / "run")
+    loaded = Result.load(folder)
+    pd.testing.assert_frame_equal(loaded.coefficients, saved.coefficients, check_exact=True)
+    pd.testing.assert_frame_equal(loaded.intervals, saved.intervals, check_exact=True)
+    pd.testing.assert_frame_equal(loaded.ranking, saved.ranking, check_exact=True)
+    pd.testing.assert_frame_equal(loaded.estimators, saved.estimators, check_exact=True)
+    assert loaded.warnings == saved.warnings
+    for path in folder.glob("*.csv"):
+        text = path.read_text(encoding="utf-8")
+        assert not {c for c in text if unicodedata.category(c) == "Cc"} - {"\n"}
+        for line in csv.reader(text.splitlines()):
+            assert not [cell for cell in line if cell[:1] in ("=", "+", "@") or cell[:2] == "-2"]
+    text = (folder / "result.json").read_text(encoding="utf-8")
+    assert not {c for c in text if unicodedata.category(c) == "Cc" or c == "\u202e"} - {"\n"}
+
+
+def test_a_name_in_a_file_that_is_not_written_so_is_damage(tmp_path: Path) -> None:
+    folder = small().save(tmp_path / "run")
+    change(folder / "ranking.csv", "1,x", "1,'x")
+    seal(folder)
+    with pytest.raises(Exception, match=r"run/ranking\.csv is damaged: a name that is not written"):
+        Result.load(folder)
