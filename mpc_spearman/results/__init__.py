@@ -1,1 +1,1 @@
-"""A party's result: its parts, its files, its report, and the merging of several."""
+"""A party's result: its parts, whether they fit each other, its files, its report, and merging several."""

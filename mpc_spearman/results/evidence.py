@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mpc_spearman.results.charts import number
 from mpc_spearman.results.units import printable
+from mpc_spearman.statistics.inference import INTERVAL_ROWS
 
 if TYPE_CHECKING:
     from mpc_spearman.results.result import Result
@@ -26,6 +27,8 @@ class Pair:
     owner, source, target : str
         Printable: a source, its feature, after its own name where there are several, and the target's.
     rho, low, high, p, q : float
+    without : str
+        Why there is no interval, where there is none.
     """
 
     owner: str
@@ -36,6 +39,7 @@ class Pair:
     high: float
     p: float
     q: float
+    without: str = ""
 
     @property
     def found(self) -> bool:
@@ -44,15 +48,16 @@ class Pair:
 
     @property
     def interval(self) -> str:
-        """The ends of its interval; empty where there is none."""
-        return "" if math.isnan(self.low) else f"{number(self.low)} to {number(self.high)}"
+        """The ends of its interval, or that there is none, and why."""
+        if math.isnan(self.low):
+            return f"none: {self.without}"
+        return f"{number(self.low)} to {number(self.high)}"
 
     def told(self, confidence: float) -> str:
         """Say what is known beside the coefficient; empty for an undefined one."""
         if math.isnan(self.p):
             return ""
-        interval = f"{100 * confidence:g} % interval {self.interval}" if self.interval else "no interval"
-        return f"{interval}, p = {chance(self.p)}, q = {chance(self.q)}"
+        return f"{100 * confidence:g} % interval {self.interval}; p = {chance(self.p)}, q = {chance(self.q)}"
 
 
 def chance(value: float) -> str:
@@ -83,11 +88,12 @@ def pairs(result: Result) -> list[list[Pair]]:
     if len(set(owners)) > 1:
         rows = [f"{owner} · {feature}" for owner, feature in zip(owners, rows, strict=True)]
     columns = [printable(feature) for feature in order]
+    without = "too few rows" if result.n < INTERVAL_ROWS else "many ties"
     numbers = zip(*(frame.to_numpy().tolist() for frame in frames), strict=True)
     return [
         [
-            Pair(owner, row, column, *five)
-            for column, five in zip(columns, zip(*lines, strict=True), strict=True)
+            Pair(owner, row, column, rho, low, high, p, q, without)
+            for column, (rho, low, high, p, q) in zip(columns, zip(*lines, strict=True), strict=True)
         ]
         for owner, row, lines in zip(owners, rows, numbers, strict=True)
     ]

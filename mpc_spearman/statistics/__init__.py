@@ -1,1 +1,1 @@
-"""Coefficients, p-values and strengths from exact integers; the reference they are tested against."""
+"""Coefficients and strengths from exact integers, what they are evidence of, and the reference for them."""

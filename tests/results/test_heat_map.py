@@ -13,7 +13,8 @@ import pytest
 from mpc_spearman.results import charts, heat_map, report
 from mpc_spearman.results.evidence import Pair, pairs
 from mpc_spearman.results.result import Result
-from support.made_results import Page, computed, synthetic, tables
+from mpc_spearman.statistics.inference import Ties
+from support.made_results import Page, computed, parts, synthetic, tables
 
 
 def of(matrix: pd.DataFrame) -> heat_map.HeatMap:
@@ -165,6 +166,10 @@ def test_an_interval_is_told_on_hover_and_where_there_is_none() -> None:
     low, high = (result.intervals.xs(end, level="bound").iloc[0, 0] for end in ("low", "high"))
     titles = Page(report.render(result)).inside("title")
     (title,) = [title for title in titles if title.startswith("source_0 × target_0: ")]
-    assert f"(95 % interval {charts.number(low)} to {charts.number(high)}, p = " in title
-    none = Pair("A", "f", "g", 0.5, math.nan, math.nan, 0.01, 0.02)
-    assert none.told(0.95) == "no interval, p = 0.01, q = 0.02"
+    assert f"(95 % interval {charts.number(low)} to {charts.number(high)}; p = " in title
+    ties = np.full(result.coefficients.shape, Ties.MANY)
+    a, b = tables(60, 4, 6)
+    without = computed({"A": a}, b, **parts(result.coefficients, 60, result.plan, ties))
+    titles = Page(report.render(without)).inside("title")
+    (title,) = [title for title in titles if title.startswith("source_0 × target_0: ")]
+    assert "(95 % interval none: many ties; p = " in title
