@@ -7,6 +7,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,10 @@ def record_frozen(
 
     def watched_join(roster: Roster) -> Any:
         transport = join(roster)
-        met = Path(directory).with_name("meeting").iterdir()
-        (place / "meeting-point").write_bytes(b"".join(path.read_bytes() for path in met))
+        for path in Path(directory).with_name("meeting").iterdir():
+            # What a party has not yet written whole gets its name while this looks.
+            with suppress(FileNotFoundError), (place / "meeting-point").open("ab") as met:
+                met.write(path.read_bytes())
         # From here on no byte may go another way than through the transport.
         for name in ("socket", "create_connection", "create_server", "socketpair"):
             setattr(socket, name, _refusing(place, f"socket.{name}"))
