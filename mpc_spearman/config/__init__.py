@@ -1,11 +1,14 @@
 """The plan of a run: read, checked, split into what is shared and what stays local, and vetoed by its owners.
 
-`levels` holds the order of levels and grants, `sections` the plan's typed parts, `plan` the whole and
+`levels` holds the order of levels and grants; `parties`, `network` and `sections` the plan's typed parts, made of
+`fields`; `plan` the whole and
 `load_plan`; `draft` reads YAML and overrides, `wording` makes sentences of what is wrong, and `policy` holds
 each owner's veto.
 """
 
 from mpc_spearman.config.levels import GRANTS, LEVELS, Grant, Reveal, least, reach, within
+from mpc_spearman.config.network import host_and_port
+from mpc_spearman.config.parties import CoordinatorParty, DataParty, Policy, TargetParty
 from mpc_spearman.config.plan import Plan, load_plan
 from mpc_spearman.config.policy import (
     AGREE_TO_ALL,
@@ -15,20 +18,7 @@ from mpc_spearman.config.policy import (
     check_policy_network,
     check_policy_rows,
 )
-from mpc_spearman.config.sections import (
-    CoordinatorParty,
-    DataParty,
-    Estimator,
-    HeSettings,
-    OpenedTo,
-    Order,
-    Policy,
-    Protocol,
-    Results,
-    Strength,
-    TargetParty,
-    host_and_port,
-)
+from mpc_spearman.config.sections import Estimator, HeSettings, OpenedTo, Order, Protocol, Results, Strength
 from mpc_spearman.config.wording import differences
 
 __all__ = [

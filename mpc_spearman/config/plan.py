@@ -28,25 +28,19 @@ from pydantic import (
 )
 
 from mpc_spearman.config.draft import Draft
+from mpc_spearman.config.fields import Count, Section, Share, whole
 from mpc_spearman.config.levels import GRANTS, LEVELS, Reveal, grants, least, within
+from mpc_spearman.config.network import Network
+from mpc_spearman.config.parties import CoordinatorParty, DataParty, Parties, TargetParty
 from mpc_spearman.config.sections import (
-    CoordinatorParty,
-    Count,
-    DataParty,
     Estimator,
     HeSettings,
-    Network,
     OpenedTo,
     Order,
-    Parties,
     Privacy,
     Protocol,
     Results,
-    Section,
-    Share,
     Strength,
-    TargetParty,
-    whole,
 )
 from mpc_spearman.config.wording import Location, canonical, dotted, explain, nearest, shown
 from mpc_spearman.errors import PlanError

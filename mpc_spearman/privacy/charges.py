@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
-from mpc_spearman.config.sections import Section
+from mpc_spearman.config.fields import Section
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.data.columns import show
 from mpc_spearman.version import __version__

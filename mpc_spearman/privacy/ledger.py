@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from mpc_spearman.config.sections import Section
+from mpc_spearman.config.fields import Section
 from mpc_spearman.config.wording import canonical, nearest, shown
 from mpc_spearman.data.ids import check_private, own_key
 from mpc_spearman.errors import PlanError, PolicyError

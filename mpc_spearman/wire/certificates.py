@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from mpc_spearman.config.sections import party_name
+from mpc_spearman.config.fields import party_name
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.files import create
 

@@ -1,0 +1,95 @@
+"""What the keys of a plan can hold: types, bounds and the words for what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+
+
+def party_name(name: str) -> str:
+    """Return a party's name, or raise ``ValueError`` with what is wrong with it."""
+    # Names become folder names, parts of --table NAME=FILE, and lines of an error text.
+    if not name.strip() or name != name.strip():
+        raise ValueError("is not a name: it is empty, or starts or ends with a space")
+    if len(name) > 64:
+        raise ValueError(f"is {len(name)} characters long; a name has at most 64")
+    if not name.isprintable() or name in (".", "..") or set(name) & set("/\\="):
+        raise ValueError("cannot be a folder's name; leave out / \\ = and what cannot be printed")
+    return name
+
+
+def _column(name: str) -> str:
+    if not name:
+        raise ValueError("is not a column name: it is empty")
+    return name
+
+
+def _file(value: object) -> object:
+    if isinstance(value, str) and (not value.strip() or "\0" in value):
+        raise ValueError("is not a file path; leave the key out if there is no such file here")
+    return value
+
+
+Text = Annotated[str, Strict()]  # 7, true and 2024-01-01 are not text until someone quotes them
+Name = Annotated[Text, AfterValidator(party_name)]
+ColumnName = Annotated[Text, AfterValidator(_column)]
+OptionalFile = Annotated[Path | None, BeforeValidator(_file)]
+Count = Annotated[int, Strict()]  # strict: true is not 1, and 3.0 is not 3
+
+
+class Section(BaseModel):
+    """A part of the plan: frozen, and unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# In the fields below, a description completes the sentence "<value> is not ...".
+
+
+def whole(low: int, default: int | None) -> Any:
+    """Declare a whole number of at least `low`."""
+    # The upper end is beyond any table this package takes, and within what every peer can read.
+    return Field(default=default, ge=low, le=10**9, description=f"a whole number from {low} to 1000000000")
+
+
+Flag = Annotated[bool, Strict()]
+Share = Annotated[float, Strict()]
+
+
+def flag(default: bool) -> Any:
+    """Declare a yes or no."""
+    return Field(default=default, description="true or false")
+
+
+def share(default: float) -> Any:
+    """Declare a share of what a column holds; above 1 it limits nothing."""
+    return Field(
+        default=default, gt=0, le=1e6, allow_inf_nan=False, description="a number above 0 and at most 1000000"
+    )
+
+
+def key_bits() -> Any:
+    """Declare the length of Paillier's modulus."""
+    return Field(default=3072, ge=256, le=16384, description="a whole number of bits from 256 to 16384")
+
+
+Seconds = Annotated[float, Strict()]
+
+
+def seconds(default: float) -> Any:
+    """Declare a number of seconds."""
+    # The upper end keeps deadlines within what clocks and sockets can count.
+    return Field(
+        default=default,
+        gt=0,
+        le=1e6,
+        allow_inf_nan=False,
+        description="a number of seconds above 0 and at most 1000000",
+    )
+
+
+def optional_file() -> Any:
+    """Declare a file that may be left out."""
+    return Field(default=None, description="a file path")

@@ -1,0 +1,96 @@
+"""The plan's ``network`` section: how the parties find each other and prove who they are."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from mpc_spearman.config.fields import (
+    Count,
+    Flag,
+    OptionalFile,
+    Seconds,
+    Section,
+    Text,
+    flag,
+    optional_file,
+    seconds,
+)
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """Take ``HOST:PORT`` apart, IPv6 hosts in brackets; `ValueError` says what is wrong with it."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError("is not HOST:PORT, such as 10.0.0.7:29501")
+    host = host.removeprefix("[").removesuffix("]")
+    if host in ("0.0.0.0", "::", "*"):
+        raise ValueError("is every address of this machine; name the one that the other parties reach")
+    return host, int(port)
+
+
+class Tls(Section):
+    """Where a party's credentials for TLS are; local, but for whether there is TLS at all.
+
+    Attributes
+    ----------
+    ca, certificate, key : Path, optional
+        PEM files: the CA that all parties trust, this party's certificate, and its key. ``{party}`` in a
+        path stands for the party's name, so that one plan can serve all hosts.
+    insecure : bool
+        No TLS, also between hosts. ``tls: insecure`` in a plan is short for it.
+    """
+
+    ca: OptionalFile = optional_file()
+    certificate: OptionalFile = optional_file()
+    key: OptionalFile = optional_file()
+    insecure: Flag = flag(False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return {"insecure": True} if value == "insecure" else value
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Tls:
+        files = {"ca": self.ca, "certificate": self.certificate, "key": self.key}
+        missing = [name for name, file in files.items() if file is None]
+        if self.insecure and len(missing) < 3:
+            raise ValueError("is 'insecure' and has files of TLS: take out one or the other")
+        if not self.insecure and missing:
+            raise ValueError(f"needs ca, certificate and key; missing: {', '.join(missing)}")
+        return self
+
+
+class Network(Section):
+    """How the parties find each other, wait for each other, and prove who they are.
+
+    Attributes
+    ----------
+    timeout : float
+        Seconds without a sign of life after which a peer counts as lost. Computing, however long,
+        is not silence.
+    join_timeout : float
+        Seconds to wait for a party that has not joined yet.
+    address : str, optional
+        The coordinator's host, where the parties meet; not compared, since hosts may know it by several
+        names. The environment's ``MASTER_ADDR`` comes first.
+    port : int
+        The port there; not compared. The environment's ``MASTER_PORT`` comes first.
+    tls : Tls, optional
+        Compared is only whether there is TLS. Needed where the coordinator is not on a loopback address.
+    """
+
+    timeout: Seconds = seconds(60.0)
+    join_timeout: Seconds = seconds(600.0)
+    address: Text | None = Field(default=None, min_length=1, description="a host name or address")
+    port: Count = Field(default=29500, ge=1, le=65535, description="a port number from 1 to 65535")
+    tls: Tls | None = None
+
+    @property
+    def security(self) -> Literal["mutual", "insecure"] | None:
+        """What of `tls` all parties must agree on."""
+        if self.tls is None:
+            return None
+        return "insecure" if self.tls.insecure else "mutual"

@@ -1,0 +1,162 @@
+"""The plan's ``parties`` section: who takes part, and what each keeps to itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from mpc_spearman.config.fields import (
+    ColumnName,
+    Count,
+    Flag,
+    Name,
+    OptionalFile,
+    Section,
+    Share,
+    Text,
+    flag,
+    key_bits,
+    optional_file,
+    share,
+    whole,
+)
+from mpc_spearman.config.levels import Reveal
+from mpc_spearman.config.network import host_and_port
+from mpc_spearman.config.sections import BUDGET, MIN_GROUP, MIN_ROWS_PER_FEATURE, Protocol
+from mpc_spearman.config.wording import shown
+
+
+def _listen(value: str | None) -> str | None:
+    if value is not None:
+        host_and_port(value)
+    return value
+
+
+class Policy(Section):
+    """What a data owner allows, whatever the shared plan says; local to that owner.
+
+    Attributes
+    ----------
+    max_reveal : {'ranking', 'strengths', 'coefficients', 'differences'}
+        The most the coordinator may learn. ``differences``, nearly all ranks, needs saying so here.
+    protocols : tuple of {'mpc', 'he'}
+        The protocols the owner agrees to run.
+    results_to : tuple of {'target', 'sources'}
+        The roles, beside the coordinator, that may be passed results.
+    exact : bool
+        Agree to ``results.precision: exact``, with which published numbers can be solved for rows.
+    min_rows : int, optional
+        The fewest rows to take part with.
+    min_group, min_rows_per_feature : int
+        The lowest values of those keys of ``privacy`` to accept.
+    budget : float
+        The highest ``privacy.budget`` to accept.
+    min_columns : int
+        The fewest distinct source columns, of all sources together, that a strength may be a mean over.
+        Asked below ``reveal: coefficients`` of an owner whose `max_reveal` is below ``coefficients``.
+    min_key_bits : int
+        The shortest Paillier key, ``he.key_bits``, to accept.
+    tls : {'mutual', 'insecure'}
+        ``insecure`` agrees to ``network.tls: insecure``.
+    ledger : Path, optional
+        A file in which the owner's runs are written down, made at first use: a run is refused for what it
+        and earlier ones would tell together.
+    """
+
+    max_reveal: Reveal = "coefficients"
+    protocols: tuple[Protocol, ...] = Field(default=("mpc", "he"), description="a list of protocols")
+    results_to: tuple[Literal["target", "sources"], ...] = Field(
+        default=("target", "sources"), description="a list of roles"
+    )
+    exact: Flag = flag(False)
+    min_rows: Count | None = whole(1, default=None)
+    min_group: Count = whole(1, default=MIN_GROUP)
+    min_rows_per_feature: Count = whole(0, default=MIN_ROWS_PER_FEATURE)
+    budget: Share = share(BUDGET)
+    min_columns: Count = whole(1, default=2)
+    min_key_bits: Count = key_bits()
+    tls: Literal["mutual", "insecure"] = "mutual"
+    ledger: OptionalFile = optional_file()
+
+
+class AnyParty(Section):
+    """What every party has. All but its name is local.
+
+    Attributes
+    ----------
+    name : str
+        Shared with everyone; also the name of its folder of results.
+    listen : str, optional
+        ``HOST:PORT`` that this party listens on and the others reach it at, port 0 for any free one. Left
+        out, it is the address from which this machine reaches the coordinator, and any free port.
+    """
+
+    name: Name
+    listen: Annotated[Text | None, AfterValidator(_listen)] = Field(
+        default=None, description="HOST:PORT, such as 10.0.0.7:29501"
+    )
+
+
+class CoordinatorParty(AnyParty):
+    """The party without data, which the protocol reveals its values to."""
+
+
+class DataParty(AnyParty):
+    """A party with a table. All but its name is local.
+
+    Attributes
+    ----------
+    table : Path, optional
+        A CSV or Parquet file, absolute once loaded. None where the table is elsewhere: in another
+        organisation, or a DataFrame in this program.
+    id : str
+        The column that says which sample a row is.
+    exclude : tuple of str
+        Columns that are not features.
+    features : tuple of str, optional
+        The columns to correlate; None for all but `id` and `exclude`.
+    policy : Policy
+        What this owner allows.
+    """
+
+    table: OptionalFile = optional_file()
+    id: ColumnName = "id"
+    exclude: tuple[ColumnName, ...] = Field(default=(), description="a list of column names")
+    features: tuple[ColumnName, ...] | None = Field(
+        default=None, min_length=1, description="a list of at least one column name"
+    )
+    policy: Policy = Policy()
+
+    @field_validator("features")
+    @classmethod
+    def _are_features(cls, features: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
+        for name in features or ():
+            if features and features.count(name) > 1:
+                raise ValueError(f"lists {shown(name)} more than once")
+            if name == info.data.get("id"):
+                raise ValueError(f"lists {shown(name)}, which is this party's id column; take it out")
+            if name in info.data.get("exclude", ()):
+                raise ValueError(f"lists {shown(name)}, which exclude lists too; take it out of one of them")
+        return features
+
+
+class TargetParty(DataParty):
+    """The data party whose features are ranked.
+
+    Attributes
+    ----------
+    alignment_key : Path, optional
+        A file with a secret of the target's own, made at first use. With it the target's result gets a tag
+        of the row ids, so that results of several runs over the same rows can be merged.
+    """
+
+    alignment_key: OptionalFile = optional_file()
+
+
+class Parties(Section):
+    """Who takes part, in which role."""
+
+    coordinator: CoordinatorParty
+    target: TargetParty
+    sources: tuple[DataParty, ...] = Field(min_length=1, description="a list of at least one source")
