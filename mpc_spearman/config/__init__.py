@@ -1,9 +1,8 @@
 """The plan of a run: read, checked, split into what is shared and what stays local, and vetoed by its owners.
 
-`levels` holds the order of levels and grants; `parties`, `network` and `sections` the plan's typed parts, made of
-`fields`; `plan` the whole and
-`load_plan`; `draft` reads YAML and overrides, `wording` makes sentences of what is wrong, and `policy` holds
-each owner's veto.
+`levels` holds the order of levels and grants; `parties`, `network` and `sections` the plan's typed parts,
+made of `fields`; `plan` the whole and `load_plan`; `draft` reads YAML and overrides, `wording` makes
+sentences of what is wrong, and `policy` holds each owner's veto.
 """
 
 from mpc_spearman.config.levels import GRANTS, LEVELS, Grant, Reveal, least, reach, within

@@ -1,4 +1,4 @@
-"""The target's tag of its row ids, by which results of several runs over the same rows know each other.
+"""Row ids: their order, and the target's tag of them, by which results over the same rows know each other.
 
 The tag is an HMAC under a key that the target alone keeps, in the file ``parties.target.alignment_key``. It
 stays in the target's own result. Without the key it says nothing about the ids; whoever has both could test
@@ -15,19 +15,40 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
 from mpc_spearman.data.tables import id_digest
 from mpc_spearman.errors import PlanError
 from mpc_spearman.files import write_whole
 
 KEY_BYTES = 32
-_LABEL = b"mpc_spearman alignment 1"  # the digest of ids in a run's handshake is under other keys
+_LABEL = b"mpc_spearman alignment 2"  # the digest of ids in a run's handshake is under other keys
+
+
+def id_order(ids: Sequence[str]) -> NDArray[np.int64]:
+    """Return the rows in the order of their ids: what does not depend on the order that a run has them in.
+
+    Parameters
+    ----------
+    ids : sequence of str, length n
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Such that the ids at these places ascend, compared as UTF-8.
+    """
+    by_id = pc.sort_indices(pa.array(ids, pa.large_string()))
+    return np.asarray(by_id).astype(np.int64)
 
 
 def alignment_tag(key_file: Path, ids: Sequence[str]) -> str:
-    """Tag row ids and their order.
+    """Tag row ids, in whatever order they are.
 
-    HMAC-SHA256 of the length-prefixed ids (:func:`mpc_spearman.data.tables.id_digest`), under HMAC-SHA256 of
-    a fixed label under the file's key.
+    HMAC-SHA256 of the length-prefixed ids (:func:`mpc_spearman.data.tables.id_digest`) in `id_order`, under
+    HMAC-SHA256 of a fixed label under the file's key.
 
     Parameters
     ----------
@@ -46,7 +67,8 @@ def alignment_tag(key_file: Path, ids: Sequence[str]) -> str:
         The file cannot be made or read, has another size, or others may read it.
     """
     key = own_key(key_file, "parties.target.alignment_key")
-    return id_digest(ids, hmac.digest(key, _LABEL, hashlib.sha256)).hex()
+    ordered = [ids[row] for row in id_order(ids).tolist()]
+    return id_digest(ordered, hmac.digest(key, _LABEL, hashlib.sha256)).hex()
 
 
 def own_key(path: Path, setting: str) -> bytes:

@@ -49,8 +49,8 @@ class Fingerprint(Section):
     n : int
         Aligned rows.
     inputs : str
-        64 hexadecimal digits, equal for the same ids and the same ranked columns, both in the same order, and
-        for nothing else: in another order they are rounded otherwise at ``strengths``.
+        64 hexadecimal digits, equal for the same ids with the same ranked columns in the same order, and for
+        nothing else. In what order the rows are changes no number that is published.
         Peers may be told: all it says is whether the input is that of another run.
     sketch : str
         The buckets, 64 bits each, little-endian, in base64.
@@ -174,18 +174,12 @@ def fingerprint(key: bytes, ids: Sequence[str], ranks: NDArray[np.int64]) -> Fin
     def digest(person: bytes, content: bytes, size: int) -> bytes:
         return hashlib.blake2b(content, key=key, person=person, digest_size=size).digest()
 
-    order = hashlib.blake2b(key=key, person=b"order")
-    for text in ids:
-        data = text.encode()
-        order.update(len(data).to_bytes(8, "big") + data)
-    values, places = (
-        np.frombuffer(b"".join([digest(b"id", text.encode(), 16) for text in ids]), dtype="<u8")
-        .reshape(len(ids), 2)
-        .T
-    )
+    keyed = np.frombuffer(b"".join([digest(b"id", text.encode(), 16) for text in ids]), dtype="<u8")
+    values, places = keyed.reshape(len(ids), 2).T
     buckets = np.zeros(BUCKETS, dtype="<u8")
     np.bitwise_xor.at(buckets, places % BUCKETS, values)
     by_value = np.argsort(values)
+    ordered_ids = keyed.reshape(len(ids), 2)[by_value].tobytes()
     of_columns, signs = [], []
     for row in ranks:
         ordered = row[by_value].astype("<i8")
@@ -195,7 +189,7 @@ def fingerprint(key: bytes, ids: Sequence[str], ranks: NDArray[np.int64]) -> Fin
     signed = [column + sign for column, sign in zip(of_columns, signs, strict=True)]
     return Fingerprint(
         n=len(ids),
-        inputs=digest(b"inputs", order.digest() + b"".join(signed), 32).hex(),
+        inputs=digest(b"inputs", digest(b"ids", ordered_ids, 32) + b"".join(signed), 32).hex(),
         sketch=base64.b64encode(buckets.tobytes()).decode(),
         ranks=tuple(column.hex() for column in of_columns),
     )

@@ -19,10 +19,7 @@ k distinct columns that are not constant,
 
 ⌊·⌉ rounds each element up with the probability of its fraction, else down. That takes the structure out of V
 that nearest rounding leaves: the two values of a binary column would show in V modulo their difference, and
-with them the sizes of its two groups. The randomness is drawn from a stream whose key is a hash of the vector
-to be rounded and of its owner's name. So the same input gives the same numbers every time, and nothing can be
-averaged out of repeated runs; equal columns of the target stay equal; no two owners round alike. Who can
-guess an owner's whole table and has V can test that guess, as with any exact function of it.
+with X
 
 **Bounds.** Let a² = 1, under ``paper`` a² = 2. Then ‖u_p‖ ≤ a and ‖t_q‖ ≤ a: in the latter case the square is
 1 - τ + τ²/4 + 1 for τ = T/N ≤ 1. Let ``rows`` be n, under ``paper`` n + 2; u = Σ_p u_p over all m columns of
@@ -215,18 +212,35 @@ class Encoding:
             target = _DEVIATIONS * (weight + self.sources * self._root / scaled)
         return source + target / self.target_scale + (2 * self.averaged + 20) * 2.0**-53
 
-    def source_vector(self, ranks: Ranks, party: str) -> NDArray[np.int64]:
-        """Encode a source's columns in one vector, (1, rows); `party` is the source's name."""
+    def source_vector(
+        self, ranks: Ranks, party: str, by_id: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """Encode a source's columns in one vector.
+
+        Parameters
+        ----------
+        ranks : Ranks
+        party : str
+            The source's name.
+        by_id : ndarray of int64, shape (n,), optional
+            The rows in the order of their ids, in which they are rounded; left out, the order they have.
+
+        Returns
+        -------
+        ndarray of int64, shape (1, rows)
+        """
         units = np.zeros(self.rows)
         for x, tie_term, constant in zip(ranks.matrix, ranks.tie_terms, ranks.constant, strict=True):
             if not constant:
                 units[: self.n] += x / self._norm(tie_term)
         if self.estimator == "paper":
             units[self.n :] = sum(ranks.tie_terms) / (2 * total(self.n)), ranks.m
-        return self._rounded(units * self.source_scale, party)[None, :]
+        return self._rounded(units * self.source_scale, party, by_id)[None, :]
 
-    def target_vectors(self, ranks: Ranks, party: str) -> NDArray[np.int64]:
-        """Encode the target's columns, (m_B, rows), zeros where none is defined; `party` is its name."""
+    def target_vectors(
+        self, ranks: Ranks, party: str, by_id: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """Encode the target's columns, (m_B, rows), zeros where none is defined; else as `source_vector`."""
         vectors = np.zeros((ranks.m, self.rows), dtype=np.int64)
         units = np.zeros(self.rows)
         columns = zip(vectors, ranks.matrix, ranks.tie_terms, ranks.constant, strict=True)
@@ -236,7 +250,7 @@ class Encoding:
             units[: self.n] = y / self._norm(tie_term)
             if self.estimator == "paper":
                 units[self.n :] = 1, tie_term / (2 * total(self.n))
-            vector[:] = self._rounded(units * self.target_scale, party)
+            vector[:] = self._rounded(units * self.target_scale, party, by_id)
         return vectors
 
     def undefined(self, ranks: Ranks) -> NDArray[np.bool_]:
@@ -282,17 +296,25 @@ class Encoding:
     def _norm(self, tie_term: int) -> float:
         return math.sqrt(total(self.n) - (0 if self.estimator == "paper" else tie_term))
 
-    def _rounded(self, exact: NDArray[np.float64], party: str) -> NDArray[np.int64]:
+    def _rounded(
+        self, exact: NDArray[np.float64], party: str, by_id: NDArray[np.int64] | None
+    ) -> NDArray[np.int64]:
         """Round each element to the nearest integer, or up with the probability of its fraction.
 
-        Either way always alike for the same input.
+        Either way always alike for the same rows, in whatever order.
         """
         if self.nearest:
             return np.rint(exact).astype(np.int64)
-        key = hmac.digest(_LABEL + party.encode(), exact.astype("<f8").tobytes(), "sha256")
-        down = np.floor(exact)
-        up = Stream(key).uniform(len(exact)) < exact - down
-        return down.astype(np.int64) + up
+        ordered = exact.copy()
+        if by_id is not None:
+            ordered[: self.n] = exact[by_id]
+        key = hmac.digest(_LABEL + party.encode(), ordered.astype("<f8").tobytes(), "sha256")
+        rounded = np.floor(ordered)
+        rounded += Stream(key).uniform(len(ordered)) < ordered - rounded
+        found = rounded.astype(np.int64)
+        if by_id is not None:
+            found[by_id] = rounded[: self.n]
+        return found
 
 
 def encoded_rows(n: int, estimator: Estimator) -> int:

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from mpc_spearman.data.ids import id_order
 from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.tables import Table
 from mpc_spearman.parties import Role
 from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.protocols.shapes import Shapes
@@ -27,7 +29,7 @@ class Engine(ABC):
     roster order. A source takes part in its own, the others in all: `mpc_spearman.parties.Roster.sessions`.
     """
 
-    def give(self, run: Run, ranks: Ranks, shapes: Shapes) -> np.ndarray | None:
+    def give(self, run: Run, table: Table, ranks: Ranks, shapes: Shapes) -> np.ndarray | None:
         """Do a data party's part at the plan's level; return what is opened to it, if anything."""
         if run.plan.reveal == "differences":
             self.give_differences(run, ranks.matrix, shapes)
@@ -36,7 +38,7 @@ class Engine(ABC):
         else:
             me, encoding = run.roster.me, encoding_of(run.plan, shapes)
             encode = encoding.source_vector if me.role is Role.SOURCE else encoding.target_vectors
-            vectors = encode(ranks, me.name)
+            vectors = encode(ranks, me.name, id_order(table.ids))
             if run.plan.reveal == "ranking":
                 undefined = encoding.undefined(ranks) if me.role is Role.TARGET else None
                 return self.give_order(run, vectors, undefined, shapes)

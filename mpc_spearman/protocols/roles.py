@@ -49,7 +49,7 @@ def run_source(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
     align(run, table, me)
     charge(run, table, ranks, shapes, stated)
     describe(run, table, ranks)
-    engine.give(run, ranks, shapes)
+    engine.give(run, table, ranks, shapes)
     given = receive_result(run, shapes)
     labels = Labels([(me.name, name) for name in table.features], given.get("target_names", ()))
     return _own_result(run, table, ranks, shapes, given, labels)
@@ -67,7 +67,7 @@ def run_target(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
         align(run, table, source)
     charge(run, table, ranks, shapes, stated)
     describe(run, table, ranks)
-    opened = engine.give(run, ranks, shapes)
+    opened = engine.give(run, table, ranks, shapes)
     given = receive_result(run, shapes)
     labels = Labels.of(shapes, given.get("source_names", ()), table.features)
     conclusion = conclude(run, opened, [], Description(), shapes) if opened is not None else None

@@ -128,7 +128,7 @@ def _check_together(first: Loaded, other: Loaded) -> None:
             raise MergeError(f"{first[0]} and {other[0]} cannot be merged: the {what} differs{found}")
     if not hmac.compare_digest(first[1].alignment or "", other[1].alignment or ""):
         raise MergeError(
-            f"{first[0]} and {other[0]} cannot be merged: other row ids, another order of rows, or another "
+            f"{first[0]} and {other[0]} cannot be merged: other row ids, or another "
             "parties.target.alignment_key"
         )
 

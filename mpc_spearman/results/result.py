@@ -186,7 +186,7 @@ class Result:
 
     @property
     def alignment(self) -> str | None:
-        """The target's tag of the row ids and their order, for merging; None without an alignment key."""
+        """The target's tag of the row ids, for merging; None without an alignment key."""
         return self._alignment
 
     @property

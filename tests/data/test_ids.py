@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from mpc_spearman import load_plan
 from mpc_spearman.config import Plan
 from mpc_spearman.data import ids
-from mpc_spearman.data.ids import alignment_tag
+from mpc_spearman.data.ids import alignment_tag, id_order
 from mpc_spearman.data.tables import id_digest
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.results.result import Result
@@ -30,7 +30,7 @@ from support.in_memory import run_in_memory
 from support.made_results import change, seal, small
 from support.plans import plan
 
-IDS = ["p1", "p2", "pé"]
+IDS = ["p2", "pé", "p1"]
 
 
 def test_the_key_is_made_once_and_its_owners_alone(tmp_path: Path) -> None:
@@ -52,9 +52,9 @@ def test_the_tag_is_what_it_says(tmp_path: Path) -> None:
     key = bytes(range(32))
     (tmp_path / "key").write_bytes(key)
     (tmp_path / "key").chmod(0o600)
-    inner = hmac.new(key, b"mpc_spearman alignment 1", "sha256").digest()
+    inner = hmac.new(key, b"mpc_spearman alignment 2", "sha256").digest()
     text = (3).to_bytes(8, "big")
-    for one in IDS:
+    for one in sorted(IDS):
         text += len(one.encode()).to_bytes(8, "big") + one.encode()
     assert alignment_tag(tmp_path / "key", IDS) == hmac.new(inner, text, hashlib.sha256).hexdigest()
 
@@ -63,11 +63,16 @@ def test_the_tag_is_what_it_says(tmp_path: Path) -> None:
     one=st.lists(st.text(st.characters(codec="utf-8"), max_size=3), max_size=4),
     other=st.lists(st.text(st.characters(codec="utf-8"), max_size=3), max_size=4),
 )
-def test_tags_are_equal_only_for_equal_lists(
+def test_tags_are_equal_only_for_the_same_ids_in_whatever_order(
     one: list[str], other: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     key = tmp_path_factory.getbasetemp() / "shared.key"
-    assert (alignment_tag(key, one) == alignment_tag(key, other)) == (one == other)
+    assert (alignment_tag(key, one) == alignment_tag(key, other)) == (sorted(one) == sorted(other))
+
+
+def test_the_order_of_ids_is_that_of_their_bytes() -> None:
+    texts = ["b", "ä", "a", "z", "\U0001f600", "\uffee", "A", "10", "9", ""]
+    assert [texts[row] for row in id_order(texts)] == sorted(texts, key=str.encode)
 
 
 def test_runs_that_start_together_use_one_key(tmp_path: Path) -> None:
@@ -211,7 +216,7 @@ def test_a_tag_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_the_label_is_fixed() -> None:
     # Another label would make every earlier result impossible to merge.
-    assert ids._LABEL == b"mpc_spearman alignment 1"
+    assert ids._LABEL == b"mpc_spearman alignment 2"
 
 
 def test_id_digest_is_the_documented_hmac():

@@ -218,6 +218,21 @@ def test_repeated_runs_are_identical_so_nothing_can_be_averaged_out_of_them(esti
     assert np.array_equal(encoding.target_vectors(first, "B"), encoding.target_vectors(again, "B"))
 
 
+@every_estimator
+def test_the_order_of_rows_changes_no_rounding(estimator):
+    columns, rng = tables(1000)["mixed"], np.random.default_rng(8)
+    ids, order = rng.permutation(1000), rng.permutation(1000)
+    first, again = rank_columns(columns), rank_columns([column[order] for column in columns])
+    encoding, by_id, as_again = of([first], estimator), np.argsort(ids), np.argsort(ids[order])
+    rows = np.concatenate([order, np.arange(1000, encoding.rows)])
+    for one, other in (
+        (encoding.source_vector(first, "A", by_id), encoding.source_vector(again, "A", as_again)),
+        (encoding.target_vectors(first, "B", by_id), encoding.target_vectors(again, "B", as_again)),
+    ):
+        assert np.array_equal(one[:, rows], other)
+    assert not np.array_equal(encoding.source_vector(first, "A")[:, rows], encoding.source_vector(again, "A"))
+
+
 def roundings(encoding: Encoding, ranks: Ranks, party: str) -> np.ndarray:
     exact = encoding.source_scale * sum(
         x / math.sqrt(total(ranks.n) - term) for x, term in zip(ranks.matrix, ranks.tie_terms, strict=True)

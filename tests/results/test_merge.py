@@ -221,15 +221,14 @@ def test_two_runs_merged_are_the_pooled_tables_answer(
 
 def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
     ids = ["p1", "p2", "p3"]
-    same, turned, fewer = (
-        result("D", ROW, alignment=alignment_tag(tmp_path / "key", its)) for its in (ids, ids[::-1], ids[:2])
+    turned, fewer = (
+        result("D", ROW, alignment=alignment_tag(tmp_path / "key", its)) for its in (ids[::-1], ids[:2])
     )
     first = result("A", ROW, alignment=alignment_tag(tmp_path / "key", ids))
-    for other in (turned, fewer):
-        with pytest.raises(MergeError, match="other row ids, another order of rows, or another"):
-            merge(save(first, other), tmp_path / "both")
+    with pytest.raises(MergeError, match="other row ids, or another parties"):
+        merge(save(first, fewer), tmp_path / "both")
     assert not (tmp_path / "both").exists()
-    merge(save(first, same), tmp_path / "both")
+    merge(save(first, turned), tmp_path / "both")  # no number depends on the order of rows
 
 
 # ---- what is refused
@@ -246,7 +245,7 @@ def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
         (result("D", ROW, plan={"strength": "mean_abs"}), "strength differs: 'mean' and 'mean_abs'"),
         (result("D", ROW, plan={"order": "ascending"}), "order differs: 'descending' and 'ascending'"),
         (result("D", ROW, plan={"confidence": 0.9}), "confidence differs: 0.95 and 0.9"),
-        (result("D", ROW, alignment="f" * 64), "other row ids, another order"),
+        (result("D", ROW, alignment="f" * 64), "other row ids, or another"),
         (result("D", ROW, alignment=None), r"no tag of its row ids.*set parties\.target\.alignment_key"),
         (result("A", ROW), r"party 'A' is in more than one of the runs \(.*run0, .*run1\)"),
         (result("a", ROW), "party 'a' is in more than one"),
