@@ -1,4 +1,6 @@
-"""Row ids: their order, and the target's tag of them, by which results over the same rows know each other.
+"""Row ids: their order and digest, and the target's tag, by which results over the same rows know each other.
+
+Ids are an Arrow array of text, and what is done to them is done to its buffers, not row by row.
 
 The tag is an HMAC under a key that the target alone keeps, in the file ``parties.target.alignment_key``. It
 stays in the target's own result. Without the key it says nothing about the ids; whoever has both could test
@@ -11,7 +13,6 @@ import hashlib
 import hmac
 import secrets
 import stat
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,41 +21,72 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from mpc_spearman.data.tables import id_digest
 from mpc_spearman.errors import PlanError
 from mpc_spearman.files import write_whole
 
 KEY_BYTES = 32
+_BLOCK = 1 << 16  # ids at a time
 _LABEL = b"mpc_spearman alignment 2"  # the digest of ids in a run's handshake is under other keys
 
 
-def id_order(ids: Sequence[str]) -> NDArray[np.int64]:
+def id_order(ids: pa.LargeStringArray) -> NDArray[np.int64]:
     """Return the rows in the order of their ids: what does not depend on the order that a run has them in.
 
     Parameters
     ----------
-    ids : sequence of str, length n
+    ids : LargeStringArray, length n
 
     Returns
     -------
     ndarray of int64, shape (n,)
         Such that the ids at these places ascend, compared as UTF-8.
     """
-    by_id = pc.sort_indices(pa.array(ids, pa.large_string()))
-    return np.asarray(by_id).astype(np.int64)
+    return np.asarray(pc.sort_indices(ids)).astype(np.int64)
 
 
-def alignment_tag(key_file: Path, ids: Sequence[str]) -> str:
+def id_digest(ids: pa.LargeStringArray, key: bytes) -> bytes:
+    """Digest ids and their order, so that two parties can compare them without showing them.
+
+    HMAC-SHA256 over the number of ids and, for each, the length of its UTF-8 form and that form; lengths
+    are 8 bytes, big-endian. The lengths make the encoding injective: ("ab", "c") and ("a", "bc") differ.
+    Without `key` the digest says nothing about the ids; with it, guesses at the whole list can be tried.
+
+    Parameters
+    ----------
+    ids : LargeStringArray
+    key : bytes
+        Shared by the two parties and nobody else.
+
+    Returns
+    -------
+    bytes
+        32 bytes.
+    """
+    mac = hmac.new(key, len(ids).to_bytes(8, "big"), hashlib.sha256)
+    nothing = pa.scalar(b"", pa.large_binary())
+    for start in range(0, len(ids), _BLOCK):
+        block = ids.slice(start, _BLOCK).cast(pa.large_binary())
+        lengths = pc.binary_length(block).to_numpy().astype(">i8")
+        places = np.arange(len(block) + 1, dtype=np.int64) * 8
+        heads = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), len(block), [None, pa.py_buffer(places), pa.py_buffer(lengths)]
+        )
+        joined = pc.binary_join_element_wise(heads, block, nothing).buffers()[2]
+        mac.update(memoryview(joined)[: int(lengths.sum()) + 8 * len(block)])
+    return mac.digest()
+
+
+def alignment_tag(key_file: Path, ids: pa.LargeStringArray) -> str:
     """Tag row ids, in whatever order they are.
 
-    HMAC-SHA256 of the length-prefixed ids (:func:`mpc_spearman.data.tables.id_digest`) in `id_order`, under
-    HMAC-SHA256 of a fixed label under the file's key.
+    HMAC-SHA256 of the length-prefixed ids (`id_digest`) in `id_order`, under HMAC-SHA256 of a fixed label
+    under the file's key.
 
     Parameters
     ----------
     key_file : Path
         32 random bytes, its owner's alone. Made where missing, and never replaced.
-    ids : sequence of str
+    ids : LargeStringArray
 
     Returns
     -------
@@ -67,7 +99,7 @@ def alignment_tag(key_file: Path, ids: Sequence[str]) -> str:
         The file cannot be made or read, has another size, or others may read it.
     """
     key = own_key(key_file, "parties.target.alignment_key")
-    ordered = [ids[row] for row in id_order(ids).tolist()]
+    ordered = ids.take(pc.sort_indices(ids))
     return id_digest(ordered, hmac.digest(key, _LABEL, hashlib.sha256)).hex()
 
 

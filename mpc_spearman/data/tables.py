@@ -1,4 +1,4 @@
-"""A party's table: read it, refuse what cannot be ranked, digest its ids.
+"""A party's table: read it, and refuse what cannot be ranked.
 
 Everything here happens at one party; nothing is sent. A table comes from a CSV file (UTF-8, comma, a
 header line), a Parquet file, or a pandas DataFrame, and leaves as a `Table`: ids as text, features as 64-bit
@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import csv
 import difflib
-import hashlib
-import hmac
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 from mpc_spearman.data.columns import (
     MISSING,
@@ -45,7 +44,7 @@ from mpc_spearman.data.columns import (
 )
 from mpc_spearman.errors import TableError
 
-__all__ = ["Table", "id_digest", "read_table"]
+__all__ = ["Table", "read_table"]
 
 MIN_ROWS = 3  # with two rows every rank correlation is -1, 1 or undefined
 MAX_NAME_BYTES = 500  # a feature's name travels in a message of bounded size and labels a report
@@ -71,19 +70,26 @@ class Table:
     ----------
     party : str
         Whose table it is.
-    ids : tuple of str, length n
-        Row ids exactly as written, unique, none empty. In order.
+    ids : LargeStringArray, length n
+        Row ids as text, unique, none empty. In order.
     features : tuple of str, length m
         Feature names, unique.
-    columns : tuple of ndarray, each of shape (n,)
-        One contiguous int64, uint64 or float64 array per feature, finite. They may be views of the caller's
-        DataFrame: do not write to them.
+    read : callable
+        Reads the values of a feature, by its position; see `column`.
+    rows : ndarray of int64, shape (n,), optional
+        Which of the values that `read` returns are this table's, in order; None for all.
+    incomplete, duplicates : int
+        Rows of the source that were left out: those with a missing value, and those whose id is there more
+        than once.
     """
 
     party: str
-    ids: tuple[str, ...]
+    ids: pa.LargeStringArray
     features: tuple[str, ...]
-    columns: tuple[npt.NDArray[Any], ...]
+    read: Callable[[int], npt.NDArray[Any]]
+    rows: npt.NDArray[np.int64] | None = None
+    incomplete: int = 0
+    duplicates: int = 0
 
     @property
     def n(self) -> int:
@@ -95,6 +101,22 @@ class Table:
         """Number of features."""
         return len(self.features)
 
+    def column(self, index: int) -> npt.NDArray[Any]:
+        """Return the values of one feature; they are read anew, and kept by whoever asks.
+
+        Returns
+        -------
+        ndarray of int64, uint64 or float64, shape (n,)
+            Contiguous and finite. It may be a view of the caller's data: do not write to it.
+        """
+        values = self.read(index)
+        return values if self.rows is None else values[self.rows]
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Table:
+        """Return the table of these rows, in this order. No column is read for it."""
+        chosen = rows if self.rows is None else self.rows[rows]
+        return replace(self, ids=self.ids.take(pa.array(rows)), rows=chosen)
+
     def __repr__(self) -> str:
         """Show the shape only, so that a traceback or a log shows no cell."""
         return f"Table(party={self.party!r}, n={self.n}, m={self.m})"
@@ -102,7 +124,7 @@ class Table:
 
 def read_table(
     party: str,
-    source: Path | pd.DataFrame,
+    source: Path | pd.DataFrame | pa.Table,
     *,
     id: str,
     features: Sequence[str] | None,
@@ -115,7 +137,7 @@ def read_table(
     ----------
     party : str
         Whose table it is; every error begins with it.
-    source : Path or DataFrame
+    source : Path, DataFrame or Table of pyarrow
         A ``.csv``, ``.parquet`` or ``.pq`` file, or a DataFrame, whose index is ignored.
     id : str
         The column of row ids: text, or whole numbers, which become their decimal text.
@@ -137,6 +159,8 @@ def read_table(
     """
     if isinstance(source, pd.DataFrame):
         name = "the DataFrame"
+    elif isinstance(source, pa.Table):
+        name = "the Arrow table"
     else:
         source = Path(source)
         name = str(source)
@@ -149,6 +173,8 @@ def read_table(
 
     if isinstance(source, pd.DataFrame):
         names, ids, columns, why_not = _from_frame(fail, source, pick, rows)
+    elif isinstance(source, pa.Table):
+        names, ids, columns, why_not = _from_arrow(source, pick, rows)
     else:
         names, ids, columns, why_not = _from_file(fail, source, pick, rows)
     if not len(ids):
@@ -166,32 +192,7 @@ def read_table(
         problems.insert(0, count_of(len(problems), "bad column"))
     if problems:
         raise fail("\n  ".join(problems))
-    return Table(party, checked, tuple(names), tuple(arrays))
-
-
-def id_digest(ids: Sequence[str], key: bytes) -> bytes:
-    """Digest ids and their order, so that two parties can compare them without showing them.
-
-    HMAC-SHA256 over the number of ids and, for each, the length of its UTF-8 form and that form; lengths
-    are 8 bytes, big-endian. The lengths make the encoding injective: ("ab", "c") and ("a", "bc") differ.
-    Without `key` the digest says nothing about the ids; with it, guesses at the whole list can be tried.
-
-    Parameters
-    ----------
-    ids : sequence of str
-    key : bytes
-        Shared by the two parties and nobody else.
-
-    Returns
-    -------
-    bytes
-        32 bytes.
-    """
-    mac = hmac.new(key, len(ids).to_bytes(8, "big"), hashlib.sha256)
-    for text in ids:
-        data = text.encode()
-        mac.update(len(data).to_bytes(8, "big") + data)
-    return mac.digest()
+    return Table(party, pa.array(checked, pa.large_string()), tuple(names), arrays.__getitem__)
 
 
 # ---- which columns --------------------------------------------------------------------------------------
@@ -283,6 +284,14 @@ def _from_frame(fail: Fail, frame: pd.DataFrame, pick: Pick, rows: int | None) -
     return [labels[i] for i in others], frame.iloc[:, first], columns, why_not_numbers
 
 
+def _from_arrow(table: pa.Table, pick: Pick, rows: int | None) -> Parts:
+    labels = table.column_names
+    first, *others = (
+        table.column(i).slice(0, rows).to_pandas(types_mapper=pd.ArrowDtype) for i in pick(labels)
+    )
+    return [labels[i] for i in pick(labels)][1:], first, others, why_not_numbers
+
+
 def _from_file(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
     suffix = path.suffix.lower()
     try:
@@ -372,7 +381,6 @@ def _from_csv(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
 
 def _from_parquet(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
     """Read only the columns needed, with missing whole numbers kept apart from floats."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with path.open("rb") as file:

@@ -30,6 +30,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
@@ -158,14 +159,14 @@ class Forgotten(Section):
     reason: Annotated[str, AfterValidator(_printable)]
 
 
-def fingerprint(key: bytes, ids: Sequence[str], ranks: NDArray[np.int64]) -> Fingerprint:
+def fingerprint(key: bytes, ids: pa.LargeStringArray, ranks: NDArray[np.int64]) -> Fingerprint:
     """Make the fingerprint of one's own aligned rows and ranked columns.
 
     Parameters
     ----------
     key : bytes
         32 bytes that nobody else has.
-    ids : sequence of str
+    ids : LargeStringArray
         n different ones (of equal ones two would cancel).
     ranks : ndarray of int64, shape (m, n)
         Centred doubled average ranks, so that reversing a column changes its sign and nothing else.
@@ -174,7 +175,8 @@ def fingerprint(key: bytes, ids: Sequence[str], ranks: NDArray[np.int64]) -> Fin
     def digest(person: bytes, content: bytes, size: int) -> bytes:
         return hashlib.blake2b(content, key=key, person=person, digest_size=size).digest()
 
-    keyed = np.frombuffer(b"".join([digest(b"id", text.encode(), 16) for text in ids]), dtype="<u8")
+    texts = ids.cast(pa.large_binary()).to_pylist()
+    keyed = np.frombuffer(b"".join([digest(b"id", text, 16) for text in texts]), dtype="<u8")
     values, places = keyed.reshape(len(ids), 2).T
     buckets = np.zeros(BUCKETS, dtype="<u8")
     np.bitwise_xor.at(buckets, places % BUCKETS, values)

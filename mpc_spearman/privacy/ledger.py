@@ -20,13 +20,14 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from io import FileIO
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
@@ -73,12 +74,12 @@ class Ledger:
         self.path = Path(os.path.realpath(path))
         self.key_path = self.path.with_name(f"{self.path.name}.key")
 
-    def fingerprint(self, ids: Sequence[str], ranks: NDArray[np.int64]) -> Fingerprint:
+    def fingerprint(self, ids: pa.LargeStringArray, ranks: NDArray[np.int64]) -> Fingerprint:
         """Make the fingerprint of one's own input (:func:`mpc_spearman.privacy.charges.fingerprint`).
 
         Parameters
         ----------
-        ids : sequence of str
+        ids : LargeStringArray
             n aligned ids, all different.
         ranks : ndarray of int64, shape (m, n)
             Centred doubled average ranks.

@@ -27,9 +27,9 @@ from mpc_spearman.config import (
     differences,
     within,
 )
-from mpc_spearman.data.ids import alignment_tag
+from mpc_spearman.data.ids import alignment_tag, id_digest
 from mpc_spearman.data.ranks import Ranks, check_rows, check_width, rank_columns
-from mpc_spearman.data.tables import Table, id_digest, read_table
+from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import (
     AlignmentError,
     BoundError,
@@ -295,7 +295,7 @@ def rank(run: Run, table: Table) -> Ranks:
         ranked += 1
         run.tick(ranked, table.m)
 
-    ranks = rank_columns(table.columns, workers=run.workers, tick=tick)
+    ranks = rank_columns([table.column(i) for i in range(table.m)], workers=run.workers, tick=tick)
     check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
     return ranks
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import rankdata, spearmanr
 
 from support.references import DATA, SHARED
-from support.tables import read
+from support.tables import columns, read
 
 # ---- the demo's tables ----------------------------------------------------------------------------------
 
@@ -18,15 +18,17 @@ from support.tables import read
 def test_demo_tables_and_what_they_show():
     a = read(DATA / "insurer.csv")
     b = read(DATA / "clinic.csv")
-    assert a.ids == b.ids
-    assert (a.n, a.ids[0], a.ids[-1]) == (20_190, "p00001", "p20190")
+    assert a.ids.equals(b.ids)
+    assert (a.n, a.ids[0].as_py(), a.ids[-1].as_py()) == (20_190, "p00001", "p20190")
     assert a.features == ("lncoins", "idp", "lpi", "fmde")
     assert b.features == ("mdvis", "physlm", "disea", "hlthg", "hlthf", "hlthp")
     n = a.n
     true = (
-        spearmanr(np.column_stack(a.columns), np.column_stack(b.columns)).statistic[: a.m, a.m :].mean(axis=0)
+        spearmanr(np.column_stack(columns(a)), np.column_stack(columns(b)))
+        .statistic[: a.m, a.m :]
+        .mean(axis=0)
     )
-    twice_a, twice_b = ([(2 * rankdata(c)).astype(np.int64) for c in t.columns] for t in (a, b))
+    twice_a, twice_b = ([(2 * rankdata(c)).astype(np.int64) for c in columns(t)] for t in (a, b))
     paper = [
         np.mean([1 - 6 * int(((x - y) ** 2).sum()) / (4 * n * (n * n - 1)) for x in twice_a]) for y in twice_b
     ]
@@ -65,6 +67,6 @@ def test_shared_tables(name):
         path = SHARED / f"{name}_hetero_{side}.csv"
         expected = pd.read_csv(path, dtype={id: str})
         table = read(path, id=id)
-        assert table.ids == tuple(expected[id])
-        for feature, column in zip(table.features, table.columns, strict=True):
+        assert table.ids.to_pylist() == expected[id].tolist()
+        for feature, column in zip(table.features, columns(table), strict=True):
             assert column.tolist() == expected[feature].tolist()

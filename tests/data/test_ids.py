@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from mpc_spearman import load_plan
 from mpc_spearman.config import Plan
 from mpc_spearman.data import ids
-from mpc_spearman.data.ids import alignment_tag, id_order
-from mpc_spearman.data.tables import id_digest
+from mpc_spearman.data.ids import alignment_tag, id_digest, id_order
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.results.result import Result
 from support.faults import on_progress
 from support.in_memory import run_in_memory
 from support.made_results import change, seal, small
 from support.plans import plan
+from support.tables import id_array
 
-IDS = ["p2", "pé", "p1"]
+IDS = id_array(["p2", "pé", "p1"])
 
 
 def test_the_key_is_made_once_and_its_owners_alone(tmp_path: Path) -> None:
@@ -53,10 +53,10 @@ def test_the_tag_is_what_it_says(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(key)
     (tmp_path / "key").chmod(0o600)
     inner = hmac.new(key, b"mpc_spearman alignment 2", "sha256").digest()
-    text = (3).to_bytes(8, "big")
-    for one in sorted(IDS):
-        text += len(one.encode()).to_bytes(8, "big") + one.encode()
-    assert alignment_tag(tmp_path / "key", IDS) == hmac.new(inner, text, hashlib.sha256).hexdigest()
+    message = (3).to_bytes(8, "big")
+    for one in sorted(IDS.to_pylist()):
+        message += len(one.encode()).to_bytes(8, "big") + one.encode()
+    assert alignment_tag(tmp_path / "key", IDS) == hmac.new(inner, message, hashlib.sha256).hexdigest()
 
 
 @given(
@@ -67,12 +67,13 @@ def test_tags_are_equal_only_for_the_same_ids_in_whatever_order(
     one: list[str], other: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     key = tmp_path_factory.getbasetemp() / "shared.key"
-    assert (alignment_tag(key, one) == alignment_tag(key, other)) == (sorted(one) == sorted(other))
+    tags = [alignment_tag(key, id_array(its)) for its in (one, other)]
+    assert (tags[0] == tags[1]) == (sorted(one) == sorted(other))
 
 
 def test_the_order_of_ids_is_that_of_their_bytes() -> None:
     texts = ["b", "ä", "a", "z", "\U0001f600", "\uffee", "A", "10", "9", ""]
-    assert [texts[row] for row in id_order(texts)] == sorted(texts, key=str.encode)
+    assert [texts[row] for row in id_order(id_array(texts))] == sorted(texts, key=str.encode)
 
 
 def test_runs_that_start_together_use_one_key(tmp_path: Path) -> None:
@@ -179,7 +180,7 @@ def test_only_the_targets_own_result_has_the_tag(protocol: str, tmp_path: Path) 
     key, out = tmp_path / "b.key", tmp_path / "out"
     its = plan_with_key(key, protocol=protocol, he={"key_bits": 512, "insecure": True})
     results = run_in_memory(its, frames()).results
-    tag = alignment_tag(key, [f"p{i}" for i in range(20)])
+    tag = alignment_tag(key, id_array([f"p{i}" for i in range(20)]))
     assert {name: results[name].alignment for name in "CBA"} == {"C": None, "B": tag, "A": None}
     secret = key.read_bytes()
     for party, result in results.items():
@@ -219,15 +220,19 @@ def test_the_label_is_fixed() -> None:
     assert ids._LABEL == b"mpc_spearman alignment 2"
 
 
-def test_id_digest_is_the_documented_hmac():
-    ids = ["007", "é", "x" * 300]
-    message = len(ids).to_bytes(8, "big")
-    for text in ids:
-        message += len(text.encode()).to_bytes(8, "big") + text.encode()
-    assert id_digest(ids, b"key") == hmac.new(b"key", message, hashlib.sha256).digest()
+def test_id_digest_is_the_documented_hmac(monkeypatch: pytest.MonkeyPatch) -> None:
+    its = ["007", "é", "", "x" * 300, "0"]
+    message = len(its).to_bytes(8, "big")
+    for one in its:
+        message += len(one.encode()).to_bytes(8, "big") + one.encode()
+    expected = hmac.new(b"key", message, hashlib.sha256).digest()
+    for block in (1, 2, 5, 6):
+        monkeypatch.setattr(ids, "_BLOCK", block)
+        assert id_digest(id_array(its), b"key") == expected
+        assert id_digest(id_array(["before", *its, "after"]).slice(1, 5), b"key") == expected
 
 
-def test_id_digest_tells_apart():
+def test_id_digest_tells_apart() -> None:
     lists = [
         ["a", "b"],
         ["b", "a"],
@@ -240,6 +245,5 @@ def test_id_digest_tells_apart():
         ["ab", "c"],
         ["a", "bc"],
     ]
-    assert len({id_digest(ids, b"k") for ids in lists}) == len(lists)
-    assert id_digest(["a"], b"k") != id_digest(["a"], b"l")
-    assert id_digest(("a", "b"), b"k") == id_digest(["a", "b"], b"k")
+    assert len({id_digest(id_array(its), b"k") for its in lists}) == len(lists)
+    assert id_digest(id_array(["a"]), b"k") != id_digest(id_array(["a"]), b"l")

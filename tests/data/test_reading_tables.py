@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.tables import GOOD, frame, read, refusal
+from support.tables import GOOD, columns, frame, read, refusal
 
 # ---- what is read ---------------------------------------------------------------------------------------
 
@@ -20,10 +20,10 @@ from support.tables import GOOD, frame, read, refusal
 def test_csv_columns_in_order_and_their_types(csv):
     table = read(csv("x,id,big,flag,f\n3,a,9223372036854775808,True,1\n1,b,1,False,2.5\n2,c,2,True,3\n"))
     assert (table.party, table.n, table.m) == ("B", 3, 4)
-    assert table.ids == ("a", "b", "c")
+    assert table.ids.to_pylist() == ["a", "b", "c"]
     assert table.features == ("x", "big", "flag", "f")
-    assert [c.dtype for c in table.columns] == [np.int64, np.uint64, np.int64, np.float64]
-    assert [c.tolist() for c in table.columns] == [[3, 1, 2], [2**63, 1, 2], [1, 0, 1], [1.0, 2.5, 3.0]]
+    assert [c.dtype for c in columns(table)] == [np.int64, np.uint64, np.int64, np.float64]
+    assert [c.tolist() for c in columns(table)] == [[3, 1, 2], [2**63, 1, 2], [1, 0, 1], [1.0, 2.5, 3.0]]
     assert repr(table) == "Table(party='B', n=3, m=4)"
 
 
@@ -54,16 +54,16 @@ def test_csv_columns_in_order_and_their_types(csv):
 )
 def test_csv_spellings_of_the_same_table(csv, content):
     table = read(csv(content))
-    assert (table.ids, table.features) == (("a", "b", "c"), ("x", "y"))
-    assert [c.tolist() for c in table.columns] == [[1, 2, 3], [0.5, 0.25, -1000.0]]
+    assert (table.ids.to_pylist(), table.features) == (["a", "b", "c"], ("x", "y"))
+    assert [c.tolist() for c in columns(table)] == [[1, 2, 3], [0.5, 0.25, -1000.0]]
 
 
 def test_csv_ids_stay_as_written(csv):
     ids = ["007", "7", "7.0", "NA", "nan", "null", " 7", "1e3", "True", 'a"b', "x\ny", "é,"]
     lines = [f'"{i.replace(chr(34), chr(34) * 2)}",{k}' for k, i in enumerate(ids)]
     table = read(csv("id,x\n" + "\n".join(lines)))
-    assert table.ids == tuple(ids)
-    assert table.columns[0].tolist() == list(range(len(ids)))
+    assert table.ids.to_pylist() == ids
+    assert table.column(0).tolist() == list(range(len(ids)))
 
 
 def test_csv_numbers_are_exact(csv):
@@ -75,8 +75,8 @@ def test_csv_numbers_are_exact(csv):
             + "".join(f"r{k},{f!r},{i}\n" for k, (f, i) in enumerate(zip(close, whole, strict=True)))
         )
     )
-    assert list(map(repr, table.columns[0].tolist())) == list(map(repr, close))
-    assert table.columns[1].tolist() == whole
+    assert list(map(repr, table.column(0).tolist())) == list(map(repr, close))
+    assert table.column(1).tolist() == whole
 
 
 @settings(max_examples=50, deadline=None)
@@ -100,9 +100,9 @@ def test_csv_round_trip(tmp_path_factory, lines, newline):
     quoted = [f'"{i.replace(chr(34), chr(34) * 2)}",{whole},{real!r}' for i, whole, real in lines]
     path.write_bytes(newline.join(["id,whole,real", *quoted, ""]).encode())
     table = read(path)
-    assert table.ids == tuple(line[0] for line in lines)
-    assert table.columns[0].tolist() == [line[1] for line in lines]
-    assert list(map(repr, table.columns[1].tolist())) == [repr(line[2]) for line in lines]
+    assert table.ids.to_pylist() == [line[0] for line in lines]
+    assert table.column(0).tolist() == [line[1] for line in lines]
+    assert list(map(repr, table.column(1).tolist())) == [repr(line[2]) for line in lines]
 
 
 def test_csv_excluded_columns_may_hold_anything(csv):
@@ -124,14 +124,14 @@ def test_csv_cells_of_any_length(csv):
 def test_features_in_the_order_asked_for(csv):
     table = read(csv(GOOD), features=["y", "x"])
     assert table.features == ("y", "x")
-    assert table.columns[0].tolist() == [0.5, 0.25, -1000.0]
+    assert table.column(0).tolist() == [0.5, 0.25, -1000.0]
 
 
 def test_rows_takes_the_first_and_checks_no_others(csv, parquet):
     lines = "id,x\n" + "".join(f"r{i},{i}\n" for i in range(5))
     long = pd.DataFrame({"id": list("abcda"), "x": [1, 2, 3, None, 5]})
     for source in (csv(lines + "r0,SECRET\nr6\n"), parquet(pa.Table.from_pandas(long)), long):
-        assert read(source, rows=3).columns[0].tolist() in ([0, 1, 2], [1, 2, 3])
+        assert read(source, rows=3).column(0).tolist() in ([0, 1, 2], [1, 2, 3])
     assert read(csv(lines), rows=99).n == 5
     assert "3" in refusal(long, rows=2)
 
@@ -151,24 +151,48 @@ def test_parquet(parquet):
         ),
         exclude=["note"],
     )
-    assert table.ids == ("7", "8", "9")
-    assert [c.dtype.name for c in table.columns] == ["uint64", "int64", "int64", "float64", "int64"]
-    assert table.columns[0].tolist() == [2**64 - 1, 2**64 - 2, 0]
-    assert table.columns[1].tolist() == [2**53 + 1, 2**53, -5]
-    assert table.columns[3].tolist() == [1.0, 2.5, 3.0]
+    assert table.ids.to_pylist() == ["7", "8", "9"]
+    assert [c.dtype.name for c in columns(table)] == ["uint64", "int64", "int64", "float64", "int64"]
+    assert table.column(0).tolist() == [2**64 - 1, 2**64 - 2, 0]
+    assert table.column(1).tolist() == [2**53 + 1, 2**53, -5]
+    assert table.column(3).tolist() == [1.0, 2.5, 3.0]
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
 def test_parquet_text_ids(parquet, kind):
     ids = ["007", "NA", "x"]
-    assert read(parquet({"id": pa.array(ids, kind), "x": [1, 2, 3]})).ids == tuple(ids)
+    assert read(parquet({"id": pa.array(ids, kind), "x": [1, 2, 3]})).ids.to_pylist() == ids
+
+
+def test_an_arrow_table_in_memory():
+    twice = pa.table(
+        {"id": ["a", "b", "c"], "x": pa.array([2**64 - 1, 0, 1], pa.uint64()), "note": ["p"] * 3}
+    )
+    table = read(pa.concat_tables([twice.slice(0, 1), twice.slice(1)]), exclude=["note"])
+    assert table.ids.to_pylist() == ["a", "b", "c"]
+    assert table.column(0).tolist() == [2**64 - 1, 0, 1]
+    assert read(twice, features=["x"], rows=3).features == ("x",)
+    assert refusal(twice) == "column 'note': 3 non-numeric values (dtype string), the first in data row 1"
+
+
+def test_rows_of_a_table(csv):
+    table = read(csv("id,x\na,1\nb,2\nc,3\nd,4\n"))
+    some = table.take(np.array([3, 0, 2]))
+    assert (some.n, some.ids.to_pylist(), some.column(0).tolist()) == (3, ["d", "a", "c"], [4, 1, 3])
+    again = some.take(np.array([2, 1]))
+    assert (again.n, again.ids.to_pylist(), again.column(0).tolist()) == (2, ["c", "a"], [3, 1])
+    assert table.n == 4
 
 
 def test_parquet_from_pandas_with_an_index(parquet):
     data = frame([1, 2, 3]).iloc[[2, 0, 1]]
     assert "__index_level_0__" in pa.Table.from_pandas(data).column_names
     assert read(parquet(pa.Table.from_pandas(data))).features == ("x",)
-    assert read(parquet(pa.Table.from_pandas(data.set_index("id")))).ids == ("SECRET2", "SECRET0", "SECRET1")
+    assert read(parquet(pa.Table.from_pandas(data.set_index("id")))).ids.to_pylist() == [
+        "SECRET2",
+        "SECRET0",
+        "SECRET1",
+    ]
 
 
 def test_parquet_reads_only_what_it_needs(parquet, monkeypatch):
@@ -207,20 +231,20 @@ def test_parquet_reads_only_what_it_needs(parquet, monkeypatch):
 )
 def test_frame_numeric_types(dtype):
     table = read(frame([1, 0, 1]).astype({"x": dtype}))
-    assert table.columns[0].tolist() == [1, 0, 1]
-    assert table.columns[0].dtype in (np.int64, np.uint64, np.float64)
-    assert table.columns[0].dtype.isnative
+    assert table.column(0).tolist() == [1, 0, 1]
+    assert table.column(0).dtype in (np.int64, np.uint64, np.float64)
+    assert table.column(0).dtype.isnative
 
 
 @pytest.mark.parametrize("dtype", ["uint64", "UInt64", "uint64[pyarrow]"])
 def test_frame_keeps_every_bit(dtype):
     values = [2**64 - 1, 2**64 - 2, 2**53 + 1]
-    assert read(frame(pd.Series(values, dtype=dtype))).columns[0].tolist() == values
+    assert read(frame(pd.Series(values, dtype=dtype))).column(0).tolist() == values
 
 
 def test_frame_float32_is_widened_exactly():
     values = np.array([0.1, 0.2, 0.3], np.float32)
-    assert read(frame(values)).columns[0].tolist() == [float(v) for v in values]
+    assert read(frame(values)).column(0).tolist() == [float(v) for v in values]
 
 
 @pytest.mark.parametrize(
@@ -238,15 +262,15 @@ def test_frame_float32_is_widened_exactly():
     ],
 )
 def test_frame_ids_become_text(ids):
-    assert read(pd.DataFrame({"id": ids, "x": [1, 2, 3]})).ids == ("7", "8", "9")
+    assert read(pd.DataFrame({"id": ids, "x": [1, 2, 3]})).ids.to_pylist() == ["7", "8", "9"]
 
 
 def test_frame_index_is_ignored():
-    assert read(frame([1, 2, 3]).set_axis([5, 5, None])).columns[0].tolist() == [1, 2, 3]
+    assert read(frame([1, 2, 3]).set_axis([5, 5, None])).column(0).tolist() == [1, 2, 3]
 
 
 def test_columns_are_contiguous_and_the_frame_unchanged():
     data = frame([1.0, 2, 3], y=[3.0, 2, 1], z=[0.5, 1, 2])
     before = data.copy(deep=True)
-    assert all(c.flags.c_contiguous for c in read(data.iloc[:, [0, 2, 1, 3]]).columns)
+    assert all(c.flags.c_contiguous for c in columns(read(data.iloc[:, [0, 2, 1, 3]])))
     pd.testing.assert_frame_equal(data, before)

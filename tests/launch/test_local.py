@@ -79,9 +79,9 @@ def through_the_pipe(frame: pd.DataFrame) -> Any:
 def test_numbers_reach_a_party_exactly(values: Any) -> None:
     direct = read_table("A", table(x=values), id="id", features=None, exclude=(), rows=None)
     received = through_the_pipe(table(x=values))
-    assert received.ids == direct.ids == tuple(IDS)
-    assert received.columns[0].dtype == direct.columns[0].dtype
-    assert received.columns[0].tolist() == direct.columns[0].tolist() == list(values)
+    assert received.ids.to_pylist() == direct.ids.to_pylist() == IDS
+    assert received.column(0).dtype == direct.column(0).dtype
+    assert received.column(0).tolist() == direct.column(0).tolist() == list(values)
 
 
 @pytest.mark.parametrize(

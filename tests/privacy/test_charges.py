@@ -25,6 +25,7 @@ from mpc_spearman.privacy.charges import (
     objections,
     standing,
 )
+from support.tables import id_array
 
 KEY = bytes(range(32))
 IDS = [f"p{i}" for i in range(300)]
@@ -35,7 +36,7 @@ def ranks(*columns: ArrayLike) -> np.ndarray:
 
 
 def print_of(ids: Sequence[str] = IDS, *columns: ArrayLike, key: bytes = KEY) -> Fingerprint:
-    return fingerprint(key, ids, ranks(*(columns or [range(len(ids))])))
+    return fingerprint(key, id_array(ids), ranks(*(columns or [range(len(ids))])))
 
 
 def make_run(

@@ -21,6 +21,7 @@ from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.errors import PlanError, PolicyError
 from mpc_spearman.privacy.charges import Charge, ChargedRun, Column, Forgotten, Peer, objections
 from mpc_spearman.privacy.ledger import Ledger
+from support.tables import id_array
 
 IDS = [f"p{i}" for i in range(60)]
 
@@ -31,7 +32,7 @@ def make_run(ledger: Ledger, plan: int = 1, ids: list[str] = IDS, bits: float = 
     return ChargedRun(
         party="A",
         plan=f"{plan:064x}",
-        own=ledger.fingerprint(ids, ranks),
+        own=ledger.fingerprint(id_array(ids), ranks),
         peers={
             "B": Peer(grant="strengths", columns=4, inputs="b0"),
             "C": Peer(grant="coefficients", columns=0, inputs=""),

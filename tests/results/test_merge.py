@@ -24,6 +24,7 @@ from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
 from support.made_results import change, costs, listing, matrix_of, parts, seal, shared_plan
 from support.plans import plan
+from support.tables import id_array
 
 TAG = "0123456789abcdef" * 4
 FEATURES = ["x", "y", "z"]
@@ -220,7 +221,7 @@ def test_two_runs_merged_are_the_pooled_tables_answer(
 
 
 def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
-    ids = ["p1", "p2", "p3"]
+    ids = id_array(["p1", "p2", "p3"])
     turned, fewer = (
         result("D", ROW, alignment=alignment_tag(tmp_path / "key", its)) for its in (ids[::-1], ids[:2])
     )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from mpc_spearman.data.tables import Table, read_table
@@ -16,12 +19,21 @@ def read(source: Any, **settings: Any) -> Table:
     return read_table("B", source, **{"id": "id", "features": None, "exclude": (), "rows": None, **settings})
 
 
+def id_array(ids: Sequence[str]) -> pa.LargeStringArray:
+    return pa.array(ids, pa.large_string())
+
+
+def columns(table: Table) -> list[np.ndarray]:
+    return [table.column(index) for index in range(table.m)]
+
+
 def refusal(source: Any, **settings: Any) -> str:
     """The text of the TableError, after checking what every one must hold and must not."""
     with pytest.raises(TableError) as caught:
         read(source, **settings)
     text = str(caught.value)
-    name = "the DataFrame" if isinstance(source, pd.DataFrame) else str(source)
+    frames = {pd.DataFrame: "the DataFrame", pa.Table: "the Arrow table"}
+    name = frames.get(type(source), "") or str(source)
     assert text.startswith(f"B: {name}: ")
     shown = "".join(traceback.format_exception(caught.type, caught.value, None)).replace(name, "")
     assert "SECRET" not in shown, "a cell or an id in the error or in its causes"
