@@ -22,7 +22,7 @@ def encoded(columns: NDArray[np.generic]) -> Ints:
     -------
     ndarray of int64, shape (m, n)
     """
-    return rank_columns(list(columns)).matrix
+    return rank_columns(list(columns)).matrix.astype(np.int64)
 
 
 def untied(m: int, n: int, rng: np.random.Generator) -> Ints:

@@ -14,9 +14,11 @@ bound: outside the ring they are Python integers here and in :mod:`mpc_spearman.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Callable, Iterable, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,23 +30,64 @@ from mpc_spearman.errors import BoundError, DisclosureError
 MAX_ROWS = 3_024_616
 
 
+@dataclass(frozen=True)
+class Groups:
+    """A column's groups of equal values, by their sizes.
+
+    Attributes
+    ----------
+    how_many : tuple of (int, int)
+        Each size t that a group has, ascending, and how many groups have it: at most about sqrt(2n) pairs.
+    step : int
+        The greatest common divisor of all differences of the column's x; 0 for a constant column.
+    """
+
+    how_many: tuple[tuple[int, int], ...]
+    step: int
+
+    @classmethod
+    def of(cls, sizes: NDArray[np.int64]) -> Groups:
+        """Count the sizes, each at least 1, of the groups from the lowest value to the highest."""
+        counts = np.bincount(sizes)
+        how_many = tuple((int(t), int(counts[t])) for t in np.flatnonzero(counts))
+        # the doubled average ranks of neighbouring groups are t + t' apart
+        return cls(how_many, int(np.gcd.reduce(sizes[1:] + sizes[:-1])))
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return sum(t * count for t, count in self.how_many)
+
+    @property
+    def count(self) -> int:
+        """Number of groups, that is of different values."""
+        return sum(count for _, count in self.how_many)
+
+    @property
+    def outside(self) -> int:
+        """How many rows lie outside the largest group; 0 for a constant column."""
+        return self.n - self.how_many[-1][0]
+
+    @cached_property
+    def tie_term(self) -> int:
+        """T."""
+        return sum(count * total(t) for t, count in self.how_many)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranks:
     """A party's ranked columns. Private to the party: its text form shows the shape only.
 
     Attributes
     ----------
-    matrix : ndarray of int64, shape (m, n)
+    matrix : ndarray of int32, shape (m, n)
         Centred doubled average ranks, one C-contiguous row per feature.
-    tie_terms : tuple of int, length m
-        T of each feature.
-    outside : tuple of int, length m
-        How many rows lie outside the feature's largest group of equal values; 0 for a constant column.
+    groups : tuple of Groups, length m
+        Of equal values, of each feature.
     """
 
-    matrix: NDArray[np.int64]
-    tie_terms: tuple[int, ...]
-    outside: tuple[int, ...]
+    matrix: NDArray[np.int32]
+    groups: tuple[Groups, ...]
 
     @property
     def n(self) -> int:
@@ -57,9 +100,14 @@ class Ranks:
         return int(self.matrix.shape[0])
 
     @property
+    def tie_terms(self) -> tuple[int, ...]:
+        """T of each feature."""
+        return tuple(groups.tie_term for groups in self.groups)
+
+    @property
     def constant(self) -> tuple[bool, ...]:
         """Which features have a single distinct value, hence no rank correlation."""
-        return tuple(rows == 0 for rows in self.outside)
+        return tuple(groups.count == 1 for groups in self.groups)
 
     @property
     def defined(self) -> int:
@@ -81,7 +129,11 @@ def _nothing() -> None:
 
 
 def rank_columns(
-    columns: Sequence[NDArray[Any]], *, workers: int = 1, tick: Callable[[], None] = _nothing
+    columns: Iterable[NDArray[Any]],
+    m: int | None = None,
+    *,
+    workers: int = 1,
+    tick: Callable[[], None] = _nothing,
 ) -> Ranks:
     """Rank each column on its own, ties sharing their average rank.
 
@@ -90,8 +142,11 @@ def rank_columns(
 
     Parameters
     ----------
-    columns : sequence of 1-D arrays of equal length n >= 1
-        Boolean, integer or floating point without NaN (tables are checked for that when they are read).
+    columns : iterable of 1-D arrays of equal length, 1 to 2^31
+        Boolean, integer or floating point of up to 64 bits, without NaN (tables are checked for that when
+        they are read). They are taken one after the other, and about as many as `workers` are kept at a time.
+    m : int, optional
+        How many there are, where `columns` has no length.
     workers : int
         Threads over columns; NumPy's sort releases the interpreter lock.
     tick : callable
@@ -106,56 +161,97 @@ def rank_columns(
     ValueError
         No columns, unequal or zero lengths, a type without an order, or NaN: a mistake of the caller.
     """
-    arrays = [np.asarray(column) for column in columns]
-    shapes = {array.shape for array in arrays}
-    if len(shapes) != 1 or arrays[0].ndim != 1 or arrays[0].size == 0:
+    count = len(columns) if isinstance(columns, Sized) else m
+    matrix = np.empty((0, 0), dtype=np.int32)
+    groups: list[Groups] = []
+    pending: deque[Future[Groups]] = deque()
+
+    def take_first() -> None:
+        groups.append(pending.popleft().result())
+        tick()
+
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for index, column in enumerate(columns):
+                if index == 0:
+                    matrix = np.empty((count or 0, column.size), dtype=np.int32)
+                if column.shape != matrix.shape[1:] or not column.size:
+                    break
+                if len(pending) == workers:
+                    take_first()
+                pending.append(pool.submit(_rank_into, matrix[index], column))
+            while pending:
+                take_first()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # don't rank the rest for nobody
+            raise
+    if not groups or len(groups) != count:
         raise ValueError("ranking needs at least one column, all one-dimensional, of one length above zero")
-    if any(array.dtype.kind not in "biuf" for array in arrays):
-        raise ValueError("only boolean, integer and floating-point columns can be ranked")
-    matrix = np.empty((len(arrays), arrays[0].size), dtype=np.int64)
-    groups: list[tuple[int, int]] = [(0, 0)] * len(arrays)
-
-    def rank(index: int) -> None:
-        groups[index] = _rank_into(matrix[index], arrays[index])
-
-    if workers <= 1:
-        for index in range(len(arrays)):
-            rank(index)
-            tick()
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            pending = [pool.submit(rank, index) for index in range(len(arrays))]
-            try:
-                for done in as_completed(pending):
-                    done.result()
-                    tick()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)  # don't rank the rest for nobody
-                raise
-    tie_terms, outside = zip(*groups, strict=True)
-    return Ranks(matrix, tie_terms, outside)
+    return Ranks(matrix, tuple(groups))
 
 
-def _rank_into(out: NDArray[np.int64], column: NDArray[Any]) -> tuple[int, int]:
-    """Write a column's x into `out`; return its tie term and its rows outside the largest group."""
-    n = column.size
-    # unstable but vectorised sort: the order inside a group of equal values does not matter
-    by_value = np.argsort(column)
-    ordered = column[by_value]
-    if column.dtype.kind == "f" and np.isnan(ordered[-1]):  # NaN sorts last
-        raise ValueError("a column with NaN cannot be ranked")
-    last = np.flatnonzero(ordered[1:] != ordered[:-1])  # last position of every group but the final one
+def _rank_into(out: NDArray[np.int32], column: NDArray[Any]) -> Groups:
+    """Write a column's x into `out`.
+
+    Positions a … b-1 of the sorted column hold the ranks a+1 … b, whose doubled average is a+b+1: of a group
+    of equal values there x = a+b+1 - (n+1).
+    """
+    n, codes = column.size, _codes(column)
+    span = int(codes.max())
+    if span <= n:  # few different values: count them
+        sizes = np.bincount(codes.view(np.int64))
+        ends = np.cumsum(sizes)
+        np.take((2 * ends - sizes - n).astype(np.int32), codes.view(np.int64), out=out)
+        return Groups.of(sizes[sizes > 0])
+    # One vectorised sort of keys that have a code above and its row below, instead of a sort of places.
+    width = np.uint64((n - 1).bit_length())
+    dropped = np.uint64(max(0, span.bit_length() + int(width) - 64))
+    keys = codes >> dropped
+    keys <<= width
+    keys |= np.arange(n, dtype=np.uint64)
+    keys.sort()
+    above = keys >> width
+    tied = above[1:] == above[:-1]
+    del above
+    keys &= (np.uint64(1) << width) - np.uint64(1)
+    rows = keys.view(np.int64)
+    if dropped and tied.any():  # equal, or different in the dropped bits alone
+        at = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+        values = codes[rows[at]]
+        if (values[1:] < values[:-1]).any():
+            order = np.argsort(values)
+            rows[at], values = rows[at][order], values[order]
+        tied[at[:-1]] &= values[1:] == values[:-1]
+    last = np.flatnonzero(~tied)  # last position of every group but the final one
     if last.size == n - 1:
-        out[by_value] = np.arange(1 - n, n, 2)
-        return 0, n - 1
+        out[rows] = np.arange(1 - n, n, 2, dtype=np.int32)
+        return Groups(((1, n),), 2)
     bounds = np.concatenate(([0], last + 1, [n]))
     sizes = np.diff(bounds)
-    # positions a … b-1 hold the ranks a+1 … b, whose doubled average is a+b+1: x = a+b+1 - (n+1)
-    out[by_value] = np.repeat(bounds[:-1] + bounds[1:] - n, sizes)
-    how_many = np.bincount(sizes)
-    present = np.flatnonzero(how_many)  # at most about sqrt(2n) different sizes
-    tie_term = sum(int(how_many[t]) * (int(t) ** 3 - int(t)) // 3 for t in present)
-    return tie_term, n - int(present[-1])
+    out[rows] = np.repeat((bounds[:-1] + bounds[1:] - n).astype(np.int32), sizes)
+    return Groups.of(sizes)
+
+
+def _codes(column: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return integers from 0 in the order of a column's values, equal for equal ones alone.
+
+    They are small where values are: the low bits that are zero in all differences are taken off, so that
+    whole numbers held as floats, and flags above all, have codes to count with.
+    """
+    if column.dtype.kind not in "biuf" or column.dtype.itemsize > 8:
+        raise ValueError("only boolean, integer and floating-point columns of up to 64 bits can be ranked")
+    if column.dtype.kind == "f":
+        values = column + np.float64(0)  # a copy, in which -0.0 is 0.0
+        if np.isnan(values.max()):
+            raise ValueError("a column with NaN cannot be ranked")
+        ordered = values.view(np.int64)  # IEEE 754: in order by sign and magnitude
+        ordered ^= (ordered >> 63) & np.int64(2**63 - 1)
+    else:
+        ordered = np.ascontiguousarray(column, dtype=np.uint64 if column.dtype.kind == "u" else np.int64)
+    codes: NDArray[np.uint64] = ordered.view(np.uint64) - ordered.min().view(np.uint64)
+    used = int(np.bitwise_or.reduce(codes))
+    codes >>= np.uint64(max(0, (used & -used).bit_length() - 1))
+    return codes
 
 
 def check_width(n: int, m_source: int, m_target: int, min_rows_per_feature: int) -> None:

@@ -18,89 +18,47 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mpc_spearman.data.columns import show
-from mpc_spearman.data.ranks import Ranks, total
+from mpc_spearman.data.ranks import Groups, Ranks, total
 from mpc_spearman.privacy.findings import Finding, refuse
 from mpc_spearman.privacy.precision import Grid
 
 _NORMAL = 2 * math.pi * math.e  # a normal of variance v has ½·log2(2πe·v) bits
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """A column's groups of equal values.
+def held(column: Groups) -> float:
+    """Return H = log2(n!/Π t!), the bits that a column's ranks hold; 0 for a constant column."""
+    if column.count == 1:
+        return 0.0
+    ties = math.fsum(count * math.lgamma(t + 1) for t, count in column.how_many)
+    return (math.lgamma(column.n + 1) - ties) / math.log(2)
 
-    Attributes
+
+def exact_bits(column: Groups) -> float:
+    """Return the bits of one exact coefficient with an untied column in random order: an upper bound.
+
+    S = Σ x_i y_i with y_i = 2u_i - (n - 1), u a permutation of 0 … n-1. As Σ x_i = 0, S = 2 Σ x_i u_i.
+    Let g be the greatest common divisor of the differences x_i - x_j, that is x_i = c + g z_i for integers
+    z_i: then S = c n(n - 1) + 2g Σ z_i u_i lies on a lattice of step 2g, and on none coarser, since
+    exchanging two neighbouring u changes S by 2(x_i - x_j). Its variance over the n! orders is
+    Σx² Σy²/(n - 1) = (N - T) N/(n - 1) = (N - T) n(n + 1)/3. An integer of variance v has at most
+    ½·log2(2πe (v + 1/12)) bits; here v = (N - T) n(n + 1)/(12 g²).
+
+    An untied column has g = 2, so S moves in steps of 4 (as Σd² does in steps of 2); a flag has g = n, and
+    S/(2n) is, up to a constant, the sum of the flagged rows' ranks. Ties at the other side make S vary less,
+    but its lattice can be twice as fine: one bit more at most.
+
+    References
     ----------
-    sizes : ndarray of int64
-        How many rows each holds, from the lowest value to the highest.
+    T. M. Cover, J. A. Thomas, Elements of Information Theory, 2nd ed., 2006, problem 8.7.
     """
-
-    sizes: NDArray[np.int64]
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.sizes.sum())
-
-    @property
-    def constant(self) -> bool:
-        """Whether there is one group only: nothing is published about such a column."""
-        return self.sizes.size == 1
-
-    @cached_property
-    def held(self) -> float:
-        """H = log2(n!/Π t!), the bits that the column's ranks hold; 0 for a constant column."""
-        if self.constant:
-            return 0.0
-        how_many = np.bincount(self.sizes)
-        ties = math.fsum(int(how_many[t]) * math.lgamma(int(t) + 1) for t in np.flatnonzero(how_many))
-        return (math.lgamma(self.n + 1) - ties) / math.log(2)
-
-    @cached_property
-    def exact_bits(self) -> float:
-        """Bits of one exact coefficient with an untied column in random order: an upper bound.
-
-        S = Σ x_i y_i with y_i = 2u_i - (n - 1), u a permutation of 0 … n-1. As Σ x_i = 0, S = 2 Σ x_i u_i.
-        Let g be the greatest common divisor of the differences x_i - x_j, that is x_i = c + g z_i for
-        integers z_i: then S = c n(n - 1) + 2g Σ z_i u_i lies on a lattice of step 2g, and on none coarser,
-        since exchanging two neighbouring u changes S by 2(x_i - x_j). Its variance over the n! orders is
-        Σx² Σy²/(n - 1) = (N - T) N/(n - 1) = (N - T) n(n + 1)/3. An integer of variance v has at most
-        ½·log2(2πe (v + 1/12)) bits; here v = (N - T) n(n + 1)/(12 g²).
-
-        An untied column has g = 2, so S moves in steps of 4 (as Σd² does in steps of 2); a flag has g = n,
-        and S/(2n) is, up to a constant, the sum of the flagged rows' ranks. Ties at the other side make S
-        vary less, but its lattice can be twice as fine: one bit more at most.
-
-        References
-        ----------
-        T. M. Cover, J. A. Thomas, Elements of Information Theory, 2nd ed., 2006, problem 8.7.
-        """
-        if self.constant:
-            return 0.0
-        n = self.n
-        # the doubled average ranks of neighbouring groups are t + t' apart
-        g = int(np.gcd.reduce(self.sizes[1:] + self.sizes[:-1]))
-        how_many = np.bincount(self.sizes)
-        tie_term = sum(int(how_many[t]) * (int(t) ** 3 - int(t)) // 3 for t in np.flatnonzero(how_many))
-        variance = (total(n) - tie_term) * n * (n + 1) / (12 * g * g)
-        return math.log2(_NORMAL * (variance + 1 / 12)) / 2
-
-
-def groups_of(ranks: Ranks) -> tuple[Groups, ...]:
-    """Count the groups of equal values of every column, from its ranks."""
-    n = ranks.n
-    counts = (
-        np.bincount(x + (n - 1)) if tie_term else np.ones(n, dtype=np.int64)
-        for x, tie_term in zip(ranks.matrix, ranks.tie_terms, strict=True)
-    )
-    return tuple(Groups(count[count > 0]) for count in counts)
+    if column.count == 1:
+        return 0.0
+    n = column.n
+    variance = (total(n) - column.tie_term) * n * (n + 1) / (12 * column.step**2)
+    return math.log2(_NORMAL * (variance + 1 / 12)) / 2
 
 
 @dataclass(frozen=True)
@@ -154,14 +112,14 @@ class Published:
         On a grid the smaller of two: of the number as published, of standard deviation w/√(n - 1) around 0
         and rounded to δ; and of the exact coefficient.
         """
-        if column.constant:
+        if column.count == 1:  # nothing is published about it
             return 0.0
         if self.what == "ranking":
             return self.order_bits
         if self.grid is None:
-            return column.exact_bits
+            return exact_bits(column)
         spread = self.grid.steps / (self.mean_of * math.sqrt(column.n - 1))  # w·σ/δ
-        return min(math.log2(_NORMAL * (spread**2 + 1 / 12)) / 2, column.exact_bits)
+        return min(math.log2(_NORMAL * (spread**2 + 1 / 12)) / 2, exact_bits(column))
 
 
 def order_bits(columns: int, top: int | None = None) -> float:
@@ -216,7 +174,7 @@ def over_budget(
                 "for almost all rows, or use fewer",
             )
     for column, feature in zip(columns, features, strict=True):
-        limit = budget * column.held
+        limit = budget * held(column)
         for one in told(column, published):
             if one.bits > limit:
                 sentence = _sentence(feature, column, budget, limit, one)
@@ -242,7 +200,7 @@ def _sentence(feature: str, column: Groups, budget: float, limit: float, one: To
     exact = "results.precision: statistical, or " if what != "ranking" and one.published.grid is None else ""
     less = {"coefficients": "strengths or ranking", "strengths": "ranking", "ranking": "nothing"}[what]
     return (
-        f"the ranks of {show(feature)} hold {column.held:.1f} bits; {numbers}, more than the {limit:.1f} "
+        f"the ranks of {show(feature)} hold {held(column):.1f} bits; {numbers}, more than the {limit:.1f} "
         f"that privacy.budget {budget:g} allows. Leave the column out, use fewer columns on the other "
         f"side{fits}, or publish less ({exact}results: {less})"
     )
@@ -273,4 +231,4 @@ def check_budget(
     DisclosureError
         Naming the party, every such column, H, E, b, E·b, the limit, and the three ways out.
     """
-    refuse(party, list(over_budget(groups_of(ranks), features, budget, published)))
+    refuse(party, list(over_budget(ranks.groups, features, budget, published)))

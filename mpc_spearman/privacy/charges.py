@@ -159,7 +159,7 @@ class Forgotten(Section):
     reason: Annotated[str, AfterValidator(_printable)]
 
 
-def fingerprint(key: bytes, ids: pa.LargeStringArray, ranks: NDArray[np.int64]) -> Fingerprint:
+def fingerprint(key: bytes, ids: pa.LargeStringArray, ranks: NDArray[np.int32]) -> Fingerprint:
     """Make the fingerprint of one's own aligned rows and ranked columns.
 
     Parameters
@@ -168,7 +168,7 @@ def fingerprint(key: bytes, ids: pa.LargeStringArray, ranks: NDArray[np.int64]) 
         32 bytes that nobody else has.
     ids : LargeStringArray
         n different ones (of equal ones two would cancel).
-    ranks : ndarray of int64, shape (m, n)
+    ranks : ndarray of int32, shape (m, n)
         Centred doubled average ranks, so that reversing a column changes its sign and nothing else.
     """
 

@@ -3,8 +3,9 @@
 A party that has correlations with its columns x_1 … x_m knows Σ_i z_i y_i for every z in the space V that
 they span with the constant column (Σ_i y_i = 0 for centred ranks y). A z that is zero outside a few rows is
 an equation in those rows' ranks alone. So the question is whether V, as a linear code, has a word of few
-rows. It is asked in exact arithmetic, modulo a prime above all ranks. Every word over the rationals is one
-there (scaled to integers without a common factor), so that none is lost. One that is there alone would need
+rows. It is asked in exact arithmetic, modulo a prime above all ranks (up to 4 million rows). Every word over
+the rationals is one there (scaled to integers without a common factor), so that none is lost; among more rows
+it would be where the prime divides the word's few values, once in 10^7. One that is there alone would need
 the prime to divide determinants made of ranks, all by chance: once in 10^7 at most.
 
 The search is by information sets. Reduce the columns to echelon form over some scattered rows: the basis
@@ -37,8 +38,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: The largest prime below 2^23. Residues are kept within ±2^22, as ranks are (``MAX_ROWS``): a sum of 2^9
-#: products of two stays below 2^53, exact in float64, which BLAS multiplies.
+#: The largest prime below 2^23. Residues are kept within ±2^22: a sum of 2^9 products of two stays below
+#: 2^53, exact in float64, which BLAS multiplies.
 _PRIME = 8_388_593
 _TERMS = 512
 _BLOCK = 1 << 15  # rows at a time
@@ -72,13 +73,13 @@ class Combination:
         return tuple(int(column) for column in np.flatnonzero(self.weights[1:]))
 
 
-def sparse_combinations(columns: Sequence[NDArray[np.int64]], fewest: int) -> list[Combination]:
+def sparse_combinations(columns: Sequence[NDArray[np.int32]], fewest: int) -> list[Combination]:
     """Find combinations of columns and the constant that are zero outside 1 to `fewest` - 1 rows.
 
     Parameters
     ----------
-    columns : sequence of ndarray of int64, shape (n,)
-        Ranks, below the prime in absolute value.
+    columns : sequence of ndarray of int32, shape (n,)
+        Centred doubled ranks.
     fewest : int
         The fewest rows that may stand apart.
 
@@ -91,6 +92,8 @@ def sparse_combinations(columns: Sequence[NDArray[np.int64]], fewest: int) -> li
 
     def evaluate(weights: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:
         values = np.array([column[rows] for column in columns], dtype=np.float64)
+        if columns[0].size > _PRIME // 2:
+            values = _residues(values)
         return _residues(weights[:, :1] + _times(weights[:, 1:], values))
 
     return _search(evaluate, len(columns) + 1, columns[0].size, fewest) if columns else []

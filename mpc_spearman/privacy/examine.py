@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.privacy.budget import Published, Told, groups_of, over_budget, told
+from mpc_spearman.privacy.budget import Published, Told, held, over_budget, told
 from mpc_spearman.privacy.findings import Finding
 from mpc_spearman.privacy.groups import distinct_defined, standing_apart
 
@@ -117,13 +117,12 @@ def examine(
         `exclude` is found greedily: it is enough, not always the least. (It does not take into account that
         strengths over fewer columns tell more about each of the others.)
     """
-    groups = groups_of(ranks)
-    spent = list(over_budget(groups, features, budget, published))
+    spent = list(over_budget(ranks.groups, features, budget, published))
     apart = standing_apart(ranks, features, min_group)
     leave_out = {*apart.exclude, *(feature for finding in spent for feature in finding.columns)}
     columns = (
-        Column(feature, ranks.n, column.sizes.size, outside, column.held, told(column, published))
-        for feature, column, outside in zip(features, groups, ranks.outside, strict=True)
+        Column(feature, ranks.n, column.count, column.outside, held(column), told(column, published))
+        for feature, column in zip(features, ranks.groups, strict=True)
     )
     return Examination(
         party=party,

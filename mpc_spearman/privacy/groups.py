@@ -115,8 +115,8 @@ def standing_apart(ranks: Ranks, features: Sequence[str], min_group: int) -> Apa
     findings, families = [], []
     defined = {column for column, constant in enumerate(ranks.constant) if not constant}
 
-    few = [column for column in sorted(defined) if ranks.outside[column] < min_group]
-    findings += [say.column(column, ranks.outside[column]) for column in few]
+    few = [column for column in sorted(defined) if ranks.groups[column].outside < min_group]
+    findings += [say.column(column, ranks.groups[column].outside) for column in few]
     kept = defined.difference(few)
 
     for pair in _pairs(ranks, sorted(kept), min(min_group - 1, ranks.n // 10)):
@@ -186,8 +186,9 @@ def _pairs(ranks: Ranks, columns: Sequence[int], most: int) -> Iterator[tuple[in
                     yield columns[i], columns[j], sign < 0, rows
 
 
-def _rows_apart(x: NDArray[np.int64], y: NDArray[np.int64], most: int) -> int:
+def _rows_apart(x: NDArray[np.int32], y: NDArray[np.int32], most: int) -> int:
     """Return the fewest rows without which `x` and `y` order the rest alike, or any number above `most`."""
+    x, y = x.astype(np.int64), y.astype(np.int64)
     if np.count_nonzero(abs(x - y) > 2 * most) > most:
         return most + 1
     # the different pairs of values, how many rows have each, and their places among the values of each column
@@ -230,7 +231,7 @@ def _family(ranks: Ranks, one: Combination, columns: tuple[int, ...]) -> list[tu
     return [(columns[index], not same) for index, same in zip(one.columns, alike, strict=True)]
 
 
-def _is_flag(x: NDArray[np.int64]) -> bool:
+def _is_flag(x: NDArray[np.int32]) -> bool:
     return bool(((x == x.max()) | (x == x.min())).all())
 
 
@@ -245,7 +246,7 @@ def _cover(sets: list[tuple[int, ...]], ranks: Ranks) -> set[int]:
     chosen: set[int] = set()
     while left := [one for one in sets if not chosen.intersection(one)]:
         frequency = Counter(column for one in left for column in one)
-        chosen.add(max(frequency, key=lambda c: (frequency[c], -ranks.outside[c], c)))
+        chosen.add(max(frequency, key=lambda c: (frequency[c], -ranks.groups[c].outside, c)))
     return chosen
 
 

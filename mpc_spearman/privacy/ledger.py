@@ -74,14 +74,14 @@ class Ledger:
         self.path = Path(os.path.realpath(path))
         self.key_path = self.path.with_name(f"{self.path.name}.key")
 
-    def fingerprint(self, ids: pa.LargeStringArray, ranks: NDArray[np.int64]) -> Fingerprint:
+    def fingerprint(self, ids: pa.LargeStringArray, ranks: NDArray[np.int32]) -> Fingerprint:
         """Make the fingerprint of one's own input (:func:`mpc_spearman.privacy.charges.fingerprint`).
 
         Parameters
         ----------
         ids : LargeStringArray
             n aligned ids, all different.
-        ranks : ndarray of int64, shape (m, n)
+        ranks : ndarray of int32, shape (m, n)
             Centred doubled average ranks.
         """
         with self._opened("a+b") as file:

@@ -60,7 +60,7 @@ def dry_run(plan: Plan, name: str, other: int, frame: Any = None) -> DryRun:
     """
     roster, refusals = Roster.of(plan, name), list[MpcSpearmanError]()
     table = own_table(plan, name, frame)
-    ranks = rank_columns([table.column(i) for i in range(table.m)])
+    ranks = rank_columns(map(table.column, range(table.m)), table.m)
     own = distinct_defined(ranks)
     as_source = roster.me.role is Role.SOURCE
     features = dict.fromkeys(roster.sources, 0 if as_source else other)

@@ -47,11 +47,11 @@ class Engine(ABC):
 
     @abstractmethod
     def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
-        """Do a data party's part at ``differences``; `own` are its ranks, int64 (m, n)."""
+        """Do a data party's part at ``differences``; `own` are its ranks, int32 (m, n)."""
 
     @abstractmethod
     def give_products(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
-        """Do a data party's part at ``coefficients``; `own` are its ranks, int64 (m, n)."""
+        """Do a data party's part at ``coefficients``; `own` are its ranks, int32 (m, n)."""
 
     @abstractmethod
     def give_sums(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:

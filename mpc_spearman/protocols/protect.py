@@ -20,7 +20,7 @@ from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role, Roster
-from mpc_spearman.privacy.budget import Published, check_budget, groups_of, order_bits, told
+from mpc_spearman.privacy.budget import Published, check_budget, held, order_bits, told
 from mpc_spearman.privacy.charges import ChargedRun, Column, Fingerprint, Peer
 from mpc_spearman.privacy.groups import distinct_defined, lasting_in_a_mean
 from mpc_spearman.privacy.ledger import Ledger
@@ -180,10 +180,10 @@ def charge(run: Run, table: Table, ranks: Ranks, shapes: Shapes, stated: Stated)
         columns=tuple(
             Column(
                 name=name,
-                entropy=groups.held,
+                entropy=held(groups),
                 bits={one.published.receiver: one.bits for one in told(groups, published)},
             )
-            for name, groups in zip(table.features, groups_of(ranks), strict=True)
+            for name, groups in zip(table.features, ranks.groups, strict=True)
         ),
     )
     ledger.charge(entry, min_group=plan.privacy.min_group, budget=plan.privacy.budget)

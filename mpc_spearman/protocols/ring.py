@@ -25,7 +25,7 @@ def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray
 
     Parameters
     ----------
-    x : ndarray of int64, shape (a, rows)
+    x : ndarray of int32 or int64, shape (a, rows)
     y : ndarray of int64, shape (b, rows)
         Any ring elements.
     bound : int, optional
@@ -51,7 +51,7 @@ def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray
     total = np.zeros((x.shape[0], y.shape[0]), dtype=np.int64)
     for start in range(0, x.shape[1], block):
         rows = slice(start, start + block)
-        left = [x[:, rows].astype(np.float64)] if small else _limbs(x[:, rows])
+        left = [x[:, rows].astype(np.float64)] if small else _limbs(x[:, rows].astype(np.int64, copy=False))
         right = _limbs(y[:, rows])
         for i, a in enumerate(left):
             for j, b in enumerate(right[: 3 - i]):

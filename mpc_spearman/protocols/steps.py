@@ -295,7 +295,8 @@ def rank(run: Run, table: Table) -> Ranks:
         ranked += 1
         run.tick(ranked, table.m)
 
-    ranks = rank_columns([table.column(i) for i in range(table.m)], workers=run.workers, tick=tick)
+    columns = map(table.column, range(table.m))
+    ranks = rank_columns(columns, table.m, workers=run.workers, tick=tick)
     check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
     return ranks
 

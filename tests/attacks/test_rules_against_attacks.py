@@ -16,7 +16,7 @@ import pytest
 from mpc_spearman.attacks.simulated import flag
 from mpc_spearman.data.ranks import Ranks, check_width, rank_columns
 from mpc_spearman.errors import DisclosureError
-from mpc_spearman.privacy.budget import Published, groups_of, over_budget
+from mpc_spearman.privacy.budget import Published, over_budget
 from mpc_spearman.privacy.combinations import sparse_combinations
 from mpc_spearman.privacy.groups import standing_apart
 from mpc_spearman.privacy.leverage import highest_leverage
@@ -53,7 +53,7 @@ def _names(ranks: Ranks) -> list[str]:
 
 
 def group_of_one_column(tables: Tables) -> bool:
-    return any(0 < outside < MIN_GROUP for outside in tables.target.outside + tables.source.outside)
+    return any(0 < groups.outside < MIN_GROUP for groups in tables.target.groups + tables.source.groups)
 
 
 def two_columns(tables: Tables) -> bool:
@@ -74,12 +74,12 @@ def width(tables: Tables) -> bool:
 
 
 def budget(tables: Tables) -> bool:
-    columns, published = groups_of(tables.source), [tables.published]
+    columns, published = tables.source.groups, [tables.published]
     return any(over_budget(columns, _names(tables.source), BUDGET, published))
 
 
 def leverage(tables: Tables) -> bool:
-    columns, published = groups_of(tables.source), [tables.leveraged]
+    columns, published = tables.source.groups, [tables.leveraged]
     return any(over_budget(columns, _names(tables.source), BUDGET, published))
 
 

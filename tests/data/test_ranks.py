@@ -3,6 +3,9 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+import weakref
+from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -40,6 +43,9 @@ def tie_term(values: list[object]) -> int:
     return n * (n * n - 1) // 3 - sum(x * x for x in by_definition(values))
 
 
+FAR = (-(2**63), -8, 0, 2**40, 2**63 - 8)
+FARS, LAST = st.sampled_from(FAR), st.integers(0, 7)
+FLOATS = st.sampled_from([-1e308, -1.0, -5e-324, -0.0, 0.0, 5e-324, 2.2250738585072014e-308, 1.0, 1e300])
 columns = st.one_of(
     hnp.arrays(np.int64, st.integers(1, 30), elements=st.integers(-3, 3)),
     hnp.arrays(np.int64, st.integers(1, 30), elements=st.integers(-(2**63), 2**63 - 1)),
@@ -48,6 +54,12 @@ columns = st.one_of(
     hnp.arrays(np.bool_, st.integers(1, 30)),
     hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(allow_nan=False)),
     hnp.arrays(np.float32, st.integers(1, 30), elements=st.floats(allow_nan=False, width=32)),
+    # far apart, or in the last bits alone: the sort's keys drop those
+    hnp.arrays(np.int64, st.integers(1, 30), elements=st.builds(int.__add__, FARS, LAST)),
+    hnp.arrays(np.uint64, st.integers(1, 30), elements=st.builds(lambda i, j: 2**63 + i + j, FARS, LAST)),
+    hnp.arrays(
+        np.float64, st.integers(1, 30), elements=st.builds(lambda x, j: x + j * math.ulp(x), FLOATS, LAST)
+    ),
 )
 
 
@@ -55,12 +67,17 @@ columns = st.one_of(
 def test_ranks_and_tie_terms_follow_their_definition(column):
     values = column.tolist()
     ranks = rank_columns([column])
-    assert ranks.matrix.dtype == np.int64
+    assert ranks.matrix.dtype == np.int32
     assert ranks.matrix[0].tolist() == by_definition(values)
     assert ranks.tie_terms == (tie_term(values),)
     assert type(ranks.tie_terms[0]) is int
     assert ranks.tie_terms[0] % 2 == 0
-    assert ranks.outside == (len(values) - max(values.count(v) for v in values),)
+    (groups,) = ranks.groups
+    sizes = list(Counter(values).values())
+    assert groups.how_many == tuple(sorted(Counter(sizes).items()))
+    assert (groups.n, groups.count, groups.outside) == (len(values), len(sizes), len(values) - max(sizes))
+    x = by_definition(values)
+    assert groups.step == math.gcd(*(one - x[0] for one in x))
     assert ranks.constant == (len(set(values)) == 1,)
 
 
@@ -68,6 +85,49 @@ def test_ranks_and_tie_terms_follow_their_definition(column):
 def test_ranks_equal_scipy(column):
     expected = 2 * rankdata(column) - (column.size + 1)
     np.testing.assert_array_equal(rank_columns([column]).matrix[0], expected)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_long_columns_of_every_kind_are_ranked_as_by_scipy(workers):
+    rng, n = np.random.default_rng(4), 30_000
+    coarse, fine = rng.integers(0, 40, n), rng.integers(0, 300, n)
+    table = [
+        rng.standard_normal(n),
+        np.sort(rng.random(n))[::-1],
+        coarse,
+        coarse * 0.1 - 2,
+        coarse.astype(float) - 20,
+        (coarse == 0).astype(np.int8),
+        rng.integers(-(2**63), 2**63 - 1, n),
+        rng.integers(0, n, n),
+        rng.integers(0, 2 * n, n) - 2**62,
+        (2.0**fine) * (1 + coarse * 2.0**-52),  # collisions in nearly every key
+        np.where(fine, 2.0**coarse, 1 + fine * 2.0**-52),
+        np.where(fine > 1, rng.standard_normal(n), 1e300 * (1 + fine * 2.0**-52)),
+    ]
+    ranks = rank_columns(iter(table), len(table), workers=workers)
+    for x, groups, column in zip(ranks.matrix, ranks.groups, table, strict=True):
+        np.testing.assert_array_equal(x, 2 * rankdata(column) - (n + 1))
+        sizes = np.unique(column, return_counts=True)[1]
+        assert groups.how_many == tuple(sorted(Counter(sizes.tolist()).items()))
+        assert groups.step == (np.gcd.reduce(np.diff(np.unique(x.astype(np.int64)))) if len(sizes) > 1 else 0)
+
+
+def test_no_more_columns_are_held_than_workers_need():
+    alive: list[weakref.ref[np.ndarray]] = []
+    most = 0
+
+    def columns() -> Iterator[np.ndarray]:
+        nonlocal most
+        for _ in range(12):
+            column = np.random.default_rng(len(alive)).random(1000)
+            alive.append(weakref.ref(column))
+            most = max(most, sum(ref() is not None for ref in alive))
+            yield column
+            del column
+
+    rank_columns(columns(), 12, workers=2)
+    assert most <= 4
 
 
 @given(columns, st.randoms())
@@ -161,7 +221,7 @@ def test_tie_terms_beyond_64_bits():
     assert n**3 > 2**64 > total(n) * 2 > 2**63
     big = n - 3
     assert ranks.tie_terms == (total(n), (big**3 - big) // 3 + (27 - 3) // 3)
-    assert ranks.outside == (0, 3)
+    assert [groups.outside for groups in ranks.groups] == [0, 3]
 
 
 def test_max_rows_is_the_last_that_fits():

@@ -344,7 +344,7 @@ def test_more_rows_than_products_of_ranks_allow():
     vectors = encoding.source_vector(source, "A"), encoding.target_vectors(target, "B")
     value = matmul(*vectors, encoding.value_bound).item()
     mu, _ = encoding.decode([value], [False])
-    products = source.matrix[0] * target.matrix[0]
+    products = source.matrix[0].astype(np.int64) * target.matrix[0]
     s = sum(int(products[start : start + 10**5].sum()) for start in range(0, n, 10**5))
     exact = s * inverse_root(total(n) * (total(n) - target.tie_terms[0]))
     assert abs(Fraction(mu[0]) - exact) <= encoding.error < 1e-5

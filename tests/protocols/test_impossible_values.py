@@ -55,7 +55,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
 def shifted(give: Callable[..., None], row: int, by: int) -> Callable[..., None]:
     def give_shifted(self: Any, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         if run.roster.me.name == "A":
-            own = own.copy()
+            own = own.astype(np.int64)
             own[0, row] += np.array(by % 2**64, dtype=np.uint64).astype(np.int64)
         give(self, run, own, shapes)
 

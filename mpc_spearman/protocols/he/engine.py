@@ -181,10 +181,10 @@ def _take_note(run: Run, key: PublicKey) -> None:
 
 @step("encrypt")
 def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
-    """Source: encrypt its ranks and send them to the target (paper, step 1); `own` is int64 (m_A, n)."""
+    """Source: encrypt its ranks and send them to the target (paper, step 1); `own` is int32 (m_A, n)."""
     done, of = 0, len(own) * -(-own.shape[1] // key.slots)
     for rows in groups(own.shape[1], len(own), key):
-        chunks = [chunk for column in own[:, rows] for chunk in _chunks(column, key.slots)]
+        chunks = [chunk for column in _block(own, rows) for chunk in _chunks(column, key.slots)]
         ciphertexts = key.encrypt_many(chunks, workers=run.workers, tick=_ticks(run, done, of))
         done += len(ciphertexts)
         send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in ciphertexts])
@@ -202,7 +202,9 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, sha
     for rows in groups(shape.n, m_source, key):
         count = -(-(rows.stop - rows.start) // key.slots)
         theirs = key.load_many(receive(run, key, source, Kind.CIPHERTEXT, m_source * count))
-        columns = own[:, rows] if everyone else np.vstack([own[:1, rows], own[1:, rows] - own[:1, rows]])
+        columns = _block(own, rows)
+        if not everyone:
+            columns[1:] -= columns[0]
         chunks = [chunk for column in columns for chunk in _chunks(column, key.slots)]
         mine = key.encrypt_many(chunks, workers=run.workers, tick=lambda _: run.links.check())
         against = range(shape.m_target if everyone else 1)
@@ -246,11 +248,11 @@ def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
 
 @step("encrypt")
 def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
-    """Source: encrypt its vectors, int64 (vectors, rows), block by block, and send them to the target."""
+    """Source: encrypt its vectors, integers (vectors, rows), block by block, and send them to the target."""
     done, n = 0, own.shape[1]
     of = sum(key.ciphertexts_for(rows.stop - rows.start) for rows in _blocks(n, key.rows))
     for rows in _blocks(n, key.rows):
-        block = key.encrypt_block(own[:, rows], workers=run.workers, tick=_ticks(run, done, of))
+        block = key.encrypt_block(_block(own, rows), workers=run.workers, tick=_ticks(run, done, of))
         done += len(block)
         send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in block])
 
@@ -259,8 +261,8 @@ def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
 def multiply_vectors(run: Run, key: PublicKey, sources: Sequence[Party], own: np.ndarray, of: int) -> None:
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
 
-    `own` are int64 (m_B, rows), the same for each source, `of` rows in all. The products of several sources
-    add up.
+    `own` are integers (m_B, rows), the same for each source, `of` rows in all. The products of several
+    sources add up.
     """
     products, done = key.new_products(), 0
     for source in sources:
@@ -268,7 +270,7 @@ def multiply_vectors(run: Run, key: PublicKey, sources: Sequence[Party], own: np
             count = rows.stop - rows.start
             raws = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(count))
             products.add(
-                key.load_many(raws), own[:, rows], workers=run.workers, tick=lambda _: run.links.check()
+                key.load_many(raws), _block(own, rows), workers=run.workers, tick=lambda _: run.links.check()
             )
             done += count
             run.tick(done, of)
@@ -335,6 +337,12 @@ def _batches(count: int, size: int) -> Iterator[slice]:
 def _blocks(n: int, rows: int) -> Iterator[slice]:
     for start in range(0, n, rows):
         yield slice(start, min(n, start + rows))
+
+
+def _block(own: np.ndarray, rows: slice) -> np.ndarray:
+    """Return a copy of some rows, as the schemes take them."""
+    block: np.ndarray = own[:, rows].astype(np.int64)
+    return block
 
 
 def _chunks(column: np.ndarray, slots: int) -> list[np.ndarray]:

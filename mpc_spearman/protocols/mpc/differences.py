@@ -31,7 +31,7 @@ def open_differences(run: Run, session: Session, source: Party, own: np.ndarray,
 
     Parameters
     ----------
-    own : ndarray of int64, shape (m, n)
+    own : ndarray of int32, shape (m, n)
         Centred doubled ranks.
     """
     is_source = run.roster.me == source

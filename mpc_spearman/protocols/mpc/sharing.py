@@ -58,7 +58,7 @@ def multiply_own(
     session : Session
     source : Party
         Whose session it is.
-    own : ndarray of int64, shape (m, n)
+    own : ndarray of int32 or int64, shape (m, n)
         The party's own values.
     other_columns : int
         Columns of the other data party.
