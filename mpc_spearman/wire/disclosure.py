@@ -8,6 +8,7 @@ at the levels and grants it names. Symbols in shapes are resolved by what the pa
 on: ``n``, ``m_target``, ``m_sources`` of all sources together; of the one source a message is about
 ``m_source`` and ``basis`` = m_source + m_target − 1; ``rows`` of one block, or ciphertexts of one batch, and
 how many bytes each takes; ``words`` of one step of a comparison, and ``packed``, the bytes of bits opened.
+An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.protocols.mpc.sharing`).
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _leverage(*granted: str) -> Field:
 def _masked(columns: int | str, what: str, *levels: str) -> Field:
     return Field(
         "block",
-        "int64",
+        "ring",
         (columns, "rows"),
         f"nothing: {what} under a one-time mask",
         levels,
@@ -248,7 +249,7 @@ VIEW: tuple[Row, ...] = (
         (_C,),
         tuple(
             Field(
-                "share", "int64", shape, f"with the other shares: {_OPENED[level]}", (level,), protocols=_MPC
+                "share", "ring", shape, f"with the other shares: {_OPENED[level]}", (level,), protocols=_MPC
             )
             for level, shape in (
                 ("differences", ("basis", "rows")),

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from mpc_spearman.parties import Role
 
-FieldType = Literal["text", "texts", "blob", "bytes", "int64", "float64", "flags"]
+FieldType = Literal["text", "texts", "blob", "bytes", "int64", "ring", "float64", "flags"]
 
 
 class Kind(IntEnum):
@@ -46,7 +46,8 @@ class Field:
     Attributes
     ----------
     name, type, shape
-        ``bytes`` has a fixed length; arrays and ``texts`` have one entry per cell of `shape`.
+        ``bytes`` has a fixed length; arrays and ``texts`` have one entry per cell of `shape`. Of ``ring``,
+        integers modulo a power of 2^8, each travels in ``ring_bytes`` bytes.
     tells : str
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
     levels, grants, protocols, opened_to

@@ -8,6 +8,8 @@ blob       4-byte big-endian length, bytes
 texts      as many ``text`` as the shape has cells
 bytes      exactly as many bytes as the shape says
 int64      little-endian two's complement, row by row
+ring       the lowest bytes of an int64, as many as ``ring_bytes`` says, row by row: the
+           integer modulo 2^(8·``ring_bytes``), read as the one nearest to 0
 float64    little-endian IEEE 754, row by row
 flags      one byte each, 0 or 1
 ========== =====================================================================
@@ -26,6 +28,7 @@ import numpy as np
 
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.wire.kinds import Field
+from mpc_spearman.wire.words import bytes_to_ring, words_to_bytes
 
 #: Longest text: the plan's canonical JSON is the only long one.
 MAX_TEXT = 1 << 20
@@ -43,10 +46,16 @@ _CELL = {
     "texts": 4 + MAX_NAME,
     "bytes": 1,
     "int64": 8,
+    "ring": 8,
     "float64": 8,
     "flags": 1,
 }
-_DTYPES = {"int64": np.dtype("<i8"), "float64": np.dtype("<f8")}
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "int64": np.dtype("<i8"),
+    "ring": np.dtype("<i8"),
+    "float64": np.dtype("<f8"),
+    "flags": np.dtype(np.uint8),
+}
 
 
 def encode(fields: Sequence[Field], dimensions: Mapping[str, int], values: Mapping[str, Any]) -> bytes:
@@ -69,7 +78,9 @@ def encode(fields: Sequence[Field], dimensions: Mapping[str, int], values: Mappi
     if set(values) != {field.name for field in fields}:
         raise TypeError(f"fields {sorted(values)} given, {[field.name for field in fields]} expected")
     payload = b"".join(
-        part for field in fields for part in _pack(field, _shape(field, dimensions), values[field.name])
+        part
+        for field in fields
+        for part in _pack(field, _shape(field, dimensions), _width(field, dimensions), values[field.name])
     )
     if len(payload) > MAX_PAYLOAD:
         raise BoundError(f"a message of {len(payload)} bytes does not fit a frame of {MAX_PAYLOAD} bytes")
@@ -89,7 +100,8 @@ def decode(fields: Sequence[Field], dimensions: Mapping[str, int], payload: memo
     values: dict[str, Any] = {}
     offset = 0
     for field in fields:
-        values[field.name], offset = _unpack(field, _shape(field, dimensions), payload, offset)
+        shape, width = _shape(field, dimensions), _width(field, dimensions)
+        values[field.name], offset = _unpack(field, shape, width, payload, offset)
     if offset != len(payload):
         raise ProtocolViolation(f"{len(payload) - offset} bytes follow its last field")
     return values
@@ -110,7 +122,12 @@ def _shape(field: Field, dimensions: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(size if isinstance(size, int) else dimensions[size] for size in field.shape)
 
 
-def _pack(field: Field, shape: tuple[int, ...], value: Any) -> list[bytes]:
+def _width(field: Field, dimensions: Mapping[str, int]) -> int:
+    """Bytes of a cell of an array."""
+    return dimensions["ring_bytes"] if field.type == "ring" else _CELL[field.type]
+
+
+def _pack(field: Field, shape: tuple[int, ...], width: int, value: Any) -> list[bytes]:
     if field.type == "text":
         return _pack_text(field, value)
     if field.type == "blob":
@@ -125,10 +142,12 @@ def _pack(field: Field, shape: tuple[int, ...], value: Any) -> list[bytes]:
         if len(value) != math.prod(shape):
             raise TypeError(f"{field.name}: {len(value)} bytes given, {math.prod(shape)} expected")
         return [bytes(value)]
-    dtype = np.dtype(np.uint8) if field.type == "flags" else _DTYPES[field.type]
+    dtype = _DTYPES[field.type]
     array = np.asarray(value)
     if array.shape != shape or not np.can_cast(array.dtype, dtype, "safe"):
         raise TypeError(f"{field.name}: {array.dtype}{array.shape} given, {dtype}{shape} expected")
+    if field.type == "ring":
+        return [words_to_bytes(array, width)]
     return [np.ascontiguousarray(array, dtype=dtype).tobytes()]
 
 
@@ -139,7 +158,9 @@ def _pack_text(field: Field, text: str) -> list[bytes]:
     return [len(raw).to_bytes(4, "big"), raw]
 
 
-def _unpack(field: Field, shape: tuple[int, ...], payload: memoryview, offset: int) -> tuple[Any, int]:
+def _unpack(
+    field: Field, shape: tuple[int, ...], width: int, payload: memoryview, offset: int
+) -> tuple[Any, int]:
     if field.type == "text":
         return _unpack_text(field, payload, offset)
     if field.type == "blob":
@@ -152,10 +173,12 @@ def _unpack(field: Field, shape: tuple[int, ...], payload: memoryview, offset: i
             texts.append(text)
         return texts, offset
     count = math.prod(shape)
-    size = count * (8 if field.type in _DTYPES else 1)
+    size = count * width
     raw = _take(field, payload, offset, size)
     if field.type == "bytes":
         return bytes(raw), offset + size
+    if field.type == "ring":
+        return bytes_to_ring(raw, width).reshape(shape), offset + size
     if field.type == "flags":
         flags = np.frombuffer(raw, dtype=np.uint8).reshape(shape)
         if flags.size and flags.max() > 1:

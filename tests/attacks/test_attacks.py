@@ -72,9 +72,9 @@ class Coordinator:
     """What the coordinator has after a run: its own keys' streams, what it received, and what it opened."""
 
     def __init__(self, run: Recorded) -> None:
-        self.level = run.plan.reveal
+        self.level, self.width = run.plan.reveal, run.width
         transcript = run.transcript
-        self.opened = sum(transcript.tensors(party, "opening")[0] for party in "CBA")
+        self.opened = run.reduced(sum(transcript.tensors(party, "opening")[0] for party in "CBA"))
         self.received = {party: run.shares(party).reshape(self.opened.shape) for party in "AB"}
         self.zero = [transcript.stream(pair, "zero").ring(*self.opened.shape) for pair in ("AC", "BC")]
         self.r, self.u = (transcript.stream(pair, "mask").ring(M, N) for pair in ("AC", "BC"))
@@ -95,7 +95,7 @@ class Coordinator:
             rest = self.received[party].copy()
             for sign, stream in zip(signs, streams, strict=True):
                 rest += sign * stream
-            found += [f"{signs}: {sign}" for sign in signs_of_pattern(rest)]
+            found += [f"{signs}: {sign}" for sign in signs_of_pattern(rest, self.width)]
         return found
 
     def bits_beyond_the_masks(self, party: str) -> np.ndarray:

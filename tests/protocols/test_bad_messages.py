@@ -44,7 +44,7 @@ def test_wrong_shape() -> None:
 
 def test_truncated() -> None:
     ended = run_with("B", faults.on_payload, kind="MASKED", change="short", to="A")
-    check_violated(ended, "B", {"A": "field 'block' needs 960 bytes, 959 are left"})
+    check_violated(ended, "B", {"A": "field 'block' needs 240 bytes, 239 are left"})
     assert ended.errors["C"].about == ("ProtocolViolation", "A", "share")
 
 
@@ -81,7 +81,7 @@ CHANGES = [
     (faults.on_payload, "long", "HELLO", "BC", "8 bytes follow its last field"),
     (faults.on_payload, "empty", "HELLO", "BC", "field 'version' needs 4 bytes, 0 are left"),
     (faults.on_payload, "huge", "SHAPE", "BC", "a SHAPE message of 4194320 bytes was announced, more than"),
-    (faults.on_payload, "empty", "SHARE", "C", "field 'share' needs 48 bytes, 0 are left"),
+    (faults.on_payload, "empty", "SHARE", "C", "field 'share' needs 12 bytes, 0 are left"),
     (faults.on_payload, "long", "COST", "C", "bytes was announced, more than"),
     (faults.on_payload, "long", "FAREWELL", "BC", "a FAREWELL message of 24 bytes was announced, more than"),
 ]

@@ -1,7 +1,7 @@
 """A source that shifts what it shares: the run ends as any other, whatever that does to the target's rows.
 
-Whether a run stops is seen by all. If it did for a value that cannot be, a source that adds 2^63 to its value
-in row i would read from it whether the target's integer in that row is odd.
+Whether a run stops is seen by all. If it did for a value that cannot be, a source that adds half the ring to
+its value in row i would read from it whether the target's integer in that row is odd.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from protocols.he.test_he_end_to_end import SCHEMES
 from support.in_memory import Ended, run_in_memory
 from support.plans import plan
 from support.recording import FEATURES, TABLES, encoded
-from support.references import encoding_for
+from support.references import encoding_for, ring_bytes
 
 CAUTION = "something was opened that ranks cannot give"
 X, Y = encoded(TABLES["A"]), encoded(TABLES["B"])
@@ -33,9 +33,12 @@ X, Y = encoded(TABLES["A"]), encoded(TABLES["B"])
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
-    """Run the roles, of which A adds `by`, modulo 2^64, to its first vector in one row; no check stops it."""
+    """Run the roles, of which A adds `by`, or half the ring, to its first vector in one row; unchecked."""
 
-    def run(row: int, by: int = 2**63, **settings: Any) -> Ended:
+    def run(row: int, by: int | None = None, **settings: Any) -> Ended:
+        if by is None:
+            width = ring_bytes(TABLES, settings["reveal"], settings.get("estimator", "tie_corrected"))
+            by = 2 ** (8 * width - 1)
         matmul = ring.matmul
         monkeypatch.setattr(ring, "matmul", lambda x, y, bound=None: matmul(x, y))
         monkeypatch.setattr(paillier_keys, "magnitude", lambda values: 0)

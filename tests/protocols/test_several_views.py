@@ -96,7 +96,8 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[st
     everyone = [(HELLO, {}), *([(SHAPE, {})] if sender != "C" else [])]
 
     def of(source: str, rows: int = 0) -> dict[str, int]:
-        return {"mA": SIZES[source], "mB": M_B, "basis": SIZES[source] + M_B - 1, "rows": rows}
+        basis = SIZES[source] + M_B - 1
+        return {"mA": SIZES[source], "mB": M_B, "basis": basis, "rows": rows, "ring": run.width}
 
     def shares(source: str) -> list[tuple[str, dict[str, int]]]:
         if level == "differences":
@@ -274,14 +275,12 @@ def wide(repeat: int = 0) -> Recorded:
         name: pd.DataFrame({"id": ids} | {f"{name}{i}": rng.normal(size=WIDE_N) for i in range(columns)})
         for name, columns in (("A", 3), ("D", 2), ("B", WIDE_B))
     }
-    run = Recorded(
+    return Recorded(
         tables,
         reveal="strengths",
         privacy={"min_rows_per_feature": 0},
         results={"target": "nothing"},
     )
-    run.tables = tables
-    return run
 
 
 class Wide:
@@ -312,7 +311,7 @@ class Wide:
 def test_each_share_is_padded_with_what_the_coordinator_does_not_hold():
     found = Wide(wide())
     for party in ("A", "D", "B"):
-        assert np.array_equal(found.sent[party], found.expected[party])
+        assert np.array_equal(found.sent[party], wide().reduced(found.expected[party]))
     held = b"".join(wide().transcript.keys("C").values())
     for source in SOURCES:
         assert wide().transcript.subkey("".join(sorted("B" + source)), "zero", source) not in held
@@ -323,13 +322,13 @@ def test_the_coordinator_cannot_see_one_sources_part():
     found = Wide(wide())
     own = sum(found.of_coordinator.values())
     total = sum(found.values.values())
-    assert np.array_equal(sum(found.sent.values()) + own, total)
+    assert np.array_equal(wide().reduced(sum(found.sent.values()) + own), total)
     for count in (1, 2):
         for parties in combinations(found.sent, count):
             partial = sum(found.sent[party] for party in parties)
             for mine in (0, own, *found.of_coordinator.values()):
                 for true in (0, total, *found.values.values()):
-                    assert signs_of_pattern(partial + mine - true) == [], parties
+                    assert signs_of_pattern(partial + mine - true, wide().width) == [], parties
 
 
 def test_two_runs_on_the_same_data_send_other_shares():
@@ -337,7 +336,7 @@ def test_two_runs_on_the_same_data_send_other_shares():
     assert np.array_equal(sum(one.values.values()), sum(two.values.values()))
     for party in one.sent:
         assert (one.sent[party] != two.sent[party]).all()
-        assert signs_of_pattern(one.sent[party] - two.sent[party]) == []
+        assert signs_of_pattern(one.sent[party] - two.sent[party], wide().width) == []
 
 
 # ---- homomorphic encryption ----

@@ -57,15 +57,15 @@ DESCRIPTION = {
 }
 #: What the coordinator receives of the values, block by block at ``differences``, else once.
 SHARE = {
-    "differences": "SHARE share:int64*basis*rows",
-    "coefficients": "SHARE share:int64*mA*mB",
-    "strengths": "SHARE share:int64*1*mB",
+    "differences": "SHARE share:ring*basis*rows",
+    "coefficients": "SHARE share:ring*mA*mB",
+    "strengths": "SHARE share:ring*1*mB",
 }
 #: What the target receives of the source's values, and the source of the target's, block by block.
 MASKED = {
     "differences": (None, None),
-    "coefficients": ("MASKED block:int64*mA*rows", "MASKED block:int64*mB*rows"),
-    "strengths": ("MASKED block:int64*1*rows", "MASKED block:int64*mB*rows"),
+    "coefficients": ("MASKED block:ring*mA*rows", "MASKED block:ring*mB*rows"),
+    "strengths": ("MASKED block:ring*1*rows", "MASKED block:ring*mB*rows"),
 }
 #: What the target, and the source, receive of the results.
 RESULT = {
@@ -129,7 +129,7 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
 
 def contents(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, object]]]:
     """What one party received from another: kind and fields, taken apart as the lists above say."""
-    sizes = {"mA": M_A, "mB": M_B, "basis": M_A + M_B - 1}
+    sizes = {"mA": M_A, "mB": M_B, "basis": M_A + M_B - 1, "ring": run.width}
     messages, lines = run.transcript.received(receiver, sender), listed(run, receiver, sender)
     assert [message.kind for message in messages] == [line.split()[0] for line, _ in lines]
     return [
@@ -339,7 +339,7 @@ def test_the_meter_counts_what_was_on_the_wire(level, estimator):
         row = cost.loc[party, phase]
         expected = sent[party, phase], messages[party, phase], arrived[party, phase]
         assert (row["bytes_sent"], row["messages"], row["bytes_received"]) == expected, (party, phase)
-    assert sum(arrived.values()) > N * 8 * M_B
+    assert sum(arrived.values()) > N * run.width * M_B
     for party in "AB":
         own = run.roles.result(party).cost.set_index(["party", "phase"])
         assert set(own.index.get_level_values("party")) == {party}

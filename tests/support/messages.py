@@ -22,7 +22,9 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 SYMBOLS = sorted({size for row in VIEW for f in row.fields for size in f.shape if isinstance(size, str)})
 
 
-DIMENSIONS = st.fixed_dictionaries({symbol: st.integers(0, 4) for symbol in SYMBOLS})
+DIMENSIONS = st.fixed_dictionaries(
+    {**{symbol: st.integers(0, 4) for symbol in SYMBOLS}, "ring_bytes": st.integers(1, 8)}
+)
 
 
 #: Every way a plan can choose among fields.
@@ -60,6 +62,7 @@ TYPES = [
     Field("g", "int64", ("m_source", "m_target")),
     Field("h", "float64", ("m_target",)),
     Field("i", "flags", ("m_target",)),
+    Field("j", "ring", ("m_source", "rows")),
 ]
 
 
@@ -71,12 +74,14 @@ def value_of(field: Field, dimensions: dict[str, int]) -> st.SearchStrategy[Any]
         cells_ = st.lists(cell, min_size=cells, max_size=cells)
         return cells_.map(lambda values: np.array(values, dtype=dtype).reshape(shape))
 
+    half = 1 << (8 * dimensions["ring_bytes"] - 1)
     return {
         "text": TEXT,
         "texts": st.lists(TEXT, min_size=cells, max_size=cells),
         "blob": st.binary(max_size=40),
         "bytes": st.binary(min_size=cells, max_size=cells),
         "int64": array(INT64, np.int64),
+        "ring": array(st.integers(-half, half - 1), np.int64),
         "float64": array(st.floats(), np.float64),
         "flags": array(st.booleans(), np.bool_),
     }[field.type]

@@ -25,7 +25,8 @@ from support.harness import Roles, run_roles
 from support.in_memory import run_in_memory
 from support.plans import plan
 from support.recorder import record, watched_tensors
-from support.transcript import Transcript
+from support.references import ring_bytes
+from support.transcript import Transcript, elements
 
 N, M_A, M_B = 1501, 3, 4  # odd: without ties every encoded rank is even, so a bit that is not masked shows
 SMALL_BLOCKS = 1 << 11  # 24 blocks at 4 columns, 36 at 6: more than are shared ahead or can wait in a queue
@@ -99,6 +100,7 @@ class Recorded:
         self, tables: Mapping[str, pd.DataFrame], *, block_bytes: int = BLOCK_BYTES, **settings: Any
     ) -> None:
         self.plan = plan(*(name for name in tables if name != "B"), **settings)
+        self.tables = tables
         self.directory = kept_directory()
         self.roles = self._run(tables, block_bytes)
         self.transcript = Transcript.read(self.directory / "record", self.plan.names)
@@ -121,18 +123,28 @@ class Recorded:
         step = SMALL_BLOCKS // (8 * columns)
         return [min(step, n - start) for start in range(0, n, step)]
 
+    @property
+    def width(self) -> int:
+        """Bytes of a ring element."""
+        return ring_bytes(self.tables, self.plan.reveal, self.plan.estimator)
+
+    def reduced(self, values: np.ndarray) -> np.ndarray:
+        """Ring elements modulo what they travel in: int64, those nearest to 0."""
+        beyond = 64 - 8 * self.width
+        return values << beyond >> beyond
+
     def masked(self, receiver: str, sender: str) -> np.ndarray:
-        """The masked values one data party received of the other, (columns, n)."""
+        """The masked values one data party received of the other, (columns, n), as `reduced` gives them."""
         messages = self.transcript.received(receiver, sender)
         return self._blocks([message.payload for message in messages if message.kind == "MASKED"])
 
     def shares(self, party: str) -> np.ndarray:
-        """The shares the coordinator received of a party, blocks side by side."""
+        """The shares the coordinator received of a party, blocks side by side, as `reduced` gives them."""
         messages = self.transcript.received("C", party)
         return self._blocks([message.payload for message in messages if message.kind == "SHARE"])
 
     def _blocks(self, payloads: list[bytes]) -> np.ndarray:
-        values = [np.frombuffer(payload, "<i8") for payload in payloads]
+        values = [elements(payload, self.width) for payload in payloads]
         assert values
         if len(values) == 1:
             return values[0]

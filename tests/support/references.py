@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -31,6 +31,17 @@ def normal_tables(n: int = 40) -> dict[str, pd.DataFrame]:
     rng = np.random.default_rng(1)
     columns = {"A": "ab", "B": "xyz"}
     return {party: table(**{name: rng.normal(size=n) for name in names}) for party, names in columns.items()}
+
+
+def ring_bytes(tables: Mapping[str, pd.DataFrame], reveal: str, estimator: str = "tie_corrected") -> int:
+    """In how many bytes ring elements travel: as few as what is opened fits in, with its sign."""
+    n = len(tables["B"])
+    if reveal == "strengths":
+        sources = [table for name, table in tables.items() if name != "B"]
+        bound = encoding_for(sources, estimator).result_bound
+    else:
+        bound = 2 * (n - 1) if reveal == "differences" else n * (n * n - 1) // 3
+    return next(width for width in range(1, 9) if bound < 2 ** (8 * width - 1))
 
 
 def ulps(one: np.ndarray, other: np.ndarray) -> float:

@@ -201,13 +201,19 @@ class Transcript:
         return messages
 
 
+def elements(raw: bytes, width: int) -> np.ndarray:
+    """Ring elements of so many bytes each: int64, with their sign."""
+    cells = (raw[start : start + width] for start in range(0, len(raw), width))
+    return np.array([int.from_bytes(cell, "little", signed=True) for cell in cells], dtype=np.int64)
+
+
 HELLO = "HELLO version:text party:text role:text number:int64 plan:text public_key:bytes*32 run:bytes*16"
 
 
 def parse(layout: Sequence[str], payload: bytes, sizes: Mapping[str, int]) -> dict[str, object]:
     """Take a payload apart by fields ``name:type`` or ``name:type*cells*cells``; nothing may be left over.
 
-    Cells are numbers or names from `sizes`.
+    Cells are numbers or names from `sizes`, which also says how many bytes an element of the ``ring`` has.
     """
     values: dict[str, object] = {}
     offset = 0
@@ -224,12 +230,15 @@ def parse(layout: Sequence[str], payload: bytes, sizes: Mapping[str, int]) -> di
                 offset += 4 + length
             values[name] = texts if kind == "texts" else texts[0]
             continue
-        width = {"int64": 8, "float64": 8, "bytes": 1, "flags": 1}[kind]
+        width = {"int64": 8, "float64": 8, "bytes": 1, "flags": 1, "ring": sizes.get("ring", 0)}[kind]
         raw = payload[offset : offset + count * width]
         assert len(raw) == count * width, f"{name} is cut short"
         offset += len(raw)
-        values[name] = (
-            raw if width == 1 else np.frombuffer(raw, "<i8" if kind == "int64" else "<f8").reshape(cells)
-        )
+        if kind == "ring":
+            values[name] = elements(raw, width).reshape(cells)
+        elif kind in ("int64", "float64"):
+            values[name] = np.frombuffer(raw, "<i8" if kind == "int64" else "<f8").reshape(cells)
+        else:
+            values[name] = raw
     assert offset == len(payload), f"{len(payload) - offset} bytes that no field accounts for"
     return values

@@ -14,12 +14,14 @@ from scipy.stats import chi2
 _ALARM = 1e-15
 
 
-def signs_of_pattern(values: np.ndarray) -> list[str]:
-    """What tells 64-bit values from uniform ones: their bytes by chi-square, each bit by its count.
+def signs_of_pattern(values: np.ndarray, width: int = 8) -> list[str]:
+    """What tells ring elements from uniform ones: their bytes by chi-square, each bit by its count.
 
     Parameters
     ----------
     values : ndarray of int64, any shape, at least 1,000 values
+    width : int
+        Bytes of a ring element; those above are not looked at.
 
     Returns
     -------
@@ -27,10 +29,10 @@ def signs_of_pattern(values: np.ndarray) -> list[str]:
         Empty for uniform values. The chi-square approximation is used where a cell has 30 or more expected
         counts; for a bit's count, Hoeffding's inequality bounds the false alarm without approximation.
     """
-    raw = np.ascontiguousarray(values, dtype="<i8").view(np.uint8).reshape(-1, 8)
+    raw = np.ascontiguousarray(values, dtype="<i8").view(np.uint8).reshape(-1, 8)[:, :width]
     assert len(raw) >= 1000
     found = []
-    for name, cells in (("bytes", raw), *((f"byte {i}", raw[:, i]) for i in range(8))):
+    for name, cells in (("bytes", raw), *((f"byte {i}", raw[:, i]) for i in range(width))):
         expected = cells.size / 256
         if expected >= 30:
             statistic = ((np.bincount(cells.ravel(), minlength=256) - expected) ** 2).sum() / expected

@@ -22,7 +22,13 @@ from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.mpc.differences import open_differences, square_differences
 from mpc_spearman.protocols.mpc.order import reveal_order
 from mpc_spearman.protocols.mpc.session import Session
-from mpc_spearman.protocols.mpc.sharing import multiply_masks, multiply_own, reveal, reveal_total
+from mpc_spearman.protocols.mpc.sharing import (
+    agree_on_ring,
+    multiply_masks,
+    multiply_own,
+    reveal,
+    reveal_total,
+)
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run
 
@@ -32,12 +38,14 @@ class Mpc(Engine):
 
     def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Share the ranks, shuffled, and open the basis of differences."""
+        agree_on_ring(run, shapes)
         for source in run.roster.sessions:
             session = Session(run, source, shapes.of(source))
             open_differences(run, session, source, own, shapes.of(source))
 
     def give_products(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Share the ranks, compute this party's term of the product, and open it re-randomised."""
+        agree_on_ring(run, shapes)
         for source in run.roster.sessions:
             session, other = Session(run, source, shapes.of(source)), shapes.features[source]
             if run.roster.me == source:
@@ -55,6 +63,7 @@ class Mpc(Engine):
         return reveal_order(run, self._terms(run, own, shapes), undefined)
 
     def _terms(self, run: Run, own: np.ndarray, shapes: Shapes) -> list[tuple[Session, np.ndarray]]:
+        agree_on_ring(run, shapes)
         bound = encoding_of(run.plan, shapes).value_bound
         terms = []
         for source in run.roster.sessions:
@@ -67,6 +76,9 @@ class Mpc(Engine):
     def opening(self, run: Run, shapes: Shapes) -> Iterator[Callable[[Shapes], Any]]:
         """Multiply the masks while the others rank; then receive the others' shares and open."""
         sessions = {source: Session(run, source, shapes.of(source)) for source in run.roster.sources}
+        together = not within("coefficients", run.plan.reveal)
+        if not together:
+            agree_on_ring(run, shapes)
         if run.plan.reveal == "differences":
             yield lambda _: np.vstack(
                 [
@@ -75,7 +87,6 @@ class Mpc(Engine):
                 ]
             )
             return
-        together = not within("coefficients", run.plan.reveal)
         vectors = dict.fromkeys(sessions, 1) if together else shapes.features
         rows = encoded_rows(shapes.n, run.plan.estimator) if together else shapes.n
         terms = [
@@ -85,6 +96,11 @@ class Mpc(Engine):
         if run.plan.reveal == "ranking":
             yield lambda _: reveal_order(run, terms)
         elif together:
-            yield lambda _: reveal_total(run, terms)
+
+            def strengths(told: Shapes) -> np.ndarray:
+                agree_on_ring(run, told)
+                return reveal_total(run, terms)
+
+            yield strengths
         else:
             yield lambda _: np.vstack([reveal(run, session, term) for session, term in terms])

@@ -41,6 +41,7 @@ from mpc_spearman.protocols.steps import Run
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
+from mpc_spearman.wire.words import nearest
 
 _CPU = torch.device("cpu")
 
@@ -72,7 +73,7 @@ class LinkCommunicator(Communicator):  # type: ignore[misc]
     def reduce(
         self, tensor: torch.Tensor, dst: int, op: object = None, async_op: bool = False
     ) -> torch.Tensor:
-        """Add the parties' shares up at `dst`; the others only send theirs."""
+        """Add the parties' shares up at `dst`, in the ring they travel in; the others only send theirs."""
         sizes = self._shape.sizes(rows=tensor.shape[1]) if self._shape else {}
         if self.get_rank() != dst:
             self._links.send(self._parties[dst], Kind.SHARE, {"share": tensor.numpy()}, sizes=sizes)
@@ -81,7 +82,7 @@ class LinkCommunicator(Communicator):  # type: ignore[misc]
             if party != self._me:
                 share = self._links.receive(party, Kind.SHARE, sizes=sizes)["share"]
                 tensor += torch.from_numpy(share.copy())
-        return tensor
+        return torch.from_numpy(nearest(tensor.numpy(), self._links.dimensions["ring_bytes"]))
 
     def isend(self, tensor: torch.Tensor, dst: int) -> _Request:
         """Send a copy of one's shares to the next party."""

@@ -17,6 +17,15 @@ pseudo-random generator), and the coordinator receives nothing here. What the th
 is argued in :meth:`mpc_spearman.protocols.mpc.session.Session.rerandomised` and
 :func:`mpc_spearman.protocols.mpc.session.reveal_sum`.
 
+*On the wire* the ring is smaller. Everything that is opened is less than 2^(b-1) in size, for a b that all
+parties know beforehand, and reduction modulo 2^b is a homomorphism of rings. So masked blocks, the terms made
+of them and the shares of zero are, reduced, those of the same protocol over Z_2^b (Araki et al., section 2,
+have it for any Z_2^k), and add up to the value modulo 2^b, of which the representative nearest to 0 is the
+value. A uniform element of Z_2^64 reduces to a uniform one of Z_2^b: each masked element still has a one-time
+pad of its own, and what the coordinator receives is still uniform up to its sum. Masks and shares are drawn and
+multiplied modulo 2^64, and what travels is their lowest b/8 bytes, b the least multiple of 8
+(:func:`opened_bound`).
+
 Tables are held feature by feature, (m, n), and go through here in blocks of rows, so that messages stay
 small and the ends of a link work at the same time. Both holders of a mask key draw from it block by block.
 """
@@ -29,17 +38,37 @@ from itertools import islice
 
 import numpy as np
 
+from mpc_spearman.config import Plan
+from mpc_spearman.data.ranks import total
 from mpc_spearman.parties import Party
 from mpc_spearman.protocols import ring
+from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.protocols.mpc.session import Session, reveal_sum
+from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.wire.channel import MAX_QUEUED
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.words import width_of
 
 # Blocks shared before the peer's first is used, so that a slow link is never idle. Fewer than a link queues:
 # both ends may be this far ahead without either waiting for the other.
 _AHEAD = MAX_QUEUED // 2
+
+
+def opened_bound(plan: Plan, shapes: Shapes) -> int:
+    """Return a bound on the size of what is opened, or compared: ring elements travel in bytes for it.
+
+    At ``strengths`` it takes what all have told of their columns.
+    """
+    if plan.reveal == "differences":
+        return 2 * (shapes.n - 1)
+    return total(shapes.n) if plan.reveal == "coefficients" else encoding_of(plan, shapes).result_bound
+
+
+def agree_on_ring(run: Run, shapes: Shapes) -> None:
+    """Note in how many bytes ring elements travel; all parties find the same."""
+    run.links.dimensions["ring_bytes"] = width_of(opened_bound(run.plan, shapes))
 
 
 def mask_stream(run: Run, peer: Party, source: Party) -> Stream:

@@ -46,15 +46,17 @@ masked_levels = pytest.mark.parametrize("level", ["coefficients", "strengths"])
 @masked_levels
 @both_ways
 def test_what_data_parties_receive_of_each_other_is_uniform(level, estimator, receiver, sender):
-    assert signs_of_pattern(recorded(level, estimator).masked(receiver, sender)) == []
+    run = recorded(level, estimator)
+    assert signs_of_pattern(run.masked(receiver, sender), run.width) == []
 
 
 @masked_levels
 @both_ways
 def test_it_differs_between_two_runs_on_the_same_data(level, receiver, sender):
     one, two = (frozen(level, repeat).masked(receiver, sender) for repeat in (0, 1))
-    assert (one != two).all()
-    assert signs_of_pattern(one - two) == []
+    width = frozen(level, 0).width
+    assert (one != two).mean() > 0.99
+    assert signs_of_pattern(one - two, width) == []
 
 
 @every_level
@@ -143,8 +145,8 @@ def test_an_independent_implementation_reproduces_every_mask_bit(level, estimato
     run = recorded(level, estimator)
     masks, (x, y) = Masks(run), inputs(run)
     if level != "differences":
-        assert np.array_equal(x - run.masked("B", "A"), masks.r)
-        assert np.array_equal(y - run.masked("A", "B"), masks.u)
+        assert np.array_equal(run.reduced(x - run.masked("B", "A")), run.reduced(masks.r))
+        assert np.array_equal(run.reduced(y - run.masked("A", "B")), run.reduced(masks.u))
     zero, term = masks.zero, terms(run, masks)
     zero_share = {
         "A": zero["AB"] - zero["AC"],
@@ -153,9 +155,9 @@ def test_an_independent_implementation_reproduces_every_mask_bit(level, estimato
     }
     for party in PARTIES:
         opened = np.hstack(run.transcript.tensors(party, "opening"))
-        assert np.array_equal(opened - term[party], zero_share[party]), party
+        assert np.array_equal(run.reduced(opened - term[party]), run.reduced(zero_share[party])), party
         if party != "C":
-            assert np.array_equal(run.shares(party).reshape(opened.shape), opened)
+            assert np.array_equal(run.shares(party).reshape(opened.shape), run.reduced(opened))
 
 
 @every_run
@@ -249,4 +251,4 @@ def test_the_three_opened_shares_add_up_to_the_result(level, estimator):
     if level == "differences":
         assert np.array_equal(opened, basis(x, y))
         return
-    assert opened.tolist() == (x.astype(object) @ y.T.astype(object)).tolist()
+    assert run.reduced(opened).tolist() == (x.astype(object) @ y.T.astype(object)).tolist()

@@ -24,6 +24,7 @@ from mpc_spearman.errors import PlanError, ProtocolViolation
 from mpc_spearman.protocols.he.bfv.parameters import Parameters
 from mpc_spearman.protocols.he.bfv.tenseal_import import sealapi
 from mpc_spearman.wire.keys import Stream
+from mpc_spearman.wire.words import bytes_to_words, words_to_bytes
 
 #: Coefficients of a ciphertext's two polynomials, one row per prime: uint64 (2, primes, N).
 Coefficients = NDArray[np.uint64]
@@ -146,11 +147,7 @@ class Ring:
 
 def pack(coefficients: Coefficients, primes: Sequence[int]) -> bytes:
     """Write coefficients as the wire has them: little-endian, each as long as its prime, prime by prime."""
-    parts = []
-    for i, prime in enumerate(primes):
-        raw = np.ascontiguousarray(coefficients[:, i], dtype="<u8").view(np.uint8)
-        parts.append(raw.reshape(-1, 8)[:, : _width(prime)].tobytes())
-    return b"".join(parts)
+    return b"".join(words_to_bytes(coefficients[:, i], _width(prime)) for i, prime in enumerate(primes))
 
 
 def unpack(raw: bytes, primes: Sequence[int], degree: int) -> Coefficients:
@@ -169,11 +166,9 @@ def unpack(raw: bytes, primes: Sequence[int], degree: int) -> Coefficients:
     start = 0
     for i, prime in enumerate(primes):
         width = _width(prime)
-        cells = np.frombuffer(raw, dtype=np.uint8, count=2 * degree * width, offset=start)
-        wide = np.zeros((2 * degree, 8), dtype=np.uint8)
-        wide[:, :width] = cells.reshape(-1, width)
-        coefficients[:, i] = wide.view("<u8").reshape(2, degree)
-        start += len(cells)
+        end = start + 2 * degree * width
+        coefficients[:, i] = bytes_to_words(raw[start:end], width).reshape(2, degree)
+        start = end
         if (coefficients[:, i] >= prime).any():
             raise ProtocolViolation("a BFV coefficient is not below its modulus")
     return coefficients

@@ -1,0 +1,62 @@
+"""64-bit words in as few bytes as they need, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_WINDOW = 8
+
+
+def words_to_bytes(words: NDArray[np.int64] | NDArray[np.uint64], width: int) -> bytes:
+    """Write the lowest `width` bytes of each word, little-endian, one word after the other.
+
+    Parameters
+    ----------
+    words : ndarray of int64 or uint64, any shape
+    width : int
+        1 to 8.
+    """
+    whole = np.ascontiguousarray(words, dtype=words.dtype.newbyteorder("<")).ravel().view("<u8")
+    if width in (1, 2, 4, 8):
+        return whole.astype(f"<u{width}", copy=False).tobytes()
+    raw = np.empty(len(whole) * width + _WINDOW, dtype=np.uint8)
+    # Each word goes through a window of 8 bytes. Those of every `apart`-th word do not overlap.
+    mask, apart = np.uint64((1 << 8 * width) - 1), -(-_WINDOW // width)
+    for first in range(apart):
+        some = whole[first::apart]
+        window = np.ndarray(some.shape, "<u8", raw.data, first * width, (apart * width,))
+        window &= ~mask
+        window |= some & mask
+    return raw[: len(whole) * width].tobytes()
+
+
+def bytes_to_words(raw: bytes | memoryview, width: int) -> NDArray[np.uint64]:
+    """Read what :func:`words_to_bytes` wrote: uint64 (words,), zeros above the lowest `width` bytes."""
+    if width in (1, 2, 4, 8):
+        return np.frombuffer(raw, dtype=f"<u{width}").astype("<u8", copy=False)
+    count = len(raw) // width
+    words = np.zeros(count, dtype="<u8")
+    within = max(0, (len(raw) - _WINDOW) // width + 1)  # words whose window ends before `raw` does
+    if within:
+        words[:within] = np.ndarray((within,), "<u8", raw, 0, (width,))
+        words &= np.uint64((1 << 8 * width) - 1)
+    for place in range(within, count):
+        words[place] = int.from_bytes(raw[place * width : (place + 1) * width], "little")
+    return words
+
+
+def bytes_to_ring(raw: bytes | memoryview, width: int) -> NDArray[np.int64]:
+    """Read what :func:`words_to_bytes` wrote as integers modulo 2^(8·`width`): those nearest to 0."""
+    return nearest(bytes_to_words(raw, width).view("<i8"), width)
+
+
+def nearest(words: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Reduce modulo 2^(8·`width`) to -2^(8·`width` - 1) … 2^(8·`width` - 1) - 1; int64, the same shape."""
+    beyond = 64 - 8 * width
+    return (words << beyond) >> beyond if beyond else words
+
+
+def width_of(bound: int) -> int:
+    """Bytes in which integers of up to `bound` in size, below 2^63, come back from their residue."""
+    return bound.bit_length() // 8 + 1
