@@ -19,7 +19,7 @@
     │   ├── PartyMissing            18   a party has not joined in time
     │   └── TlsError                19   TLS with a peer failed, or cannot be set up
     │       ├── CertificateExpired  20   a certificate has expired, or is not valid yet
-    │       ├── UntrustedCertificate 21  a certificate is not from the CA that is asked for, or missing
+    │       ├── UntrustedCertificate 21  a certificate is of another CA, not for this use, weak, or missing
     │       ├── WrongName           22   a certificate carries another party's name
     │       └── PlaintextPeer       23   a peer does not speak TLS
     ├── ProtocolViolation           15   a peer sent what the protocol does not allow here
@@ -174,7 +174,7 @@ class CertificateExpired(TlsError):
 
 
 class UntrustedCertificate(TlsError):
-    """A certificate was not issued by the parties' CA, is not made for this use, or is missing."""
+    """A certificate is not of the parties' CA, not for this use, too weak, not the pinned one, or missing."""
 
     exit_code = 21
     public = "a certificate is not trusted"

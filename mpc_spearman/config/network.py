@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from ipaddress import IPv6Address
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from mpc_spearman.config.fields import (
     Count,
@@ -19,15 +20,39 @@ from mpc_spearman.config.fields import (
 )
 
 
+def host_name(text: str) -> str:
+    """Return a host's name or address, an IPv6 one without its brackets; `ValueError` says what is wrong."""
+    host = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if ":" in host or host != text:
+        try:
+            IPv6Address(host)
+        except ValueError:
+            raise ValueError(
+                "is not a host's name or address, such as 10.0.0.7 or 2001:db8::7 (the port is network.port)"
+            ) from None
+    return host
+
+
 def host_and_port(text: str) -> tuple[str, int]:
     """Take ``HOST:PORT`` apart, IPv6 hosts in brackets; `ValueError` says what is wrong with it."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise ValueError("is not HOST:PORT, such as 10.0.0.7:29501")
-    host = host.removeprefix("[").removesuffix("]")
+        raise ValueError("is not HOST:PORT, such as 10.0.0.7:29501 or [2001:db8::7]:29501")
+    if ":" in host and not host.startswith("["):
+        raise ValueError("is not HOST:PORT: write an IPv6 address in brackets, such as [2001:db8::7]:29501")
+    host = host_name(host)
     if host in ("0.0.0.0", "::", "*"):
         raise ValueError("is every address of this machine; name the one that the other parties reach")
     return host, int(port)
+
+
+def _no_list(value: object) -> object:
+    if isinstance(value, list):  # of YAML, where an address in brackets has no quotes
+        raise ValueError("is a list to YAML: put an address in brackets in quotes, or leave the brackets out")
+    return value
+
+
+Host = Annotated[Text, BeforeValidator(_no_list), AfterValidator(host_name)]
 
 
 class Tls(Section):
@@ -84,7 +109,7 @@ class Network(Section):
 
     timeout: Seconds = seconds(60.0)
     join_timeout: Seconds = seconds(600.0)
-    address: Text | None = Field(default=None, min_length=1, description="a host name or address")
+    address: Host | None = Field(default=None, min_length=1, description="a host name or address")
     port: Count = Field(default=29500, ge=1, le=65535, description="a port number from 1 to 65535")
     tls: Tls | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv6Address
 from typing import Any
 
 import yaml
@@ -109,6 +110,22 @@ def _cut_short(
             yield from _cut_short(text, item, (*location, position), seen)
 
 
+# A host's address in brackets, with a port or without, which to YAML begins a list.
+_BRACKETS = re.compile(r"\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\](:[0-9]+)?")
+
+
+def _addresses(text: str) -> list[str]:
+    """Find IPv6 addresses as they are written with a port."""
+
+    def is_one(inside: str) -> bool:
+        try:
+            return bool(IPv6Address(inside))
+        except ValueError:
+            return False
+
+    return [found[0] for found in _BRACKETS.finditer(text) if is_one(found[1])]
+
+
 def parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
     """Read YAML text; return its value, and what in it is not what it looks like, with where it is.
 
@@ -133,6 +150,8 @@ def parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         hint = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
+        for address in _addresses(text.split("\n")[mark.line] if mark else ""):
+            hint = f"; put an address in brackets in quotes: '{address}'"
         raise ValueError(f"{where}not valid YAML: {error.problem or error.context}{hint}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
@@ -144,15 +163,18 @@ def parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
 def parse_value(text: str) -> tuple[Any, list[tuple[Location, str]]]:
     """Read the value of one setting as `parse` does; a single value without quotes is all of the text.
 
-    Whoever types ``table=my #1.csv`` means no comment.
+    Whoever types ``table=my #1.csv`` means no comment, and ``listen=[::1]:29501`` is an address.
 
     Raises
     ------
     ValueError
         As in `parse`, or something follows the value.
     """
+    written = text.strip()
+    if _addresses(written) == [written]:
+        return written, []
     value, problems = parse(text)
-    node, written = yaml.compose(text, _Loader), text.strip()
+    node = yaml.compose(text, _Loader)
     if node is None or (isinstance(node, yaml.ScalarNode) and node.style is None):
         return (value if written == (node.value if node else "") else written), []
     if isinstance(node, yaml.ScalarNode) or (

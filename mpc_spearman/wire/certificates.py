@@ -1,8 +1,8 @@
 """A CA and certificates for trials: what ``mpc-spearman certs`` makes.
 
-A party's certificate carries the party's name, exactly, as the only Common Name of its subject, and may be
-used at both ends of a connection. :mod:`mpc_spearman.wire.tls` asks for just that, so certificates of an
-organisation's own PKI serve as well.
+A party's certificate carries the party's name, exactly, as the Common Name of its subject and in a URI of its
+subjectAltName, and may be used at both ends of a connection. :mod:`mpc_spearman.wire.tls` asks for one name
+and both uses, so certificates of an organisation's own PKI serve as well.
 
 Keys are ECDSA on P-256, which every TLS 1.3 library takes.
 """
@@ -24,6 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from mpc_spearman.config.fields import party_name
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.files import create
+from mpc_spearman.wire.tls import party_uri
 
 #: A Common Name has room for this much (RFC 5280, ub-common-name; `cryptography` counts bytes).
 MAX_NAME_BYTES = 64
@@ -116,6 +117,7 @@ def issue(ca: Issued, party: str, start: datetime, end: datetime) -> Issued:
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True, key_cert_sign=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(party_uri(party))]), False)
     )
     return Issued(builder.sign(ca.key, SHA256()), key)
 

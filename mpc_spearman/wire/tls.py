@@ -1,8 +1,9 @@
 """Mutual TLS 1.3 between two parties: contexts, the peer's name, and what every failure means.
 
 Both ends show a certificate of the parties' CA and check the other's. That a certificate was issued to the
-right party is checked here, not by `ssl`: the Common Name of its subject must be that party's name, exactly,
-and there must be one only. Host names play no part.
+right party is checked here, not by `ssl`: the party's name must be in it, exactly, as a Common Name of the
+subject or as a subjectAltName, a DNS name or the URI of :func:`party_uri` (RFC 5280, 4.2.1.6). What host it
+is on plays no part.
 
 A client learns that its own certificate was refused only when it first reads (TLS 1.3): an `SSLError` there
 is one for :func:`refused`.
@@ -10,37 +11,22 @@ is one for :func:`refused`.
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from mpc_spearman.errors import CertificateExpired, PlaintextPeer, TlsError, UntrustedCertificate, WrongName
+from mpc_spearman.wire import certificate_faults as faults
+from mpc_spearman.wire.credentials import Credentials as Credentials
+from mpc_spearman.wire.credentials import words
 
 _LINGER_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """The files of one party; PEM, the key without a passphrase.
-
-    Attributes
-    ----------
-    ca : Path
-        Certificates of the CA that issued the parties' certificates.
-    certificate : Path
-        This party's own, followed by intermediate ones if there are any.
-    key : Path
-        The key of `certificate`.
-    """
-
-    ca: Path
-    certificate: Path
-    key: Path
+_URI = "urn:mpc-spearman:party:"
 
 
 def server_context(credentials: Credentials) -> ssl.SSLContext:
@@ -49,7 +35,7 @@ def server_context(credentials: Credentials) -> ssl.SSLContext:
     Raises
     ------
     TlsError
-        A file is missing, not what it should be, or they do not belong together.
+        As :meth:`Credentials.load` does.
     """
     context = _context(ssl.PROTOCOL_TLS_SERVER, credentials)
     context.num_tickets = 0  # nothing is ever resumed: every connection shows its certificates
@@ -67,39 +53,7 @@ def _context(protocol: int, credentials: Credentials) -> ssl.SSLContext:
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
-    for what, path in (
-        ("CA", credentials.ca),
-        ("certificate", credentials.certificate),
-        ("key", credentials.key),
-    ):
-        try:
-            path.read_bytes()  # ssl's own errors do not say which of its files they mean
-        except OSError as error:
-            raise TlsError(f"TLS: the {what} file {path} cannot be read: {error.strerror}") from None
-    try:
-        context.load_verify_locations(cafile=str(credentials.ca))
-    except ssl.SSLError:
-        raise TlsError(f"TLS: {credentials.ca} holds no CA certificate in PEM") from None
-
-    def passphrase() -> str:
-        # Without this OpenSSL would ask on the terminal, and wait.
-        raise TlsError(
-            f"TLS: the key file {credentials.key} is protected by a passphrase, which nobody is there to "
-            "type; use one without (openssl pkey -in FILE -out NEW), readable by its owner alone"
-        )
-
-    try:
-        context.load_cert_chain(credentials.certificate, credentials.key, passphrase)
-    except ssl.SSLError as error:
-        if error.reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"):
-            problem = (
-                f"the key {credentials.key} does not belong to the certificate {credentials.certificate}"
-            )
-        else:
-            problem = (
-                f"{credentials.certificate} and {credentials.key} are not a certificate and a key in PEM"
-            )
-        raise TlsError(f"TLS: {problem}") from None
+    credentials.load(context)
     return context
 
 
@@ -136,7 +90,7 @@ def handshake(raw: socket.socket, context: ssl.SSLContext, peer: str) -> ssl.SSL
         raise
     except OSError as error:
         _linger(connection)
-        raise explain(error, peer) from None
+        raise explain(error, peer, accepted=server) from None
     except BaseException:
         connection.close()
         raise
@@ -161,12 +115,13 @@ def _linger(connection: ssl.SSLSocket) -> None:
 def check_own(credentials: Credentials, party: str) -> None:
     """Find out before anyone connects whether peers would take this party's certificate.
 
-    The party shakes hands with itself, in memory, so its certificate is judged by what will judge it later.
+    The party shakes hands with itself, in memory, so its certificate is judged by what will judge it later,
+    at both ends of a connection.
 
     Raises
     ------
     CertificateExpired, UntrustedCertificate, WrongName, TlsError
-        As a peer would find, and for files as :func:`server_context`.
+        As a peer would find, with the cause, and for files as :func:`server_context`.
     """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = client_context(credentials).wrap_bio(to_client, to_server)
@@ -175,11 +130,14 @@ def check_own(credentials: Credentials, party: str) -> None:
         while not (_advanced(client.do_handshake) & _advanced(server.do_handshake)):
             pass
     except ssl.SSLError as error:
-        raise _explained(error, f"party {party}'s own certificate {credentials.certificate}") from None
-    try:
-        check_name(client, party)
-    except WrongName as error:
-        raise WrongName(f"{error} (its own certificate, {credentials.certificate})") from None
+        raise credentials.refused(error, party) from None
+    names = party_names(client)
+    if party not in names:
+        raise WrongName(
+            f"party {party}'s own certificate {credentials.certificate} {_listed(names)}: "
+            f"its Common Name, or a DNS name or the URI {party_uri(party)} in its subjectAltName, must be "
+            "the party's name"
+        )
 
 
 def _advanced(handshake: Callable[[], None]) -> bool:
@@ -191,23 +149,24 @@ def _advanced(handshake: Callable[[], None]) -> bool:
     return True
 
 
-def peer_name(connection: ssl.SSLSocket | ssl.SSLObject) -> str:
-    """Return the party's name in the certificate that the peer showed.
+def party_uri(party: str) -> str:
+    """Return the URI by which a subjectAltName can name a party: any name, percent-encoded."""
+    return _URI + quote(party, safe="")
 
-    Raises
-    ------
-    WrongName
-        It has no Common Name, or several.
-    """
-    certificate: Mapping[str, Any] = connection.getpeercert() or {}
-    subject = certificate.get("subject", ())
-    names = [value for part in subject for key, value in part if key == "commonName"]
-    if len(names) != 1:
-        found = f"{len(names)} of them" if names else "none"
-        raise WrongName(
-            f"a peer's certificate should carry one Common Name, the party's name, but it has {found}"
-        )
-    return str(names[0])
+
+def party_names(connection: ssl.SSLSocket | ssl.SSLObject) -> list[str]:
+    """Return the party's names that the peer's certificate carries; usually one, maybe several times."""
+    try:
+        certificate: Mapping[str, Any] = connection.getpeercert() or {}
+    except ValueError:  # a name that is not the text it says it is
+        return []
+    alternatives = certificate.get("subjectAltName", ())
+    uris = [unquote(value[len(_URI) :]) for key, value in alternatives if key == "URI"]
+    return [
+        *(value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"),
+        *(value for key, value in alternatives if key == "DNS"),
+        *(party for party in uris if ("URI", party_uri(party)) in alternatives),
+    ]
 
 
 def check_name(connection: ssl.SSLSocket | ssl.SSLObject, party: str) -> None:
@@ -218,15 +177,54 @@ def check_name(connection: ssl.SSLSocket | ssl.SSLObject, party: str) -> None:
     WrongName
         Naming both.
     """
-    found = peer_name(connection)
-    if found != party:
+    names = party_names(connection)
+    if party not in names:
         raise WrongName(
-            f"party {party} should be there, but the certificate is {found[:64]!r}'s: check the addresses of "
+            f"party {party} should be there, but the certificate {_listed(names)}: check the addresses of "
             "the plan, and which files each party uses"
         )
 
 
-def explain(error: OSError, peer: str) -> TlsError:
+def check_peer(connection: ssl.SSLSocket | ssl.SSLObject, party: str, pin: str | None) -> None:
+    """See that the peer's certificate is that of `party`, and if there is a pin the very one.
+
+    Parameters
+    ----------
+    connection : SSLSocket or SSLObject
+        After the handshake.
+    party : str
+    pin : str, optional
+        What :func:`fingerprint` returns for that party's certificate.
+
+    Raises
+    ------
+    WrongName
+        As :func:`check_name`.
+    UntrustedCertificate
+        It is another certificate than the pinned one.
+    """
+    check_name(connection, party)
+    found = fingerprint(connection.getpeercert(binary_form=True) or b"")
+    if pin is not None and found != pin:
+        raise UntrustedCertificate(
+            f"the certificate of party {party} is {found}, and this party's network.pins has {pin}: another "
+            f"certificate of that name is in use. Ask party {party}, not over this connection, for the "
+            "fingerprint of its own, and change the pin only if it is the one found"
+        )
+
+
+def fingerprint(der: bytes) -> str:
+    """Return the fingerprint of a certificate, in DER: ``sha256:`` and 64 hexadecimal digits."""
+    return f"sha256:{hashlib.sha256(der).hexdigest()}"
+
+
+def _listed(names: list[str]) -> str:
+    """Say which names were found, at a length that a peer cannot choose."""
+    shown = ", ".join(dict.fromkeys(repr(name[:64]) for name in names[:4]))
+    return f"is {shown}'s" if names else "carries no party's name"
+
+
+def explain(error: OSError, peer: str, *, accepted: bool | None = None) -> TlsError:
     """Turn what went wrong in a TLS handshake into an error that says what it was and what to do.
 
     Parameters
@@ -235,16 +233,41 @@ def explain(error: OSError, peer: str) -> TlsError:
         As the `ssl` module raised it.
     peer : str
         Who is at the other end, such as ``party B``.
+    accepted : bool, optional
+        Whether the peer made the connection, where that is known.
 
     Returns
     -------
     TlsError
         Or one of its subclasses; to be raised.
     """
-    return _explained(error, f"the certificate of {peer}", peer)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _refused_here(error, f"the certificate of {peer}", accepted)
+    refusal = refused(error, peer)
+    if refusal is not None:
+        return refusal
+    reason, alert = _reason(error)
+    if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
+        return UntrustedCertificate(
+            f"{peer} showed no certificate, or has one whose key TLS 1.3 cannot use; its own error says which"
+        )
+    if reason in _PLAINTEXT:
+        return PlaintextPeer(f"{peer} does not speak TLS: all parties of a run use it, or none")
+    if reason in _OTHER_VERSION or alert in ("PROTOCOL_VERSION", "HANDSHAKE_FAILURE"):
+        return TlsError(
+            f"{peer} has no TLS 1.3 in common with this party, and no earlier version is used: it speaks "
+            "an earlier one only, or has a certificate whose key TLS 1.3 cannot use; its own error says which"
+        )
+    if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)):
+        return TlsError(
+            f"{peer} closed the connection in the TLS handshake: it stopped, refused this party's "
+            "certificate, or does not speak TLS; its own error says which"
+        )
+    if isinstance(error, TimeoutError):
+        return TlsError(f"{peer} did not answer in the TLS handshake: it hangs, or does not speak TLS")
+    return TlsError(f"TLS with {peer} failed: {words(error)}")
 
 
-_EXPIRED, _NOT_YET = 10, 9  # X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID
 _PLAINTEXT = (
     "WRONG_VERSION_NUMBER",
     "HTTP_REQUEST",
@@ -254,18 +277,45 @@ _PLAINTEXT = (
     "PACKET_LENGTH_TOO_LONG",
     "BAD_RECORD_TYPE",
 )
-_OTHER_VERSION = ("UNSUPPORTED_PROTOCOL", "WRONG_SSL_VERSION", "NO_PROTOCOLS_AVAILABLE")
+_OTHER_VERSION = (
+    "UNSUPPORTED_PROTOCOL",
+    "WRONG_SSL_VERSION",
+    "NO_PROTOCOLS_AVAILABLE",
+    "NO_SUITABLE_SIGNATURE_ALGORITHM",
+    "NO_SHARED_SIGNATURE_ALGORITHMS",
+)
+_CA = "all parties need the same CA file and certificates of that CA"
 #: Alerts by which a peer says what it thinks of this party's certificate. What precedes ``_ALERT_`` in
 #: OpenSSL's names is the version that introduced an alert, and has changed.
 _REFUSED: dict[str, tuple[type[TlsError], str]] = {
-    "CERTIFICATE_EXPIRED": (CertificateExpired, "has expired, or its CA's has; get a new one"),
-    "BAD_CERTIFICATE": (UntrustedCertificate, "is bad: not valid yet by its clock, or weaker than it allows"),
-    "UNKNOWN_CA": (UntrustedCertificate, "is not from the CA it trusts: all parties need the same CA file"),
-    "DECRYPT_ERROR": (UntrustedCertificate, "is not signed by the CA it trusts: all need the same CA file"),
-    "CERTIFICATE_REQUIRED": (UntrustedCertificate, "is missing: it got none"),
-    "CERTIFICATE_REVOKED": (UntrustedCertificate, "is revoked"),
-    "CERTIFICATE_UNKNOWN": (UntrustedCertificate, "is not one it accepts"),
-    "UNSUPPORTED_CERTIFICATE": (UntrustedCertificate, "is not made for this end of a connection"),
+    "CERTIFICATE_EXPIRED": (
+        CertificateExpired,
+        "by its clock it, or its CA's, has expired; {clock}, and if they agree get a new one",
+    ),
+    "BAD_CERTIFICATE": (
+        UntrustedCertificate,
+        "by its clock it is not valid yet ({clock}), or it is weaker than that party allows",
+    ),
+    "UNKNOWN_CA": (
+        UntrustedCertificate,
+        "it does not know the CA that issued it: that party's CA file is another's, or an intermediate CA's "
+        f"certificate is missing behind this party's own; {_CA}",
+    ),
+    "DECRYPT_ERROR": (UntrustedCertificate, f"it is not signed by the CA that party trusts; {_CA}"),
+    "CERTIFICATE_REQUIRED": (
+        UntrustedCertificate,
+        "it got none: there is none, or its key is one that TLS 1.3 cannot use",
+    ),
+    "CERTIFICATE_REVOKED": (UntrustedCertificate, "it is revoked"),
+    "CERTIFICATE_UNKNOWN": (
+        UntrustedCertificate,
+        "it has an extension marked critical that is not known there, or is not acceptable in another way",
+    ),
+    "UNSUPPORTED_CERTIFICATE": (
+        UntrustedCertificate,
+        "it is not made for this end of a connection: in its extended key usage a party needs "
+        "serverAuth and clientAuth",
+    ),
 }
 
 
@@ -283,7 +333,7 @@ def refused(error: OSError, peer: str) -> TlsError | None:
     if alert not in _REFUSED:
         return None
     kind, text = _REFUSED[alert]
-    return kind(f"{peer} refused this party's certificate: it {text}")
+    return kind(f"{peer} refused this party's certificate: {text.format(clock=faults.clock())}")
 
 
 def _reason(error: OSError) -> tuple[str, str]:
@@ -292,36 +342,29 @@ def _reason(error: OSError) -> tuple[str, str]:
     return reason, reason.partition("_ALERT_")[2]
 
 
-def _explained(error: OSError, certificate: str, peer: str = "this party") -> TlsError:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return _refused_here(error, certificate)
-    refusal = refused(error, peer)
-    if refusal is not None:
-        return refusal
-    reason, alert = _reason(error)
-    if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-        return UntrustedCertificate(f"{peer} showed no certificate, and every party needs one of the same CA")
-    if reason in _PLAINTEXT:
-        return PlaintextPeer(f"{peer} does not speak TLS: all parties of a run use it, or none")
-    if reason in _OTHER_VERSION or alert == "PROTOCOL_VERSION":
-        return TlsError(f"{peer} does not speak TLS 1.3, and no earlier version is used")
-    if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)):
-        return TlsError(
-            f"{peer} closed the connection in the TLS handshake: it stopped, refused this party's "
-            "certificate, or does not speak TLS; its own error says which"
+def _refused_here(error: ssl.SSLCertVerificationError, certificate: str, accepted: bool | None) -> TlsError:
+    """Say why OpenSSL does not take a peer's certificate, of which it shows nothing."""
+    code, said = error.verify_code, error.verify_message
+    if code == faults.EXPIRED:
+        return CertificateExpired(
+            f"{certificate}, or its CA's, has expired; {faults.clock()}, and if they agree it needs a new one"
         )
-    if isinstance(error, TimeoutError):
-        return TlsError(f"{peer} did not answer in the TLS handshake: it hangs, or does not speak TLS")
-    what = reason.lower().replace("_", " ") or error.strerror or type(error).__name__
-    return TlsError(f"TLS with {peer} failed: {what}")
-
-
-def _refused_here(error: ssl.SSLCertVerificationError, certificate: str) -> TlsError:
-    if error.verify_code == _EXPIRED:
-        return CertificateExpired(f"{certificate}, or its CA's, has expired: get a new one")
-    if error.verify_code == _NOT_YET:
-        return CertificateExpired(f"{certificate}, or its CA's, is not valid yet: compare the hosts' clocks")
-    return UntrustedCertificate(
-        f"{certificate} is not one of the CA that this party trusts ({error.verify_message}): all parties "
-        "need the same CA file and certificates of that CA"
-    )
+    if code == faults.NOT_YET:
+        return CertificateExpired(f"{certificate}, or its CA's, is not valid yet; {faults.clock()}")
+    if code == faults.PURPOSE:
+        use = {True: "clientAuth", False: "serverAuth", None: "serverAuth or clientAuth"}[accepted]
+        why = f"lacks {use} in its extended key usage (or digitalSignature in its key usage)"
+    elif code == faults.CRITICAL:
+        why = "has an extension that is marked critical and not known to OpenSSL: it needs one without"
+    elif code in faults.WEAK:
+        why = f"is too weak, or its CA's is ({said}): RSA needs 2048 bits, a signature SHA-256 or better"
+    elif code in faults.NO_ISSUER:
+        why = (
+            "was issued by none that this party trusts: it is another CA's, or lacks the certificate of an "
+            f"intermediate CA behind it ({said}); {_CA}"
+        )
+    elif code in faults.BAD_SIGNATURE:
+        why = f"is not signed by the CA of that name that this party trusts ({said}); {_CA}"
+    else:
+        why = f"is not one that this party can trust: {said}"
+    return UntrustedCertificate(f"{certificate} {why}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 from datetime import timedelta
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
 
 from mpc_spearman.cli.main import main
 from mpc_spearman.errors import OutputError, PlanError
@@ -71,6 +73,8 @@ def test_a_party_cannot_certify_others(tmp_path: Path) -> None:
     made = make_certificates(tmp_path, ["A"])
     read = x509.load_pem_x509_certificate(made["A"][0].read_bytes())
     assert read.extensions.get_extension_for_class(x509.BasicConstraints).value.ca is False
+    names = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.UniformResourceIdentifier) == ["urn:mpc-spearman:party:A"]
     usage = read.extensions.get_extension_for_class(x509.KeyUsage).value
     assert usage.digital_signature
     assert not usage.key_cert_sign
@@ -158,6 +162,10 @@ def test_the_command_says_what_each_file_is_for(
     for file in FILES:
         assert f"certs/{file}" in out
     assert "ca.key: for nobody" in out
+    for party in ("A", "Ward 3"):
+        pem = (tmp_path / "certs" / f"{party}.pem").read_bytes()
+        digest = x509.load_pem_x509_certificate(pem).fingerprint(SHA256()).hex()
+        assert re.search(f"{party}.key: for party {party} alone\\n +sha256:{digest}\\n", out)
     assert "PRIVATE" not in out
     assert main(["certs", "certs", "--parties", "A"]) == OutputError.exit_code
     assert "is not replaced" in capsys.readouterr().err

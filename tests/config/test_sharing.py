@@ -191,7 +191,8 @@ def test_bad_tls(tls: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "listen", ["10.0.0.7", "10.0.0.7:", ":29500", "h:70000", "0.0.0.0:29500", "[::]:1", 29500]
+    "listen",
+    ["10.0.0.7", "10.0.0.7:", ":29500", "h:70000", "0.0.0.0:29500", "[::]:1", "[h]:1", 29500, ["::1"]],
 )
 def test_bad_listen(listen: Any) -> None:
     with pytest.raises(PlanError, match=r"parties\.coordinator\.listen: "):
@@ -201,9 +202,47 @@ def test_bad_listen(listen: Any) -> None:
 def test_listen() -> None:
     assert host_and_port("10.0.0.7:0") == ("10.0.0.7", 0)
     assert host_and_port("[fe80::1]:29500") == ("fe80::1", 29500)
+    with pytest.raises(ValueError, match=r"write an IPv6 address in brackets, such as \[2001"):
+        host_and_port("fe80::1:29500")
     plan = load_plan(plan_with({"parties.coordinator.listen": "[::1]:29500"}))
     assert plan.restricted_to("A").parties.coordinator.listen is None
     assert plan.restricted_to("C").parties.coordinator.listen == "[::1]:29500"
+
+
+@pytest.mark.parametrize(
+    ("written", "address"),
+    [
+        ("10.0.0.7", "10.0.0.7"),
+        ("c.example.org", "c.example.org"),
+        ("::1", "::1"),
+        ("[::1]", "::1"),
+        ('"[::1]"', "::1"),
+        ("[fe80::1%eth0.7]", "fe80::1%eth0.7"),
+    ],
+)
+def test_the_address_where_parties_meet(written: str, address: str) -> None:
+    assert load_plan(MINIMAL, [f"network.address={written}"]).network.address == address
+
+
+@pytest.mark.parametrize("written", ["10.0.0.7:29500", "[::1]:29500", "[c]", "[10.0.0.7]", "[c, d]", "a:b"])
+def test_bad_addresses(written: str) -> None:
+    with pytest.raises(PlanError, match=r"network\.address: "):
+        load_plan(MINIMAL, [f"network.address={written}"])
+
+
+def test_an_address_in_brackets_without_quotes(tmp_path: Path) -> None:
+    """On the command line it can only be an address; in a file YAML stops at it, and the error says why."""
+    plan = load_plan(MINIMAL, ["parties.target.listen=[::1]:29501", "parties.target.exclude=[a:b, c]"])
+    assert plan.parties.target.listen == "[::1]:29501"
+    assert plan.parties.target.exclude == ("a:b", "c")
+    file = tmp_path / "plan.yaml"
+    for line, words in (
+        ("  address: [::1]", "put an address in brackets in quotes: '[::1]'"),
+        ("  address: [2001:db8::7]", "is a list to YAML: put an address in brackets in quotes"),
+    ):
+        file.write_text(f"network:\n{line}\nparties: {json.dumps(MINIMAL['parties'])}\n")
+        with pytest.raises(PlanError, match=re.escape(words)):
+            load_plan(file)
 
 
 # ---- differences -----------------------------------------------------------------------------------

@@ -2,104 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from mpc_spearman.errors import CertificateExpired, PlaintextPeer, TlsError, UntrustedCertificate, WrongName
-from mpc_spearman.wire import certificates
-from mpc_spearman.wire.certificates import Issued, authority, issue
+from mpc_spearman.errors import PlaintextPeer, TlsError, UntrustedCertificate, WrongName
+from mpc_spearman.wire.certificates import Issued, issue
+from mpc_spearman.wire.credentials import Credentials
 from mpc_spearman.wire.tls import (
-    Credentials,
-    check_name,
     check_own,
+    check_peer,
     client_context,
     explain,
+    fingerprint,
     handshake,
     refused,
     server_context,
 )
-
-NOW = datetime.now(timezone.utc)
-DAY = timedelta(days=1)
-NOW_VALID = (NOW - DAY, NOW + DAY)
-EXPIRED = (NOW - 2 * DAY, NOW - DAY)
-NOT_YET = (NOW + DAY, NOW + 2 * DAY)
-
-CA = authority(*NOW_VALID)
-OTHER_CA = authority(*NOW_VALID, name="another CA")
-NAMESAKE = authority(*NOW_VALID)  # the same name, another key
-
-
-def credentials(folder: Path, own: Issued, trusted: Issued = CA) -> Credentials:
-    folder.mkdir(exist_ok=True)
-    files = Credentials(folder / "ca.pem", folder / "own.pem", folder / "own.key")
-    files.ca.write_bytes(trusted.files()[0])
-    for path, data in zip((files.certificate, files.key), own.files(), strict=True):
-        path.write_bytes(data)
-    return files
+from support.tls_ends import CA, NOW_VALID, credentials, ends, good_ones, made, meet, secure
 
 
 @pytest.fixture
 def good(tmp_path: Path) -> dict[str, Credentials]:
-    return {name: credentials(tmp_path / name, issue(CA, name, *NOW_VALID)) for name in ("A", "B")}
-
-
-End = Callable[[socket.socket], object]
-
-
-def secure(context: ssl.SSLContext, party: str, peer: str) -> End:
-    """One party's end: shake hands, check the name, greet, and explain what fails."""
-
-    def end(raw: socket.socket) -> object:
-        try:
-            with handshake(raw, context, f"party {peer}") as connection:
-                check_name(connection, peer)
-                connection.sendall(party.encode())
-                heard = connection.recv(100)
-                return heard.decode(), connection.version(), connection.cipher()
-        except OSError as error:  # at the first read
-            return refused(error, f"party {peer}") or error
-        except TlsError as error:
-            return error
-
-    return end
-
-
-def meet(server: End, client: End) -> tuple[object, object]:
-    """Connect two ends over loopback; return what each returned."""
-    results: dict[str, object] = {}
-
-    def run(name: str, end: End, connection: socket.socket) -> None:
-        with connection:
-            connection.settimeout(10)
-            results[name] = end(connection)
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        made = socket.create_connection(listener.getsockname(), 10)
-        accepted, _ = listener.accept()
-    threads = [
-        threading.Thread(target=run, args=("server", server, accepted)),
-        threading.Thread(target=run, args=("client", client, made)),
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results["server"], results["client"]
-
-
-def ends(server: Credentials, client: Credentials) -> tuple[object, object]:
-    return meet(secure(server_context(server), "B", "A"), secure(client_context(client), "A", "B"))
+    return good_ones(tmp_path)
 
 
 # ---- without a fault
@@ -140,54 +72,7 @@ def test_any_party_name_comes_back_exactly(name: str, tmp_path: Path) -> None:
             check_own(own, other)
 
 
-# ---- a fault of one party's certificate: both ends say what it is, as far as TLS tells them
-
-
-@pytest.mark.parametrize("role", ["server", "client"])
-@pytest.mark.parametrize(
-    ("issuer", "validity", "here", "there"),
-    [
-        (CA, EXPIRED, CertificateExpired, CertificateExpired),
-        # TLS has no alert for "not yet": the other end hears that its certificate is bad.
-        (CA, NOT_YET, CertificateExpired, UntrustedCertificate),
-        (OTHER_CA, NOW_VALID, UntrustedCertificate, UntrustedCertificate),
-        (NAMESAKE, NOW_VALID, UntrustedCertificate, UntrustedCertificate),
-    ],
-    ids=["expired", "not yet valid", "another CA", "a CA of the same name"],
-)
-def test_a_bad_certificate_has_its_class_at_both_ends(
-    role: str,
-    issuer: Issued,
-    validity: tuple[datetime, datetime],
-    here: type[TlsError],
-    there: type[TlsError],
-    good: dict[str, Credentials],
-    tmp_path: Path,
-) -> None:
-    name = {"server": "B", "client": "A"}[role]
-    bad = credentials(tmp_path / "bad", issue(issuer, name, *validity))
-    both = ends(**{"server": good["B"], "client": good["A"], role: bad})
-    finder, bearer = both if role == "client" else both[::-1]
-    assert type(finder) is here
-    assert f"the certificate of party {name}" in str(finder)
-    assert type(bearer) is there
-    assert "refused this party's certificate" in str(bearer)
-
-
-def test_a_ca_that_has_expired(tmp_path: Path) -> None:
-    ca = authority(*EXPIRED)
-    own = credentials(tmp_path / "own", issue(ca, "A", *NOW_VALID), trusted=ca)
-    with pytest.raises(CertificateExpired, match="or its CA's, has expired"):
-        check_own(own, "A")
-
-
-def test_a_certificate_for_one_end_only(tmp_path: Path) -> None:
-    key = issue(CA, "A", *NOW_VALID).key
-    usage = x509.ExtendedKeyUsage([certificates.ExtendedKeyUsageOID.SERVER_AUTH])
-    builder = certificates._builder(certificates._name("A"), CA.certificate.subject, key, CA.key, *NOW_VALID)
-    own = Issued(builder.add_extension(usage, critical=False).sign(CA.key, certificates.SHA256()), key)
-    with pytest.raises(UntrustedCertificate, match="purpose"):
-        check_own(credentials(tmp_path / "own", own), "A")
+# ---- names
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
@@ -208,22 +93,85 @@ def test_a_client_without_a_certificate(good: dict[str, Credentials]) -> None:
     assert type(at_server) is UntrustedCertificate
     assert "party A showed no certificate" in str(at_server)
     assert type(at_client) is UntrustedCertificate
-    assert "is missing" in str(at_client)
+    assert "it got none" in str(at_client)
 
 
-@pytest.mark.parametrize("count", [0, 2])
-def test_a_certificate_without_one_common_name(
-    count: int, good: dict[str, Credentials], tmp_path: Path
-) -> None:
-    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "A")]
-    names += [x509.NameAttribute(NameOID.COMMON_NAME, "A")] * count
-    key = issue(CA, "A", *NOW_VALID).key
-    builder = certificates._builder(x509.Name(names), CA.certificate.subject, key, CA.key, *NOW_VALID)
-    own = Issued(builder.sign(CA.key, certificates.SHA256()), key)
+def name_of(*alternatives: x509.GeneralName, common: tuple[str, ...] = ()) -> Issued:
+    parts = [x509.NameAttribute(NameOID.COMMON_NAME, name) for name in common]
+    subject = x509.Name(parts or [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "A")])
+    return made(subject, also=[(x509.SubjectAlternativeName(alternatives), False)] if alternatives else [])
+
+
+URI, DNS = x509.UniformResourceIdentifier, x509.DNSName
+NAMES = {
+    "a common name": ("A", name_of(common=("A",))),
+    "a DNS name": ("clinic.example.org", name_of(DNS("clinic.example.org"), common=("x",))),
+    "a URI": ("Ward 3, München", name_of(URI("urn:mpc-spearman:party:Ward%203%2C%20M%C3%BCnchen"))),
+    "one of several": ("A", name_of(DNS("x"), DNS("A"), URI("https://example.org"), common=("y",))),
+}
+
+
+@pytest.mark.parametrize(("party", "own"), NAMES.values(), ids=NAMES.keys())
+def test_a_party_is_named_in_any_of_three_places(party: str, own: Issued, tmp_path: Path) -> None:
+    bad = credentials(tmp_path / "own", own)
+    check_own(bad, party)
+    for other in (party.swapcase(), party + " ", party[:-1] + "X", f"{party}.example.org"):
+        with pytest.raises(WrongName, match=r"own certificate .*own\.pem is '"):
+            check_own(bad, other)
+
+
+NOT_NAMES = {
+    "none": name_of(),
+    "another case": name_of(DNS("a"), URI("urn:mpc-spearman:party:a"), common=("a",)),
+    "another URI": name_of(URI("A"), URI("urn:party:A"), URI("URN:mpc-spearman:party:A")),
+    "a URI written otherwise": name_of(URI("urn:mpc-spearman:party:%41")),
+    "a wildcard": name_of(DNS("*")),
+    "an address": name_of(x509.RFC822Name("A@example.org")),
+    "an organisation": name_of(common=("an A",)),
+}
+
+
+@pytest.mark.parametrize("own", NOT_NAMES.values(), ids=NOT_NAMES.keys())
+def test_what_does_not_name_a_party(own: Issued, good: dict[str, Credentials], tmp_path: Path) -> None:
     bad = credentials(tmp_path / "bad", own)
+    with pytest.raises(WrongName, match="party A's own certificate"):
+        check_own(bad, "A")
     at_server, _ = ends(good["B"], bad)
     assert type(at_server) is WrongName
-    assert "one Common Name" in str(at_server)
+    assert "party A should be there" in str(at_server)
+
+
+# ---- pins
+
+
+def test_a_pin_takes_that_certificate_and_no_other_of_the_name(
+    good: dict[str, Credentials], tmp_path: Path
+) -> None:
+    def pinned(pin: str | None) -> Callable[[socket.socket], object]:
+        def end(raw: socket.socket) -> object:
+            with handshake(raw, server_context(good["B"]), "party A") as connection:
+                try:
+                    check_peer(connection, "A", pin)
+                except TlsError as error:
+                    return error
+            return None
+
+        return end
+
+    def fingerprint_of(files: Credentials) -> str:
+        return fingerprint(ssl.PEM_cert_to_DER_cert(files.certificate.read_text()))
+
+    client = secure(client_context(good["A"]), "A", "B")
+    again = credentials(tmp_path / "again", issue(CA, "A", *NOW_VALID))
+    pin, other = fingerprint_of(good["A"]), fingerprint_of(again)
+    assert re.fullmatch("sha256:[0-9a-f]{64}", pin)
+    assert meet(pinned(pin), client)[0] is None
+    assert meet(pinned(None), client)[0] is None
+    refusal = meet(pinned(other), client)[0]
+    assert type(refusal) is UntrustedCertificate
+    assert f"the certificate of party A is {pin}, and this party's network.pins has {other}" in str(refusal)
+    as_b = meet(pinned(pin), secure(client_context(good["B"]), "A", "B"))[0]
+    assert type(as_b) is WrongName
 
 
 # ---- a peer that speaks something else
@@ -268,7 +216,7 @@ def test_a_peer_of_tls_1_2_only(role: str, good: dict[str, Credentials]) -> None
     found = meet(secure(contexts["server"], "B", "A"), secure(contexts["client"], "A", "B"))
     for error in found:
         assert type(error) is TlsError
-    assert "does not speak TLS 1.3" in str(found[0 if role == "client" else 1])
+    assert "has no TLS 1.3 in common with this party" in str(found[0 if role == "client" else 1])
 
 
 def test_other_errors_are_explained_too() -> None:
@@ -280,53 +228,6 @@ def test_other_errors_are_explained_too() -> None:
     reset = explain(ConnectionResetError(104, "Connection reset by peer"), "party B")
     assert type(reset) is TlsError
     assert "its own error says which" in str(reset)
-
-
-# ---- this party's own files
-
-
-def test_own_files_are_checked_before_anyone_connects(good: dict[str, Credentials], tmp_path: Path) -> None:
-    check_own(good["A"], "A")
-    with pytest.raises(WrongName, match=r"party B should be there.*'A'.*own\.pem"):
-        check_own(good["A"], "B")
-    for issuer, validity, error in (
-        (CA, EXPIRED, CertificateExpired),
-        (CA, NOT_YET, CertificateExpired),
-        (OTHER_CA, NOW_VALID, UntrustedCertificate),
-    ):
-        with pytest.raises(error, match="party A's own certificate") as caught:
-            check_own(credentials(tmp_path / "own", issue(issuer, "A", *validity)), "A")
-        assert type(caught.value) is error
-
-
-@pytest.mark.parametrize("what", ["ca", "certificate", "key"])
-def test_a_file_that_is_missing_or_something_else_is_named(
-    what: str, good: dict[str, Credentials], tmp_path: Path
-) -> None:
-    path = getattr(good["A"], what)
-    path.write_text("not PEM")
-    with pytest.raises(TlsError, match="in PEM") as caught:
-        server_context(good["A"])
-    assert str(path) in str(caught.value)
-    path.unlink()
-    with pytest.raises(TlsError, match="cannot be read") as caught:
-        client_context(good["A"])
-    assert str(path) in str(caught.value)
-    assert "No such file" in str(caught.value)
-
-
-def test_a_key_of_another_certificate(good: dict[str, Credentials]) -> None:
-    good["A"].key.write_bytes(good["B"].key.read_bytes())
-    with pytest.raises(TlsError, match="does not belong to the certificate"):
-        server_context(good["A"])
-
-
-def test_a_key_with_a_passphrase_is_refused_without_asking(good: dict[str, Credentials]) -> None:
-    key = issue(CA, "A", *NOW_VALID).key
-    locked = BestAvailableEncryption(b"secret")
-    good["A"].key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, locked))
-    with pytest.raises(TlsError, match="protected by a passphrase"):
-        server_context(good["A"])
 
 
 def test_nothing_shows_more_than_paths(good: dict[str, Credentials]) -> None:
