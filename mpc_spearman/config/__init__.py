@@ -7,7 +7,7 @@ sentences of what is wrong, and `policy` holds each owner's veto.
 
 from mpc_spearman.config.levels import GRANTS, LEVELS, Grant, Reveal, least, reach, within
 from mpc_spearman.config.network import host_and_port
-from mpc_spearman.config.parties import CoordinatorParty, DataParty, Policy, TargetParty
+from mpc_spearman.config.parties import CoordinatorParty, DataParty, Policy, Query, TargetParty
 from mpc_spearman.config.plan import Plan, load_plan
 from mpc_spearman.config.policy import (
     AGREE_TO_ALL,
@@ -35,6 +35,7 @@ __all__ = [
     "Plan",
     "Policy",
     "Protocol",
+    "Query",
     "Results",
     "Reveal",
     "Strength",

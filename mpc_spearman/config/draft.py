@@ -166,6 +166,8 @@ class Draft:
         ]
         for section, key in files:
             file = section.get(key)
-            # An empty path would name the folder itself, and NUL is no part of any: left for the check.
-            if isinstance(file, (str, Path)) and str(file).strip() and "\0" not in str(file):
+            # An empty path would name the folder itself, NUL is no part of any, an address is none: left for
+            # the check.
+            text = str(file)
+            if isinstance(file, (str, Path)) and text.strip() and "\0" not in text and "://" not in text:
                 section[key] = (folder / file).resolve()

@@ -29,6 +29,8 @@ def _column(name: str) -> str:
 def _file(value: object) -> object:
     if isinstance(value, str) and (not value.strip() or "\0" in value):
         raise ValueError("is not a file path; leave the key out if there is no such file here")
+    if isinstance(value, str) and "://" in value:
+        raise ValueError("is an address, not a file path; a database's goes into an environment variable")
     return value
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from mpc_spearman.config.fields import (
     ColumnName,
@@ -24,7 +34,11 @@ from mpc_spearman.config.fields import (
 from mpc_spearman.config.levels import Reveal
 from mpc_spearman.config.network import host_and_port
 from mpc_spearman.config.sections import BUDGET, MIN_GROUP, MIN_ROWS_PER_FEATURE, Protocol
-from mpc_spearman.config.wording import shown
+from mpc_spearman.config.wording import TABLE_KINDS, shown
+
+# What may hold a semicolon, or a word, that is no part of SQL's grammar.
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_CONNECTION = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _listen(value: str | None) -> str | None:
@@ -102,14 +116,52 @@ class CoordinatorParty(AnyParty):
     """The party without data, which the protocol reveals its values to."""
 
 
+class Query(Section):
+    """A table that is the answer of a database.
+
+    Attributes
+    ----------
+    query : str
+        One SELECT, or WITH ... SELECT.
+    connection : str
+        ``env:NAME``, the environment variable with the database's address where this party's role runs. Not
+        the address itself: it may hold a password, and a plan is mailed around.
+    """
+
+    query: Text
+    connection: Text
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> Query:
+        # Not by a validator of each key: its text would quote a password, or what a query looks for.
+        if not _CONNECTION.fullmatch(self.connection):
+            raise ValueError(
+                "connection is not env:NAME; put the database's address into an environment variable, and "
+                "its name here"
+            )
+        code = _QUOTED.sub(" ", self.query.strip().removesuffix(";"))
+        if not re.match(r"\s*(select|with)\b", code, re.IGNORECASE) or ";" in code:
+            raise ValueError("query is not one SELECT statement (or WITH ... SELECT)")
+        return self
+
+    @property
+    def variable(self) -> str:
+        """Name of the environment variable."""
+        return self.connection.removeprefix("env:")
+
+
+def _table_kind(value: object) -> str:
+    return TABLE_KINDS[isinstance(value, (Mapping, Query))]
+
+
 class DataParty(AnyParty):
     """A party with a table. All but its name is local.
 
     Attributes
     ----------
-    table : Path, optional
-        A CSV or Parquet file, absolute once loaded. None where the table is elsewhere: in another
-        organisation, or a DataFrame in this program.
+    table : Path or Query, optional
+        A CSV or Parquet file, absolute once loaded, or a query of a database. None where the table is
+        elsewhere: in another organisation, or a DataFrame in this program.
     id : str
         The column that says which sample a row is.
     exclude : tuple of str
@@ -120,7 +172,10 @@ class DataParty(AnyParty):
         What this owner allows.
     """
 
-    table: OptionalFile = optional_file()
+    table: Annotated[
+        Annotated[OptionalFile, Tag(TABLE_KINDS[0])] | Annotated[Query, Tag(TABLE_KINDS[1])],
+        Discriminator(_table_kind),
+    ] = Field(default=None, description="a file path, or query and connection below it")
     id: ColumnName = "id"
     exclude: tuple[ColumnName, ...] = Field(default=(), description="a list of column names")
     features: tuple[ColumnName, ...] | None = Field(

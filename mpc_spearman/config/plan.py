@@ -31,7 +31,7 @@ from mpc_spearman.config.draft import Draft
 from mpc_spearman.config.fields import Count, Section, Share, whole
 from mpc_spearman.config.levels import GRANTS, LEVELS, Reveal, grants, least, within
 from mpc_spearman.config.network import Network
-from mpc_spearman.config.parties import CoordinatorParty, DataParty, Parties, TargetParty
+from mpc_spearman.config.parties import CoordinatorParty, DataParty, Parties, Query, TargetParty
 from mpc_spearman.config.sections import (
     Estimator,
     HeSettings,
@@ -151,6 +151,12 @@ class Plan(Section):
     def digest(self) -> bytes:
         """Return the SHA-256 of `canonical_json` (32 bytes)."""
         return hashlib.sha256(self.canonical_json().encode("ascii")).digest()
+
+    def addresses_of_others(self, name: str) -> set[str]:
+        """Name the environment variables with addresses of databases that are not party `name`'s."""
+        parties = (self.parties.target, *self.parties.sources)
+        asked = {party.name: party.table.variable for party in parties if isinstance(party.table, Query)}
+        return {*asked.values()} - {asked.get(name)}
 
     def restricted_to(self, name: str) -> Plan:
         """Return the plan as party `name` may hold it: of all local parts, only its own.

@@ -19,6 +19,9 @@ from mpc_spearman.errors import ProtocolViolation
 #: Where a value sits in a plan: keys, and positions in lists, from the outside in.
 Location = tuple[str | int, ...]
 
+#: Tells a table that is a file from one that is a query; pydantic puts it where a key would be in a location.
+TABLE_KINDS = ("(file)", "(query)")
+
 _LONGEST_SHOWN = 60
 _MOST_DIFFERENCES = 50
 
@@ -38,7 +41,8 @@ def shown(value: object) -> str:
             text = repr(value)  # not str: repr escapes whatever a terminal should not be sent
         except (ValueError, RecursionError):  # such numbers again inside a list, lists without end
             text = f"a {type(value).__name__} too long to show"
-    return _cut(text)
+    address, mark, secret = text.partition("://")  # what follows may be a password
+    return _cut(f"{address}{mark}{'…' if secret else ''}")
 
 
 def dotted(location: Location) -> str:
@@ -63,7 +67,8 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
     plan : type
         The model of the whole plan; its field descriptions complete "<value> is not ...".
     """
-    location, kind, value = problem["loc"], problem["type"], problem["input"]
+    location = tuple(part for part in problem["loc"] if part not in TABLE_KINDS)
+    kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
         return location, _unknown_key(location, plan)
     if kind == "invalid_key":
@@ -92,7 +97,7 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
     if kind == "tuple_type":
         hint = (
             f"; write [{_cut(value)}]"
-            if isinstance(value, str) and value.isprintable()
+            if isinstance(value, str) and value.isprintable() and "://" not in value
             else "; start each item with '- '"
         )
         return location, f"{shown(value)} is not {what}{hint}"

@@ -103,7 +103,9 @@ def _assignment(plan: Plan, party: str, directory: Path) -> Assignment:
         check_policy(plan, party)
         if own.table is None:
             raise PlanError(f"party {party} has no table: give `table` in its plan, or --table FILE")
-        if not own.table.exists():  # found now, not after waiting for the others
+        if (
+            isinstance(own.table, Path) and not own.table.exists()
+        ):  # found now, not after waiting for the others
             raise TableError(f"{party}: {own.table}: there is no such file")
     if plan.protocol == "mpc":
         check_crypten()

@@ -20,7 +20,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -58,7 +58,8 @@ class Assignment:
     out : str
         Run directory to write.
     environment : dict of str to str
-        All of the process's environment variables: a process that was forked has another's.
+        All of the process's environment variables, but for addresses of other parties' databases: a process
+        that was forked has another's.
     folder : str
         Its current folder.
     frame : int
@@ -69,7 +70,7 @@ class Assignment:
     party: str
     meeting_point: dict[str, Any]
     out: str
-    environment: dict[str, str]
+    environment: dict[str, str] = field(repr=False)  # addresses of databases may be in it
     folder: str
     frame: int = 0
 
@@ -77,12 +78,14 @@ class Assignment:
     def of(cls, plan: Plan, party: str, point: MeetingPoint, out: Path, *, roles: int) -> Assignment:
         """Assign a role; as one of `roles` that share this machine's processors, if nothing else is said."""
         share = max(1, len(os.sched_getaffinity(0)) // roles)
+        not_its_own = plan.addresses_of_others(party)
         return cls(
             plan=plan.restricted_to(party).model_dump(mode="json"),
             party=party,
             meeting_point=asdict(point),
             out=str(out),
-            environment={"OMP_NUM_THREADS": str(share), **os.environ},
+            environment={"OMP_NUM_THREADS": str(share)}
+            | {name: value for name, value in os.environ.items() if name not in not_its_own},
             folder=os.getcwd(),
         )
 

@@ -21,12 +21,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from mpc_spearman.config import (
     DataParty,
     Plan,
+    Query,
     TargetParty,
     check_policy,
     check_policy_rows,
     differences,
     within,
 )
+from mpc_spearman.data.database import read_query
 from mpc_spearman.data.ids import alignment_tag, id_digest
 from mpc_spearman.data.ranks import Ranks, check_rows, check_width, rank_columns
 from mpc_spearman.data.tables import Table, read_table
@@ -179,12 +181,14 @@ def _check_hello(run: Run, peer: Party, theirs: Mapping[str, Any]) -> None:
 
 
 def own_table(plan: Plan, name: str, frame: pd.DataFrame | None = None) -> Table:
-    """Read and check the table of data party `name`: `frame`, or the plan's file."""
+    """Read and check the table of data party `name`: `frame`, or the plan's file or query."""
     me = plan.party(name)
     assert isinstance(me, DataParty)
     source = me.table if frame is None else frame
     if source is None:
         raise TableError(f"party {name} has no table")
+    if isinstance(source, Query):
+        source = read_query(name, source.query, source.variable, plan.rows)
     return read_table(name, source, id=me.id, features=me.features, exclude=me.exclude, rows=plan.rows)
 
 

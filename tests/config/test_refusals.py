@@ -79,7 +79,7 @@ NUMBER = "is not text but a number; put it in quotes"
         ("parties.target.name", "B ", "'B ' is not a name: it is empty, or starts or ends with a space"),
         ("parties.target.id", 7, f"7 {NUMBER}"),
         ("parties.target.id", "", "'' is not a column name: it is empty"),
-        ("parties.target.table", 7, "7 is not a file path"),
+        ("parties.target.table", 7, "7 is not a file path, or query and connection below it"),
         (
             "parties.target.table",
             "",

@@ -1,0 +1,115 @@
+"""Tables that are queries: what a plan may say of them, and that no password gets into it or an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpc_spearman.config import Query, load_plan
+from mpc_spearman.errors import PlanError
+from support.plan_files import plan_with, problems
+
+ASKED = {"query": "SELECT id, visits FROM clinic", "connection": "env:CLINIC"}
+KEY = "parties.target.table"
+ADDRESS = "postgresql://owner:hunter2@10.0.0.7/clinic"
+
+
+def test_a_query_is_read_and_stays_with_its_party() -> None:
+    plan = load_plan(plan_with({KEY: ASKED}))
+    assert plan.parties.target.table == Query(**ASKED)
+    assert load_plan(plan.model_dump(mode="json")) == plan
+    assert "clinic" not in plan.canonical_json().lower()
+    assert plan.restricted_to("A").parties.target.table is None
+    assert plan.restricted_to("B").parties.target.table == Query(**ASKED)
+
+
+def test_a_query_can_be_given_by_overrides_and_be_replaced_by_a_file() -> None:
+    asked = load_plan(plan_with(), [f"{KEY}.query=SELECT 1 AS id", f"{KEY}.connection=env:CLINIC"])
+    assert asked.parties.target.table == Query(query="SELECT 1 AS id", connection="env:CLINIC")
+    assert load_plan(plan_with({KEY: ASKED}), tables={"B": Path("/b.csv")}).parties.target.table == Path(
+        "/b.csv"
+    )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select 1 as id",
+        "  WITH w AS (SELECT 1 AS id)\n  SELECT * FROM w;\n",
+        "-- those seen; all of them\nSELECT 1 AS id",
+        "/* ; */ SELECT ';' AS id, 'it''s; ' AS x, 1 AS \"a;b\"",
+    ],
+)
+def test_one_select_is_taken(query: str) -> None:
+    table = load_plan(plan_with({KEY: {**ASKED, "query": query}})).parties.target.table
+    assert isinstance(table, Query)
+    assert table.query == query
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"query": "DELETE FROM clinic"}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
+        ({"query": "selection"}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
+        ({"query": "-- SELECT"}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
+        ({"query": ""}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
+        (
+            {"query": "SELECT 1; DELETE FROM x"},
+            f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)",
+        ),
+        ({"query": "SELECT 1; -- all"}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
+        ({"query": 7}, f"{KEY}.query: 7 is not text but a number; put it in quotes"),
+        ({"connection": "CLINIC"}, f"{KEY}: connection is not env:NAME; put the database's address into an "),
+        ({"connection": "env:"}, f"{KEY}: connection is not env:NAME; put the database's address into an "),
+        (
+            {"connection": "env:A B"},
+            f"{KEY}: connection is not env:NAME; put the database's address into an ",
+        ),
+        ({"connection": ADDRESS}, f"{KEY}: connection is not env:NAME; put the database's address into an "),
+        (
+            {"connection": [ADDRESS]},
+            f"{KEY}.connection: ['postgresql://… is not text but a list; put it in quotes",
+        ),
+        ({"password": "hunter2"}, f"{KEY}.password: there is no such key; keys here: query, connection"),
+        ({"query": None}, f"{KEY}.query: null is not a value here; this key is needed"),
+    ],
+)
+def test_what_is_not_a_query_is_refused(change: dict[str, Any], expected: str) -> None:
+    (line,) = problems(plan_with({KEY: {**ASKED, **change}}))
+    assert line.startswith(f"plan: {expected}")
+    assert "hunter2" not in line
+
+
+@pytest.mark.parametrize(
+    ("plan", "override"),
+    [
+        (plan_with({KEY: ADDRESS}), ()),
+        (plan_with(), (f"{KEY}={ADDRESS}",)),
+        (plan_with(), (f"{KEY}.connection={ADDRESS}",)),
+        (plan_with({KEY: "b.csv"}), (f"{KEY}.connection={ADDRESS}",)),
+        (plan_with({KEY: ASKED}), (f"{KEY}.connection={ADDRESS}",)),
+        (plan_with({KEY: ASKED}), (f"{KEY}.adress={ADDRESS}",)),
+        (plan_with({KEY: {**ASKED, "connection": {"address": ADDRESS}}}), ()),
+        (plan_with({"parties.target.exclude": ADDRESS}), ()),
+    ],
+)
+def test_an_address_in_the_wrong_place_is_refused_and_not_repeated(
+    plan: Any, override: tuple[str, ...]
+) -> None:
+    with pytest.raises(PlanError) as caught:
+        load_plan(plan, override)
+    assert not any(part in str(caught.value) for part in ("owner", "hunter2", "10.0.0.7"))
+
+
+def test_each_role_is_told_of_the_others_variables() -> None:
+    other = {"query": "SELECT 1 AS id", "connection": "env:INSURER"}
+    plan = load_plan(plan_with({KEY: ASKED, "parties.sources.0.table": other}))
+    assert [plan.addresses_of_others(name) for name in "CBA"] == [
+        {"CLINIC", "INSURER"},
+        {"INSURER"},
+        {"CLINIC"},
+    ]
+    same = load_plan(plan_with({KEY: ASKED, "parties.sources.0.table": ASKED}))
+    assert same.addresses_of_others("A") == set()

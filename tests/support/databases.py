@@ -1,0 +1,96 @@
+"""Databases of their own for tests: a PostgreSQL that listens on a socket in a folder, and SQLite files."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pandas as pd
+import pytest
+
+PASSWORD = "hunter%2Fsecret"  # as an address has it
+
+
+@contextmanager
+def postgresql() -> Iterator[str]:
+    """Run a PostgreSQL, and give its address; skip where none is installed, or nobody may run it."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    if not programs:
+        pytest.skip("no PostgreSQL server is installed (Debian: apt-get install postgresql)")
+    as_whom: dict[str, Any] = {}
+    if os.geteuid() == 0:  # as whom PostgreSQL refuses to run
+        try:
+            account = pwd.getpwnam("postgres")
+        except KeyError:
+            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+        as_whom = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))  # short: a socket's path has at most 107 bytes
+    (folder / "password").write_text("hunter/secret\n")
+    for path in (folder, folder / "password"):
+        os.chown(path, as_whom.get("user", -1), as_whom.get("group", -1))
+    data = folder / "data"
+    initdb = f"{programs[-1]}/initdb -U owner -A scram-sha-256 -N -E UTF8 --no-locale -D".split()
+    subprocess.run(
+        [*initdb, data, "--pwfile", folder / "password"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        cwd=folder,
+        **as_whom,
+    )
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [programs[-1] / "postgres", "-D", data, "-k", folder, "-F", "-c", "listen_addresses="],
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            **as_whom,
+        )
+    try:
+        deadline = monotonic() + 30
+        state = data / "postmaster.pid"
+        while not state.is_file() or "ready" not in state.read_text():
+            if server.poll() is not None or monotonic() > deadline:
+                raise RuntimeError((folder / "log").read_text())
+            sleep(0.02)
+        yield f"postgresql://owner:{PASSWORD}@/postgres?host={folder}"
+    finally:
+        server.send_signal(signal.SIGQUIT)  # at once
+        server.wait()
+        shutil.rmtree(folder)
+
+
+def command(address: str, *statements: str) -> None:
+    """Have a PostgreSQL do something."""
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(address, autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def into_postgresql(address: str, name: str, frame: pd.DataFrame) -> None:
+    """Make a table of a DataFrame."""
+    import pyarrow as pa
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(address) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest(name, pa.Table.from_pandas(frame, preserve_index=False), mode="replace")
+        connection.commit()
+
+
+def into_sqlite(file: Path, name: str, frame: pd.DataFrame) -> str:
+    """Make a table of a DataFrame, in a file; return its address."""
+    with sqlite3.connect(file) as connection:
+        frame.to_sql(name, connection, index=False)
+    connection.close()
+    return f"sqlite:{file}"
