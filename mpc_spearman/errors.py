@@ -51,14 +51,18 @@ class MpcSpearmanError(Exception):
     about : tuple of str, or None
         For what began at another party: class of the first error, that party, and the phase. It is what
         others are told, so that everyone names the party that failed and not the one it heard it from.
+    heard : bool
+        It was another party that found it, and told this one.
     """
 
     exit_code: ClassVar[int] = 1
     public: ClassVar[str] = "it stopped with an unexpected error"
 
-    def __init__(self, message: str, about: tuple[str, str, str] | None = None) -> None:
+    def __init__(
+        self, message: str, about: tuple[str, str, str] | None = None, *, heard: bool = False
+    ) -> None:
         super().__init__(message)
-        self.about = about
+        self.about, self.heard = about, heard
 
 
 class PlanError(MpcSpearmanError):

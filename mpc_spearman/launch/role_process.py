@@ -117,7 +117,7 @@ class Supervisor:
 
     def fail(self, error: MpcSpearmanError) -> None:
         """Report an error and end the process with its code; what other threads do no longer matters."""
-        self.say(error=type(error).__name__, text=str(error), about=error.about)
+        self.say(error=type(error).__name__, text=str(error), about=error.about, heard=error.heard)
         sys.stderr.flush()
         os._exit(error.exit_code)
 
@@ -246,4 +246,4 @@ def read_error(report: dict[str, Any]) -> MpcSpearmanError:
     """Rebuild the error a role's process reported."""
     known = ERRORS.get(report["error"], MpcSpearmanError)
     about = report["about"]
-    return known(report["text"], None if about is None else tuple(about))
+    return known(report["text"], None if about is None else tuple(about), heard=report.get("heard", False))

@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, Literal
 
-from mpc_spearman.errors import MpcSpearmanError, NetworkError, RoleCrashed
+from mpc_spearman.errors import MpcSpearmanError, RoleCrashed
 from mpc_spearman.launch.processes import Start, executing
 from mpc_spearman.launch.role_process import Assignment, read_error
 
@@ -242,14 +242,15 @@ def launch(
 def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
     """Find the role whose failure explains the others', or None if all returned.
 
-    An error of a role's own comes before a process that died, and that before what the others noticed of it.
+    An error of a role's own comes before a process that died, and that before what the others noticed of it
+    or were told. Who ended first counts among equals only.
     """
+    from mpc_spearman.wire.aborts import reach  # not above: a command that starts roles imports no NumPy
 
-    def rank(outcome: Outcome) -> tuple[int, float]:
-        error = outcome.error
-        if outcome.kind == "raised" and error and not error.about and not isinstance(error, NetworkError):
-            return 0, outcome.seconds
-        return {"died": 1, "raised": 2, "stopped": 3}.get(outcome.kind, 4), outcome.seconds
+    def rank(outcome: Outcome) -> tuple[float, float]:
+        if outcome.kind == "raised" and outcome.error is not None:
+            return reach(outcome.error), outcome.seconds
+        return 0.5 if outcome.kind == "died" else 9, outcome.seconds
 
     failed = [outcome for outcome in outcomes.values() if outcome.kind != "returned"]
     return min(failed, key=rank) if failed else None

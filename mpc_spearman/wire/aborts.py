@@ -34,9 +34,20 @@ def notice(error: BaseException, me: str, phase: str) -> tuple[str, str, str]:
 
 
 def from_notice(
-    name: str, party: str, phase: str, *, told_by: str, parties: Collection[str]
+    name: str, party: str, phase: str, *, told_by: str, parties: Collection[str], me: str = ""
 ) -> MpcSpearmanError:
     """Turn what was heard into the error to stop with.
+
+    Parameters
+    ----------
+    name, party, phase : str
+        Class of the error, whom it is about, and when.
+    told_by : str
+        Who said so.
+    parties : collection of str
+        The names of all.
+    me : str
+        The party that heard it. One that others have lost is still there, and is not told that it is lost.
 
     Raises
     ------
@@ -48,8 +59,26 @@ def from_notice(
         raise ProtocolViolation(f"{told_by} stopped with a message that makes no sense")
     text = f"party {party} stopped in phase {phase}: {known.public} ({name})"
     if issubclass(known, _LOST):
-        text = f"{told_by} reports that party {party} is lost ({name})"
-    return (known if issubclass(known, COMMON) else PeerFailed)(text, (name, party, phase))
+        text = (
+            f"{told_by} reports that it had no connection with this party ({name}), which is still there: "
+            "look at what is between the two, and at the other party's own error"
+            if party == me
+            else f"{told_by} reports that party {party} is lost ({name})"
+        )
+    kind = known if issubclass(known, COMMON) else PeerFailed
+    return kind(text, (name, party, phase), heard=True)
+
+
+def reach(error: MpcSpearmanError) -> int:
+    """Say how far an error is from what caused it: of several, the nearest explains the others.
+
+    What a party has found comes before what it has heard, and why a party stopped before that it is gone.
+    """
+    if lost_party(error) is not None:
+        return 4 if error.heard else 3
+    if error.heard:
+        return 2
+    return int(isinstance(error, NetworkError))
 
 
 def lost_party(error: BaseException) -> str | None:

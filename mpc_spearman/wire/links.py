@@ -22,7 +22,7 @@ from typing import Any
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PeerTimeout, ProtocolViolation
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire import disclosure
-from mpc_spearman.wire.aborts import from_notice, notice
+from mpc_spearman.wire.aborts import from_notice, notice, reach
 from mpc_spearman.wire.channel import CLEAR, Channel, Transport
 from mpc_spearman.wire.frames import Frame
 from mpc_spearman.wire.keys import Box, PairKey, Purpose
@@ -244,11 +244,10 @@ class Links:
         return bool(failures) and all(isinstance(failure, HandshakeError) for failure in failures)
 
     def _raise_failure(self, doing: str) -> None:
-        for channel in self._channels.values():
-            if channel.failure is not None:
-                raise _in_context(
-                    channel.failure, f"{self._roster.me}, {doing} in phase {self._meter.current}"
-                )
+        failures = [channel.failure for channel in self._channels.values() if channel.failure is not None]
+        if failures:
+            where = f"{self._roster.me}, {doing} in phase {self._meter.current}"
+            raise _in_context(min(failures, key=reach), where)
 
     def _watch(self) -> None:
         """Fail links whose peer is silent for too long."""
@@ -266,10 +265,15 @@ class Links:
         values = decode(self._fields(Kind.ABORT, peer, self._roster.me), {}, payload)
         names = {party.name for party in self._roster.parties}
         return from_notice(
-            values["error"], values["party"], values["phase"], told_by=str(peer), parties=names
+            values["error"],
+            values["party"],
+            values["phase"],
+            told_by=str(peer),
+            parties=names,
+            me=self._roster.me.name,
         )
 
 
 def _in_context(error: MpcSpearmanError, where: str) -> MpcSpearmanError:
     """Return the same error saying also who noticed it and when: a link thread knows neither."""
-    return type(error)(f"{error} [{where}]", error.about)
+    return type(error)(f"{error} [{where}]", error.about, heard=error.heard)

@@ -261,7 +261,8 @@ def explain(error: OSError, peer: str, *, accepted: bool | None = None) -> TlsEr
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)):
         return TlsError(
             f"{peer} closed the connection in the TLS handshake: it stopped, refused this party's "
-            "certificate, or does not speak TLS; its own error says which"
+            "certificate, or does not speak TLS; its own error says which",
+            heard=True,
         )
     if isinstance(error, TimeoutError):
         return TlsError(f"{peer} did not answer in the TLS handshake: it hangs, or does not speak TLS")
@@ -333,7 +334,7 @@ def refused(error: OSError, peer: str) -> TlsError | None:
     if alert not in _REFUSED:
         return None
     kind, text = _REFUSED[alert]
-    return kind(f"{peer} refused this party's certificate: {text.format(clock=faults.clock())}")
+    return kind(f"{peer} refused this party's certificate: {text.format(clock=faults.clock())}", heard=True)
 
 
 def _reason(error: OSError) -> tuple[str, str]:

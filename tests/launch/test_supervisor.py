@@ -19,6 +19,8 @@ from mpc_spearman.errors import (
     PeerTimeout,
     RoleCrashed,
     TableError,
+    UntrustedCertificate,
+    WrongName,
 )
 from mpc_spearman.launch.local import assignments
 from mpc_spearman.launch.processes import Start, executing
@@ -241,11 +243,14 @@ def outcome(party: str, kind: Any, error: MpcSpearmanError | None, seconds: floa
 OWN = outcome("A", "raised", TableError("own"), 3.0)
 LATE = outcome("B", "raised", TableError("later"), 4.0)
 DIED = outcome("B", "died", RoleCrashed("died"), 2.0)
-HEARD = outcome("C", "raised", PeerFailed("heard", ("TableError", "A", "load")), 1.0)
+HEARD = outcome("C", "raised", PeerFailed("heard", ("TableError", "A", "load"), heard=True), 1.0)
 GONE = outcome("C", "raised", PeerDied("gone", ("PeerDied", "B", "load")), 1.0)
 SILENT = outcome("C", "raised", PeerTimeout("silent", ("PeerTimeout", "B", "load")), 1.0)
-TOLD = outcome("C", "raised", AlignmentError("told", ("AlignmentError", "A", "align")), 1.0)
+TOLD = outcome("C", "raised", AlignmentError("told", ("AlignmentError", "A", "align"), heard=True), 1.0)
 UNMET = outcome("C", "raised", NetworkError("did not meet"), 1.0)
+REFUSED = outcome("B", "raised", UntrustedCertificate("A refused this party's certificate", heard=True), 0.5)
+FINDER = outcome("A", "raised", WrongName("party B should be there"), 1.5)
+PASSED_ON = outcome("A", "raised", PeerDied("gone", ("PeerDied", "B", "load"), heard=True), 0.2)
 STOPPED = outcome("B", "stopped", RoleCrashed("stopped"), 0.5)
 FINE = outcome("B", "returned", None, 0.1)
 
@@ -262,6 +267,9 @@ FINE = outcome("B", "returned", None, 0.1)
         ([UNMET, DIED], DIED),
         ([STOPPED, HEARD, OWN], OWN),
         ([FINE, OWN], OWN),
+        ([REFUSED, FINDER, TOLD], FINDER),
+        ([PASSED_ON, GONE], GONE),
+        ([PASSED_ON, HEARD], HEARD),
         ([FINE], None),
     ],
 )

@@ -199,6 +199,34 @@ def test_an_error_that_is_passed_on_still_names_the_party_it_began_at(
     assert told.value.about == (name, "A", "load")
 
 
+def test_a_party_that_others_have_lost_is_not_told_that_it_is_lost(make: Make) -> None:
+    network = make()
+    network.links[A].abort(PeerTimeout("x", ("PeerTimeout", "B", "load")))
+    with pytest.raises(PeerTimeout, match=r"that party B is lost \(PeerTimeout\)"):
+        network.links[C].receive(A, Kind.SHAPE)
+    with pytest.raises(PeerTimeout) as raised:
+        network.links[B].receive(A, Kind.SHAPE)
+    assert (
+        "A (source) reports that it had no connection with this party (PeerTimeout), which is still"
+        in str(raised.value)
+    )
+    assert "lost" not in str(raised.value)
+    assert raised.value.about == ("PeerTimeout", "B", "load")
+
+
+@pytest.mark.parametrize("first", [A, B])
+def test_why_a_party_stopped_is_shown_before_that_it_is_gone(first: Party, make: Make) -> None:
+    """Whichever of the two is known first."""
+    network = make()
+    links = network.links[C]
+    steps = {A: lambda: network.links[A].abort(TableError("x")), B: lambda: network.cut(B)}
+    for peer in (first, *({A, B} - {first})):
+        steps[peer]()
+        eventually(lambda peer=peer: links._channels[peer].failure is not None)
+    with pytest.raises(PeerFailed, match="party A stopped"):
+        links.check()
+
+
 @pytest.mark.parametrize(
     "values", [("Oops", "A", "load"), ("TableError", "D", "load"), ("TableError", "A", "lunch")]
 )
