@@ -12,10 +12,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from mpc_spearman.config import DataParty, Plan, check_policy
-from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError, TableError
+from mpc_spearman.config import Plan
+from mpc_spearman.errors import MpcSpearmanError, OutputError
 from mpc_spearman.files import write_whole
-from mpc_spearman.installed import check_crypten
 from mpc_spearman.launch import supervisor
 from mpc_spearman.launch.meeting import meeting_point
 from mpc_spearman.launch.role_process import Assignment
@@ -82,7 +81,7 @@ def _run_party(
         raise OutputError(f"cannot make the run directory {directory}: {error.strerror}") from None
     ending: BaseException | None = None
     try:
-        assignment = _assignment(plan, party, directory)
+        assignment = Assignment.of(plan, party, meeting_point(plan, party), directory, roles=1)
         if plan.network.security == "insecure":
             note(party, INSECURE)
         outcome = supervisor.launch([assignment], {}, watch=watch_phase, note=note)[party]
@@ -94,22 +93,6 @@ def _run_party(
         raise
     finally:
         _write_status(directory, party, started, phase, ending)
-
-
-def _assignment(plan: Plan, party: str, directory: Path) -> Assignment:
-    own = plan.party(party)
-    point = meeting_point(plan, party)
-    if isinstance(own, DataParty):
-        check_policy(plan, party)
-        if own.table is None:
-            raise PlanError(f"party {party} has no table: give `table` in its plan, or --table FILE")
-        if (
-            isinstance(own.table, Path) and not own.table.exists()
-        ):  # found now, not after waiting for the others
-            raise TableError(f"{party}: {own.table}: there is no such file")
-    if plan.protocol == "mpc":
-        check_crypten()
-    return Assignment.of(plan, party, point, directory, roles=1)
 
 
 def _write_status(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from mpc_spearman.wire.sockets import Sockets
     from mpc_spearman.wire.tls import Credentials
 
-# Seconds that a party whose own credentials are wrong waits for the meeting point, to tell the others.
+# Seconds that a party that cannot take part waits for the meeting point, to tell the others.
 _TELL = 5.0
 
 
@@ -101,11 +102,29 @@ def join(point: MeetingPoint, plan: Plan, roster: Roster, say: Callable[[str], N
     NetworkError
         And its kinds: see :func:`mpc_spearman.wire.rendezvous.meet`.
     """
+    files = credentials(plan, roster.me.name)
+    return _meet(point, plan, roster, files, _own_fault(files, roster.me.name), say)
+
+
+def decline(
+    point: MeetingPoint, plan: Plan, roster: Roster, error: Exception, say: Callable[[str], None]
+) -> None:
+    """Tell the other parties, if they can be reached, that this one has failed and will not come."""
+    with suppress(NetworkError, type(error)):
+        _meet(point, plan, roster, credentials(plan, roster.me.name), error, say)
+
+
+def _meet(
+    point: MeetingPoint,
+    plan: Plan,
+    roster: Roster,
+    files: Credentials | None,
+    fault: Exception | None,
+    say: Callable[[str], None],
+) -> Sockets:
     from mpc_spearman.wire import rendezvous  # not above: the supervisor, which needs no TLS, is here too
 
     network, me = plan.network, roster.me.name
-    files = credentials(plan, me)
-    fault = _own_fault(files, me)
     store: rendezvous.Store
     if point.folder:
         store = rendezvous.FolderStore(Path(point.folder))

@@ -24,15 +24,16 @@ def run_role(
     frame: pd.DataFrame | None,
     *,
     join: Callable[[Roster], Transport],
+    decline: Callable[[Roster, Exception], None] = lambda roster, error: None,
     progress: Progress = lambda phase, done, of: None,
     say: Say = lambda text: None,
     links: Callable[..., Links] = Links,
     block_bytes: int = BLOCK_BYTES,
 ) -> Result:
-    """Run one party's role from hello to farewell.
+    """Run one party's role, from its own table to farewell.
 
-    When this returns, every party has finished. If this party fails, the others are told the error's class,
-    and no more.
+    When this returns, every party has finished. If this party fails, also before it has met anyone, the
+    others are told the error's class, and no more.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ def run_role(
         This party's table, where it is not a file; None for the coordinator.
     join : callable
         Meets the other parties and returns the transport to them.
+    decline : callable
+        Tells the others where they meet that this party, having failed, will not come.
     progress : callable
         Told of phases and of progress within them.
     say : callable
@@ -62,25 +65,36 @@ def run_role(
     MpcSpearmanError
         See :mod:`mpc_spearman.errors`.
     """
-    protocol = engine(plan.protocol)
     roster, meter = Roster.of(plan, party), Meter()
-    with meter.phase("connect"):
-        progress("connect", 0, 0)
+    came, carrier, joined = False, None, None
+
+    def meet() -> tuple[Links, Engine]:
+        nonlocal came, carrier, joined
+        # To import it takes longer than to read a small table, which came first, and may fail: not while
+        # others wait.
+        protocol = engine(plan.protocol)
+        came = True  # from here on it is `join` that tells the others of a failure, then the links
         with meter.waiting():
             carrier = join(roster)
         joined = links(plan.shared(), roster, carrier, meter, plan.network.timeout)
-    run = Run(plan, roster, joined, meter, progress, say, plan.he.workers or workers(), block_bytes)
+        return joined, protocol
+
+    run = Run(plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes)
     try:
         if roster.me.role is Role.COORDINATOR:
-            result = run_coordinator(run, protocol)
+            result = run_coordinator(run)
         else:
-            result = (run_source if roster.me.role is Role.SOURCE else run_target)(run, protocol, frame)
+            result = (run_source if roster.me.role is Role.SOURCE else run_target)(run, frame)
         with meter.phase("account"):
-            joined.close()
+            run.links.close()
     except BaseException as error:
-        joined.abort(error)
+        if joined is not None:
+            joined.abort(error)
+        elif not came and isinstance(error, Exception):
+            decline(roster, error)
         raise
-    carrier.close()
+    if carrier is not None:
+        carrier.close()
     return result
 
 

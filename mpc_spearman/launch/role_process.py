@@ -5,7 +5,7 @@ and is at the other end of its standard input, output and error.
 
 Input: one line of JSON (:class:`Assignment`), then, where `frame` is its length, a table as an Arrow stream.
 It stays open as a lifeline: when it ends, the supervisor is gone and so is this process; a further line names
-a party whose process ended, in case this one still waits for it to join.
+a party whose process ended, and how, in case this one still waits for it to join.
 
 Output: lines of JSON, each with one of the keys ``phase``, ``note``, ``error``, ``done``. What anything else
 prints goes to standard error.
@@ -132,11 +132,9 @@ class Supervisor:
 
     def _watch(self) -> None:
         for line in self._input:
-            party = json.loads(line)["lost"]
+            lost = json.loads(line)
             if not self._joined:
-                self.fail(
-                    PeerDied(f"party {party} ended before all had joined", ("PeerDied", party, "connect"))
-                )
+                self.fail(_ended(lost["lost"], lost["about"]))
         os._exit(1)
 
 
@@ -175,8 +173,11 @@ def main(prepare: Prepare = unprepared) -> None:
     os._exit(0)
 
 
-def load(protocol: str) -> None:
-    """Import all that a protocol's roles need and that takes time, so that it is in no phase of a run."""
+def load(protocol: str | None = None) -> None:
+    """Import what roles need and that takes time, so that it is in no phase of a run.
+
+    Without a protocol what that needs is left out: a role imports it once it has read its own table.
+    """
     gc.disable()  # to look for garbage in what stays would take a quarter of the time
     try:
         from mpc_spearman.launch import role
@@ -184,7 +185,8 @@ def load(protocol: str) -> None:
 
         for name in _SLOW:
             import_module(name)
-        role.engine(protocol)
+        if protocol is not None:
+            role.engine(protocol)
         report.page()
         gc.freeze()  # nor is any looked for there later
     finally:
@@ -206,7 +208,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     plan = load_plan(assignment.plan)
     supervisor.say(phase="start", party=assignment.party, done=0, of=0)
     # Only now the slow imports, so that a bad assignment fails fast.
-    load(plan.protocol)
+    load()
     import pandas as pd
     import pyarrow as pa
     from threadpoolctl import threadpool_limits
@@ -215,18 +217,19 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     from mpc_spearman.launch.role import run_role, workers
 
     point = meeting.MeetingPoint(**assignment.meeting_point)
-    if not point.folder:
-        import_module("mpc_spearman.wire.tcp_store")  # this too takes time
     # A fork server has loaded the libraries such that they start no threads.
     threadpool_limits(workers())
+
+    def say(text: str) -> None:
+        supervisor.say(note=text)
 
     def join(roster: Roster) -> Sockets:
         sockets = meeting.join(point, plan, roster, say)
         supervisor.joined()
         return sockets
 
-    def say(text: str) -> None:
-        supervisor.say(note=text)
+    def decline(roster: Roster, error: Exception) -> None:
+        meeting.decline(point, plan, roster, error, say)
 
     frame: pd.DataFrame | None = None
     if assignment.frame:
@@ -236,10 +239,23 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         assignment.party,
         frame,
         join=join,
+        decline=decline,
         progress=lambda phase, done, of: supervisor.say(phase=phase, done=done, of=of),
         say=say,
     )
     result.save(assignment.out)
+
+
+def _ended(party: str, about: list[str] | None) -> MpcSpearmanError:
+    """Turn the news that a party's process has ended, and what it has reported, into this party's error."""
+    from mpc_spearman.wire.aborts import from_notice
+    from mpc_spearman.wire.meter import PHASES
+
+    if about is None:
+        return PeerDied(f"party {party} ended before all had joined", ("PeerDied", party, "connect"))
+    name, whose, phase = about
+    phase = phase if phase in PHASES else PHASES[0]
+    return from_notice(name, whose, phase, told_by=f"party {party}", parties={whose})
 
 
 def read_error(report: dict[str, Any]) -> MpcSpearmanError:

@@ -73,10 +73,14 @@ class _Child:
         self._readers = [self._start(self._listen, events), self._start(self._complain)]
         self._waiter = self._start(self._wait, events)
 
-    def lost(self, party: str) -> None:
-        """Tell the process that another party's process ended."""
+    def lost(self, ended: Outcome) -> None:
+        """Tell the process that another party's process ended: of its error what a peer may hear."""
+        about = None if ended.error is None or ended.kind != "raised" else ended.error.about
+        if about is None and ended.kind == "raised":
+            about = (type(ended.error).__name__, ended.party, ended.phase)
+        told = {"lost": ended.party, "about": about}
         # In a thread of its own: a process that is stopped reads nothing, and the pipe may be full.
-        self._start(self._feed, json.dumps({"lost": party}).encode() + b"\n")
+        self._start(self._feed, json.dumps(told).encode() + b"\n")
 
     def kill(self) -> None:
         """End the process now."""
@@ -232,7 +236,7 @@ def launch(
                 deadline = deadline or time.monotonic() + grace
                 for other in children.values():
                     if other.party not in outcomes:
-                        other.lost(party)
+                        other.lost(outcomes[party])
     finally:
         for child in children.values():
             child.close()

@@ -26,7 +26,6 @@ from mpc_spearman.protocols.conclude import (
     repeated_columns,
 )
 from mpc_spearman.protocols.describe import describe, receive_description
-from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.precision import Precision
 from mpc_spearman.protocols.protect import charge, count_columns, protect
 from mpc_spearman.protocols.publish import publish, receive_result
@@ -37,11 +36,11 @@ from mpc_spearman.statistics.inference import ties
 from mpc_spearman.wire import disclosure
 
 
-def run_source(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
+def run_source(run: Run, frame: pd.DataFrame | None) -> Result:
     """Party A: rank its columns and give them, hidden, to the computation."""
     me = run.roster.me
-    connect(run)
     table = load(run, frame)
+    connect(run)
     shapes = agree(run, table)
     ranks = rank(run, table)
     shapes, stated = count_columns(run, shapes, table, ranks)
@@ -49,16 +48,16 @@ def run_source(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
     align(run, table, me)
     charge(run, table, ranks, shapes, stated)
     describe(run, table, ranks)
-    engine.give(run, table, ranks, shapes)
+    run.engine.give(run, table, ranks, shapes)
     given = receive_result(run, shapes)
     labels = Labels([(me.name, name) for name in table.features], given.get("target_names", ()))
     return _own_result(run, table, ranks, shapes, given, labels)
 
 
-def run_target(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
+def run_target(run: Run, frame: pd.DataFrame | None) -> Result:
     """Party B: rank its columns, give them, hidden, to the computation, and receive the result."""
-    connect(run)
     table = load(run, frame)
+    connect(run)
     shapes = agree(run, table)
     ranks = rank(run, table)
     shapes, stated = count_columns(run, shapes, table, ranks)
@@ -67,18 +66,18 @@ def run_target(run: Run, engine: Engine, frame: pd.DataFrame | None) -> Result:
         align(run, table, source)
     charge(run, table, ranks, shapes, stated)
     describe(run, table, ranks)
-    opened = engine.give(run, table, ranks, shapes)
+    opened = run.engine.give(run, table, ranks, shapes)
     given = receive_result(run, shapes)
     labels = Labels.of(shapes, given.get("source_names", ()), table.features)
     conclusion = conclude(run, opened, [], Description(), shapes) if opened is not None else None
     return _own_result(run, table, ranks, shapes, given, labels, conclusion)
 
 
-def run_coordinator(run: Run, engine: Engine) -> Result:
+def run_coordinator(run: Run) -> Result:
     """Party C: open, conclude, and pass on what ``results`` grants."""
     connect(run)
     shapes = agree(run)
-    with engine.opening(run, shapes) as opened:
+    with run.engine.opening(run, shapes) as opened:
         shapes, _ = count_columns(run, shapes)
         of_sources = [receive_description(run, source, shapes) for source in run.roster.sources]
         of_target = receive_description(run, run.roster.target, shapes)

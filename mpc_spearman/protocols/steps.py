@@ -1,7 +1,7 @@
 """The steps that every role of every protocol takes before and after the private computation.
 
 Each step is a phase of the run: its name is the word in the cost report and in error messages. In order:
-``connect, load, agree, rank, protect, align, describe``, then what the protocol computes, then ``publish,
+``load, connect, agree, rank, protect, align, describe``, then what the protocol computes, then ``publish,
 account``. Those of ``protect``, ``describe`` and ``publish`` are in the modules of these names.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from secrets import token_bytes
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -52,6 +52,9 @@ from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 from mpc_spearman.wire.meter import COLUMNS, PHASES, Meter, costed
 
+if TYPE_CHECKING:
+    from mpc_spearman.protocols.engine import Engine
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -73,6 +76,11 @@ class Run:
     ----------
     plan : Plan
         Of the local parts it holds this party's only.
+    meet : callable
+        Imports the protocol's engine, meets the other parties, and returns that and the links with them;
+        called once, by `connect`.
+    links, engine
+        What that returned.
     keys : dict
         The key shared with each peer, once connected.
     say : callable
@@ -89,12 +97,14 @@ class Run:
 
     plan: Plan
     roster: Roster
-    links: Links
+    meet: Callable[[], tuple[Links, Engine]]
     meter: Meter
     progress: Progress
     say: Say
     workers: int = 1
     block_bytes: int = BLOCK_BYTES
+    links: Links = field(init=False)
+    engine: Engine = field(init=False)
     keys: dict[Party, PairKey] = field(default_factory=dict)
     cautions: list[str] = field(default_factory=list)
     alignment: str | None = None
@@ -129,7 +139,7 @@ def step(name: str) -> Callable[[Callable[Concatenate[Run, P], T]], Callable[Con
 
 @step("connect")
 def connect(run: Run) -> None:
-    """Say hello to everyone, see that all run the same plan and version, and agree a key with each.
+    """Meet the others, see that all run the same plan and version, and agree a key with each.
 
     Everyone sends before anyone checks, so that all find the same difference themselves.
 
@@ -140,6 +150,7 @@ def connect(run: Run) -> None:
     HandshakeError
         Another version, or a party that is not who the plan says it is.
     """
+    run.links, run.engine = run.meet()
     me, peers = run.roster.me, run.roster.peers
     mine = X25519PrivateKey.generate()
     hello: dict[str, Any] = {
@@ -186,7 +197,7 @@ def own_table(plan: Plan, name: str, frame: pd.DataFrame | None = None) -> Table
     assert isinstance(me, DataParty)
     source = me.table if frame is None else frame
     if source is None:
-        raise TableError(f"party {name} has no table")
+        raise TableError(f"party {name} has no table: give `table` in its plan, or --table FILE")
     if isinstance(source, Query):
         source = read_query(name, source.query, source.variable, plan.rows)
     return read_table(name, source, id=me.id, features=me.features, exclude=me.exclude, rows=plan.rows)
@@ -194,7 +205,7 @@ def own_table(plan: Plan, name: str, frame: pd.DataFrame | None = None) -> Table
 
 @step("load")
 def load(run: Run, frame: pd.DataFrame | None) -> Table:
-    """Ask the owner's policy, then read and check its table.
+    """Ask the owner's policy, then read and check its table, before anyone is waited for.
 
     Parameters
     ----------

@@ -19,8 +19,8 @@ import numpy as np
 #: The phases of a run, in order: the words of the code, the cost report and the error messages.
 #: ``keep-alive`` is no phase of the protocol but a row of its own for what runs beside it.
 PHASES = (
-    "connect",
     "load",
+    "connect",
     "agree",
     "rank",
     "protect",

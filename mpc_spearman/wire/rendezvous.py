@@ -28,7 +28,6 @@ from mpc_spearman.errors import (
     PeerTimeout,
     PlanMismatch,
     ProtocolViolation,
-    TlsError,
 )
 from mpc_spearman.files import write_whole
 from mpc_spearman.parties import Party, Roster
@@ -110,7 +109,7 @@ def meet(
     listen: tuple[str, int],
     credentials: Credentials | None,
     *,
-    fault: TlsError | None,
+    fault: Exception | None = None,
     last: bool,
     join_timeout: float,
     timeout: float,
@@ -129,8 +128,8 @@ def meet(
         Host and port to listen on; port 0 is any free one.
     credentials : Credentials or None
         For TLS.
-    fault : TlsError or None
-        What is wrong with them: it ends this party's run, and the others are told.
+    fault : Exception or None
+        What this party failed with before it came: it is raised, and the others are told.
     last : bool
         Whether the store ends with this process: it then leaves last.
     join_timeout, timeout : float
@@ -176,7 +175,7 @@ def meet(
         return doors.sockets()
     except BaseException as error:
         failure = error
-        table.stop(error)
+        table.stop(error, "connect" if fault is None else "load")
         raise
     finally:
         if doors is not None:
@@ -266,13 +265,13 @@ class _Table:
             raise HandshakeError("what is written at the meeting point makes no sense") from None
         raise error
 
-    def stop(self, error: BaseException) -> None:
+    def stop(self, error: BaseException, phase: str) -> None:
         """Tell all others, unless one was first."""
         coordinator = self._roster.coordinator
         if isinstance(error, PeerTimeout) and lost_party(error) == coordinator.name:
             return  # it would have to answer
         with suppress(NetworkError):
-            self._store.write(_OUTCOME, json.dumps(notice(error, self._roster.me.name, "connect")))
+            self._store.write(_OUTCOME, json.dumps(notice(error, self._roster.me.name, phase)))
 
     def leave(self, failure: BaseException | None, last: bool, timeout: float) -> None:
         """Say that this party knows the outcome; if the store ends with it, wait until all others do.

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -135,6 +136,9 @@ def _cases() -> Iterator[Case]:
             arguments = {"fault": fault, "checked": False}
             case = (f"certificate: {fault}", party, "connect", {error}, "certificate", arguments)
             yield Case(*case, some=error, quick=quick)
+    for party in "AB":
+        case = ("its own table is refused", party, "load", {"TableError", "PeerFailed"}, "cannot_start")
+        yield Case(*case, some="TableError", quick=party == "A")
     for what, (parties, settings) in PLANS.items():
         for party in parties:
             yield Case(f"plan: {what}", party, "connect", {"PlanMismatch"}, "differing", settings)
@@ -216,6 +220,20 @@ def certificate(run: Members, party: str, *, fault: str, checked: bool) -> tuple
     hook = NO_HOOK if checked else ("unchecked", {})
     start_all(run, party, hook, network={**run.plan["network"], "tls": tls})
     return run.wait(NAMES), met(run)
+
+
+def cannot_start(run: Members, party: str) -> tuple[dict[str, Ending], float]:
+    # The others are there already: they are told at once, and wait for nobody.
+    for name in others(party):
+        run.start(name, NO_HOOK)
+    for name in others(party):
+        run.wait_for(f"{name}.connect")
+    run.wait_for_port()
+    parties = deepcopy(run.plan["parties"])
+    own = parties["target"] if party == "B" else parties["sources"][0]
+    own["exclude"] = ["no such column"]
+    run.start(party, NO_HOOK, parties=parties)
+    return run.wait(NAMES), run.wait_for(f"{party}.failed")
 
 
 def differing(run: Members, party: str, **changed: Any) -> tuple[dict[str, Ending], float]:

@@ -341,6 +341,6 @@ def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path) -> None:
                 assert line, "it has ended"
             (process,) = (each for one in children(os.getpid()) for each in children(one))
             assert forkserver.COMMAND[1] in Path(f"/proc/{process}/cmdline").read_text()
-            role.stdin.write(b'{"lost": "B"}\n')  # whom it waits for
+            role.stdin.write(b'{"lost": "B", "about": null}\n')  # whom it waits for
             role.stdin.flush()
             assert role.wait() == PeerDied.exit_code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from mpc_spearman.cli.main import main
 from mpc_spearman.config import load_plan
-from mpc_spearman.errors import HandshakeError, MpcSpearmanError, OutputError, PlanError, TableError
+from mpc_spearman.errors import HandshakeError, MpcSpearmanError, OutputError, PlanError
 from mpc_spearman.launch import join, supervisor
 from support.harness import ROOT
 
@@ -30,24 +29,12 @@ def nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def join_as_b(table: Path, out: Path) -> None:
-    plan = load_plan(CLUSTER, ["network.address=127.0.0.1"], {"B": table})
-    join.run_party(plan, "B", out)
-
-
-def test_no_table(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=r"B: .*nope\.csv: there is no such file") as caught:
-        join_as_b(tmp_path / "nope.csv", tmp_path / "out")
-    status = json.loads((tmp_path / "out" / "B" / "status.json").read_text())
-    assert (status["exit_code"], status["message"]) == (TableError.exit_code, str(caught.value))
-    assert (status["phase"], status["result"]) == ("start", "none")
-
-
 def test_nowhere_to_write(tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file")
+    plan = load_plan(CLUSTER, ["network.address=127.0.0.1"], {"B": CLINIC})
     with pytest.raises(OutputError, match=r"taken exists and is not a directory"):
-        join_as_b(CLINIC, taken)
+        join.run_party(plan, "B", taken)
     assert taken.read_text() == "a file"
 
 

@@ -227,7 +227,7 @@ def test_a_role_that_waits_for_others_ends_when_they_or_the_supervisor_are_gone(
             role.stdin.close()  # its lifeline
             assert role.wait() == 1
         else:
-            role.stdin.write(b'{"lost": "B"}\n')
+            role.stdin.write(b'{"lost": "B", "about": null}\n')
             role.stdin.flush()
             assert role.wait() == PeerDied.exit_code
             assert b"party B ended before all had joined" in role.stdout.read()

@@ -43,7 +43,9 @@ def run_of(
     me: str, said: Mapping[str, Any], *sources: str, overrides: tuple[str, ...] = (), **settings: Any
 ) -> Any:
     chosen = load_plan(plan(*sources, **settings).model_dump(mode="json"), overrides)
-    return Run(chosen, Roster.of(chosen, me), Peers(said), Meter(), lambda *_: None, print)
+    run = Run(chosen, Roster.of(chosen, me), pytest.fail, Meter(), lambda *_: None, print)
+    run.links = Peers(said)
+    return run
 
 
 def shapes_of(run: Any, *features: int) -> Shapes:

@@ -18,6 +18,7 @@ from mpc_spearman.launch.role import run_role
 from mpc_spearman.parties import Roster
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.links import Links
+from mpc_spearman.wire.meter import Meter
 from support.processes import EVER
 from support.wires import Wires
 
@@ -64,6 +65,10 @@ def run_in_memory(
     results: dict[str, Result] = {}
     errors: dict[str, BaseException] = {}
 
+    def decline(its: Plan, roster: Roster, error: Exception) -> None:
+        end = wires.end(roster.me.number)
+        Links(its.shared(), roster, end, Meter(), EVER, last_words=EVER).abort(error)
+
     def play(party: str, its: Plan) -> None:
         number = Roster.of(its, party).me.number
         role = hooks.get(party, _patient)
@@ -74,6 +79,7 @@ def run_in_memory(
                 party,
                 tables.get(party),
                 join=lambda roster: wires.end(number),
+                decline=lambda roster, error: decline(its, roster, error),
                 **seams,
             )
         except BaseException as error:
