@@ -15,6 +15,7 @@ pytest.register_assert_rewrite("support")  # so that shared assertions say what 
 
 from mpc_spearman.comparison import page, sweep  # noqa: E402
 from mpc_spearman.wire.certificates import make_certificates  # noqa: E402
+from support.inputs import write_inputs  # noqa: E402
 from support.meetings import Meeting  # noqa: E402
 from support.plan_files import YAML  # noqa: E402
 from support.sweeps import FakeRuns  # noqa: E402
@@ -40,6 +41,13 @@ def plan_file(tmp_path: Path) -> Path:
     path = tmp_path / "plan.yaml"
     path.write_text(YAML, encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a plan and its tables."""
+    write_inputs(tmp_path, seed=3)
+    return tmp_path
 
 
 @pytest.fixture

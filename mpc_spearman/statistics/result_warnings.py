@@ -152,7 +152,7 @@ def cancellations(
         Empty, or one warning.
     """
     found = [
-        f"{feature}: strength {mean:.3f}, mean |rho| {size:.3f}"
+        f"{feature}: strength {_minus(f'{mean:.3f}')}, mean |rho| {size:.3f}"
         for feature, mean, size in zip(features, mu.tolist(), mean_abs.tolist(), strict=True)
         if size >= NOTEWORTHY and abs(mean) < CANCELLED * size
     ]
@@ -190,18 +190,23 @@ def eq2(
     if true[0] == first:
         worst = int(np.nanargmax(apart))
         return [
-            f"ties shift eq. 2: it gives {features[worst]} a strength of {paper[worst]:.3g}, which is "
-            f"{_strength(corrected[worst])} when ties are accounted for"
+            f"ties shift eq. 2: it gives {features[worst]} a strength of {_strength(paper[worst])}, which "
+            f"is {_strength(corrected[worst])} when ties are accounted for"
         ]
     return [
-        f"ties mislead eq. 2: it ranks {features[first]} first with a strength of {paper[first]:.3g}, which "
-        f"is {_strength(corrected[first])} (position {true.index(first) + 1} of {len(true)}) when ties are "
-        f"accounted for; then {features[true[0]]} is first with {_strength(corrected[true[0]])}"
+        f"ties mislead eq. 2: it ranks {features[first]} first with a strength of {_strength(paper[first])}, "
+        f"which is {_strength(corrected[first])} (position {true.index(first) + 1} of {len(true)}) when ties "
+        f"are accounted for; then {features[true[0]]} is first with {_strength(corrected[true[0]])}"
     ]
 
 
 def _strength(value: float) -> str:
-    return "undefined" if np.isnan(value) else f"{value:.3g}"
+    return "undefined" if np.isnan(value) else _minus(f"{value:.3g}")
+
+
+def _minus(number: str) -> str:
+    """Give a number a proper minus sign, as the report has elsewhere."""
+    return f"−{number[1:]}" if number.startswith("-") else number
 
 
 def pvalues(tied: NDArray[np.int64], n: int, estimator: Estimator) -> list[str]:

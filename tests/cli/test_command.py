@@ -10,45 +10,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from mpc_spearman import errors
 from mpc_spearman.cli.main import main
 from support.harness import ROOT
-
-PLAN = """
-parties:
-  coordinator: {name: C}
-  target: {name: B, table: b.csv}
-  sources: [{name: A, table: a.csv}]
-"""
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with a plan and its tables."""
-    write_tables(tmp_path, seed=3)
-    (tmp_path / "plan.yaml").write_text(PLAN)
-    return tmp_path
-
-
-def write_tables(folder: Path, seed: int) -> None:
-    values = np.random.default_rng(seed).normal(size=(5, 50))
-    ids = [f"p{i}" for i in range(50)]
-    pd.DataFrame({"id": ids, "a": values[0], "b": values[1]}).to_csv(folder / "a.csv", index=False)
-    pd.DataFrame({"id": ids, **dict(zip("xyz", values[2:], strict=True))}).to_csv(
-        folder / "b.csv", index=False
-    )
-
-
-def files(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-INPUTS = ["a.csv", "b.csv", "plan.yaml"]
-
+from support.inputs import INPUTS, files
 
 # ---- before anything runs
 

@@ -23,35 +23,11 @@ import pytest
 
 from mpc_spearman import Result, errors
 from support.harness import ROOT
+from support.inputs import INPUTS, files, write_inputs
 from support.processes import EVER, TAG, eventually, new_tag, processes
 from support.server import hooked
 
 COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman.cli.main"]
-
-
-PLAN = """
-parties:
-  coordinator: {name: C}
-  target: {name: B, table: b.csv}
-  sources: [{name: A, table: a.csv}]
-"""
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with a plan and its tables."""
-    write_tables(tmp_path, seed=3)
-    (tmp_path / "plan.yaml").write_text(PLAN)
-    return tmp_path
-
-
-def write_tables(folder: Path, seed: int) -> None:
-    values = np.random.default_rng(seed).normal(size=(5, 50))
-    ids = [f"p{i}" for i in range(50)]
-    pd.DataFrame({"id": ids, "a": values[0], "b": values[1]}).to_csv(folder / "a.csv", index=False)
-    pd.DataFrame({"id": ids, **dict(zip("xyz", values[2:], strict=True))}).to_csv(
-        folder / "b.csv", index=False
-    )
 
 
 def expected(folder: Path) -> np.ndarray:
@@ -108,13 +84,6 @@ def left(environment: Mapping[str, str]) -> list[int]:
     return processes(environment[TAG])
 
 
-def files(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-INPUTS = ["a.csv", "b.csv", "plan.yaml"]
-
-
 # ---- a run
 
 
@@ -160,8 +129,7 @@ def test_an_error_in_a_role_is_one_line_and_nothing_is_left(
 def test_two_runs_at_once_do_not_disturb_each_other(start: Start, folder: Path) -> None:
     other = folder / "other"
     other.mkdir()
-    write_tables(other, seed=4)
-    (other / "plan.yaml").write_text(PLAN)
+    write_inputs(other, seed=4)
     # Without --out: both choose a place under runs/, in the same second.
     both = [start("local", "plan.yaml"), start("local", "other/plan.yaml")]
     reports = []

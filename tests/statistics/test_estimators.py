@@ -249,7 +249,7 @@ def test_one_warning_lists_the_features_in_which_signs_cancel():
     sentence, *lines = warning.splitlines()
     assert sentence.startswith("2 features of 5 whose coefficients have opposite signs")
     assert [line[0] for line in lines] == ["a", "c"]
-    assert lines[1] == "c: strength -0.010, mean |rho| 0.400"
+    assert lines[1] == "c: strength −0.010, mean |rho| 0.400"
     (fifty,) = result_warnings.cancellations([f"f{i}" for i in range(50)], np.zeros(50), np.ones(50))
     assert len(fifty.splitlines()) == 51
 
@@ -279,3 +279,11 @@ def test_cautions_about_what_ranks_cannot_give():
     assert sentence.startswith("for 1 of the target's 4 columns something was opened that ranks cannot give")
     assert "NaN" in sentence
     assert result_warnings.impossible(np.array([0, 0]), 0, 0) == []
+
+
+def test_what_eq2_makes_of_ties_is_said_with_one_kind_of_minus_sign() -> None:
+    corrected, paper = np.array([-0.0235, 0.01]), np.array([0.5623, 0.2])
+    (misled,) = result_warnings.eq2(["x", "y"], corrected, paper, "descending")
+    (shifted,) = result_warnings.eq2(["x", "y"], -corrected, -np.array([0.1, 0.3]), "descending")
+    assert "ranks x first with a strength of 0.562, which is −0.0235 (position 2 of 2)" in misled
+    assert "it gives y a strength of −0.3, which is −0.01 when" in shifted
