@@ -23,9 +23,13 @@ END = "<!-- end of what is made -->"
 
 NAMES = {"coordinator": "C", "target": "B", "source": "A"}
 
-# (protocol, estimator, what `results` grants the receiver, opened_to, top), and a set of such choices.
+# (protocol, estimator, what `results` grants the receiver, opened_to, top, alignment), and a set of such.
 Choice = tuple[str, ...]
-SETTINGS = (get_args(Protocol), get_args(Estimator), get_args(Grant), get_args(OpenedTo), ("", "3"))
+SETTINGS = (
+    *(get_args(kind) for kind in (Protocol, Estimator, Grant, OpenedTo)),
+    ("", "3"),
+    ("same", "intersect"),
+)
 Choices = set[Choice]
 
 
@@ -40,6 +44,7 @@ def shared_plans(level: str, role: str) -> Iterator[tuple[Choice, dict[str, Any]
             "results": {receiver: choice[2]},
             "opened_to": choice[3],
             "top": int(choice[4]) if choice[4] else None,
+            "alignment": choice[5],
             "parties": {
                 "coordinator": {"name": NAMES["coordinator"]},
                 "target": {"name": NAMES["target"]},
@@ -91,6 +96,7 @@ def cell(choices: Choices, every: Choices) -> str:
         2: lambda grants: f"if granted `{grants}`",
         3: lambda party: f"if opened to the {party}",
         4: lambda top: "with `top`" if top else "without `top`",
+        5: lambda alignment: f"if `{alignment}`",
     }
     parts = [
         phrases[i](least(settings) if i == 2 else "".join(settings))

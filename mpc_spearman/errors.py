@@ -11,7 +11,7 @@
     ├── BoundError                   7   the numbers do not fit the encoding
     ├── HandshakeError               8   the parties do not run the same thing
     │   ├── PlanMismatch             9   their plans differ, key by key
-    │   └── AlignmentError          10   their rows differ in number, ids or order
+    │   └── AlignmentError          10   their rows differ in number, ids or order, or too few are in common
     ├── NetworkError                11   a link failed
     │   ├── PeerDied                12   a peer's process or connection is gone
     │   ├── PeerTimeout             13   a peer was silent beyond ``network.timeout``
@@ -122,10 +122,10 @@ class PlanMismatch(HandshakeError):
 
 
 class AlignmentError(HandshakeError):
-    """Source and target do not hold the same rows in the same order."""
+    """The data parties do not hold the same rows in the same order, or have too few in common."""
 
     exit_code = 10
-    public = "the parties' rows are not aligned"
+    public = "the parties' rows are not the same, or too few are in common"
 
 
 class NetworkError(MpcSpearmanError):

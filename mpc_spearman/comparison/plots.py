@@ -60,7 +60,7 @@ _SCHEMES = {
 _OTHERS = (("#E69F00", "P"), ("#56B4E9", "X"), ("#8c8c8c", "*"))
 #: Phases that are shown as one, in the order of a run, with their colour.
 _PHASES = {
-    "prepare": (("load", "agree", "rank", "align", "describe"), "#bbbbbb"),
+    "prepare": (("load", "intersect", "agree", "rank", "align", "describe"), "#bbbbbb"),
     "keys": (("keys",), "#F0E442"),
     "encrypt / share": (("encrypt", "share"), "#56B4E9"),
     "evaluate / multiply": (("evaluate", "multiply"), "#0072B2"),

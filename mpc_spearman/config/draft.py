@@ -160,7 +160,10 @@ class Draft:
         tls = network.get("tls") if isinstance(network, dict) else None
         policies = [party.get("policy") for party in self.data_parties()]
         files = [
-            *product(self.data_parties(), ("table", "alignment_key")),
+            *product(
+                self.data_parties(),
+                ("table", "alignment_key", "aligned", "write_aligned", "write_unaligned"),
+            ),
             *product((section for section in policies if isinstance(section, dict)), ("ledger",)),
             *product([tls] if isinstance(tls, dict) else [], ("ca", "certificate", "key")),
         ]

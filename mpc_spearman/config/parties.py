@@ -62,6 +62,10 @@ class Policy(Section):
         Agree to ``results.precision: exact``, with which published numbers can be solved for rows.
     min_rows : int, optional
         The fewest rows to take part with.
+    max_ids : int
+        The most ids that another party may have matched with one's own, so that it cannot try all there are.
+    max_unmatched : float
+        The largest share of another party's ids that may turn out not to be common to all.
     min_group, min_rows_per_feature : int
         The lowest values of those keys of ``privacy`` to accept.
     budget : float
@@ -85,6 +89,8 @@ class Policy(Section):
     )
     exact: Flag = flag(False)
     min_rows: Count | None = whole(1, default=None)
+    max_ids: Count = whole(1, default=10_000_000)
+    max_unmatched: Share = Field(default=1.0, ge=0, le=1, description="a number from 0 to 1")
     min_group: Count = whole(1, default=MIN_GROUP)
     min_rows_per_feature: Count = whole(0, default=MIN_ROWS_PER_FEATURE)
     budget: Share = share(BUDGET)
@@ -170,6 +176,12 @@ class DataParty(AnyParty):
         The columns to correlate; None for all but `id` and `exclude`.
     policy : Policy
         What this owner allows.
+    aligned : Path, optional
+        A file of ids, as `write_aligned` leaves it: only these rows are used, in this order.
+    write_aligned : Path, optional
+        Where to write the ids of the rows that all data parties have.
+    write_unaligned : Path, optional
+        Where to write the rows that not all data parties have, with all columns of the table.
     """
 
     table: Annotated[
@@ -182,6 +194,9 @@ class DataParty(AnyParty):
         default=None, min_length=1, description="a list of at least one column name"
     )
     policy: Policy = Policy()
+    aligned: OptionalFile = optional_file()
+    write_aligned: OptionalFile = optional_file()
+    write_unaligned: OptionalFile = optional_file()
 
     @field_validator("features")
     @classmethod

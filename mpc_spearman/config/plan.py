@@ -33,6 +33,7 @@ from mpc_spearman.config.levels import GRANTS, LEVELS, Reveal, grants, least, wi
 from mpc_spearman.config.network import Network
 from mpc_spearman.config.parties import CoordinatorParty, DataParty, Parties, Query, TargetParty
 from mpc_spearman.config.sections import (
+    Alignment,
     Estimator,
     HeSettings,
     OpenedTo,
@@ -69,6 +70,9 @@ class Plan(Section):
         Level of the confidence intervals of coefficients.
     rows : int, optional
         Use only the first so many rows.
+    alignment : {'same', 'intersect', 'ids'}
+        Which rows: all, which must be the same in the same order; those that all data parties have, found by
+        private set intersection; or those of an earlier run, of which each has the ids (`DataParty.aligned`).
     parties, results, privacy, network, he
         See the classes of those names.
     """
@@ -82,6 +86,7 @@ class Plan(Section):
     opened_to: OpenedTo = "coordinator"
     confidence: Share = Field(default=0.95, gt=0, lt=1, description="a number above 0 and below 1")
     rows: Count | None = whole(3, default=None)
+    alignment: Alignment = "same"
     parties: Parties
     results: Results = Field(default=Results(), validate_default=True)
     privacy: Privacy = Privacy()
@@ -178,6 +183,14 @@ class Plan(Section):
         return self.model_copy(update={"parties": kept})
 
 
+#: Under which ``alignment`` a data party can have which key.
+_OF_ALIGNMENT = {
+    "aligned": ("intersect", "ids"),
+    "write_aligned": ("intersect",),
+    "write_unaligned": ("intersect",),
+}
+
+
 def load_plan(
     source: str | Path | Mapping[str, Any],
     overrides: Sequence[str] = (),
@@ -262,8 +275,14 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
     if isinstance(sources, (list, tuple)):
         entries += [(("sources", position), source) for position, source in enumerate(sources)]
     taken: dict[str, Location] = {}
+    alignment = data.get("alignment", "same")
     for place, party in entries:
-        name = party.get("name") if isinstance(party, Mapping) else None
+        party = party if isinstance(party, Mapping) else {}
+        for key, needs in _OF_ALIGNMENT.items():
+            if party.get(key) is not None and alignment not in needs:
+                use = " or ".join(needs)
+                yield ("parties", *place, key), f"is for alignment: {use} only, not {shown(alignment)}"
+        name = party.get("name")
         if isinstance(name, str):
             # Not even by case alone: on some file systems that is one folder.
             first = taken.setdefault(name.casefold(), place)

@@ -63,7 +63,7 @@ def check_policy_rows(plan: Plan, name: str, n: int) -> None:
     def broken(plan: Plan, party: DataParty) -> Iterator[str]:
         least = party.policy.min_rows
         if least is not None and n < least:
-            yield f"min_rows: {least} or more, but there are {n} aligned rows"
+            yield f"min_rows: {least} or more, but there are {n} rows"
 
     _refuse(plan, name, broken)
 

@@ -11,6 +11,7 @@ Protocol = Literal["mpc", "he"]
 Estimator = Literal["tie_corrected", "paper"]
 Strength = Literal["mean", "mean_abs"]
 Order = Literal["descending", "ascending"]
+Alignment = Literal["same", "intersect", "ids"]
 OpenedTo = Literal["coordinator", "target"]
 Precision = Literal["statistical", "exact"]
 

@@ -139,10 +139,8 @@ def _unknown_key(location: Location, plan: type[BaseModel]) -> str:
     _, model = _resolve(location[:-1], plan)
     names = tuple(model.model_fields) if model else ()
     word = location[-1]
-    hint = nearest(word, names)
-    if not hint:
-        elsewhere = [dotted(place) for place in _all_keys(plan, ()) if place[-1] == word]
-        hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else ""
+    elsewhere = [dotted(place) for place in _all_keys(plan, ()) if place[-1] == word]
+    hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else nearest(word, names)
     return f"there is no such key; keys here: {', '.join(names)}{hint}"
 
 

@@ -95,6 +95,8 @@ def run_role(
         raise
     if carrier is not None:
         carrier.close()
+    for leave in run.at_end:
+        leave()
     return result
 
 

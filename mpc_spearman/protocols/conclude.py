@@ -148,6 +148,7 @@ class Conclusion:
             role=run.roster.me.role.value,
             n=n,
             alignment=run.alignment,
+            offered=run.offered,
             warnings=warnings,
             cost=cost,
             **matrices,

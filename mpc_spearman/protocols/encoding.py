@@ -21,9 +21,9 @@ k distinct columns that are not constant,
 that nearest rounding leaves: the two values of a binary column would show in V modulo their difference, and
 with them the sizes of its two groups. The randomness is drawn from a stream whose key is a hash of the vector
 to be rounded, its rows in the order of their ids, and of its owner's name. So the same rows give the same
-numbers every time, in whatever order they are, and nothing can be averaged out of repeated runs; equal columns
-of the target stay equal; no two owners round alike. Who can guess an owner's whole table and has V can test
-that guess, as with any exact function of it.
+numbers every time, in whatever order they are, and nothing can be averaged out of repeated runs; equal
+columns of the target stay equal; no two owners round alike. Who can guess an owner's whole table and has V
+can test that guess, as with any exact function of it.
 
 **Bounds.** Let a² = 1, under ``paper`` a² = 2. Then ‖u_p‖ ≤ a and ‖t_q‖ ≤ a: in the latter case the square is
 1 - τ + τ²/4 + 1 for τ = T/N ≤ 1. Let ``rows`` be n, under ``paper`` n + 2; u = Σ_p u_p over all m columns of

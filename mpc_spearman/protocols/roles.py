@@ -26,6 +26,7 @@ from mpc_spearman.protocols.conclude import (
     repeated_columns,
 )
 from mpc_spearman.protocols.describe import describe, receive_description
+from mpc_spearman.protocols.intersect import intersect, match
 from mpc_spearman.protocols.precision import Precision
 from mpc_spearman.protocols.protect import charge, count_columns, protect
 from mpc_spearman.protocols.publish import publish, receive_result
@@ -41,6 +42,8 @@ def run_source(run: Run, frame: pd.DataFrame | None) -> Result:
     me = run.roster.me
     table = load(run, frame)
     connect(run)
+    if run.plan.alignment == "intersect":
+        table = intersect(run, table)
     shapes = agree(run, table)
     ranks = rank(run, table)
     shapes, stated = count_columns(run, shapes, table, ranks)
@@ -58,6 +61,8 @@ def run_target(run: Run, frame: pd.DataFrame | None) -> Result:
     """Party B: rank its columns, give them, hidden, to the computation, and receive the result."""
     table = load(run, frame)
     connect(run)
+    if run.plan.alignment == "intersect":
+        table = intersect(run, table)
     shapes = agree(run, table)
     ranks = rank(run, table)
     shapes, stated = count_columns(run, shapes, table, ranks)
@@ -76,6 +81,8 @@ def run_target(run: Run, frame: pd.DataFrame | None) -> Result:
 def run_coordinator(run: Run) -> Result:
     """Party C: open, conclude, and pass on what ``results`` grants."""
     connect(run)
+    if run.plan.alignment == "intersect":
+        match(run)
     shapes = agree(run)
     with run.engine.opening(run, shapes) as opened:
         shapes, _ = count_columns(run, shapes)

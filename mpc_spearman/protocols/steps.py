@@ -1,8 +1,9 @@
 """The steps that every role of every protocol takes before and after the private computation.
 
 Each step is a phase of the run: its name is the word in the cost report and in error messages. In order:
-``load, connect, agree, rank, protect, align, describe``, then what the protocol computes, then ``publish,
-account``. Those of ``protect``, ``describe`` and ``publish`` are in the modules of these names.
+``load, connect, intersect, agree, rank, protect, align, describe``, then what the protocol computes, then
+``publish, account``. Those of ``intersect``, ``protect``, ``describe`` and ``publish`` are in the modules of
+these names.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from mpc_spearman.config import (
     differences,
     within,
 )
+from mpc_spearman.data.aligned import check_place, take_aligned
 from mpc_spearman.data.database import read_query
 from mpc_spearman.data.ids import alignment_tag, id_digest
 from mpc_spearman.data.ranks import Ranks, check_rows, check_width, rank_columns
@@ -62,6 +64,12 @@ T = TypeVar("T")
 BLOCK_BYTES = 1 << 22
 #: The most features of the target at ``ranking``: about 2 million pairs, 32 MB a message and 16 bytes a pair.
 MAX_COMPARED = 2000
+# What to do about rows that differ, by the plan's ``alignment``.
+_WAY_OUT = {
+    "same": "Align the tables first (same ids, written alike, same order), or set alignment: intersect",
+    "ids": "Use the ids of one earlier run everywhere (aligned, beside a party's name)",
+    "intersect": "The coordinator did not mark the rows in common and no others: see what it runs",
+}
 #: Called with phase, steps done, steps in all (0 where unknown).
 Progress = Callable[[str, int, int], None]
 #: Called with a sentence for whoever watches the run.
@@ -91,6 +99,10 @@ class Run:
         Of the blocks of rows in which tables are shared; the same at all parties.
     cautions : list of str
         What the result's reader must know of how it was computed; engines add to it.
+    offered : dict of str to int
+        Where rows were intersected: how many each party had to match, as far as this one knows.
+    at_end : list of callable
+        What this party leaves for itself, once all have done all they had to.
     alignment : str, optional
         The target's tag of its row ids, for its own result and nobody else.
     """
@@ -107,6 +119,8 @@ class Run:
     engine: Engine = field(init=False)
     keys: dict[Party, PairKey] = field(default_factory=dict)
     cautions: list[str] = field(default_factory=list)
+    offered: dict[str, int] = field(default_factory=dict)
+    at_end: list[Callable[[], None]] = field(default_factory=list)
     alignment: str | None = None
     _shown: set[str] = field(default_factory=set)
 
@@ -200,7 +214,14 @@ def own_table(plan: Plan, name: str, frame: pd.DataFrame | None = None) -> Table
         raise TableError(f"party {name} has no table: give `table` in its plan, or --table FILE")
     if isinstance(source, Query):
         source = read_query(name, source.query, source.variable, plan.rows)
-    return read_table(name, source, id=me.id, features=me.features, exclude=me.exclude, rows=plan.rows)
+    table = read_table(name, source, id=me.id, features=me.features, exclude=me.exclude, rows=plan.rows)
+    if me.aligned is not None:
+        return take_aligned(table, me.aligned)
+    if plan.alignment == "ids":
+        raise PlanError(
+            f"party {name} has no file of ids, which alignment: ids takes: give `aligned` in its plan"
+        )
+    return table
 
 
 @step("load")
@@ -221,10 +242,18 @@ def load(run: Run, frame: pd.DataFrame | None) -> Table:
     me = run.plan.party(run.roster.me.name)
     check_policy(run.plan, me.name)
     table = own_table(run.plan, me.name, frame)
+    if isinstance(me, DataParty) and me.write_aligned is not None:
+        check_place(me.write_aligned)
     check_policy_rows(run.plan, me.name, table.n)
+    tag(run, table)
+    return table
+
+
+def tag(run: Run, table: Table) -> None:
+    """Tag the target's rows, for merging, where it has a key for that."""
+    me = run.plan.party(run.roster.me.name)
     if isinstance(me, TargetParty) and me.alignment_key is not None:
         run.alignment = alignment_tag(me.alignment_key, table.ids)
-    return table
 
 
 @step("agree")
@@ -258,7 +287,7 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
             raise ProtocolViolation(f"{owner} announced a table of {n} rows and {features} features")
     if len({n for n, _ in sizes.values()}) != 1:
         found = ", ".join(f"{owner.name} has {n}" for owner, (n, _) in sizes.items())
-        raise AlignmentError(f"the parties have different numbers of rows: {found}. Align the tables first")
+        raise AlignmentError(f"the parties have different numbers of rows: {found}. {_WAY_OUT[plan.alignment]}")
     shapes = Shapes(
         n=sizes[roster.target][0],
         features={source: sizes[source][1] for source in roster.sources},
@@ -337,7 +366,7 @@ def align(run: Run, table: Table, source: Party) -> None:
     if not hmac.compare_digest(run.links.receive(peer, Kind.ALIGNMENT)["digest"], theirs):
         raise AlignmentError(
             f"{run.roster.me.name} and {peer.name} hold {table.n} rows each, but not the same ids in the "
-            "same order. Align the tables first: same ids, written alike, same order"
+            f"same order. {_WAY_OUT[run.plan.alignment]}"
         )
 
 
@@ -360,7 +389,7 @@ def account(run: Run) -> pd.DataFrame:
             costs[peer] = (values["seconds"], values["counts"])
     else:
         run.links.send(run.roster.coordinator, Kind.COST, {"seconds": seconds, "counts": counts})
-    shown = costed(run.plan.protocol)
+    shown = costed(run.plan.protocol, run.plan.alignment)
     rows = [
         (party.name, phase, *(float(x) for x in seconds[i]), *(int(x) for x in counts[i]))
         for party, (seconds, counts) in sorted(costs.items(), key=lambda item: item[0].number)

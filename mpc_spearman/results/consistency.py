@@ -69,6 +69,12 @@ def _about(result: Result) -> None:
         raise Contradiction("n", f"a run has 3 rows or more, not {result.n}")
     if result.alignment is not None and not _TAG.fullmatch(result.alignment):
         raise Contradiction("alignment", "the tag of the row ids is not 64 hexadecimal digits")
+    if not set(result.offered) <= {name for some in names.values() for name in some} or any(
+        rows < result.n for rows in result.offered.values()
+    ):
+        raise Contradiction(
+            "offered", "a party that is not in the plan, or with too few rows, has rows in common"
+        )
     if not set(result.precision) <= {"coefficients", "strengths"} or not all(
         0 < step < 1 for step in result.precision.values()
     ):

@@ -27,6 +27,7 @@ from mpc_spearman.results.summary import (
     own_rows,
     precision,
     ranking_lines,
+    rows,
     strongest,
     why_undefined,
 )
@@ -76,7 +77,7 @@ def render(result: Result) -> str:
     plotted = evidence.strongest(pairs, _PLOTTED)
     light, dark = charts.ramps()
     facts = [
-        ("Aligned rows", f"{result.n:,}"),
+        ("Aligned rows", rows(result)),
         ("Protocol", str(plan["protocol"]).upper()),
         ("Revealed", str(plan["reveal"])),
         ("Estimator", _ESTIMATORS[plan["estimator"]]),

@@ -97,6 +97,9 @@ class Result:
         float64, same index as `strengths`, columns ``tie_corrected`` and ``paper``: the strengths under both.
     alignment : str, optional
         The tag of the row ids that :mod:`mpc_spearman.data.ids` makes: 64 hexadecimal digits.
+    offered : mapping of str to int
+        Under ``alignment: intersect``: of how many rows of a party the `n` are those that all have. A data
+        party knows its own number, the coordinator everyone's.
 
     Raises
     ------
@@ -126,11 +129,13 @@ class Result:
         estimators: pd.DataFrame | None = None,
         precision: Mapping[str, float] = MappingProxyType({}),
         alignment: str | None = None,
+        offered: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._plan: dict[str, Any] = json.loads(json.dumps(plan, allow_nan=False))
         self._party, self._role, self._n = party, role, int(n)
         self._warnings = tuple(warnings)
         self._alignment = alignment
+        self._offered = {str(name): int(rows) for name, rows in offered.items()}
         self._precision = {str(part): float(step) for part, step in precision.items()}
         self._cost = plain_cost(cost)
         self._coefficients = None if coefficients is None else plain_matrix(coefficients, MATRIX_ROWS)
@@ -188,6 +193,11 @@ class Result:
     def alignment(self) -> str | None:
         """The target's tag of the row ids, for merging; None without an alignment key."""
         return self._alignment
+
+    @property
+    def offered(self) -> dict[str, int]:
+        """Of how many rows of each party `n` are common, as far as this one knows; empty if of no more."""
+        return dict(self._offered)
 
     @property
     def warnings(self) -> tuple[str, ...]:

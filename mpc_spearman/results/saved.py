@@ -50,6 +50,7 @@ def texts(result: Result) -> dict[str, str]:
         "n": result.n,
         **{key: result.plan.get(key) for key in _FROM_PLAN},
         "alignment": result.alignment,
+        "offered": result.offered,
         "warnings": list(result.warnings),
         "holds": list(held),
         "features": list(result.strengths.index) if "strengths" in held else None,
@@ -136,6 +137,7 @@ def read(folder: Path) -> dict[str, Any]:
     parts: dict[str, Any] = {
         key: about[key] for key in ("plan", "party", "role", "n", "precision", "warnings", "alignment")
     }
+    parts["offered"] = about.get("offered", {})  # of version 0.2.0 it has none
     parts["cost"] = _cost(folder / "cost.csv")
     for part in ("coefficients", "pvalues"):
         if part in holds:

@@ -124,6 +124,12 @@ def both_estimators(result: Result) -> list[tuple[str, float, int, float, int]]:
     ]
 
 
+def rows(result: Result) -> str:
+    """Say how many rows there were, and of how many, as far as this copy knows."""
+    of = ", ".join(f"{printable(name)} {rows:,}" for name, rows in result.offered.items())
+    return f"{result.n:,}" + (f", common to all parties (of {of})" if of else "")
+
+
 def precision(result: Result) -> str:
     """Say how exact the numbers of this copy are."""
     if result.plan["reveal"] == "ranking":

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 
 from mpc_spearman.results.charts import number
 from mpc_spearman.results.costs import totals
-from mpc_spearman.results.summary import STRENGTHS, eq2, headline, ranking_lines
+from mpc_spearman.results.summary import STRENGTHS, eq2, headline, ranking_lines, rows
 from mpc_spearman.results.units import human_seconds, printable
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def summarize(result: Result, console: Console) -> None:
         console.print(plain(result.withheld("strengths" if lines else "ranking") or "", "dim"))
     if len(lines) > _SHOWN:
         console.print(plain(f"... and {len(lines) - _SHOWN} more, in ranking.csv", "dim"))
+    if result.offered:
+        console.print(plain(f"Rows: {rows(result)}."))
     trap = eq2(result)
     if trap is not None and result.plan["estimator"] != "paper":
         console.print(plain(_ascii(f"Note: {trap}.")))

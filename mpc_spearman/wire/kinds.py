@@ -1,7 +1,7 @@
 """The kinds of messages, and what a row of the view table is made of.
 
 A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
-at the levels and grants it names. The table itself is in :mod:`mpc_spearman.wire.disclosure`.
+at the levels and grants it names. The table itself is in :mod:`mpc_spearman.wire.view`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ class Kind(IntEnum):
     PADDED = 15
     REPLICA = 16
     ORDER = 17
+    MATCHING_KEY = 18
+    OFFER = 19
+    PSEUDONYMS = 20
+    COMMON = 21
 
 
 @dataclass(frozen=True)
@@ -83,10 +87,18 @@ class Field:
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of message from some roles to some roles, in one phase."""
+    """One kind of message from some roles to some roles, in one phase; under some ``alignment``, or any."""
 
     kind: Kind
     phase: str
     senders: tuple[Role, ...]
     receivers: tuple[Role, ...]
     fields: tuple[Field, ...]
+    alignment: tuple[str, ...] | None = None
+
+    def sent(self, plan: Mapping[str, Any], grant: str, sender_grant: str) -> tuple[Field, ...]:
+        """Return the fields of it that are sent under a plan and the grants of both ends, in wire order."""
+        # A result of version 0.2.0 has a plan without that key.
+        if self.alignment is not None and plan.get("alignment", "same") not in self.alignment:
+            return ()
+        return tuple(field for field in self.fields if field.sent(plan, grant, sender_grant))

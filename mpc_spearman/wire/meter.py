@@ -21,6 +21,7 @@ import numpy as np
 PHASES = (
     "load",
     "connect",
+    "intersect",
     "agree",
     "rank",
     "protect",
@@ -42,9 +43,10 @@ PHASES = (
 _ONLY = {"he": ("keys", "encrypt", "evaluate", "decrypt"), "mpc": ("share", "multiply", "reveal")}
 
 
-def costed(protocol: str) -> tuple[str, ...]:
+def costed(protocol: str, alignment: str = "same") -> tuple[str, ...]:
     """Phases in the cost table of a protocol: all but ``account``, which carries the table itself."""
     others = [phase for name, phases in _ONLY.items() if name != protocol for phase in phases]
+    others += [] if alignment == "intersect" else ["intersect"]
     return tuple(phase for phase in PHASES if phase != "account" and phase not in others)
 
 

@@ -146,15 +146,15 @@ def test_column_names_that_yaml_does_not_read_as_text(plan_file: Path, written: 
         ("table", "did you mean parties.target.table or parties.sources.0.table?"),
         (
             "parties.target.feature",
-            "keys here: name, listen, table, id, exclude, features, policy, alignment_key; did you mean "
-            "'features'?",
+            "keys here: name, listen, table, id, exclude, features, policy, aligned, write_aligned, "
+            "write_unaligned, alignment_key; did you mean 'features'?",
         ),
         ("parties.sources.0.alignment_key", "did you mean parties.target.alignment_key?"),
         ("parties.coordinator.table", "keys here: name, listen; did you mean parties.target.table or"),
         ("parties.sources.0.policy.min_row", "did you mean 'min_rows'?"),
         (
             "zzz",
-            "reveal, estimator, strength, order, top, opened_to, confidence, rows, parties, results, privacy",
+            "reveal, estimator, strength, order, top, opened_to, confidence, rows, alignment, parties",
         ),
     ],
 )

@@ -33,6 +33,9 @@ LOCAL: dict[str, Any] = {
     "id": "secret_id",
     "exclude": ["secret_column"],
     "features": ["secret_feature"],
+    "aligned": "/secret/earlier.csv",
+    "write_aligned": "/secret/aligned.csv",
+    "write_unaligned": "/secret/unaligned.csv",
     "policy": {
         "max_reveal": "differences",
         "min_rows": 424242,
@@ -53,7 +56,7 @@ def with_secrets() -> Plan:
         for place, local in (("target", LOCAL | TARGET), ("sources.0", LOCAL))
         for key, value in local.items()
     }
-    return load_plan(plan_with(secrets))
+    return load_plan(plan_with({"alignment": "intersect", **secrets}))
 
 
 def test_nothing_local_is_shared() -> None:
@@ -70,7 +73,8 @@ def test_nothing_local_is_shared() -> None:
         "table",
         "features",
         "exclude",
-        "alignment",
+        "aligned",
+        "alignment_key",
         "max_reveal",
         "results_to",
     ):
@@ -80,7 +84,7 @@ def test_nothing_local_is_shared() -> None:
         "target": {"name": "B"},
         "sources": [{"name": "A"}],
     }
-    assert plan.digest() == load_plan(MINIMAL).digest()
+    assert plan.digest() == load_plan(MINIMAL, ["alignment=intersect"]).digest()
 
 
 SHARED: dict[str, Any] = {
@@ -91,6 +95,7 @@ SHARED: dict[str, Any] = {
     "top": 2,
     "opened_to": "target",
     "rows": 100,
+    "alignment": "intersect",
     "results.target": "nothing",
     "results.sources": "ranking",
     "results.precision": "exact",

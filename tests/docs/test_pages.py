@@ -94,16 +94,22 @@ def test_the_tables_of_who_learns_what_are_those_of_the_code(maker: ModuleType) 
 
 def test_the_tables_show_what_depends_on_settings(maker: ModuleType) -> None:
     grants, opened_to = ("nothing", "ranking", "strengths"), ("coordinator", "target")
-    every = set(product(("mpc", "he"), ("tie_corrected", "paper"), grants, opened_to, ("", "3")))
+    alignments = ("same", "intersect")
+    every = set(product(("mpc", "he"), ("tie_corrected", "paper"), grants, opened_to, ("", "3"), alignments))
     assert maker.cell(set(), every) == "–"
     assert maker.cell(every, every) == "yes"
     assert maker.cell({choice for choice in every if choice[0] == "mpc"}, every) == "if `mpc`"
     assert maker.cell({choice for choice in every if choice[2] != "nothing"}, every) == "if granted `ranking`"
     both = {choice for choice in every if choice[1:3] == ("paper", "strengths")}
     assert maker.cell(both, every) == "if `paper`, if granted `strengths`"
-    strongest = {choice for choice in every if choice[3:] == ("target", "3")}
+    strongest = {choice for choice in every if choice[3:5] == ("target", "3")}
     assert maker.cell(strongest, every) == "if opened to the target, with `top`"
-    two = {("mpc", "paper", "ranking", "target", ""), ("mpc", "tie_corrected", "strengths", "target", "")}
+    intersected = {choice for choice in every if choice[5] == "intersect"}
+    assert maker.cell(intersected, every) == "if `intersect`"
+    two = {
+        (*choice, "target", "", "same")
+        for choice in (("mpc", "paper", "ranking"), ("he", "paper", "nothing"))
+    }
     with pytest.raises(ValueError, match="decide together"):
         maker.cell(two, every)
 

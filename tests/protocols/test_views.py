@@ -46,7 +46,7 @@ SHAPE = "SHAPE n:int64 features:int64"
 DIGEST = "ALIGNMENT digest:bytes*32"
 #: Who says how far its columns single out a row: a source to whom coefficients, the target to whom strengths.
 LEVERAGE = {"source": ("coefficients",), "target": ("strengths", "coefficients")}
-COST = "COST seconds:float64*17*2 counts:int64*17*5"  # of 17 phases, those of other protocols included
+COST = "COST seconds:float64*18*2 counts:int64*18*5"  # of 18 phases, those of other plans included
 FAREWELL = "FAREWELL"
 
 #: What the coordinator receives of the source's and the target's columns.

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mpc_spearman.config.levels import GRANTS, LEVELS
 from mpc_spearman.wire import disclosure
-from mpc_spearman.wire.disclosure import VIEW, Field, Kind, Row
+from mpc_spearman.wire.kinds import Field, Kind, Row
+from mpc_spearman.wire.view import VIEW
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -37,8 +38,9 @@ PLANS = [
         "parties": {"sources": sources},
         "opened_to": opened_to,
         "top": top,
+        "alignment": alignment,
     }
-    for sources, protocol, level, estimator, g, opened_to, top in itertools.product(
+    for sources, protocol, level, estimator, g, opened_to, top, alignment in itertools.product(
         ([{"name": "A"}], [{"name": "A1"}, {"name": "A2"}]),
         ("mpc", "he"),
         LEVELS,
@@ -46,6 +48,7 @@ PLANS = [
         GRANTS,
         ("coordinator", "target"),
         (None, 3),
+        ("same", "intersect"),
     )
     if level == "ranking" or (opened_to, top) == ("coordinator", None)
 ]

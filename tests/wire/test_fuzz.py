@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from mpc_spearman.errors import MpcSpearmanError, ProtocolViolation
 from mpc_spearman.wire.channel import CLEAR, MAX_QUEUED, Channel
-from mpc_spearman.wire.disclosure import VIEW, fields
+from mpc_spearman.wire.disclosure import fields
 from mpc_spearman.wire.frames import HEADER, Header
 from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.kinds import Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD, decode, encode
 from mpc_spearman.wire.meter import Meter
+from mpc_spearman.wire.view import VIEW
 from support.memory_network import HELLO, PLAN, SHAPE, A, C, Network
 from support.messages import PLANS, messages, sent_of
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.parties import Role
 from mpc_spearman.wire import disclosure
-from mpc_spearman.wire.disclosure import VIEW
 from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_BLOB, MAX_NAME, MAX_PAYLOAD, MAX_TEXT, decode, encode, largest
+from mpc_spearman.wire.view import VIEW
 from support.messages import DIMENSIONS, PLANS, TYPES, messages, sent_of
 
 

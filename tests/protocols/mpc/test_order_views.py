@@ -27,7 +27,7 @@ CARRY, FIRST, TREE = [PAIRS] * 2, [PAIRS] * 2, [2 * PAIRS] * 12
 ANDS = [*CARRY, *FIRST, *TREE]
 
 SHAPE, FAREWELL = "SHAPE n:int64 features:int64", "FAREWELL"
-COST = "COST seconds:float64*17*2 counts:int64*17*5"
+COST = "COST seconds:float64*18*2 counts:int64*18*5"
 COUNTS = "COLUMNS defined:int64 distinct:int64 lasting:int64"
 INPUTS = "inputs:bytes*32"
 DIGEST = "ALIGNMENT digest:bytes*32"

@@ -1,0 +1,107 @@
+"""Pseudonyms of ids: what the coordinator matches in place of the ids, and learns none of.
+
+A pseudonym is HMAC-SHA256 of the length-prefixed id, cut to 128 bits, under a key that the data parties of
+one run have and the coordinator does not (Kamara, Mohassel, Raykova and Sadeghian, "Scaling private set
+intersection to billion-element sets", FC 2014, ePrint 2012/542, section 3). To whoever has no key, those of
+different ids are independent and uniform, and so are those of the same id in two runs: of sets of pseudonyms
+only their sizes and overlaps say anything. Two ids among 10^8 have the same one with a chance of 2^-76.
+
+Sets of pseudonyms are arrays of NumPy's type ``S16``, ascending: compared byte by byte, which for strings of
+one length is exact.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from hashlib import sha256
+
+import numpy as np
+import pyarrow as pa
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+#: Bytes of a pseudonym.
+SIZE = 16
+_TYPE = np.dtype(f"S{SIZE}")
+_CHUNK = 1 << 16
+_MATCH, _ORDER = b"mpc_spearman/1 pseudonyms", b"mpc_spearman/1 order of common rows"
+
+
+def pseudonyms(ids: pa.LargeStringArray, key: bytes) -> NDArray[np.bytes_]:
+    """Return the pseudonyms of ids, in the order of the ids.
+
+    Parameters
+    ----------
+    ids : LargeStringArray, length n
+        Unique, without nulls.
+    key : bytes
+        Of this run, 32 bytes.
+
+    Returns
+    -------
+    ndarray of S16, shape (n,)
+    """
+    subkey = hmac.digest(key, _MATCH, sha256)
+    found = np.empty(len(ids), _TYPE)
+    for start in range(0, len(ids), _CHUNK):
+        texts = ids.slice(start, _CHUNK).cast(pa.large_binary()).to_pylist()
+        digests = [hmac.digest(subkey, len(text).to_bytes(8, "big") + text, "sha256") for text in texts]
+        found[start : start + _CHUNK] = np.frombuffer(b"".join(digests), _TYPE)[
+            ::2
+        ]  # the first of two halves
+    return found
+
+
+def shuffled(pseudonyms: NDArray[np.bytes_], key: bytes) -> NDArray[np.int64]:
+    """Order rows by a second pseudo-random function of their ids, so that no order of a run says anything.
+
+    That function is AES-256, under another subkey, of the pseudonym. All who have the same ids and the key
+    get them into the same order, which whoever has no key cannot link to the ids, to the order of the
+    pseudonyms or to another run.
+
+    Parameters
+    ----------
+    pseudonyms : ndarray of S16, shape (n,)
+        All different.
+    key : bytes
+        As for `pseudonyms`.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Positions in `pseudonyms`.
+    """
+    subkey = hmac.digest(key, _ORDER, sha256)
+    cipher = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
+    return np.argsort(np.frombuffer(cipher.update(pseudonyms.tobytes()), _TYPE))
+
+
+def ascending(values: NDArray[np.bytes_]) -> bool:
+    """Tell whether pseudonyms are strictly ascending: then none is there twice."""
+    return bool((values[1:] > values[:-1]).all())
+
+
+def common(sets: Sequence[NDArray[np.bytes_]]) -> list[NDArray[np.bool_]]:
+    """Tell for each of some strictly ascending sets which of its members are in all others.
+
+    Parameters
+    ----------
+    sets : sequence of ndarray of S16, shape (n_i,)
+
+    Returns
+    -------
+    list of ndarray of bool, shape (n_i,)
+        All have the same number of true cells.
+    """
+    in_all, *others = sets
+    for other in others:
+        in_all = in_all[_among(in_all, other)]
+    return [_among(one, in_all) for one in sets]
+
+
+def _among(values: NDArray[np.bytes_], others: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+    places = np.searchsorted(others, values)
+    found = places < len(others)
+    found[found] = others[places[found]] == values[found]
+    return found

@@ -1,0 +1,201 @@
+"""The step that finds the rows which all data parties have: server-aided private set intersection.
+
+Kamara, Mohassel, Raykova and Sadeghian, "Scaling private set intersection to billion-element sets" (FC 2014,
+ePrint 2012/542), the protocol for a semi-honest server, section 3:
+
+1. The target draws a key of this run and sends it to each source over their own link; the coordinator never
+   has it.
+2. Each data party sends the coordinator the pseudonyms of its ids (:mod:`mpc_spearman.data.pseudonyms`),
+   ascending.
+3. The coordinator matches them, and applies what the owners' policies and the plan ask before it answers
+   anyone.
+4. It sends each data party a bitmap over that party's own list. So it cannot name a row twice, or one that
+   the party does not have.
+5. The data parties put the common rows into a fresh order that all of them can make.
+
+The coordinator learns sizes and overlaps of the sets; a data party which of its own rows all others have. A
+coordinator that marks other rows than those in common, in any one bitmap, is found out in ``align``, where
+the data parties compare their ids under a key that it does not have, before anything of their columns leaves.
+It can leave out rows of all, in which case the run is over fewer rows: nobody can tell that from a smaller
+overlap.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.config import DataParty, check_policy_rows
+from mpc_spearman.data.aligned import write_aligned
+from mpc_spearman.data.pseudonyms import SIZE, ascending, common, pseudonyms, shuffled
+from mpc_spearman.data.ranks import check_width
+from mpc_spearman.data.tables import MIN_ROWS, Table
+from mpc_spearman.errors import AlignmentError, BoundError, DisclosureError, ProtocolViolation
+from mpc_spearman.parties import Party, Role
+from mpc_spearman.protocols.steps import Run, step, tag
+from mpc_spearman.wire.kinds import Kind
+
+#: The most ids of one party: 1.6 GB at the coordinator.
+MAX_IDS = 100_000_000
+#: Ids of one message: 16 MB.
+BLOCK_IDS = 1 << 20
+
+
+@step("intersect")
+def intersect(run: Run, table: Table) -> Table:
+    """Keep the rows that all data parties have, in an order of this run.
+
+    Collective among all parties: the coordinator's part is `match`.
+
+    Raises
+    ------
+    PolicyError
+        Fewer are left than this owner's policy asks for.
+    BoundError
+        There are too many ids to match.
+    ProtocolViolation
+        The coordinator's answer makes no sense.
+    """
+    me, coordinator, links = run.roster.me, run.roster.coordinator, run.links
+    own = run.plan.party(me.name)
+    assert isinstance(own, DataParty)
+    if table.n > MAX_IDS:
+        raise BoundError(f"{me.name} has {table.n} ids to match, and {MAX_IDS} are the most; use fewer rows")
+    if me.role is Role.TARGET:
+        key = secrets.token_bytes(32)
+        for source in run.roster.sources:
+            links.send(source, Kind.MATCHING_KEY, {"key": key})
+    else:
+        key = links.receive(run.roster.target, Kind.MATCHING_KEY)["key"]
+    offer = {
+        "ids": np.array([table.n]),
+        "features": np.array([table.m]),
+        "min_rows": np.array([own.policy.min_rows or 0]),
+        "max_ids": np.array([own.policy.max_ids]),
+        "max_unmatched": np.array([own.policy.max_unmatched]),
+    }
+    links.send(coordinator, Kind.OFFER, offer)
+    unordered = pseudonyms(table.ids, key)
+    rows = np.argsort(unordered)
+    offered = unordered[rows]
+    for start in range(0, table.n, BLOCK_IDS):
+        block = offered[start : start + BLOCK_IDS]
+        links.send(coordinator, Kind.PSEUDONYMS, {"ids": block.tobytes()}, sizes={"ids": len(block)})
+        run.tick(start + len(block), table.n)
+    packed = -(-table.n // 8)
+    answer = links.receive(coordinator, Kind.COMMON, sizes={"packed": packed})["common"]
+    bits = np.unpackbits(np.frombuffer(answer, np.uint8)).astype(bool)
+    if bits[table.n :].any():
+        raise ProtocolViolation(f"{coordinator} says of more ids than {me.name} has that they are common")
+    marked = np.flatnonzero(bits)
+    aligned = table.take(rows[marked[shuffled(offered[marked], key)]])
+    run.offered[me.name] = table.n
+    run.say(f"{aligned.n:,} of {table.n:,} rows are common to all data parties")
+    check_policy_rows(run.plan, me.name, aligned.n)
+    tag(run, aligned)
+    if own.write_aligned is not None:
+        run.at_end.append(partial(write_aligned, own.write_aligned, aligned.ids))
+    return aligned
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """What a data party says before its pseudonyms: how many, of how many features, and what it asks."""
+
+    ids: int
+    features: int
+    min_rows: int
+    max_ids: int
+    max_unmatched: float
+
+
+@step("intersect")
+def match(run: Run) -> None:
+    """Match the data parties' pseudonyms and tell each which of its own are common to all.
+
+    Nobody is answered before everything that the owners' policies and the plan ask is found to hold.
+
+    Raises
+    ------
+    AlignmentError
+        Fewer ids are in common than a run takes.
+    DisclosureError
+        A party offers too many ids, or too few are in common, for another's policy or for the plan.
+    ProtocolViolation
+        A party's ids are not strictly ascending, or not as many as it said.
+    """
+    owners = (run.roster.target, *run.roster.sources)
+    offers = {owner: _receive_offer(run, owner) for owner in owners}
+    run.offered |= {owner.name: offer.ids for owner, offer in offers.items()}
+    _check_sizes(offers)
+    sets = [_receive_pseudonyms(run, owner, offers[owner].ids) for owner in owners]
+    marks = common(sets)
+    _check_overlap(run, offers, int(marks[0].sum()))
+    for owner, marked in zip(owners, marks, strict=True):
+        bitmap = np.packbits(marked)
+        run.links.send(owner, Kind.COMMON, {"common": bitmap.tobytes()}, sizes={"packed": len(bitmap)})
+
+
+def _receive_offer(run: Run, owner: Party) -> _Offer:
+    values = {name: array[0].item() for name, array in run.links.receive(owner, Kind.OFFER).items()}
+    offer = _Offer(**values)
+    if not (
+        1 <= offer.ids <= MAX_IDS
+        and offer.features >= 1
+        and min(offer.min_rows, offer.max_ids) >= 0
+        and 0 <= offer.max_unmatched <= 1
+    ):
+        raise ProtocolViolation(f"{owner} announced ids to match, or a policy on them, that cannot be")
+    return offer
+
+
+def _receive_pseudonyms(run: Run, owner: Party, n: int) -> NDArray[np.bytes_]:
+    found = np.empty(n, f"S{SIZE}")
+    for start in range(0, n, BLOCK_IDS):
+        size = min(BLOCK_IDS, n - start)
+        block = run.links.receive(owner, Kind.PSEUDONYMS, sizes={"ids": size})["ids"]
+        found[start : start + size] = np.frombuffer(block, found.dtype)
+        run.tick(start + size, n)
+    if not ascending(found):
+        raise ProtocolViolation(f"{owner} sent pseudonyms that are not strictly ascending")
+    return found
+
+
+def _check_sizes(offers: dict[Party, _Offer]) -> None:
+    """Apply each owner's ``policy.max_ids`` to all others, before anyone sends more than numbers."""
+    for owner, asks in offers.items():
+        for other, offer in offers.items():
+            if other != owner and offer.ids > asks.max_ids:
+                raise DisclosureError(
+                    f"{other} offers {offer.ids} ids to match, and the policy of {owner} has max_ids: "
+                    f"{asks.max_ids}"
+                )
+
+
+def _check_overlap(run: Run, offers: dict[Party, _Offer], n: int) -> None:
+    """Apply every rule that is about the number of rows in common, before anyone knows which they are."""
+    if n < MIN_ROWS:
+        have = "1 id" if n == 1 else f"{n or 'no'} ids"
+        raise AlignmentError(
+            f"the data parties have {have} in common, and a run takes {MIN_ROWS} or more. Are ids written "
+            "alike everywhere (spaces, case, leading zeros; the plan's normalise), and of the same kind?"
+        )
+    for owner, asks in offers.items():
+        if n < asks.min_rows:
+            raise DisclosureError(
+                f"the data parties have {n} ids in common, and the policy of {owner} has min_rows: "
+                f"{asks.min_rows}"
+            )
+        for other, offer in offers.items():
+            if other != owner and offer.ids - n > asks.max_unmatched * offer.ids:
+                raise DisclosureError(
+                    f"of the {offer.ids} ids of {other} {n} are in common, and the policy of {owner} has "
+                    f"max_unmatched: {asks.max_unmatched:g}"
+                )
+    target = run.roster.target
+    m_sources = sum(offer.features for owner, offer in offers.items() if owner != target)
+    check_width(n, m_sources, offers[target].features, run.plan.privacy.min_rows_per_feature)
