@@ -15,7 +15,7 @@ bound: outside the ring they are Python integers here and in :mod:`mpc_spearman.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +28,7 @@ from mpc_spearman.errors import BoundError, DisclosureError
 
 #: The largest n with N = n(n^2 - 1)/3 < 2^63: one inner product of ranks fits a signed 64-bit ring.
 MAX_ROWS = 3_024_616
+_BLOCK = 1 << 17  # numbers at a time
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,17 @@ class Ranks:
     def defined(self) -> int:
         """How many features are not constant."""
         return self.m - sum(self.constant)
+
+    def blocks(self) -> Iterator[NDArray[np.float64]]:
+        """Go through the matrix as floats, (m, rows) at a time, as few as fit a cache."""
+        rows = max(1, _BLOCK // max(1, self.m))
+        for start in range(0, self.n, rows):
+            yield self.matrix[:, start : start + rows].astype(np.float64)
+
+    @cached_property
+    def gram(self) -> NDArray[np.float64]:
+        """The inner products of all pairs of features, (m, m), rounded as float64 sums are."""
+        return sum((block @ block.T for block in self.blocks()), np.zeros((self.m, self.m)))
 
     def __repr__(self) -> str:
         return f"Ranks(m={self.m}, n={self.n})"

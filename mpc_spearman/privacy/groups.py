@@ -34,7 +34,6 @@ from mpc_spearman.privacy.combinations import Combination, sparse_combinations
 from mpc_spearman.privacy.findings import Finding, refuse
 
 _RULE = "privacy.min_group"
-_BLOCK = 1 << 15  # rows at a time
 _KEY = 1024  # rows that tell most different columns apart
 
 
@@ -170,10 +169,7 @@ def _pairs(ranks: Ranks, columns: Sequence[int], most: int) -> Iterator[tuple[in
     Σ_i (x_i ∓ x'_i)² <= c (2n)² + n (2c)². A Gram matrix in float64, with room for its rounding, tells for
     which pairs that can be.
     """
-    gram = np.zeros((len(columns), len(columns)))
-    for start in range(0, ranks.n, _BLOCK):
-        block = np.array([ranks.matrix[column, start : start + _BLOCK] for column in columns], dtype=float)
-        gram += block @ block.T
+    gram = ranks.gram[np.ix_(columns, columns)]
     norms = np.diag(gram)
     bound = 1.01 * (4 * most * ranks.n**2 + 4 * most**2 * ranks.n)
     left_out: set[int] = set()

@@ -27,7 +27,6 @@ import numpy as np
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.privacy.precision import Grid
 
-_BLOCK = 1 << 15  # rows at a time
 _STEPS = 4  # a factor of two is so many steps
 _EXACT = 1e-12  # what float64 leaves of an eigenvalue of 0
 
@@ -42,22 +41,15 @@ def highest_leverage(ranks: Ranks, grid: Grid | None) -> float:
     grid : Grid, optional
         On which coefficients with these columns are published; ``None`` if they are exact.
     """
-    defined = [x for x, constant in zip(ranks.matrix, ranks.constant, strict=True) if not constant]
-    if not defined:
+    if not ranks.defined:
         return 0.0
-    n, blocks = ranks.n, range(0, ranks.n, _BLOCK)
-    norms = np.array([np.linalg.norm(x) for x in defined])
-
-    def unit(start: int) -> np.ndarray:
-        rows: np.ndarray = np.array([x[start : start + _BLOCK] for x in defined]) / norms[:, None]
-        return rows
-
-    gram = sum((unit(start) @ unit(start).T for start in blocks), np.zeros((len(defined), len(defined))))
-    values, vectors = np.linalg.eigh(gram)
+    n = ranks.n
+    norms = np.maximum(np.sqrt(np.diag(ranks.gram)), 1.0)  # a constant column's is 0, as are all its elements
+    values, vectors = np.linalg.eigh(ranks.gram / np.outer(norms, norms))
     # an element of a unit vector has variance 1/n, a rounding error δ²/12
     noise = _EXACT if grid is None else max(n * grid.step**2 / 12, _EXACT)
-    weights = vectors / np.sqrt(np.maximum(values, 0.0) + noise)
-    highest = max(float(np.square(weights.T @ unit(start)).sum(axis=0).max()) for start in blocks)
+    weights = (vectors / np.sqrt(np.maximum(values, 0.0) + noise)).T / norms
+    highest = max(float(np.square(weights @ block).sum(axis=0).max()) for block in ranks.blocks())
     return min(1.0, 1 / n + highest)
 
 

@@ -18,6 +18,7 @@ _LIMB = 22
 _HALF = 1 << (_LIMB - 1)
 _MASK = (1 << _LIMB) - 1
 _EXACT = 1 << 53
+_ROWS = 2048
 
 
 def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray:
@@ -38,32 +39,39 @@ def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray
 
     Notes
     -----
-    With |x| ≤ X per limb of x, every partial sum is at most rows·X·2^21 in size, so products are taken in
-    blocks of rows ≤ 2^53 / (X·2^21): 4,294,967,296 / X rows for small x, 2048 for ring × ring. The block
-    follows the actual bound: 2048 rows of a *sorted* column at n = 3,024,616 would not be exact with a
-    22-bit limb beside it.
+    Where `bound` is below 2^22 x is one limb, where it is below 2^42 two. With |x| ≤ X per limb of x, every
+    partial sum is at most rows·X·2^21 in size, so products are taken in blocks of rows ≤ 2^53 / (X·2^21),
+    2048 where x has several limbs, and of no more, since longer ones do not fit caches. The block follows the
+    actual bound: 2048 rows of a *sorted* column would not be exact beside a 22-bit limb for X above 2^21.
     """
-    small = bound is not None and bound < _HALF * 2
-    if small and x.size and max(abs(int(x.min())), abs(int(x.max()))) > (bound or 0):
+    count = 3 if bound is None or bound >> 42 else 2 if bound >> _LIMB else 1
+    if bound is not None and count < 3 and x.size and max(abs(int(x.min())), abs(int(x.max()))) > bound:
         raise ValueError(f"an entry of x is beyond the stated bound {bound}")
-    per_limb = max(1, bound or 0) if small else _HALF
-    block = max(1, _EXACT // (per_limb * _HALF))
-    total = np.zeros((x.shape[0], y.shape[0]), dtype=np.int64)
+    per_limb = max(1, bound) if bound is not None and count == 1 else _HALF
+    block = min(_ROWS, _EXACT // (per_limb * _HALF))
+    a, b = len(x), len(y)
+    total = np.zeros((a, b), dtype=np.int64)
     for start in range(0, x.shape[1], block):
         rows = slice(start, start + block)
-        left = [x[:, rows].astype(np.float64)] if small else _limbs(x[:, rows].astype(np.int64, copy=False))
-        right = _limbs(y[:, rows])
-        for i, a in enumerate(left):
-            for j, b in enumerate(right[: 3 - i]):
-                total += (a @ b.T).astype(np.int64) << (_LIMB * (i + j))
+        left, right = _limbs(x[:, rows], count), _limbs(y[:, rows], 3)
+        for i in range(count):
+            # one product with all limbs that weigh less than 2^64 beside this one
+            products = (left[i * a : (i + 1) * a] @ right[: (3 - i) * b].T).astype(np.int64)
+            for j in range(3 - i):
+                total += products[:, j * b : (j + 1) * b] << (_LIMB * (i + j))
     return total
 
 
-def _limbs(a: np.ndarray) -> list[np.ndarray]:
-    """Split int64 into three balanced limbs, as float64 of the same shape."""
-    low = ((a + _HALF) & _MASK) - _HALF
-    rest = (a - low) >> _LIMB
-    middle = ((rest + _HALF) & _MASK) - _HALF
-    high = (rest - middle) >> _LIMB
-    # a − low may wrap at the ends of the ring; what is lost weighs 2^64 or more.
-    return [low.astype(np.float64), middle.astype(np.float64), high.astype(np.float64)]
+def _limbs(values: np.ndarray, count: int) -> np.ndarray:
+    """Split integers (m, rows) into balanced limbs, float64 (count·m, rows), the lowest of all values first."""
+    m, rows = values.shape
+    limbs = np.empty((count, m, rows))
+    rest = values.astype(np.int64)
+    for limb in limbs[:-1]:
+        low = ((rest + _HALF) & _MASK) - _HALF
+        limb[:] = low
+        # rest - low may wrap at the ends of the ring; what is lost weighs 2^64 or more
+        rest -= low
+        rest >>= _LIMB
+    limbs[-1] = rest
+    return limbs.reshape(count * m, rows)

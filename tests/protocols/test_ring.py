@@ -40,7 +40,7 @@ def test_any_elements(xy):
     assert matmul(*xy).tolist() == exact(*xy)
 
 
-@given(st.data(), st.sampled_from([0, 1, 5, 1000, 2**20, 2**21, 2**22 - 1, 2**22, 2**40]))
+@given(st.data(), st.sampled_from([0, 1, 5, 1000, 2**20, 2**21, 2**22 - 1, 2**22, 2**40, 2**42 - 1, 2**42]))
 def test_small_times_any(data, bound):
     x, y = data.draw(factors(st.integers(-bound, bound) | st.sampled_from([-bound, bound])))
     assert matmul(x, y, bound).tolist() == exact(x, y)
