@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,8 @@ class Groups:
         counts = np.bincount(sizes)
         how_many = tuple((int(t), int(counts[t])) for t in np.flatnonzero(counts))
         # the doubled average ranks of neighbouring groups are t + t' apart
-        return cls(how_many, int(np.gcd.reduce(sizes[1:] + sizes[:-1])))
+        apart = np.flatnonzero(np.bincount(sizes[1:] + sizes[:-1]))
+        return cls(how_many, int(np.gcd.reduce(apart)))
 
     @property
     def n(self) -> int:
@@ -175,8 +177,16 @@ def rank_columns(
     """
     count = len(columns) if isinstance(columns, Sized) else m
     matrix = np.empty((0, 0), dtype=np.int32)
+    free = SimpleQueue[_Work]()
     groups: list[Groups] = []
     pending: deque[Future[Groups]] = deque()
+
+    def rank(index: int, column: NDArray[Any]) -> Groups:
+        work = free.get()
+        try:
+            return _rank_into(matrix[index], column, work)
+        finally:
+            free.put(work)
 
     def take_first() -> None:
         groups.append(pending.popleft().result())
@@ -187,11 +197,13 @@ def rank_columns(
             for index, column in enumerate(columns):
                 if index == 0:
                     matrix = np.empty((count or 0, column.size), dtype=np.int32)
+                    for _ in range(workers):
+                        free.put(_Work(column.size))
                 if column.shape != matrix.shape[1:] or not column.size:
                     break
                 if len(pending) == workers:
                     take_first()
-                pending.append(pool.submit(_rank_into, matrix[index], column))
+                pending.append(pool.submit(rank, index, column))
             while pending:
                 take_first()
         except BaseException:
@@ -202,29 +214,37 @@ def rank_columns(
     return Ranks(matrix, tuple(groups))
 
 
-def _rank_into(out: NDArray[np.int32], column: NDArray[Any]) -> Groups:
+class _Work:
+    """What one thread works in: fresh memory for every column would take as long as its sort."""
+
+    def __init__(self, n: int) -> None:
+        self.codes, self.keys, self.spare = (np.empty(n, dtype=np.uint64) for _ in range(3))
+        self.places = np.arange(n, dtype=np.uint32)
+
+
+def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Work) -> Groups:
     """Write a column's x into `out`.
 
     Positions a … b-1 of the sorted column hold the ranks a+1 … b, whose doubled average is a+b+1: of a group
     of equal values there x = a+b+1 - (n+1).
     """
-    n, codes = column.size, _codes(column)
+    n, codes, keys, spare = column.size, work.codes, work.keys, work.spare
+    _encode(column, codes, spare)
     span = int(codes.max())
     if span <= n:  # few different values: count them
         sizes = np.bincount(codes.view(np.int64))
         ends = np.cumsum(sizes)
         np.take((2 * ends - sizes - n).astype(np.int32), codes.view(np.int64), out=out)
         return Groups.of(sizes[sizes > 0])
-    # One vectorised sort of keys that have a code above and its row below, instead of a sort of places.
+    # One vectorised sort of keys that have a code above and its row below, instead of a sort of rows.
     width = np.uint64((n - 1).bit_length())
     dropped = np.uint64(max(0, span.bit_length() + int(width) - 64))
-    keys = codes >> dropped
+    np.right_shift(codes, dropped, out=keys)
     keys <<= width
-    keys |= np.arange(n, dtype=np.uint64)
+    keys |= work.places
     keys.sort()
-    above = keys >> width
-    tied = above[1:] == above[:-1]
-    del above
+    np.right_shift(keys, width, out=spare)
+    tied = spare[1:] == spare[:-1]
     keys &= (np.uint64(1) << width) - np.uint64(1)
     rows = keys.view(np.int64)
     if dropped and tied.any():  # equal, or different in the dropped bits alone
@@ -234,36 +254,38 @@ def _rank_into(out: NDArray[np.int32], column: NDArray[Any]) -> Groups:
             order = np.argsort(values)
             rows[at], values = rows[at][order], values[order]
         tied[at[:-1]] &= values[1:] == values[:-1]
-    last = np.flatnonzero(~tied)  # last position of every group but the final one
-    if last.size == n - 1:
+    if not tied.any():
         out[rows] = np.arange(1 - n, n, 2, dtype=np.int32)
         return Groups(((1, n),), 2)
-    bounds = np.concatenate(([0], last + 1, [n]))
+    bounds = np.concatenate(([0], np.flatnonzero(~tied) + 1, [n]))
     sizes = np.diff(bounds)
     out[rows] = np.repeat((bounds[:-1] + bounds[1:] - n).astype(np.int32), sizes)
     return Groups.of(sizes)
 
 
-def _codes(column: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return integers from 0 in the order of a column's values, equal for equal ones alone.
+def _encode(column: NDArray[Any], codes: NDArray[np.uint64], spare: NDArray[np.uint64]) -> None:
+    """Fill `codes` with integers from 0 in the order of a column's values, equal for equal ones alone.
 
     They are small where values are: the low bits that are zero in all differences are taken off, so that
     whole numbers held as floats, and flags above all, have codes to count with.
     """
-    if column.dtype.kind not in "biuf" or column.dtype.itemsize > 8:
+    kind = column.dtype.kind
+    if kind not in "biuf" or column.dtype.itemsize > 8:
         raise ValueError("only boolean, integer and floating-point columns of up to 64 bits can be ranked")
-    if column.dtype.kind == "f":
-        values = column + np.float64(0)  # a copy, in which -0.0 is 0.0
+    ordered = codes.view(np.uint64 if kind == "u" else np.int64)
+    if kind == "f":
+        values = codes.view(np.float64)
+        np.add(column, 0.0, out=values)  # makes -0.0 the 0.0 that it equals
         if np.isnan(values.max()):
             raise ValueError("a column with NaN cannot be ranked")
-        ordered = values.view(np.int64)  # IEEE 754: in order by sign and magnitude
-        ordered ^= (ordered >> 63) & np.int64(2**63 - 1)
+        np.right_shift(ordered, 63, out=spare.view(np.int64))
+        spare &= np.uint64(2**63 - 1)
+        codes ^= spare  # IEEE 754 is in order by sign and magnitude
     else:
-        ordered = np.ascontiguousarray(column, dtype=np.uint64 if column.dtype.kind == "u" else np.int64)
-    codes: NDArray[np.uint64] = ordered.view(np.uint64) - ordered.min().view(np.uint64)
+        ordered[:] = column
+    codes -= ordered.min().view(np.uint64)
     used = int(np.bitwise_or.reduce(codes))
     codes >>= np.uint64(max(0, (used & -used).bit_length() - 1))
-    return codes
 
 
 def check_width(n: int, m_source: int, m_target: int, min_rows_per_feature: int) -> None:

@@ -63,7 +63,7 @@ def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray
 
 
 def _limbs(values: np.ndarray, count: int) -> np.ndarray:
-    """Split integers (m, rows) into balanced limbs, float64 (count·m, rows), the lowest of all values first."""
+    """Split integers (m, rows) into balanced limbs, float64 (count·m, rows), all of the lowest first."""
     m, rows = values.shape
     limbs = np.empty((count, m, rows))
     rest = values.astype(np.int64)

@@ -17,6 +17,7 @@ from scipy.stats import rankdata
 from mpc_spearman.data import ranks as module
 from mpc_spearman.data.ranks import (
     MAX_ROWS,
+    Groups,
     check_rows,
     check_width,
     rank_columns,
@@ -197,10 +198,10 @@ def test_what_tick_raises_ends_the_ranking(workers, monkeypatch):
     calls: list[int] = []
     begun, raised = itertools.count(), threading.Event()
 
-    def slow(out: np.ndarray, column: np.ndarray) -> tuple[int, int]:
+    def slow(*_: object) -> Groups:
         if next(begun):  # the first is ranked at once, all others when tick has raised
             raised.wait(EVER)
-        return 0, 9
+        return Groups(((1, 10),), 2)
 
     monkeypatch.setattr(module, "_rank_into", slow)
 
