@@ -287,7 +287,9 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
             raise ProtocolViolation(f"{owner} announced a table of {n} rows and {features} features")
     if len({n for n, _ in sizes.values()}) != 1:
         found = ", ".join(f"{owner.name} has {n}" for owner, (n, _) in sizes.items())
-        raise AlignmentError(f"the parties have different numbers of rows: {found}. {_WAY_OUT[plan.alignment]}")
+        raise AlignmentError(
+            f"the parties have different numbers of rows: {found}. {_WAY_OUT[plan.alignment]}"
+        )
     shapes = Shapes(
         n=sizes[roster.target][0],
         features={source: sizes[source][1] for source in roster.sources},
