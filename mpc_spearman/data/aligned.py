@@ -47,14 +47,13 @@ def take_aligned(table: Table, file: Path) -> Table:
 
 
 def _read(file: Path, fail: Callable[[str], TableError]) -> pa.LargeStringArray:
+    text = pa_csv.ConvertOptions(column_types={_HEADER: pa.large_string()}, strings_can_be_null=False)
     try:
-        read = pa_csv.read_csv(
-            file,
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
-            convert_options=pa_csv.ConvertOptions(
-                column_types={_HEADER: pa.large_string()}, strings_can_be_null=False
-            ),
-        )
+        if file.exists() and not file.is_file():  # a pipe could block for ever
+            raise fail("it is not a regular file")
+        with file.open("rb") as opened:
+            lines = pa_csv.ParseOptions(newlines_in_values=True)
+            read = pa_csv.read_csv(opened, parse_options=lines, convert_options=text)
     except OSError as error:
         raise fail(f"it cannot be read ({error.strerror or type(error).__name__})") from None
     except (pa.ArrowException, ValueError):  # whose text may quote an id

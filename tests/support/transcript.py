@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 KINDS = (
     *("KEEPALIVE", "ABORT", "HELLO", "SHAPE", "ALIGNMENT", "DESCRIPTION", "MASKED", "SHARE"),
     *("RESULT", "COST", "FAREWELL", "PUBLIC_KEY", "CIPHERTEXT", "EVALUATED", "COLUMNS"),
-    *("PADDED", "REPLICA", "ORDER"),
+    *("PADDED", "REPLICA", "ORDER", "MATCHING_KEY", "OFFER", "PSEUDONYMS", "COMMON"),
 )
 PARTIES = ("C", "B", "A")
 _CLEAR = ("KEEPALIVE", "ABORT", "HELLO")

@@ -1,0 +1,94 @@
+"""Measure what finding the common rows costs, in private and beside the reading; print docs/costs.md's table.
+
+    python benchmarks/alignment.py [--write] [--ids N ...]
+
+Each line is one run with three processes on this machine, over made-up Parquet files of so many ids each,
+half of them in common, in any order, with one column: the phases `load` (reading), `intersect` and `align`
+of the party that takes longest; what the three send each other in the latter two; and the most memory that
+a data party, and the coordinator, have in the whole run, libraries included. `--write` puts the table into
+docs/costs.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+from rich.filesize import decimal
+
+from mpc_spearman import run_local
+from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF
+from mpc_spearman.results.units import human_seconds
+
+PAGE = Path(__file__).parents[1] / "docs" / "costs.md"
+BEGIN, END = "<!-- made by: python benchmarks/alignment.py --write -->\n", "<!-- end of what is made -->\n"
+IDS = (10_000, 100_000, 1_000_000)
+
+
+def main() -> None:
+    """Run all sizes and print, or write, the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="put the table into docs/costs.md")
+    parser.add_argument("--ids", type=int, nargs="+", default=IDS, metavar="N", help="ids of each party")
+    options = parser.parse_args()
+    lines = [
+        "| ids of each | in common | `load` | `intersect` | `align` | sent in all | memory, data party | C |",
+        "|---" * 8 + "|",
+    ]
+    for ids in options.ids:
+        print(f"{ids} ids", file=sys.stderr)
+        lines.append(f"| {ids:,} | {ids // 2:,} | " + " | ".join(cost(ids)) + " |")
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if options.write:
+        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+        PAGE.write_text(before + BEGIN + text + END + rest.split(END, 1)[1], encoding="utf-8")
+
+
+def cost(ids: int) -> list[str]:
+    """Run once; return times, bytes and memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = {
+            "alignment": "intersect",
+            "reveal": "strengths",  # takes any number of rows
+            "privacy": dict(RULES_OFF),
+            "parties": {
+                "coordinator": {"name": "C"},
+                "target": {"name": "B", "table": table(folder, "B", ids // 2, ids)},
+                "sources": [{"name": "A", "table": table(folder, "A", 0, ids)}],
+            },
+        }
+        for party in (plan["parties"]["target"], *plan["parties"]["sources"]):  # type: ignore[index]
+            party["policy"] = {**AGREE_TO_ALL, "max_ids": ids}
+        found = run_local(plan).cost
+    wall = (found["seconds"] + found["wait_seconds"]).groupby(found["phase"]).max()
+    here = found[found["phase"].isin(["intersect", "align"])]
+    memory = found.groupby("party")["peak_memory_bytes"].max()
+    return [
+        human_seconds(wall["load"]),
+        human_seconds(wall["intersect"]),
+        human_seconds(wall["align"]),
+        decimal(int(here["bytes_sent"].sum())),
+        decimal(int(memory[["A", "B"]].max())),
+        decimal(int(memory["C"])),
+    ]
+
+
+def table(folder: str, party: str, first: int, ids: int) -> str:
+    """Write a table of ids from `first` on, in random order; return its path."""
+    rng = np.random.default_rng([first, ids])
+    numbers = pa.array(first + rng.permutation(ids))
+    texts = pa.compute.binary_join_element_wise("person-", numbers.cast(pa.string()), "")
+    path = Path(folder, f"{party}.parquet")
+    pq.write_table(pa.table({"id": texts, "value": rng.normal(size=ids)}), path)
+    return str(path)
+
+
+if __name__ == "__main__":
+    main()

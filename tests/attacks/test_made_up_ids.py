@@ -1,0 +1,97 @@
+"""Ids that a party makes up, to find out which of them another has: what it learns, and which rules stop it.
+
+Whoever offers guesses is answered like everyone else: nobody can see that an id is made up. The rules are
+applied before anyone is answered, so that a refused attempt tells that it was refused and nothing of any
+one id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from mpc_spearman.config import load_plan
+from mpc_spearman.data.pseudonyms import pseudonyms
+from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.links import Links
+from support.in_memory import run_in_memory
+
+RNG = np.random.default_rng(7)
+#: A hundred of A's ids are in a thousand that anyone could think of.
+THINKABLE = [f"0{number}" for number in range(1000, 2000)]
+PATIENTS = sorted(RNG.choice(THINKABLE, 100, replace=False).tolist())
+
+
+def attempt(guesses: list[str], policy: Mapping[str, Any]) -> tuple[dict[str, str], set[str] | None]:
+    """Let B offer guesses under A's policy; return who failed how, and which guesses B then knows to be A's."""
+    tables = {
+        party: pd.DataFrame({"id": ids, "one": RNG.normal(size=len(ids)), "two": range(len(ids))})
+        for party, ids in (("A", PATIENTS), ("B", guesses))
+    }
+    told: list[bytes] = []
+    offered: list[bytes] = []
+
+    class Listening(Links):
+        def send(self, peer: Any, kind: Kind, values: Any, **more: Any) -> None:
+            if kind is Kind.MATCHING_KEY:
+                offered.append(values["key"])
+            super().send(peer, kind, values, **more)
+
+        def receive(self, peer: Any, kind: Kind, **more: Any) -> Any:
+            values = super().receive(peer, kind, **more)
+            if kind is Kind.COMMON:
+                told.append(values["common"])
+            return values
+
+    content = {
+        "alignment": "intersect",
+        "parties": {
+            "coordinator": {"name": "C"},
+            "target": {"name": "B"},
+            "sources": [{"name": "A", "policy": dict(policy)}],
+        },
+    }
+    hook = {"B": lambda run, *given, **seams: run(*given, **{**seams, "links": Listening})}
+    ended = run_in_memory(load_plan(content), tables, hook)
+    if not told:
+        return ended.classes(), None
+    order = np.argsort(pseudonyms(pa.array(guesses, pa.large_string()), offered[0]))
+    bits = np.unpackbits(np.frombuffer(told[0], np.uint8)).astype(bool)[: len(guesses)]
+    return ended.classes(), {guesses[row] for row in order[bits]}
+
+
+REFUSED = {"C": "DisclosureError", "A": "PeerFailed", "B": "PeerFailed"}
+
+
+def test_whoever_offers_all_ids_there_are_learns_the_others_list() -> None:
+    _, known = attempt(THINKABLE, {})
+    assert known == set(PATIENTS)
+
+
+@pytest.mark.parametrize("policy", [{"max_ids": 300}, {"max_unmatched": 0.5}])
+def test_a_cap_on_ids_or_on_those_that_do_not_match_stops_that(policy: Mapping[str, Any]) -> None:
+    classes, known = attempt(THINKABLE, policy)
+    assert classes == REFUSED
+    assert known is None
+
+
+def test_guesses_among_true_ids_are_told_up_to_the_cap() -> None:
+    """What the rules leave: docs/privacy.md says so."""
+    padded = PATIENTS[:60] + [guess for guess in THINKABLE if guess not in PATIENTS][:55]
+    _, known = attempt(padded, {"max_unmatched": 0.5})
+    assert known == set(PATIENTS[:60])
+    classes, known = attempt(padded, {"max_unmatched": 0.4})
+    assert (classes, known) == (REFUSED, None)
+
+
+@pytest.mark.parametrize("policy", [{}, {"min_rows": 50}])
+def test_a_list_that_a_few_guesses_match_is_not_answered(policy: Mapping[str, Any]) -> None:
+    """Nor is it by default: two columns on each side take 12 rows."""
+    guesses = [*PATIENTS[:11], "none of them"]
+    classes, known = attempt(guesses, policy)
+    assert (classes, known) == (REFUSED, None)
