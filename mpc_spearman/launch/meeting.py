@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpc_spearman.config import Plan, check_policy_network, host_and_port
-from mpc_spearman.errors import HandshakeError, NetworkError, PlanError, TlsError
+from mpc_spearman.errors import HandshakeError, NetworkError, PlanError
 from mpc_spearman.parties import Roster
 from mpc_spearman.wire.addresses import is_loopback, own_address
 
@@ -102,23 +102,23 @@ def join(point: MeetingPoint, plan: Plan, roster: Roster, say: Callable[[str], N
     NetworkError
         And its kinds: see :func:`mpc_spearman.wire.rendezvous.meet`.
     """
-    files = credentials(plan, roster.me.name)
-    return _meet(point, plan, roster, files, _own_fault(files, roster.me.name), say)
+    return _meet(point, plan, roster, None, say)
 
 
 def decline(
     point: MeetingPoint, plan: Plan, roster: Roster, error: Exception, say: Callable[[str], None]
 ) -> None:
     """Tell the other parties, if they can be reached, that this one has failed and will not come."""
+    if not point.folder:
+        say(f"cannot take part, and tells the others: {error}")  # now: they may not be there yet
     with suppress(NetworkError, type(error)):
-        _meet(point, plan, roster, credentials(plan, roster.me.name), error, say)
+        _meet(point, plan, roster, error, say)
 
 
 def _meet(
     point: MeetingPoint,
     plan: Plan,
     roster: Roster,
-    files: Credentials | None,
     fault: Exception | None,
     say: Callable[[str], None],
 ) -> Sockets:
@@ -148,7 +148,7 @@ def _meet(
         roster,
         rendezvous.Terms(len(roster.parties), network.security or ""),
         _listen(point, plan, me),
-        files,
+        credentials(plan, me),
         fault=fault,
         # Under torchrun the store is its agent's, which ends with the coordinator's role.
         last=roster.me == roster.coordinator and not point.folder,
@@ -158,16 +158,19 @@ def _meet(
     )
 
 
-def _own_fault(files: Credentials | None, party: str) -> TlsError | None:
-    """Find out what is wrong with a party's own credentials before it waits for anyone."""
+def check_credentials(plan: Plan, roster: Roster) -> None:
+    """See that peers would take a party's own credentials, if it has any.
+
+    Raises
+    ------
+    TlsError
+        Or one of its kinds: see :func:`mpc_spearman.wire.tls.check_own`.
+    """
     from mpc_spearman.wire.tls import check_own
 
-    try:
-        if files is not None:
-            check_own(files, party)
-    except TlsError as error:
-        return error
-    return None
+    files = credentials(plan, roster.me.name)
+    if files is not None:
+        check_own(files, roster.me.name)
 
 
 def credentials(plan: Plan, party: str) -> Credentials | None:

@@ -24,13 +24,14 @@ def run_role(
     frame: pd.DataFrame | None,
     *,
     join: Callable[[Roster], Transport],
+    ready: Callable[[Roster], None] = lambda roster: None,
     decline: Callable[[Roster, Exception], None] = lambda roster, error: None,
     progress: Progress = lambda phase, done, of: None,
     say: Say = lambda text: None,
     links: Callable[..., Links] = Links,
     block_bytes: int = BLOCK_BYTES,
 ) -> Result:
-    """Run one party's role, from its own table to farewell.
+    """Run one party's role, from its own credentials and table to farewell.
 
     When this returns, every party has finished. If this party fails, also before it has met anyone, the
     others are told the error's class, and no more.
@@ -44,6 +45,8 @@ def run_role(
         This party's table, where it is not a file; None for the coordinator.
     join : callable
         Meets the other parties and returns the transport to them.
+    ready : callable
+        Sees that this party can meet the others, before its table is read; raises what is wrong.
     decline : callable
         Tells the others where they meet that this party, having failed, will not come.
     progress : callable
@@ -81,6 +84,7 @@ def run_role(
 
     run = Run(plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes)
     try:
+        ready(roster)
         if roster.me.role is Role.COORDINATOR:
             result = run_coordinator(run)
         else:

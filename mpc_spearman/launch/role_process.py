@@ -239,6 +239,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         assignment.party,
         frame,
         join=join,
+        ready=lambda roster: meeting.check_credentials(plan, roster),
         decline=decline,
         progress=lambda phase, done, of: supervisor.say(phase=phase, done=done, of=of),
         say=say,

@@ -221,7 +221,7 @@ def fingerprint(der: bytes) -> str:
 def _listed(names: list[str]) -> str:
     """Say which names were found, at a length that a peer cannot choose."""
     shown = ", ".join(dict.fromkeys(repr(name[:64]) for name in names[:4]))
-    return f"is {shown}'s" if names else "carries no party's name"
+    return f"names {shown}" if names else "names no party"
 
 
 def explain(error: OSError, peer: str, *, accepted: bool | None = None) -> TlsError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from mpc_spearman.launch.meeting import MeetingPoint, meeting_point
 from mpc_spearman.parties import Roster
 from mpc_spearman.wire.certificates import make_certificates
 from support import plans
+from support.members import members
 
 
 def plan(**network: Any) -> Plan:
@@ -84,14 +84,29 @@ def test_each_party_has_its_own_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "error"), [("nobody", TlsError), ("B", WrongName)])
-def test_who_has_wrong_credentials_need_not_wait_for_anyone(
+def test_wrong_credentials_are_found_before_anyone_is_waited_for(
     tmp_path: Path, name: str, error: type[TlsError]
 ) -> None:
     make_certificates(tmp_path, ["A", "B"])
     files = {"ca": "ca.pem", "certificate": f"{name}.pem", "key": f"{name}.key"}
-    mine = plan(tls={key: str(tmp_path / file) for key, file in files.items()}, join_timeout=0.2)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        point = MeetingPoint(host="127.0.0.1", port=free.getsockname()[1])  # where nobody will be
+    mine = plan(tls={key: str(tmp_path / file) for key, file in files.items()})
     with pytest.raises(TlsError) as raised:
-        meeting.join(point, mine, Roster.of(mine, "A"), lambda text: None)
+        meeting.check_credentials(mine, Roster.of(mine, "A"))
     assert type(raised.value) is error
+    meeting.check_credentials(plan(), Roster.of(mine, "A"))
+
+
+def test_who_cannot_take_part_says_why_though_nobody_is_there_to_be_told(tmp_path: Path) -> None:
+    """A column and a certificate: each is said while the others are still looked for."""
+    with members(tmp_path) as run:
+        sources = [{**run.plan["parties"]["sources"][0], "exclude": ["no such column"]}]
+        run.start("A", (None, {}), parties={**run.plan["parties"], "sources": sources})
+        (tmp_path / "certs" / "B.pem").write_bytes((tmp_path / "certs" / "C.pem").read_bytes())
+        (tmp_path / "certs" / "B.key").write_bytes((tmp_path / "certs" / "C.key").read_bytes())
+        run.start("B", (None, {}))
+        endings = run.wait(["A", "B"])
+    assert (endings["A"].error, endings["B"].error) == ("TableError", "WrongName")
+    for name, words in (("A", "there is no column 'no such column'"), ("B", "names 'C'")):
+        shown = " ".join(endings[name].shown.split())
+        said, waited = shown.index(f"{name}: cannot take part"), shown.index("waiting for C")
+        assert words in shown[said:waited]

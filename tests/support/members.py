@@ -41,6 +41,8 @@ class Ending:
         All of ``status.json``.
     printed : str
         Standard error.
+    shown : str
+        Standard output.
     at : float
         When, by the clock that all processes share.
     files : list of str
@@ -51,6 +53,7 @@ class Ending:
     error: str
     status: dict[str, Any]
     printed: str
+    shown: str
     at: float
     files: list[str]
 
@@ -62,11 +65,12 @@ class Party:
         self._out = out
         self._printed = out.parents[2] / f"{out.parent.name}.stderr"
         self.at: float | None = None
-        with self._printed.open("wb") as printed:
+        self._shown = self._printed.with_suffix(".stdout")
+        with self._printed.open("wb") as printed, self._shown.open("wb") as shown:
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdout=shown,
                 stderr=printed,
                 env=dict(environment),
                 start_new_session=True,
@@ -90,6 +94,7 @@ class Party:
             status["error"] or "done" if status else "nothing written",
             status,
             self._printed.read_text(errors="replace"),
+            self._shown.read_text(errors="replace"),
             self.at,
             sorted(str(path.relative_to(self._out.parent)) for path in files),
         )

@@ -116,7 +116,7 @@ def test_a_party_is_named_in_any_of_three_places(party: str, own: Issued, tmp_pa
     bad = credentials(tmp_path / "own", own)
     check_own(bad, party)
     for other in (party.swapcase(), party + " ", party[:-1] + "X", f"{party}.example.org"):
-        with pytest.raises(WrongName, match=r"own certificate .*own\.pem is '"):
+        with pytest.raises(WrongName, match=r"own certificate .*own\.pem names '"):
             check_own(bad, other)
 
 
