@@ -18,6 +18,7 @@ from mpc_spearman.config.policy import (
     check_policy_rows,
 )
 from mpc_spearman.config.sections import Estimator, HeSettings, OpenedTo, Order, Protocol, Results, Strength
+from mpc_spearman.config.tables import TableKeys
 from mpc_spearman.config.wording import differences
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Results",
     "Reveal",
     "Strength",
+    "TableKeys",
     "TargetParty",
     "check_policy",
     "check_policy_columns",

@@ -6,18 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from mpc_spearman.config.fields import (
-    ColumnName,
     Count,
     Flag,
     Name,
@@ -34,7 +25,8 @@ from mpc_spearman.config.fields import (
 from mpc_spearman.config.levels import Reveal
 from mpc_spearman.config.network import host_and_port
 from mpc_spearman.config.sections import BUDGET, MIN_GROUP, MIN_ROWS_PER_FEATURE, Protocol
-from mpc_spearman.config.wording import TABLE_KINDS, shown
+from mpc_spearman.config.tables import TableKeys
+from mpc_spearman.config.wording import TABLE_KINDS
 
 # What may hold a semicolon, or a word, that is no part of SQL's grammar.
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -160,20 +152,14 @@ def _table_kind(value: object) -> str:
     return TABLE_KINDS[isinstance(value, (Mapping, Query))]
 
 
-class DataParty(AnyParty):
+class DataParty(TableKeys, AnyParty):
     """A party with a table. All but its name is local.
 
     Attributes
     ----------
     table : Path or Query, optional
-        A CSV or Parquet file, absolute once loaded, or a query of a database. None where the table is
-        elsewhere: in another organisation, or a DataFrame in this program.
-    id : str
-        The column that says which sample a row is.
-    exclude : tuple of str
-        Columns that are not features.
-    features : tuple of str, optional
-        The columns to correlate; None for all but `id` and `exclude`.
+        A file or a folder of part files, absolute once loaded, or a query of a database. None where the table
+        is elsewhere: in another organisation, or in this program.
     policy : Policy
         What this owner allows.
     aligned : Path, optional
@@ -188,27 +174,10 @@ class DataParty(AnyParty):
         Annotated[OptionalFile, Tag(TABLE_KINDS[0])] | Annotated[Query, Tag(TABLE_KINDS[1])],
         Discriminator(_table_kind),
     ] = Field(default=None, description="a file path, or query and connection below it")
-    id: ColumnName = "id"
-    exclude: tuple[ColumnName, ...] = Field(default=(), description="a list of column names")
-    features: tuple[ColumnName, ...] | None = Field(
-        default=None, min_length=1, description="a list of at least one column name"
-    )
     policy: Policy = Policy()
     aligned: OptionalFile = optional_file()
     write_aligned: OptionalFile = optional_file()
     write_unaligned: OptionalFile = optional_file()
-
-    @field_validator("features")
-    @classmethod
-    def _are_features(cls, features: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
-        for name in features or ():
-            if features and features.count(name) > 1:
-                raise ValueError(f"lists {shown(name)} more than once")
-            if name == info.data.get("id"):
-                raise ValueError(f"lists {shown(name)}, which is this party's id column; take it out")
-            if name in info.data.get("exclude", ()):
-                raise ValueError(f"lists {shown(name)}, which exclude lists too; take it out of one of them")
-        return features
 
 
 class TargetParty(DataParty):

@@ -2,9 +2,9 @@
 
 A plan is a YAML file (or a mapping in Python). Everything in it is **shared**, the same for all
 parties and compared in the handshake, except what stands beside a party's ``name``: its
-``table``, ``id``, ``features``, ``exclude``, ``policy`` and ``listen`` (and the target's ``alignment_key``)
-are **local**, never sent and not in the digest; so are the files of ``network.tls``. On one machine a single
-file may hold both.
+``table`` and how it is read, ``policy`` and ``listen`` (and the target's ``alignment_key``) are **local**,
+never sent and not in the digest; so are the files of ``network.tls``. On one machine a single file may hold
+both.
 
 `load_plan` is the entry point. It reports every problem it finds at once, each on a line of its own that
 names the file (or the override), the key, the value, and what would be allowed.
@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import (
+    BeforeValidator,
     Field,
     ValidationError,
     ValidationInfo,
@@ -43,6 +44,7 @@ from mpc_spearman.config.sections import (
     Results,
     Strength,
 )
+from mpc_spearman.config.tables import Normalise, drops_rows, one_or_more
 from mpc_spearman.config.wording import Location, canonical, dotted, explain, nearest, shown
 from mpc_spearman.errors import PlanError
 
@@ -73,6 +75,8 @@ class Plan(Section):
     alignment : {'same', 'intersect', 'ids'}
         Which rows: all, which must be the same in the same order; those that all data parties have, found by
         private set intersection; or those of an earlier run, of which each has the ids (`DataParty.aligned`).
+    normalise : tuple of {'strip', 'casefold', 'nfkc', 'digits'}
+        What is done to ids before they are compared, in this order.
     parties, results, privacy, network, he
         See the classes of those names.
     """
@@ -87,6 +91,9 @@ class Plan(Section):
     confidence: Share = Field(default=0.95, gt=0, lt=1, description="a number above 0 and below 1")
     rows: Count | None = whole(3, default=None)
     alignment: Alignment = "same"
+    normalise: Annotated[tuple[Normalise, ...], BeforeValidator(one_or_more)] = Field(
+        default=(), description="a list of steps"
+    )
     parties: Parties
     results: Results = Field(default=Results(), validate_default=True)
     privacy: Privacy = Privacy()
@@ -282,6 +289,10 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
             if party.get(key) is not None and alignment not in needs:
                 use = " or ".join(needs)
                 yield ("parties", *place, key), f"is for alignment: {use} only, not {shown(alignment)}"
+        drops = {"missing": drops_rows(party.get("missing")), "duplicates": party.get("duplicates") == "drop"}
+        for key in (key for key, dropping in drops.items() if dropping and alignment == "same"):
+            why = "leaves out rows that others may have, and alignment: 'same' asks for the same everywhere"
+            yield ("parties", *place, key), f"{shown(party[key])} {why}; set alignment: intersect"
         name = party.get("name")
         if isinstance(name, str):
             # Not even by case alone: on some file systems that is one folder.

@@ -150,7 +150,7 @@ def _resolve(location: Location, plan: type[BaseModel]) -> tuple[FieldInfo | Non
     model: type[BaseModel] | None = plan
     for part in location:
         if isinstance(part, str):
-            field = model.model_fields.get(part) if model else None
+            field = model.model_fields.get(part) if model else field  # that of the keys of a mapping
             model = _model_in(field.annotation) if field else None
     return field, model
 
@@ -212,13 +212,14 @@ def differences(mine: str, theirs: str) -> list[str]:
 
 
 def _leaves(text: str) -> dict[Location, str]:
-    """Take canonical JSON apart into scalars (and empty lists and objects), each written as JSON."""
+    """Take canonical JSON apart into scalars, lists of scalars and empty objects, each written as JSON."""
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(constant)
 
     def walk(content: object, place: Location) -> Iterator[tuple[Location, str]]:
-        if isinstance(content, (dict, list)) and content:
+        of_scalars = isinstance(content, list) and not any(isinstance(item, (dict, list)) for item in content)
+        if isinstance(content, (dict, list)) and content and not of_scalars:
             for part, item in content.items() if isinstance(content, dict) else enumerate(content):
                 yield from walk(item, (*place, part))
         elif place:

@@ -1,124 +1,139 @@
-"""One column of a table: its numbers, or the reason why it holds none. No text made here quotes a cell."""
+"""A column of an Arrow type: its 64-bit numbers, or the reason why it holds none.
+
+Every type with an order that 64 bits can hold is read, without a step through another type: integers and
+booleans, floating point (widened to float64), decimals, dates, times, durations, dictionaries of these, and
+text whose categories have an order. Nothing is rounded: a decimal becomes its unscaled integer, or where that
+takes more than 64 bits its place among the column's distinct values.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from decimal import Decimal
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-#: What means "missing" in a feature's CSV cell (pandas' own list, fixed here so that its versions agree).
-MISSING = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
-    "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
-# What a number looks like in a CSV cell: used only to explain a column that pandas could not read as numbers.
-_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)", re.IGNORECASE | re.ASCII)
-_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
-_TRUTH = re.compile("true|false", re.IGNORECASE)
-_TARGETS = {"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64}
+from mpc_spearman.data.cells import positions, since
+from mpc_spearman.data.words import Unusable, at
 
-# Explains a column that holds no numbers.
-WhyNot = Callable[["pd.Series[Any]"], str]
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
 
 
-def numbers(column: pd.Series[Any], why_not: WhyNot) -> tuple[npt.NDArray[Any], str]:
-    """Turn a feature into int64, uint64 or float64, or say what is wrong with it ("" if nothing)."""
-    nothing, plain = np.empty(0), isinstance(column.dtype, np.dtype)
-    target = _TARGETS.get(column.dtype.kind)
-    if target is None or column.dtype == np.longdouble:
-        return nothing, why_not(column)
-    if not plain and (gaps := gaps_in(column)).any():
-        return nothing, _missing(gaps)
-    array = column.to_numpy(dtype=target)
-    if target is np.float64 and not np.isfinite(array).all():
-        return nothing, _missing(np.isnan(array)) or at(np.isinf(array), "infinite value")
-    return np.ascontiguousarray(array), ""
+def numbers(column: pa.ChunkedArray, order: Sequence[str] | None) -> tuple[Array, Mask]:
+    """Turn a column into numbers.
+
+    Parameters
+    ----------
+    column : ChunkedArray, length n
+    order : sequence of str, optional
+        The categories of a column of text, lowest first.
+
+    Returns
+    -------
+    values : ndarray of int64, uint64 or float64, shape (n,)
+        Finite; anything where a value is missing.
+    missing : ndarray of bool, shape (n,)
+
+    Raises
+    ------
+    Unusable
+        Saying what the column holds and what to do.
+    """
+    array = whole(column)
+    if pa.types.is_dictionary(array.type):
+        return _from_dictionary(array, column, order)
+    missing = np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    if missing.all():
+        return np.zeros(len(array), dtype=np.int64), missing
+    if is_text(array.type):
+        return _from_text(array, missing, order)
+    if order is not None:
+        raise Unusable(
+            f"encode gives its categories, and it is {named(array.type)}, not text; take it out of encode"
+        )
+    if pa.types.is_floating(array.type):
+        values = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+        missing = np.isnan(values)
+        if np.isinf(values).any():
+            raise Unusable(at(np.isinf(values), "infinite value"))
+        return (np.where(missing, 0.0, values) if missing.any() else values), missing
+    if pa.types.is_decimal(array.type):
+        return _from_decimal(array, missing), missing
+    if pa.types.is_temporal(array.type) and not pa.types.is_interval(array.type):
+        array = since(array)
+    elif pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    if not pa.types.is_integer(array.type):
+        raise Unusable(f"{named(array.type)}, not numbers: cast it to float64, or leave it out (exclude)")
+    kind = np.uint64 if pa.types.is_unsigned_integer(array.type) else np.int64
+    return array.fill_null(0).to_numpy().astype(kind, copy=False), missing
 
 
-def why_not_numbers(column: pd.Series[Any]) -> str:
-    """Explain a column of a DataFrame or Parquet file that is not of a type of numbers up to 64 bits."""
-    gaps = gaps_in(column)
-    wrong = ~gaps
-    if column.dtype == object:
-        wrong &= [not isinstance(value, (int, float, np.number, np.bool_)) for value in column.tolist()]
-    return (
-        at(wrong, "non-numeric value", f" (dtype {dtype_name(column)})")
-        or _missing(gaps)
-        or "Python objects (dtype object), not 64-bit numbers: convert it, as with pandas.to_numeric"
-    )
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, text with 64-bit offsets, an extension as what it is stored as."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        storage = [chunk.storage for chunk in column.chunks]
+        column = pa.chunked_array(storage, column.type.storage_type)
+    if is_text(column.type):
+        column = column.cast(pa.large_string())
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def why_not_cells(column: pd.Series[Any]) -> str:
-    """Explain a column of a CSV file that pandas could not read as numbers."""
-    cells = [
-        "" if gap else str(cell).strip() for cell, gap in zip(column.tolist(), gaps_in(column), strict=True)
-    ]
-    cells = ["" if cell in MISSING else cell for cell in cells]  # blanks, and what pandas leaves beside text
-    gaps = np.array([not cell for cell in cells])
-    if all(not cell or _TRUTH.fullmatch(cell) for cell in cells):
-        return _missing(gaps)  # true and false alone would have been read
-    return (
-        at([bool(cell) and not _NUMBER.fullmatch(cell) for cell in cells], "non-numeric value")
-        or _missing(gaps)
-        or at(_beyond(cells), "number", " beyond 64 bits")
-        or "it cannot be read as 64-bit numbers"
-    )
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a type is one of Arrow's for text."""
+    return str(kind) in ("string", "large_string", "string_view")
 
 
-def looks_like_a_number(cell: str) -> bool:
-    """Tell whether a cell reads as a number."""
-    return bool(_NUMBER.fullmatch(cell.strip()))
+def named(kind: pa.DataType) -> str:
+    """Name a type, without what it may list or hold."""
+    return re.split(r"[<(\[]", str(kind))[0]
 
 
-def _beyond(cells: list[str]) -> list[bool]:
-    """Mark what int64 (or, where none is negative, uint64; where one has a point, float64) does not hold."""
-    if not all(_WHOLE.fullmatch(cell) for cell in cells):
-        return [abs(float(cell)) == float("inf") for cell in cells]
-    whole = [Decimal(cell) for cell in cells]
-    low, high = (-(2**63), 2**63) if min(whole) < 0 else (0, 2**64)
-    return [not low <= value < high for value in whole]
+def _from_dictionary(
+    array: pa.DictionaryArray, column: pa.ChunkedArray, order: Sequence[str] | None
+) -> tuple[Array, Mask]:
+    # Arrow does not order what two chunks list differently, so neither do we.
+    alike = all(chunk.dictionary.equals(column.chunk(0).dictionary) for chunk in column.chunks)
+    if order is not None or not (array.type.ordered and alike and is_text(array.type.value_type)):
+        return numbers(pa.chunked_array([array.dictionary_decode()]), order)
+    codes = array.indices.fill_null(0).to_numpy().astype(np.int64)
+    absent = array.indices.is_null().to_numpy(zero_copy_only=False)
+    nothing = array.dictionary.is_null().to_numpy(zero_copy_only=False)
+    return codes, absent | (nothing[codes] if len(nothing) else True)
 
 
-# ---- words ----------------------------------------------------------------------------------------------
+def _from_text(array: pa.LargeStringArray, missing: Mask, order: Sequence[str] | None) -> tuple[Array, Mask]:
+    if order is None:
+        raise Unusable(
+            "text, not numbers: cast it to float64, list the order of its categories under encode, or leave "
+            "it out (exclude)"
+        )
+    values, strange = positions(pc.ascii_trim_whitespace(array), order)
+    if (strange & ~missing).any():
+        raise Unusable(at(strange & ~missing, "value", " that encode does not list"))
+    return values, missing
 
 
-def gaps_in(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
-    """Mark the missing cells."""
-    return np.asarray(column.isna(), dtype=bool)
-
-
-def dtype_name(column: object) -> str:
-    """Name a column's type, without what it may list."""
-    # Not str(dtype), which would print an enumeration's values or a struct's fields.
-    return re.split(r"[<(\[]", str(getattr(column, "dtype", "object")))[0]
-
-
-def _missing(gaps: npt.NDArray[np.bool_]) -> str:
-    return f"all {len(gaps)} values are missing" if gaps.all() else at(gaps, "missing value")
-
-
-def at(wrong: npt.NDArray[np.bool_] | list[bool], what: str, more: str = "") -> str:
-    """Say how many rows `wrong` marks and which is the first; "" if none."""
-    rows = np.flatnonzero(wrong)
-    return f"{count_of(len(rows), what)}{more}, the first in data row {rows[0] + 1}" if len(rows) else ""
-
-
-def count_of(count: int, noun: str) -> str:
-    """Say how many of a thing there are."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def show(name: str) -> str:
-    """Quote a column's name, cut to 60 characters."""
-    return repr(name if len(name) <= 60 else name[:57] + "...")  # repr escapes what does not print
-
-
-def listed(names: Sequence[str]) -> str:
-    """List column names, the first ten of many."""
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(map(show, names[:10])) + more
+def _from_decimal(array: pa.Array, missing: Mask) -> Array:
+    """Return unscaled integers, or where one takes more than 64 bits, places among the distinct values."""
+    size, buffer = array.type.bit_width // 8, array.buffers()[1]
+    if size <= 8:
+        values = np.frombuffer(buffer, f"<i{size}")[array.offset : array.offset + len(array)]
+        return np.where(missing, 0, values).astype(np.int64)
+    words = np.frombuffer(buffer, "<u8").reshape(-1, size // 8)[array.offset : array.offset + len(array)]
+    words = np.where(missing[:, None], np.uint64(0), words)
+    low, signed = words[:, 0], words.view("<i8")
+    if (signed[:, 1:] == (signed[:, 0] >> 63)[:, None]).all():
+        return signed[:, 0].astype(np.int64)
+    if not words[:, 1:].any():
+        return low.astype(np.uint64)
+    by_value = np.lexsort([*words.T[:-1], signed[:, -1]])
+    ordered = words[by_value]
+    places = np.zeros(len(words), dtype=np.int64)
+    places[by_value[1:]] = np.cumsum((ordered[1:] != ordered[:-1]).any(axis=1))
+    return places

@@ -25,6 +25,8 @@ from mpc_spearman.errors import PlanError
 from mpc_spearman.files import write_whole
 
 KEY_BYTES = 32
+# Numbers that a table of another program may hold as 7: with zeros in front, a point, an exponent or a sign.
+_AS_TEXT = r"^(\+[0-9.]+|[+-]?0[0-9]+|[+-]?[0-9]+\.[0-9]*|[+-]?[0-9.]+[eE][+-]?[0-9]+)$"
 _BLOCK = 1 << 16  # ids at a time
 _LABEL = b"mpc_spearman alignment 2"  # the digest of ids in a run's handshake is under other keys
 
@@ -74,6 +76,22 @@ def id_digest(ids: pa.LargeStringArray, key: bytes) -> bytes:
         joined = pc.binary_join_element_wise(heads, block, nothing).buffers()[2]
         mac.update(memoryview(joined)[: int(lengths.sum()) + 8 * len(block)])
     return mac.digest()
+
+
+def id_help(ids: pa.LargeStringArray) -> str:
+    """Say what of a party's own ids may be why they are not the others'; "" if nothing is odd.
+
+    Counts only. For the party alone: it must not be sent.
+    """
+    nfc = pc.utf8_normalize(ids, "NFC")
+    odd = {
+        "have spaces around them (normalise: [strip])": pc.not_equal(ids, pc.utf8_trim_whitespace(ids)),
+        "are not in Unicode's normal form NFC (normalise: [nfkc])": pc.not_equal(ids, nfc),
+        "have upper-case letters (normalise: [casefold])": pc.not_equal(ids, pc.utf8_lower(ids)),
+        "look like numbers written as text, such as 007, 7.0 or 1e3": pc.match_substring_regex(ids, _AS_TEXT),
+    }
+    found = [f"{count:,} {what}" for what, rows in odd.items() if (count := pc.sum(rows).as_py() or 0)]
+    return f"Of the {len(ids):,} ids here, " + ", ".join(found) if found else ""
 
 
 def alignment_tag(key_file: Path, ids: pa.LargeStringArray) -> str:

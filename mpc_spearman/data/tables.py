@@ -1,25 +1,20 @@
-"""A party's table: read it, and refuse what cannot be ranked.
+"""A party's table: read it, refuse what cannot be ranked, leave out what its owner wants left out.
 
-Everything here happens at one party; nothing is sent. A table comes from a CSV file (UTF-8, comma, a
-header line), a Parquet file, or a pandas DataFrame, and leaves as a `Table`: ids as text, features as 64-bit
-columns without a missing or infinite value. Whatever stands in the way of that is a `TableError` that names
-the party, the file, the column, how many cells, and the first data row (counted from 1, without the header
-and without blank lines), but never a cell or an id: an error travels further than a table may.
+Everything here happens at one party; nothing is sent. A table comes from a file, a folder of part files, a
+DataFrame or an Arrow table (:mod:`mpc_spearman.data.sources`), and leaves as a `Table`: ids as text, features
+as 64-bit columns without a missing or infinite value. Whatever stands in the way of that is a `TableError`
+that names the party, the table, the column, how many cells, and the first data row (counted from 1, without
+the header and without blank lines), but never a cell or an id: an error travels further than a table may.
 
-What is kept exactly: every integer of int64 or uint64, every float64, ids as written. Numbers with a decimal
-point or an exponent are float64, so two that differ only beyond 17 digits tie, and so do whole numbers beyond
-2^53 that share a column with such numbers.
+What is kept exactly: every integer of int64 or uint64, every float64, every decimal, ids as written. Numbers
+in a CSV file with a decimal point or an exponent are float64, so two that differ only beyond 17 digits tie,
+and so do whole numbers beyond 2^53 that share a column with such numbers.
 """
 
 from __future__ import annotations
 
-import csv
-import difflib
-import io
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,39 +22,24 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mpc_spearman.data.columns import (
-    MISSING,
-    WhyNot,
-    at,
-    count_of,
-    dtype_name,
-    gaps_in,
-    listed,
-    looks_like_a_number,
-    numbers,
-    show,
-    why_not_cells,
-    why_not_numbers,
-)
+from mpc_spearman.config.tables import Normalise, TableKeys
+from mpc_spearman.data import id_columns
+from mpc_spearman.data.cells import cell_numbers
+from mpc_spearman.data.choice import choose
+from mpc_spearman.data.columns import numbers, whole
+from mpc_spearman.data.sentinels import looks_like_a_code
+from mpc_spearman.data.sources import Source, open_source
+from mpc_spearman.data.words import Unusable, at, count_of, listed, show
 from mpc_spearman.errors import TableError
 
 __all__ = ["Table", "read_table"]
 
 MIN_ROWS = 3  # with two rows every rank correlation is -1, 1 or undefined
-MAX_NAME_BYTES = 500  # a feature's name travels in a message of bounded size and labels a report
-CSV_SUFFIXES = (".csv",)
-PARQUET_SUFFIXES = (".parquet", ".pq")
 
+Mask = npt.NDArray[np.bool_]
 Fail = Callable[[str], TableError]
-Pick = Callable[[Sequence[object]], "list[int]"]
-
-# A pandas index without a name, which pandas writes into a Parquet file as a column.
-_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
-# Before 3.1 pandas reads some floats a last digit off unless told not to; 3.1 does not, and would warn.
-_EXACT_FLOATS: dict[str, Any] = (
-    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,6 +61,8 @@ class Table:
     incomplete, duplicates : int
         Rows of the source that were left out: those with a missing value, and those whose id is there more
         than once.
+    cautions : tuple of str
+        What the owner should know of its table; for the owner alone.
     """
 
     party: str
@@ -90,6 +72,7 @@ class Table:
     rows: npt.NDArray[np.int64] | None = None
     incomplete: int = 0
     duplicates: int = 0
+    cautions: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:
@@ -125,11 +108,10 @@ class Table:
 def read_table(
     party: str,
     source: Path | pd.DataFrame | pa.Table,
+    keys: TableKeys,
     *,
-    id: str,
-    features: Sequence[str] | None,
-    exclude: Sequence[str],
-    rows: int | None,
+    rows: int | None = None,
+    normalise: Sequence[Normalise] = (),
 ) -> Table:
     """Read and check a party's table.
 
@@ -138,15 +120,13 @@ def read_table(
     party : str
         Whose table it is; every error begins with it.
     source : Path, DataFrame or Table of pyarrow
-        A ``.csv``, ``.parquet`` or ``.pq`` file, or a DataFrame, whose index is ignored.
-    id : str
-        The column of row ids: text, or whole numbers, which become their decimal text.
-    features : sequence of str or None
-        The feature columns, in this order. None takes every column but `id` and `exclude`, in the table's.
-    exclude : sequence of str
-        Columns to leave aside. Their cells are not interpreted, so they may hold anything.
-    rows : int or None
+        A file, a folder of part files, or a table in memory. A DataFrame's index is ignored.
+    keys : TableKeys
+        The plan's keys beside the party's name.
+    rows : int, optional
         Read at most the first `rows` rows; what follows them is not checked.
+    normalise : sequence of {'strip', 'casefold', 'nfkc', 'digits'}
+        What is done to ids, in this order.
 
     Returns
     -------
@@ -157,279 +137,151 @@ def read_table(
     TableError
         Where the table cannot be read or used. Problems of several columns come in one error, a line each.
     """
-    if isinstance(source, pd.DataFrame):
-        name = "the DataFrame"
-    elif isinstance(source, pa.Table):
-        name = "the Arrow table"
-    else:
-        source = Path(source)
-        name = str(source)
+    name = str(source) if isinstance(source, Path) else "the table"
 
     def fail(text: str) -> TableError:
         return TableError(f"{party}: {name}: {text}")
 
-    def pick(labels: Sequence[object]) -> list[int]:
-        return _pick(fail, labels, id, features, exclude)
-
-    if isinstance(source, pd.DataFrame):
-        names, ids, columns, why_not = _from_frame(fail, source, pick, rows)
-    elif isinstance(source, pa.Table):
-        names, ids, columns, why_not = _from_arrow(source, pick, rows)
-    else:
-        names, ids, columns, why_not = _from_file(fail, source, pick, rows)
-    if not len(ids):
-        raise fail("it has no rows")
-    if len(ids) < MIN_ROWS:
-        raise fail(f"{count_of(len(ids), 'row')}, and a rank correlation takes at least {MIN_ROWS}")
-    checked = _check_ids(fail, id, ids)
-    arrays, problems = [], []
-    for label, column in zip(names, columns, strict=True):
-        array, problem = numbers(column, why_not)
-        arrays.append(array)
-        if problem:
-            problems.append(f"column {show(label)}: {problem}")
-    if len(problems) > 1:
-        problems.insert(0, count_of(len(problems), "bad column"))
-    if problems:
-        raise fail("\n  ".join(problems))
-    return Table(party, pa.array(checked, pa.large_string()), tuple(names), arrays.__getitem__)
-
-
-# ---- which columns --------------------------------------------------------------------------------------
-
-
-def _pick(
-    fail: Fail, labels: Sequence[object], id: str, features: Sequence[str] | None, exclude: Sequence[str]
-) -> list[int]:
-    """Positions of the id column and of the features, in that order."""
-    names = [label for label in labels if isinstance(label, str)]
-    if len(names) < len(labels):
-        first = next(i for i, label in enumerate(labels, 1) if not isinstance(label, str))
-        count = count_of(len(labels) - len(names), "column label")
-        raise fail(f"{count} not text, the first at column {first}: name the columns with strings")
-    blank = [i for i, name in enumerate(names, 1) if not name.strip()]
-    if blank:
-        raise fail(
-            f"{count_of(len(blank), 'column')} with an empty name, the first at column {blank[0]} "
-            "(a table saved with its row numbers? pandas: index=False)"
-        )
-    place = {name: i for i, name in reversed(list(enumerate(names)))}
-    # A first line with numbers in it may be a row of data: then no word of it may get into an error.
-    numbers = sum(map(looks_like_a_number, names))
-    twice = [i for i, name in enumerate(names) if place[name] != i]
-    if twice:
-        name = names[twice[0]]
-        what = "is the header line missing?" if numbers else show(name)
-        raise fail(
-            f"{count_of(len(twice), 'column')} with the name of an earlier one, the first at column "
-            f"{twice[0] + 1}, as column {place[name] + 1}: {what}"
-        )
-
-    def known(name: str, role: str, among: list[str]) -> str:
-        if name in place:
-            return name
-        if numbers and role == "id":
-            cells = f"{numbers} of the {len(names)} column names are numbers: is the header line missing?"
-            raise fail(f"{role}: there is no column {show(name)}; {cells}")
-        if len(names) == 1 and (separator := next((mark for mark in ";\t|" if mark in names[0]), "")):
-            kind = {";": "semicolons", "\t": "tabs", "|": "bars"}[separator]
-            raise fail(
-                f"{role}: there is no column {show(name)}; it is separated by {kind}: save it with commas"
-            )
-        folded = {other.casefold(): other for other in among}
-        near = difflib.get_close_matches(name.casefold(), folded, n=1)
-        hint = f"did you mean {show(folded[near[0]])}?" if near else f"it has {listed(names)}"
-        raise fail(f"{role}: there is no column {show(name)}; {hint}")
-
-    known(id, "id", names)
-    others = [name for name in names if name != id]
-    left_out = {known(name, "exclude", others) for name in exclude}
-    if features is None:
-        chosen = [name for name in others if name not in left_out]
-    else:
-        chosen = [known(name, "features", others) for name in features]
-        if id in chosen:
-            raise fail(f"features: {show(id)} is the id column")
-        both = [name for name in chosen if name in left_out]
-        if both:
-            raise fail(f"features and exclude both list {listed(both)}")
-        if len(set(chosen)) < len(chosen):
-            raise fail(f"features lists {listed([name for name in place if chosen.count(name) > 1])} twice")
-    if not chosen:
-        raise fail(f"no feature column is left beside the id column {show(id)}")
-    for name in chosen:
-        try:
-            size = len(name.encode())
-        except UnicodeEncodeError:
-            raise fail(f"the name of column {place[name] + 1} is not valid Unicode") from None
-        if size > MAX_NAME_BYTES:
-            raise fail(
-                f"the name of column {place[name] + 1}, {show(name)}, is {size} bytes of UTF-8, "
-                f"more than {MAX_NAME_BYTES}"
-            )
-    return [place[id], *(place[name] for name in chosen)]
-
-
-# ---- where it comes from --------------------------------------------------------------------------------
-
-# Feature names, ids, feature columns, and what explains a column that holds no numbers.
-Parts = tuple["list[str]", "pd.Series[Any] | list[str]", "list[pd.Series[Any]]", WhyNot]
-
-
-def _from_frame(fail: Fail, frame: pd.DataFrame, pick: Pick, rows: int | None) -> Parts:
-    labels: list[Any] = list(frame.columns)
-    first, *others = pick(labels)
-    frame = frame.iloc[:rows]
-    columns = [frame.iloc[:, i] for i in others]
-    return [labels[i] for i in others], frame.iloc[:, first], columns, why_not_numbers
-
-
-def _from_arrow(table: pa.Table, pick: Pick, rows: int | None) -> Parts:
-    labels = table.column_names
-    first, *others = (
-        table.column(i).slice(0, rows).to_pandas(types_mapper=pd.ArrowDtype) for i in pick(labels)
-    )
-    return [labels[i] for i in pick(labels)][1:], first, others, why_not_numbers
-
-
-def _from_file(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
-    suffix = path.suffix.lower()
     try:
-        if path.exists() and not path.is_file():  # a pipe could block for ever
-            raise fail("it is a directory" if path.is_dir() else "it is not a regular file")
-        if suffix not in (*CSV_SUFFIXES, *PARQUET_SUFFIXES):
-            allowed = ", ".join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))
-            raise fail(f"its name ends in {suffix!r}; a table file's name ends in one of {allowed}")
-        read = _from_csv if suffix in CSV_SUFFIXES else _from_parquet
-        return read(fail, path, pick, rows)
+        opened = open_source(source, keys.csv, rows)
+        return _read(party, opened, keys, normalise, fail)
+    except Unusable as unusable:
+        raise fail(str(unusable)) from None
     except FileNotFoundError:
         raise fail("there is no such file") from None
     except OSError as error:  # permission denied, a broken disk, ...
         raise fail(f"it cannot be read ({error.strerror or type(error).__name__})") from None
 
 
-def _from_csv(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
-    """Read ids and the shape with the csv module, then the features with pandas.
-
-    pandas alone would rename duplicate columns, fill short lines with missing values, drop the ends of long
-    ones. Both read the same open file and the ids, and must agree on them: where they see different rows (as
-    with some mixed line ends), ids would be paired with other rows' values.
-    """
-    ids: list[str] = []
-    wrong: list[tuple[int, int]] = []  # data row, fields
-    number = blank = 0
-
-    def filled(reader: Iterable[list[str]]) -> Iterator[list[str]]:
-        nonlocal blank
-        for line in reader:
-            if line:
-                yield line
-            else:
-                blank += 1
-
-    with path.open("rb") as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-        lines = filled(csv.reader(text, strict=True))
-        limit = csv.field_size_limit(2**31 - 1)  # an excluded column may hold whole documents
+def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Normalise], fail: Fail) -> Table:
+    id_places, places = choose(source.names, keys, source.hint)
+    source.prepare([*id_places, *places])
+    ids, kept = _ids([str(source.names[place]) for place in id_places], source, id_places, keys, normalise)
+    complete, found = kept.copy(), _Columns()
+    for place in places:
+        name = str(source.names[place])
         try:
-            header = next(lines, None)
-            if header is None:
-                raise fail("the file is empty: not even a header line")
-            first, *others = pick(header)
-            for number, line in enumerate(islice(lines, rows), 1):
-                if len(line) == len(header):
-                    ids.append(line[first])
-                else:
-                    wrong.append((number, len(line)))
-        except UnicodeDecodeError:
-            raise fail("it is not UTF-8 text; save it as CSV in UTF-8") from None
-        except csv.Error as error:
-            after = f"in or after data row {number + 1}"
-            raise fail(f"it is not a well-formed CSV file: {error}, {after}") from None
-        finally:
-            csv.field_size_limit(limit)
-        if wrong:
-            row, fields = wrong[0]
-            what = f"{count_of(len(wrong), 'row')} with too many or too few fields"
-            raise fail(f"{what}, the first in data row {row}: {fields} where the header has {len(header)}")
-        names = [header[i] for i in others]
-        if not ids:
-            return names, ids, [], why_not_cells
-        if blank and isinstance(text.newlines, tuple) and "\r" in text.newlines:
-            # "\n\r" before a space sends pandas before 3 into a loop that ends when memory does.
-            raise fail("it has blank lines and mixed line ends: save it with one kind of line end")
-        file.seek(0)
+            values, missing = _numbers(source, place, keys)
+            missing &= kept
+            share = missing.sum() / max(1, kept.sum())
+            if keys.missing.drop_columns is not None and share > keys.missing.drop_columns:
+                found.dropped.append(name)
+                continue
+            if share == 1:
+                raise Unusable(f"all {len(missing)} values are missing")
+            if missing.any() and not keys.missing.drop_rows:
+                raise Unusable(at(missing, "missing value"))
+        except Unusable as unusable:
+            found.problems.append(f"column {show(name)}: {unusable}")
+            continue
+        complete &= ~missing
+        found.places[name] = place
+        if source.text:
+            found.values.append(values)
+        if looks_like_a_code(values[kept & ~missing]):
+            found.codes.append(name)
+    if len(found.problems) > 1:
+        found.problems.insert(0, count_of(len(found.problems), "bad column"))
+    if found.problems:
+        raise Unusable("\n  ".join(found.problems))
+    if not found.places:
+        raise Unusable("missing.drop_columns leaves out every feature")
+    duplicates, n = len(ids) - int(kept.sum()), int(complete.sum())
+    incomplete = len(ids) - duplicates - n
+    if n < MIN_ROWS:
+        raise Unusable(
+            f"{count_of(n, 'row')} left, without {incomplete} incomplete and {duplicates} with an id that is "
+            f"there more than once, and a rank correlation takes at least {MIN_ROWS}"
+        )
+    rows = None if n == len(ids) else np.flatnonzero(complete)
+    features = tuple(found.places)
+
+    def read(index: int) -> npt.NDArray[Any]:
+        if source.text:
+            return found.values[index]
         try:
-            frame = pd.read_csv(
-                file,
-                header=0,
-                names=header,
-                index_col=False,
-                usecols=[header[first], *names],
-                dtype={header[first]: str},
-                keep_default_na=False,
-                na_values=dict.fromkeys(names, MISSING),
-                nrows=rows,
-                low_memory=False,
-                **_EXACT_FLOATS,
+            values, missing = _numbers(source, found.places[features[index]], keys)
+        except (Unusable, OSError):
+            values, missing = np.empty(0), np.ones(0, dtype=bool)
+        if len(values) != len(ids) or (missing if rows is None else missing[rows]).any():
+            raise fail(f"column {show(features[index])} changed while the table was used")
+        return values
+
+    return Table(
+        party,
+        ids if rows is None else ids.take(pa.array(rows)),
+        features,
+        read,
+        rows,
+        incomplete=incomplete,
+        duplicates=duplicates,
+        cautions=tuple(found.cautions(party, incomplete, duplicates)),
+    )
+
+
+@dataclass
+class _Columns:
+    """What was found of a table's features."""
+
+    places: dict[str, int] = field(default_factory=dict)
+    values: list[npt.NDArray[Any]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    codes: list[str] = field(default_factory=list)
+
+    def cautions(self, party: str, incomplete: int, duplicates: int) -> Iterator[str]:
+        """Say what the owner should know."""
+        if incomplete or duplicates:
+            yield (
+                f"{party}: rows left out: {incomplete:,} with a missing value, {duplicates:,} with an id "
+                "that is there more than once"
             )
-        except (ValueError, OverflowError) as error:  # whose text may quote cells
-            raise fail(f"pandas cannot read it as CSV ({type(error).__name__})") from None
-    if frame[header[first]].tolist() != ids:
-        raise fail("two CSV readers see different rows in it: check its quotes and line ends")
-    return names, ids, [frame[name] for name in names], why_not_cells
+        if self.dropped:
+            yield f"{party}: columns left out for their missing values: {listed(self.dropped)}"
+        if self.codes:
+            yield (
+                f"{party}: the lowest or highest value of {listed(self.codes)} may be a code for a missing "
+                "value, such as -999, and is ranked as a number: if it is one, list it under missing_values "
+                "(CSV), or make it null"
+            )
 
 
-def _from_parquet(fail: Fail, path: Path, pick: Pick, rows: int | None) -> Parts:
-    """Read only the columns needed, with missing whole numbers kept apart from floats."""
-    import pyarrow.parquet as pq
+def _numbers(source: Source, place: int, keys: TableKeys) -> tuple[npt.NDArray[Any], Mask]:
+    """Read a feature's values, and which of them are missing."""
+    column, order = source.column(place), keys.encode.get(str(source.names[place]))
+    if not source.text:
+        return numbers(column, order)
+    return cell_numbers(
+        whole(column), missing_values=keys.missing_values, decimal=keys.csv.decimal, order=order
+    )
 
-    with path.open("rb") as file:
+
+def _ids(
+    names: Sequence[str],
+    source: Source,
+    places: Sequence[int],
+    keys: TableKeys,
+    normalise: Sequence[Normalise],
+) -> tuple[pa.LargeStringArray, Mask]:
+    """Read the ids, and which rows are kept as far as they say."""
+    columns = []
+    for name, place in zip(names, places, strict=True):
         try:
-            parquet = pq.ParquetFile(file)
-            labels = [name for name in parquet.schema_arrow.names if not _UNNAMED_INDEX.fullmatch(name)]
-            names = [labels[i] for i in pick(labels)]
-            table = parquet.read(columns=names).slice(0, rows)
-            frame = table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
-        except (pa.ArrowException, ValueError, OSError) as error:  # whose text may quote the file
-            raise fail(f"it is not a readable Parquet file ({type(error).__name__})") from None
-    return names[1:], frame[names[0]], [frame[name] for name in names[1:]], why_not_numbers
-
-
-# ---- what is in it --------------------------------------------------------------------------------------
-
-
-def _check_ids(fail: Fail, id: str, ids: pd.Series[Any] | list[str]) -> tuple[str, ...]:
-    column = f"column {show(id)}"
-    text: list[str | None] = []
-    wrong: list[int] = []
-    if isinstance(ids, list):
-        text += ids
-    else:
-        try:
-            values = ids.tolist()
-        except UnicodeDecodeError:  # Parquet's strings need not be what they are called
-            raise fail(f"{column}: ids that are not UTF-8") from None
-        for row, (value, gap) in enumerate(zip(values, gaps_in(ids).tolist(), strict=True), 1):
-            if isinstance(value, str):
-                text.append(value)
-            elif isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-                text.append(str(value))
-            else:
-                text.append(None)
-                wrong += [] if gap else [row]
-    if wrong:
-        what = f"neither text nor whole numbers (dtype {dtype_name(ids)})"
-        raise fail(f"{column}: {count_of(len(wrong), 'id')} {what}, the first in data row {wrong[0]}")
-    empty = [not value for value in text]
-    if any(empty):
-        raise fail(f"{column}: {at(empty, 'empty id')}")
-    checked = tuple(value for value in text if value)
-    try:
-        "".join(checked).encode()
-    except UnicodeEncodeError:
-        raise fail(f"{column}: ids that are not valid Unicode") from None
-    again = pd.Series(checked, dtype=object).duplicated().to_numpy()
-    if again.any():
-        earlier = checked.index(checked[int(again.argmax())]) + 1
-        raise fail(f"{column}: {at(again, 'duplicate id')}, which repeats data row {earlier}")
-    return checked
+            column = source.column(place)
+            if not len(column):
+                break
+            columns.append(id_columns.id_text(column, normalise))
+        except Unusable as unusable:
+            raise Unusable(f"column {show(name)}: {unusable}") from None
+    if not len(column):
+        raise Unusable("it has no rows")
+    if len(column) < MIN_ROWS:
+        raise Unusable(f"{count_of(len(column), 'row')}, and a rank correlation takes at least {MIN_ROWS}")
+    ids = id_columns.join(names, columns)
+    all_copies, later = id_columns.repeated(ids)
+    if later.any() and keys.duplicates == "error":
+        first = pc.index(ids, ids[int(later.argmax())]).as_py() + 1
+        where = f"column{'s' if len(names) > 1 else ''} {listed(names)}"
+        made = f" (after {', '.join(normalise)})" if normalise else ""
+        raise Unusable(f"{where}: {at(later, 'duplicate id', made)}, which repeats data row {first}")
+    return ids, ~all_copies

@@ -168,8 +168,8 @@ def _unused(plan: Plan, name: str, table: pd.DataFrame) -> set[str]:
     party = plan.party(name)
     assert isinstance(party, DataParty)
     if party.features is None:
-        return {*party.exclude} - {party.id}
-    return set(table.columns) - {party.id, *party.features}
+        return {*party.exclude} - {*party.id}
+    return set(table.columns) - {*party.id, *party.features}
 
 
 def arrow(party: str, table: Any, unused: Container[str] = ()) -> bytes:

@@ -233,7 +233,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
 
     frame: pd.DataFrame | None = None
     if assignment.frame:
-        frame = pa.ipc.open_stream(stream).read_pandas()
+        frame = pa.ipc.open_stream(stream).read_all()
     result = run_role(
         plan,
         assignment.party,

@@ -28,8 +28,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.data.columns import count_of, show
 from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.words import count_of, show
 from mpc_spearman.privacy.combinations import Combination, sparse_combinations
 from mpc_spearman.privacy.findings import Finding, refuse
 

@@ -214,7 +214,7 @@ def own_table(plan: Plan, name: str, frame: pd.DataFrame | None = None) -> Table
         raise TableError(f"party {name} has no table: give `table` in its plan, or --table FILE")
     if isinstance(source, Query):
         source = read_query(name, source.query, source.variable, plan.rows)
-    table = read_table(name, source, id=me.id, features=me.features, exclude=me.exclude, rows=plan.rows)
+    table = read_table(name, source, me, rows=plan.rows, normalise=plan.normalise)
     if me.aligned is not None:
         return take_aligned(table, me.aligned)
     if plan.alignment == "ids":
@@ -244,6 +244,9 @@ def load(run: Run, frame: pd.DataFrame | None) -> Table:
     table = own_table(run.plan, me.name, frame)
     if isinstance(me, DataParty) and me.write_aligned is not None:
         check_place(me.write_aligned)
+    for caution in table.cautions:
+        run.say(caution)
+    run.cautions += table.cautions
     check_policy_rows(run.plan, me.name, table.n)
     tag(run, table)
     return table

@@ -107,7 +107,7 @@ def test_overrides(plan_file: Path) -> None:
     )
     assert plan.network.timeout == 5.0
     assert (plan.privacy.min_group, plan.privacy.min_rows_per_feature) == (5, 0)
-    assert (plan.parties.sources[0].exclude, plan.parties.sources[0].id) == (("x", "y"), "key=value")
+    assert (plan.parties.sources[0].exclude, plan.parties.sources[0].id) == (("x", "y"), ("key=value",))
     assert plan.order == "descending"
 
 
@@ -138,7 +138,7 @@ def test_byte_order_mark_merge_keys_and_dollars(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
     plan = load_plan(path)
     assert plan.names == ("C", "B", "Zürich")
-    assert plan.parties.sources[0].id == "${HOME}"
+    assert plan.parties.sources[0].id == ("${HOME}",)
 
 
 def test_config_imports_nothing_heavy() -> None:
@@ -243,7 +243,7 @@ def test_text_is_taken_as_written(plan_file: Path, written: str) -> None:
     assert load_plan(plan_file).parties.coordinator.name == written
     override = f"parties.target.features=[ok, {written}]"
     assert load_plan(plan_file, [override]).parties.target.features == ("ok", written)
-    assert load_plan(plan_file, [f"parties.target.id={written}"]).parties.target.id == written
+    assert load_plan(plan_file, [f"parties.target.id={written}"]).parties.target.id == (written,)
 
 
 @pytest.mark.parametrize("written", ["010", "0x1F", "1:30", "1_000", "0b11"])
@@ -272,7 +272,7 @@ def test_numbers_are_decimal(plan_file: Path, written: str, value: float) -> Non
 def test_a_setting_from_python_is_read_as_python_writes_it() -> None:
     overrides = ['privacy={"budget": 1e-07}', 'parties.target.id="010"']
     plan = load_plan(MINIMAL, overrides)
-    assert (plan.privacy.budget, plan.parties.target.id) == (1e-07, "010")
+    assert (plan.privacy.budget, plan.parties.target.id) == (1e-07, ("010",))
 
 
 @pytest.mark.parametrize("name", ["my #1.csv", "#1.csv", "my # 1.csv", "&a b.csv", "!x y.csv"])

@@ -77,8 +77,37 @@ NUMBER = "is not text but a number; put it in quotes"
         ("parties.target.name", 7, f"7 {NUMBER}"),
         ("parties.target.name", "", "'' is not a name: it is empty, or starts or ends with a space"),
         ("parties.target.name", "B ", "'B ' is not a name: it is empty, or starts or ends with a space"),
-        ("parties.target.id", 7, f"7 {NUMBER}"),
-        ("parties.target.id", "", "'' is not a column name: it is empty"),
+        ("parties.target.id", [], "[] is not a column name, or a list of column names"),
+        ("parties.target.id", ["a", "b", "a"], "lists 'a' more than once"),
+        (
+            "parties.target.missing",
+            "drop",
+            "'drop' is not a group of keys; write drop_rows, drop_columns below it",
+        ),
+        ("parties.target.missing.drop_columns", 1.5, "1.5 is not a share from 0 to below 1"),
+        ("parties.target.duplicates", "keep", "'keep' is not allowed; allowed: error, drop"),
+        ("parties.target.csv.delimiter", ";;", '\';;\' is not one ASCII character, such as ";" or "\\t"'),
+        ("parties.target.csv.decimal", ";", "';' is not allowed; allowed: ., ,"),
+        (
+            "parties.target.csv.encoding",
+            "utf-9",
+            "'utf-9' is not an encoding that Python knows, such as utf-8 or cp1252",
+        ),
+        (
+            "parties.target.encode",
+            ["a"],
+            "['a'] is not an order of categories for each column, as in {grade: [low, high]}",
+        ),
+        (
+            "parties.target.encode",
+            {"a": ["b"]},
+            "gives 'a' fewer than two categories, or one of them twice",
+        ),
+        (
+            "parties.target.encode",
+            {"a": ["b", " b"]},
+            "gives 'a' fewer than two categories, or one of them twice",
+        ),
         ("parties.target.table", 7, "7 is not a file path, or query and connection below it"),
         (
             "parties.target.table",
@@ -98,6 +127,33 @@ def test_bad_values(key: str, value: object, message: str | None) -> None:
     levels = "differences, coefficients, strengths, ranking"
     message = message or f"{value!r} is not allowed; allowed: {levels}; did you mean 'coefficients'?"
     assert problem(plan_with({key: value})) == f"plan: {key}: {message}"
+
+
+def test_bad_values_inside_of_others() -> None:
+    for key, value, said in (
+        ("id", 7, f"id.0: 7 {NUMBER}"),
+        ("id", "", "id.0: '' is not a column name: it is empty"),
+        ("encode", {"a": ["b", 7]}, f"encode.a.1: 7 {NUMBER}"),
+        (
+            "encode",
+            {"a": "b"},
+            "encode.a: 'b' is not an order of categories for each column, as in {grade: [low, high]}; "
+            "write [b]",
+        ),
+        ("csv", ";", "csv: ';' is not a group of keys; write delimiter, decimal, encoding below it"),
+    ):
+        assert problem(plan_with({f"parties.target.{key}": value})) == f"plan: parties.target.{said}"
+
+
+def test_rows_are_left_out_only_where_the_others_can_tell_which_are_there() -> None:
+    why = "leaves out rows that others may have, and alignment: 'same' asks for the same everywhere; "
+    for key, value in (("missing", "drop_rows"), ("missing", {"drop_rows": True}), ("duplicates", "drop")):
+        said = problem(plan_with({f"parties.sources.0.{key}": value}))
+        assert said.startswith(f"plan: parties.sources.0.{key}: ")
+        assert said.endswith(f" {why}set alignment: intersect")
+        load_plan(plan_with({f"parties.sources.0.{key}": value}, alignment="intersect"))
+    for value in ("error", {}, {"drop_columns": 0.5}):
+        load_plan(plan_with({"parties.sources.0.missing": value}))
 
 
 @pytest.mark.parametrize(
@@ -146,15 +202,16 @@ def test_column_names_that_yaml_does_not_read_as_text(plan_file: Path, written: 
         ("table", "did you mean parties.target.table or parties.sources.0.table?"),
         (
             "parties.target.feature",
-            "keys here: name, listen, table, id, exclude, features, policy, aligned, write_aligned, "
-            "write_unaligned, alignment_key; did you mean 'features'?",
+            "keys here: name, listen, id, exclude, features, encode, missing, missing_values, duplicates, "
+            "csv, table, policy, aligned, write_aligned, write_unaligned, alignment_key; did you mean "
+            "'features'?",
         ),
         ("parties.sources.0.alignment_key", "did you mean parties.target.alignment_key?"),
         ("parties.coordinator.table", "keys here: name, listen; did you mean parties.target.table or"),
         ("parties.sources.0.policy.min_row", "did you mean 'min_rows'?"),
         (
             "zzz",
-            "reveal, estimator, strength, order, top, opened_to, confidence, rows, alignment, parties",
+            "order, top, opened_to, confidence, rows, alignment, normalise, parties, results, privacy",
         ),
     ],
 )

@@ -32,6 +32,11 @@ LOCAL: dict[str, Any] = {
     "table": "/secret/table.csv",
     "id": "secret_id",
     "exclude": ["secret_column"],
+    "encode": {"secret_grade": ["secret_low", "secret_high"]},
+    "missing": {"drop_columns": 0.424242},
+    "missing_values": ["secret_nothing"],
+    "duplicates": "error",
+    "csv": {"delimiter": "|", "encoding": "cp1252"},
     "features": ["secret_feature"],
     "aligned": "/secret/earlier.csv",
     "write_aligned": "/secret/aligned.csv",
@@ -64,7 +69,7 @@ def test_nothing_local_is_shared() -> None:
     assert set(LOCAL | TARGET) == set(TargetParty.model_fields) - {"name"}
     plan = with_secrets()
     text = plan.canonical_json()
-    assert plan.parties.target.id == "secret_id"
+    assert plan.parties.target.id == ("secret_id",)
     for trace in (
         "secret",
         "424242",
@@ -73,6 +78,9 @@ def test_nothing_local_is_shared() -> None:
         "table",
         "features",
         "exclude",
+        "missing",
+        "cp1252",
+        "duplicates",
         "aligned",
         "alignment_key",
         "max_reveal",
@@ -95,6 +103,7 @@ SHARED: dict[str, Any] = {
     "top": 2,
     "opened_to": "target",
     "rows": 100,
+    "normalise": ["strip"],
     "alignment": "intersect",
     "results.target": "nothing",
     "results.sources": "ranking",
@@ -262,7 +271,7 @@ def test_differences_name_key_and_both_values() -> None:
         'reveal: "coefficients" here, "strengths" there',
     ]
     assert differences('{"a":[1],"b":{}}', '{"a":[1,2],"c":null}') == [
-        "a.1: absent here, 2 there",
+        "a: [1] here, [1,2] there",
         "b: {} here, absent there",
         "c: absent here, null there",
     ]

@@ -179,7 +179,7 @@ def check_default(stated: str, real: Any) -> None:
     shown = code(stated)
     if not shown or stated == "`strengths`, or less":
         assert shown or stated in ("all", "all others", "all processors", "none", "needed")
-        assert real in (None, (), []) or str(real) == "PydanticUndefined"
+        assert real in (None, (), [], {}) or str(real) == "PydanticUndefined"
     elif isinstance(real, (tuple, list)):
         assert shown == list(real)
     else:

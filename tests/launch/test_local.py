@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from mpc_spearman import Result, load_plan, run_local
+from mpc_spearman.config import TableKeys
 from mpc_spearman.data.tables import read_table
 from mpc_spearman.errors import (
     MpcSpearmanError,
@@ -59,8 +60,8 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def through_the_pipe(frame: pd.DataFrame) -> Any:
     """Read a DataFrame as the party's process does."""
-    received = pa.ipc.open_stream(arrow("A", frame)).read_pandas()
-    return read_table("A", received, id="id", features=None, exclude=(), rows=None)
+    received = pa.ipc.open_stream(arrow("A", frame)).read_all()
+    return read_table("A", received, TableKeys())
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def through_the_pipe(frame: pd.DataFrame) -> Any:
     ids=lambda values: str(values.dtype),
 )
 def test_numbers_reach_a_party_exactly(values: Any) -> None:
-    direct = read_table("A", table(x=values), id="id", features=None, exclude=(), rows=None)
+    direct = read_table("A", table(x=values), TableKeys())
     received = through_the_pipe(table(x=values))
     assert received.ids.to_pylist() == direct.ids.to_pylist() == IDS
     assert received.column(0).dtype == direct.column(0).dtype
@@ -100,9 +101,8 @@ def test_numbers_reach_a_party_exactly(values: Any) -> None:
         (table(x=pd.Series([2**70, 1, 2, 3], dtype=object)), "neither all 64-bit numbers nor all text"),
         (table(x=[1j, 2, 3, 4]), r"column 'x' \(dtype complex128\) is neither"),
         (table(x=[object()] * 4), "column 'x'"),
-        (table(x=["p", "q", "r", "s"]), "column 'x': 4 non-numeric values"),
-        (table(x=pd.Categorical([1, 2, 1, 2])), "column 'x': 4 non-numeric values"),
-        (table(x=pd.date_range("2020-01-01", periods=4)), "column 'x': 4 non-numeric values"),
+        (table(x=["p", "q", "r", "s"]), "column 'x': text, not numbers"),
+        (table(x=pd.Categorical(["p", "q", "p", "q"])), "column 'x': text, not numbers"),
         (table(x=pd.array([2**53 + 1, None, 3, 4], dtype="Int64")), "column 'x': 1 missing value"),
         (pd.DataFrame([["a", 1]] * 4, columns=pd.Index(["id", "\ud800"], dtype=object)), "column '.ud800'"),
         (pd.DataFrame(), "there is no column 'id'"),
@@ -131,10 +131,8 @@ def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
     with pytest.raises(Ran):
         run_local(plan, TABLES | {"A": table(a=[1, 2, 3, 4], remark=remark)})
     assert b"nobody's business" not in frames["A"]
-    received = pa.ipc.open_stream(frames["A"]).read_pandas()
-    read = read_table(
-        "A", received, id="id", rows=None, features=own.get("features"), exclude=own.get("exclude", ())
-    )
+    received = pa.ipc.open_stream(frames["A"]).read_all()
+    read = read_table("A", received, TableKeys(**own))
     assert read.features == ("a",)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from mpc_spearman.config import TableKeys
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import TableError
 
 
 def read(source: Any, **settings: Any) -> Table:
-    return read_table("B", source, **{"id": "id", "features": None, "exclude": (), "rows": None, **settings})
+    how = {key: settings.pop(key) for key in ("rows", "normalise") if key in settings}
+    return read_table("B", source, TableKeys(**settings), **how)
 
 
 def id_array(ids: Sequence[str]) -> pa.LargeStringArray:
@@ -32,8 +35,7 @@ def refusal(source: Any, **settings: Any) -> str:
     with pytest.raises(TableError) as caught:
         read(source, **settings)
     text = str(caught.value)
-    frames = {pd.DataFrame: "the DataFrame", pa.Table: "the Arrow table"}
-    name = frames.get(type(source), "") or str(source)
+    name = str(source) if isinstance(source, Path) else "the table"
     assert text.startswith(f"B: {name}: ")
     shown = "".join(traceback.format_exception(caught.type, caught.value, None)).replace(name, "")
     assert "SECRET" not in shown, "a cell or an id in the error or in its causes"

@@ -1,0 +1,150 @@
+"""The keys that say how a party's own table is read; all of them are local. docs/tables.md explains them."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from mpc_spearman.config.fields import ColumnName, Flag, Section, Text, flag
+from mpc_spearman.config.wording import shown
+
+#: One step of what is done to ids before they are compared.
+Normalise = Literal["strip", "casefold", "nfkc", "digits"]
+
+
+def one_or_more(value: object) -> object:
+    """Take one value for a list of one."""
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def _one_byte(text: str) -> str:
+    if len(text) != 1 or not text.isascii() or text in '"\r\n\0':
+        raise ValueError('is not one ASCII character, such as ";" or "\\t"')
+    return text
+
+
+def _codec(name: str) -> str:
+    try:
+        codecs.getincrementaldecoder(name)("strict").decode(b"")
+    except (LookupError, ValueError, TypeError, AttributeError):
+        raise ValueError("is not an encoding that Python knows, such as utf-8 or cp1252") from None
+    return name
+
+
+class Csv(Section):
+    """How a CSV file is written.
+
+    Attributes
+    ----------
+    delimiter : str, optional
+        What is between two cells. Left out, a comma; in ``.tsv`` files a tab.
+    decimal : {'.', ','}
+        What is between a number's whole part and the rest.
+    encoding : str
+        The text's, as Python names it.
+    """
+
+    delimiter: Annotated[Text | None, AfterValidator(lambda text: text and _one_byte(text))] = Field(
+        default=None, min_length=1, description='one character, such as ";"'
+    )
+    decimal: Literal[".", ","] = "."
+    encoding: Annotated[Text, AfterValidator(_codec)] = "utf-8"
+
+
+class Missing(Section):
+    """What becomes of missing values. In a plan ``missing: error`` is short for none of these.
+
+    Attributes
+    ----------
+    drop_rows : bool
+        Leave out each row in which a feature is missing. ``missing: drop_rows`` is short for it.
+    drop_columns : float, optional
+        Leave out each feature of which more than this share of cells is missing.
+    """
+
+    drop_rows: Flag = flag(False)
+    drop_columns: float | None = Field(
+        default=None, strict=True, ge=0, lt=1, allow_inf_nan=False, description="a share from 0 to below 1"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        return (
+            {"error": {}, "drop_rows": {"drop_rows": True}}.get(value, value)
+            if isinstance(value, str)
+            else value
+        )
+
+
+def drops_rows(missing: object) -> bool:
+    """Tell whether a plan's ``missing``, as it is written or checked, leaves out rows."""
+    return missing == "drop_rows" or (isinstance(missing, Mapping) and missing.get("drop_rows") is True)
+
+
+class TableKeys(Section):
+    """How a data party's table is read.
+
+    Attributes
+    ----------
+    id : tuple of str
+        The columns that say which sample a row is, mostly one; a plan may give one as text.
+    exclude : tuple of str
+        Columns that are not features.
+    features : tuple of str, optional
+        The columns to correlate; None for all but `id` and `exclude`.
+    encode : dict of str to tuple of str
+        For a column of text its categories, lowest first.
+    missing : Missing
+    missing_values : tuple of str
+        The cells of a CSV file that are missing values, case aside, beside empty ones.
+    duplicates : {'error', 'drop'}
+        What becomes of rows whose id is there more than once: ``drop`` leaves out all of them.
+    csv : Csv
+    """
+
+    id: Annotated[tuple[ColumnName, ...], BeforeValidator(one_or_more)] = Field(
+        default=("id",), min_length=1, description="a column name, or a list of column names"
+    )
+    exclude: tuple[ColumnName, ...] = Field(default=(), description="a list of column names")
+    features: tuple[ColumnName, ...] | None = Field(
+        default=None, min_length=1, description="a list of at least one column name"
+    )
+    encode: dict[ColumnName, tuple[Text, ...]] = Field(
+        default={}, description="an order of categories for each column, as in {grade: [low, high]}"
+    )
+    missing: Missing = Missing()
+    missing_values: tuple[Text, ...] = Field(
+        default=("NA", "N/A", "NaN", "NULL", "None"), description="a list of what is written for no value"
+    )
+    duplicates: Literal["error", "drop"] = "error"
+    csv: Csv = Csv()
+
+    @field_validator("id", "features")
+    @classmethod
+    def _once(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in names or ():
+            if names and names.count(name) > 1:
+                raise ValueError(f"lists {shown(name)} more than once")
+        return names
+
+    @field_validator("features")
+    @classmethod
+    def _are_features(cls, features: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
+        for name in features or ():
+            if name in info.data.get("id", ()):
+                raise ValueError(f"lists {shown(name)}, which is this party's id column; take it out")
+            if name in info.data.get("exclude", ()):
+                raise ValueError(f"lists {shown(name)}, which exclude lists too; take it out of one of them")
+        return features
+
+    @field_validator("encode")
+    @classmethod
+    def _has_an_order(cls, encode: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for column, categories in encode.items():
+            if len({one.strip() for one in categories}) < max(2, len(categories)):
+                raise ValueError(f"gives {shown(column)} fewer than two categories, or one of them twice")
+        return encode

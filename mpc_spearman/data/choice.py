@@ -1,0 +1,97 @@
+"""Which columns of a table are the ids and which the features, from the plan's keys and the table's names."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from mpc_spearman.config.tables import TableKeys
+from mpc_spearman.data.cells import looks_like_a_number
+from mpc_spearman.data.words import Unusable, count_of, listed, show
+
+MAX_NAME_BYTES = 500  # a feature's name travels in a message of bounded size and labels a report
+
+
+def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[int], list[int]]:
+    """Find the places of the id columns and of the features.
+
+    Parameters
+    ----------
+    labels : sequence
+        The names of all columns, in the table's order.
+    keys : TableKeys
+    hint : str
+        What may be the matter where a column is not there.
+
+    Raises
+    ------
+    Unusable
+        Naming the key and the column.
+    """
+    names = _names(labels)
+    place = {name: i for i, name in reversed(list(enumerate(names)))}
+    # A first line with numbers in it may be a row of data: then no word of it may get into an error.
+    numbers = sum(map(looks_like_a_number, names))
+    twice = [i for i, name in enumerate(names) if place[name] != i]
+    if twice:
+        name = names[twice[0]]
+        what = "is the header line missing?" if numbers else show(name)
+        raise Unusable(
+            f"{count_of(len(twice), 'column')} with the name of an earlier one, the first at column "
+            f"{twice[0] + 1}, as column {place[name] + 1}: {what}"
+        )
+
+    def known(name: str, role: str, among: Sequence[str]) -> str:
+        if name in place:
+            return name
+        said = f"{role}: there is no column {show(name)}; "
+        if numbers and role == "id":
+            raise Unusable(
+                f"{said}{numbers} of the {len(names)} column names are numbers: is the header line missing?"
+            )
+        folded = {other.casefold(): other for other in among}
+        near = difflib.get_close_matches(name.casefold(), folded, n=1)
+        raise Unusable(
+            said + (hint or (f"did you mean {show(folded[near[0]])}?" if near else f"it has {listed(names)}"))
+        )
+
+    ids = [known(name, "id", names) for name in keys.id]
+    others = [name for name in names if name not in ids]
+    left_out = {known(name, "exclude", others) for name in keys.exclude}
+    chosen = (
+        [name for name in others if name not in left_out]
+        if keys.features is None
+        else [known(name, "features", others) for name in keys.features]
+    )
+    for name in keys.encode:
+        known(name, "encode", others)
+    if not chosen:
+        raise Unusable(f"no feature column is left beside the id column {listed(ids)}")
+    for name in chosen:
+        size = len(name.encode())
+        if size > MAX_NAME_BYTES:
+            raise Unusable(
+                f"the name of column {place[name] + 1}, {show(name)}, is {size} bytes of UTF-8, "
+                f"more than {MAX_NAME_BYTES}"
+            )
+    return [place[name] for name in ids], [place[name] for name in chosen]
+
+
+def _names(labels: Sequence[object]) -> list[str]:
+    names = [label for label in labels if isinstance(label, str)]
+    if len(names) < len(labels):
+        first = next(i for i, label in enumerate(labels, 1) if not isinstance(label, str))
+        count = count_of(len(labels) - len(names), "column label")
+        raise Unusable(f"{count} not text, the first at column {first}: name the columns with strings")
+    blank = [i for i, name in enumerate(names, 1) if not name.strip()]
+    if blank:
+        raise Unusable(
+            f"{count_of(len(blank), 'column')} with an empty name, the first at column {blank[0]} "
+            "(a table saved with its row numbers? pandas: index=False)"
+        )
+    for i, name in enumerate(names, 1):
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise Unusable(f"the name of column {i} is not valid Unicode") from None
+    return names

@@ -1,0 +1,215 @@
+"""A CSV file as text: one header line, rows of one length, and quotes only where RFC 4180 has them.
+
+pyarrow splits the text into cells. What it would let pass is refused here, while the bytes go by: a quote
+inside a cell that does not begin with one, text after a closing quote, a quote that is never closed, rows
+with too many or too few cells. Blank lines are not rows. Lines may end in LF, CRLF or CR.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from mpc_spearman.config.tables import Csv
+from mpc_spearman.data.cells import first_failing
+from mpc_spearman.data.words import Unusable, count_of, show
+
+#: Bytes read at a time, and the most that a row may have.
+BLOCK = 8 << 20
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class CsvText:
+    """A CSV file, of which columns are read as text.
+
+    Parameters
+    ----------
+    path : Path
+        Compressed where its name ends in ``.gz``.
+    dialect : Csv
+    rows : int, optional
+        Read so many rows only.
+
+    Raises
+    ------
+    Unusable
+        From every method; OSError where the file cannot be read.
+    """
+
+    def __init__(self, path: Path, dialect: Csv, rows: int | None) -> None:
+        self._path, self._rows, self._encoding = path, rows, dialect.encoding
+        name = path.name.lower()
+        self._zipped = name.endswith(".gz")
+        self._delimiter = dialect.delimiter or ("\t" if name.removesuffix(".gz").endswith(".tsv") else ",")
+        with self._opened() as file:
+            head = self._text(file).read(BLOCK)
+        if not head.strip(b"\r\n"):
+            raise Unusable("the file is empty: not even a header line")
+        width = len(self._reader(io.BytesIO(head), None, []).schema)
+        first = self._reader(io.BytesIO(head), range(width), []).read_next_batch()
+        try:
+            self.names = [column[0].as_py().decode() for column in first.columns]
+        except UnicodeDecodeError:
+            raise Unusable(self._not_text(utf_16=head.startswith(_UTF_16))) from None
+
+    def separated_by(self) -> str:
+        """Guess what separates the columns of a file that seems to have only one; "" if nothing does."""
+        return next((mark for mark in ";\t|," if mark in self.names[0]), "") if len(self.names) == 1 else ""
+
+    def columns(self, places: Sequence[int]) -> dict[int, pa.LargeStringArray]:
+        """Read columns, by their places in the file, each of n cells."""
+        table, found = self._table(places), {}
+        for place in places:
+            cells = table.column(f"f{place}").combine_chunks().slice(1, self._rows)
+            try:
+                found[place] = cells.cast(pa.large_string())
+            except pa.ArrowInvalid:
+                row = first_failing(cells, lambda some: some.cast(pa.large_string())) + 1
+                where = f"column {show(self.names[place])}, data row {row}"
+                raise Unusable(f"{where}: {self._not_text()}") from None
+        return found
+
+    def _table(self, places: Sequence[int], *, threads: bool = True) -> pa.Table:
+        # With threads it is not known which row is wrong, nor where to stop.
+        threads = threads and self._rows is None
+        wrong: list[tuple[int, int, int]] = []
+        with self._opened() as file:
+            try:
+                reader = self._reader(self._text(file), places, wrong, threads=threads)
+                batches, count = [], 0
+                while self._rows is None or count <= self._rows:
+                    try:
+                        batches.append(reader.read_next_batch())
+                    except StopIteration:
+                        break
+                    count += batches[-1].num_rows
+            except pa.ArrowInvalid as error:  # whose text may quote the file
+                if "straddling" in str(error):
+                    raise Unusable(f"it has a row of more than {BLOCK >> 20} MiB") from None
+                raise Unusable("it is not a well-formed CSV file") from None
+            except (EOFError, zlib.error, gzip.BadGzipFile):
+                raise Unusable("it is not a whole gzip file") from None
+        if wrong and not wrong[0][0]:
+            return self._table(places, threads=False)
+        wrong = [one for one in wrong if self._rows is None or one[0] <= self._rows + 1]
+        if wrong:
+            row, cells, expected = wrong[0]
+            what = f"{count_of(len(wrong), 'row')} with too many or too few fields"
+            where = f"the first in data row {row - 1}"
+            raise Unusable(f"{what}, {where}: {cells} where the header has {expected}")
+        return pa.Table.from_batches(batches, reader.schema)
+
+    def _reader(
+        self,
+        text: io.BytesIO | _Checked,
+        places: Iterable[int] | None,
+        wrong: list[tuple[int, int, int]],
+        *,
+        threads: bool = False,
+    ) -> pa_csv.CSVStreamingReader:
+        def skip(row: pa_csv.InvalidRow) -> str:
+            wrong.append((row.number or 0, row.actual_columns, row.expected_columns))
+            return "skip"
+
+        names = None if places is None else [f"f{place}" for place in places]
+        return pa_csv.open_csv(
+            text,
+            pa_csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK, use_threads=threads),
+            pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=skip),
+            pa_csv.ConvertOptions(
+                include_columns=names,
+                column_types=dict.fromkeys(names or (), pa.large_binary()),
+                strings_can_be_null=False,
+            ),
+        )
+
+    def _opened(self) -> BinaryIO:
+        return cast(BinaryIO, gzip.open(self._path)) if self._zipped else self._path.open("rb")
+
+    def _text(self, file: BinaryIO) -> _Checked:
+        return _Checked(file, self._encoding, self._delimiter, self._not_text())
+
+    def _not_text(self, *, utf_16: bool = False) -> str:
+        use = "utf-16" if utf_16 else "cp1252 or latin-1, as older programs of Western Europe save it"
+        return f"it is not {self._encoding.upper()} text: set csv.encoding to what it is ({use})"
+
+
+class _Checked:
+    """The bytes of a file in UTF-8, with quotes looked at as they go by; what pyarrow needs of a file."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, encoding: str, delimiter: str, not_text: str) -> None:
+        self._file, self._not_text = file, not_text
+        utf_8 = codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+        self._decoder = None if utf_8 else codecs.getincrementaldecoder(encoding)()
+        self._edge = np.zeros(256, dtype=bool)  # what may stand beside a cell's quotes, or is one itself
+        self._edge[[ord(mark) for mark in f'{delimiter}\r\n"']] = True
+        self._last, self._held, self._ended = b"\n", b"", False
+        self._inside, self._lines, self._opened = 0, 1, 0
+
+    def close(self) -> None:
+        self.closed = True
+
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes, none at the end."""
+        block = b""
+        while not block and not self._ended:
+            new = self._decoded(size - len(self._held))
+            self._ended = not new
+            # A quote's right neighbour is looked at, so no block but the last ends in a quote.
+            whole = self._held + (new or b"\n")
+            block = whole if self._ended else whole.rstrip(b'"')
+            self._held = whole[len(block) :]
+        self._look(block)
+        return block
+
+    def _decoded(self, size: int) -> bytes:
+        if self._decoder is None:
+            data = self._file.read(size)
+            return data.removeprefix(codecs.BOM_UTF8) if self._lines == 1 and self._last == b"\n" else data
+        text, raw = "", b"-"
+        try:
+            while not text and raw:
+                raw = self._file.read(max(1, size // 4))  # a byte becomes at most three or four
+                text = self._decoder.decode(raw, final=not raw)
+        except UnicodeDecodeError:
+            raise Unusable(self._not_text) from None
+        return text.encode().removeprefix(codecs.BOM_UTF8)
+
+    def _look(self, block: bytes) -> None:
+        if b'"' in block:
+            data = np.frombuffer(self._last + block + b"\n", dtype=np.uint8)
+            quotes = np.flatnonzero(data == ord('"'))
+            closing = (np.arange(len(quotes)) + self._inside) % 2 == 1
+            wrong = ~self._edge[
+                np.where(closing, data[np.minimum(quotes + 1, len(data) - 1)], data[quotes - 1])
+            ]
+            if wrong.any():
+                first = int(wrong.argmax())
+                what = (
+                    "text after a closing quote" if closing[first] else "a quote inside a cell without quotes"
+                )
+                line = self._lines + _line_ends(block[: quotes[first] - 1])
+                raise Unusable(f"it is not a well-formed CSV file: {what}, in line {line} of the file")
+            self._inside = (self._inside + len(quotes)) % 2
+            self._opened = self._lines + _line_ends(block[: quotes[-1] - 1])
+        self._lines += _line_ends(block)
+        self._last = block[-1:] or self._last
+        if self._ended and self._inside:
+            raise Unusable(
+                f"it is not a well-formed CSV file: a quote is not closed, in line {self._opened} of the file"
+            )
+
+
+def _line_ends(block: bytes) -> int:
+    return max(block.count(b"\n"), block.count(b"\r"))

@@ -1,0 +1,118 @@
+"""The columns of row ids: their text, made alike as the plan says, joined, each there once.
+
+Ids are compared as text. Text stays as it is written, whole numbers become their decimal digits and dates
+their ISO form, ``2020-01-31``; nothing else can be an id. All is done by Arrow's kernels, not row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mpc_spearman.config.tables import Normalise
+from mpc_spearman.data.columns import is_text, named, whole
+from mpc_spearman.data.words import Unusable, at, show
+
+Mask = npt.NDArray[np.bool_]
+
+
+def id_text(column: pa.ChunkedArray, normalise: Sequence[Normalise]) -> pa.LargeStringArray:
+    """Turn one column of ids into text, null where an id is missing.
+
+    Raises
+    ------
+    Unusable
+        The column is of a type that ids cannot have, or its text is not UTF-8.
+    """
+    array = whole(column)
+    if pa.types.is_dictionary(array.type):
+        array = whole(pa.chunked_array([array.dictionary_decode()]))
+    if not is_text(array.type):
+        array = _written(array)
+    try:  # Parquet's strings need not be what they are called
+        text = array.cast(pa.large_binary()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        raise Unusable("ids that are not UTF-8") from None
+    for step in normalise:
+        text = _STEPS[step](text)
+    return text
+
+
+def join(names: Sequence[str], columns: Sequence[pa.LargeStringArray]) -> pa.LargeStringArray:
+    """Make one id of the columns of each row.
+
+    Of several, each is written after its length in bytes and a colon, ``4:Anna10:1990-01-31``, so that no two
+    rows that differ in a column have the same id.
+
+    Raises
+    ------
+    Unusable
+        An id, or a column of one, is empty or missing.
+    """
+    for name, column in zip(names, columns, strict=True):
+        empty = pc.or_(column.is_null(), pc.equal(column.fill_null(""), "")).to_numpy(zero_copy_only=False)
+        if empty.any():
+            raise Unusable(f"column {show(name)}: {at(empty, 'empty id')}")
+    if len(columns) == 1:
+        return columns[0]
+    parts = []
+    for column in columns:
+        parts += [pc.binary_length(column).cast(pa.large_string()), pa.scalar(":", pa.large_string()), column]
+    return pc.binary_join_element_wise(*parts, pa.scalar("", pa.large_string()))
+
+
+def repeated(ids: pa.LargeStringArray) -> tuple[Mask, Mask]:
+    """Mark the rows whose id is there more than once.
+
+    Returns
+    -------
+    all_copies, later_copies : ndarray of bool, shape (n,)
+    """
+    # A dictionary lists values in the order in which they come first, so a place below the highest so far
+    # is one that came before.
+    places = ids.dictionary_encode().indices.to_numpy()
+    later = np.zeros(len(places), dtype=bool)
+    later[1:] = places[1:] <= np.maximum.accumulate(places)[:-1]
+    return (np.bincount(places) > 1)[places], later
+
+
+def _written(array: pa.Array) -> pa.Array:
+    """Write ids that are whole numbers or dates as text."""
+    kind = array.type
+    if pa.types.is_null(kind):
+        return array.cast(pa.large_string())
+    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+        return array.cast(pa.large_string())
+    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
+        days = array.cast(pa.date32())
+        if pc.all(pc.equal(days.cast(kind), array)).as_py() in (True, None):
+            return days.cast(pa.large_string())
+    raise Unusable(
+        f"ids of type {named(kind)}, neither text, whole numbers nor dates: cast them to text or to int64"
+    )
+
+
+def _casefold(text: pa.LargeStringArray) -> pa.LargeStringArray:
+    # Arrow has no case folding, and Python's works on one text: so on all ids at once, with a character
+    # between them that none holds. Case folding looks at each character by itself.
+    filled, nothing = text.fill_null(""), pa.scalar("", text.type)
+    marks = (mark for mark in map(chr, range(32)) if not pc.any(pc.match_substring(filled, mark)).as_py())
+    mark = next(marks, None)
+    if mark is None:
+        raise Unusable("ids with control characters of every kind")
+    data = pc.binary_join_element_wise(filled, pa.scalar(mark, text.type), nothing).buffers()[2]
+    folded = data.to_pybytes().decode().casefold() if data else ""
+    apart = pc.split_pattern(pa.array([folded], text.type), mark).flatten().slice(0, len(text))
+    return pc.if_else(text.is_null(), pa.scalar(None, text.type), apart)
+
+
+_STEPS: dict[Normalise, Callable[[pa.LargeStringArray], pa.LargeStringArray]] = {
+    "strip": pc.utf8_trim_whitespace,
+    "casefold": _casefold,
+    "nfkc": lambda text: pc.utf8_normalize(text, "NFKC"),
+    "digits": lambda text: pc.replace_substring_regex(text, "[^0-9]", ""),
+}

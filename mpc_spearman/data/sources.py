@@ -1,0 +1,244 @@
+"""Where a party's table comes from: files of several formats, folders of part files, tables in memory.
+
+A table is opened once and then read column by column, so that the raw values of one column only are in
+memory; Parquet and Arrow files are read through a memory map. Of a CSV file all wanted columns are read in
+one pass, as text.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mpc_spearman.config.tables import Csv
+from mpc_spearman.data.csv_text import CsvText
+from mpc_spearman.data.words import Unusable, at
+
+CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+PARQUET = (".parquet", ".parq", ".pq")
+ARROW = (".arrow", ".feather")
+
+_UNNAMED_INDEX = "__index_level_"  # so pandas calls the column that it makes of an index without a name
+
+
+class Source(ABC):
+    """A table, opened.
+
+    Attributes
+    ----------
+    names : sequence
+        Of all columns; those of a DataFrame need not be text.
+    text : bool
+        Whether cells are text that has no type yet. Then each column can be read once only.
+    hint : str
+        What may be the matter where a column is not there.
+    """
+
+    names: Sequence[object]
+    text = False
+    hint = ""
+
+    def prepare(self, places: Sequence[int]) -> None:
+        """Be told which columns will be read, and read what cannot be read one by one."""
+        return
+
+    @abstractmethod
+    def column(self, place: int) -> pa.ChunkedArray:
+        """Read a column, by its place.
+
+        Raises
+        ------
+        Unusable, OSError
+        """
+
+
+def open_source(table: Path | pd.DataFrame | pa.Table, csv: Csv, rows: int | None) -> Source:
+    """Open a table, of which at most the first `rows` rows are wanted.
+
+    Raises
+    ------
+    Unusable, OSError
+    """
+    if not isinstance(table, Path):
+        return _InMemory(table, rows)
+    if not table.is_dir():
+        return _open_file(table, csv, rows)
+    files = sorted(file for file in table.iterdir() if not file.name.startswith((".", "_")))
+    if any(file.is_dir() for file in files):
+        raise Unusable("it is a folder with folders in it; only part files can be read, all in one folder")
+    if not files:
+        raise Unusable("it is a folder without part files")
+    return _Parts([(file.name, _open_file(file, csv, rows)) for file in files], rows)
+
+
+def frame_column(series: pd.Series[Any]) -> pa.ChunkedArray:
+    """Turn a column of a DataFrame into Arrow's, without changing a value; NaN and the like become null.
+
+    Raises
+    ------
+    Unusable
+        Saying what the column holds and what to do.
+    """
+    dtype = series.dtype
+    if isinstance(dtype, pd.SparseDtype):
+        series = pd.Series(series.array.to_dense())
+    elif isinstance(dtype, np.dtype) and not dtype.isnative:
+        series = series.astype(dtype.newbyteorder("="))
+    try:
+        column = pa.Array.from_pandas(series)
+    except UnicodeEncodeError:
+        raise Unusable("text that is not valid Unicode") from None
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):  # whose text may quote a value
+        if not pd.api.types.is_object_dtype(dtype):
+            raise Unusable(f"{dtype}, which Arrow does not have: cast it to float64") from None
+        strange = [
+            not isinstance(one, (int, float, np.number)) and not _is_gap(one) for one in series.tolist()
+        ]
+        found = at(strange, "non-numeric value") or "numbers of several kinds"
+        how = "convert the column, as with pandas.to_numeric or astype(str)"
+        raise Unusable(f"Python objects (dtype object), {found}: {how}") from None
+    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+def _is_gap(value: object) -> bool:
+    return value is None or value is pd.NA or value is pd.NaT
+
+
+class _InMemory(Source):
+    """A table of pyarrow or pandas."""
+
+    def __init__(self, table: pa.Table | pd.DataFrame, rows: int | None) -> None:
+        if isinstance(table, pa.Table):
+            self._read, self.names = table.slice(0, rows).column, table.column_names
+            return
+        self._read, self.names = lambda place: frame_column(table.iloc[:rows, place]), list(table.columns)
+        if not isinstance(table.index, pd.RangeIndex) or table.index.name is not None:
+            self.hint = "if the ids are the DataFrame's index, pass what its reset_index() returns"
+
+    def column(self, place: int) -> pa.ChunkedArray:
+        return self._read(place)
+
+
+class _CsvFile(Source):
+    text = True
+
+    def __init__(self, path: Path, csv: Csv, rows: int | None) -> None:
+        self._file = CsvText(path, csv, rows)
+        self._columns: dict[int, pa.LargeStringArray] = {}
+        self.names = self._file.names
+        if mark := self._file.separated_by():
+            kind = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}[mark]
+            self.hint = f"its cells seem to be separated by {kind}: set csv.delimiter to {mark!r}"
+
+    def prepare(self, places: Sequence[int]) -> None:
+        self._columns = self._file.columns(places)
+
+    def column(self, place: int) -> pa.ChunkedArray:
+        return pa.chunked_array([self._columns.pop(place)])
+
+
+class _Mapped(Source):
+    """A file with columns of its own types, of which one is read at a time."""
+
+    kind: str
+
+    def __init__(self, path: Path, rows: int | None) -> None:
+        self._rows = rows
+        try:
+            self._map = pa.memory_map(str(path))
+            self._schema = self.open()
+        except (pa.ArrowException, ValueError, OSError) as error:  # whose text may quote the file
+            raise self._broken(error) from None
+        self.names = [name for name in self._schema.names if not name.startswith(_UNNAMED_INDEX)]
+
+    def column(self, place: int) -> pa.ChunkedArray:
+        try:
+            return self.read(self._schema.names.index(self.names[place])).slice(0, self._rows)
+        except (pa.ArrowException, ValueError, OSError) as error:
+            raise self._broken(error) from None
+
+    def _broken(self, error: Exception) -> Unusable:
+        return Unusable(f"it is not a readable {self.kind} file ({type(error).__name__})")
+
+    @abstractmethod
+    def open(self) -> pa.Schema:
+        """Read what the file holds."""
+
+    @abstractmethod
+    def read(self, place: int) -> pa.ChunkedArray:
+        """Read a column."""
+
+
+class _ParquetFile(_Mapped):
+    kind = "Parquet"
+
+    def open(self) -> pa.Schema:
+        self._file = pq.ParquetFile(self._map)
+        return self._file.schema_arrow
+
+    def read(self, place: int) -> pa.ChunkedArray:
+        return self._file.read(columns=[self._schema.names[place]]).column(0)
+
+
+class _ArrowFile(_Mapped):
+    """A file in Arrow's IPC format; one in its streaming form, too."""
+
+    kind = "Arrow"
+
+    def open(self) -> pa.Schema:
+        return self._opened().schema
+
+    def read(self, place: int) -> pa.ChunkedArray:
+        return self._opened(pa.ipc.IpcReadOptions(included_fields=[place])).read_all().column(0)
+
+    def _opened(self, options: pa.ipc.IpcReadOptions | None = None) -> Any:
+        self._map.seek(0)
+        magic = self._map.read(6)
+        self._map.seek(0)
+        opened = pa.ipc.open_file if magic == b"ARROW1" else pa.ipc.open_stream
+        return opened(self._map, options=options)
+
+
+class _Parts(Source):
+    """The files of a folder, one after the other in the order of their names."""
+
+    def __init__(self, parts: Sequence[tuple[str, Source]], rows: int | None) -> None:
+        self._parts, self._rows = parts, rows
+        (first, one), *others = parts
+        self.names, self.text, self.hint = one.names, one.text, one.hint
+        for name, part in others:
+            if part.text != one.text or list(part.names) != list(one.names):
+                raise Unusable(f"{first} and {name} in it have not the same columns in the same order")
+
+    def prepare(self, places: Sequence[int]) -> None:
+        for _, part in self._parts:
+            part.prepare(places)
+
+    def column(self, place: int) -> pa.ChunkedArray:
+        columns = [part.column(place) for _, part in self._parts]
+        kinds = [column.type for column in columns if not pa.types.is_null(column.type)] or [pa.null()]
+        for (name, _), column in zip(self._parts, columns, strict=True):
+            if column.type not in (kinds[0], pa.null()):
+                raise Unusable(f"its type in {name} is not that of the other files; write all files alike")
+        chunks = [chunk for column in columns for chunk in column.cast(kinds[0]).chunks]
+        return pa.chunked_array(chunks, kinds[0]).slice(0, self._rows)
+
+
+def _open_file(path: Path, csv: Csv, rows: int | None) -> Source:
+    name = path.name.lower()
+    if not name.endswith(CSV + PARQUET + ARROW):
+        ends = ", ".join(CSV + PARQUET + ARROW)
+        raise Unusable(f"its name ends in {path.suffix!r}; a table file's name ends in one of {ends}")
+    if path.exists() and not path.is_file():  # a pipe could block for ever
+        raise Unusable("it is not a regular file")
+    path.open("rb").close()
+    if name.endswith(CSV):
+        return _CsvFile(path, csv, rows)
+    return (_ParquetFile if name.endswith(PARQUET) else _ArrowFile)(path, rows)

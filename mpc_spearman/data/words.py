@@ -1,0 +1,34 @@
+"""What is said of tables: counts, rows and columns. No text made here quotes a cell or an id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Unusable(Exception):
+    """Something of a table cannot be used. Its text names neither party nor file, which its reader adds."""
+
+
+def at(wrong: npt.NDArray[np.bool_] | Sequence[bool], what: str, more: str = "") -> str:
+    """Say how many rows `wrong` marks and which is the first; "" if none."""
+    rows = np.flatnonzero(wrong)
+    return f"{count_of(len(rows), what)}{more}, the first in data row {rows[0] + 1}" if len(rows) else ""
+
+
+def count_of(count: int, noun: str) -> str:
+    """Say how many of a thing there are."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def show(name: str) -> str:
+    """Quote a column's name, cut to 60 characters."""
+    return repr(name if len(name) <= 60 else name[:57] + "...")  # repr escapes what does not print
+
+
+def listed(names: Sequence[str]) -> str:
+    """List column names, the first ten of many."""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(map(show, names[:10])) + more
