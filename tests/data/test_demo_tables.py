@@ -48,14 +48,24 @@ def test_demo_tables_and_what_they_show():
 
 def test_demo_tables_can_be_rebuilt(tmp_path):
     pytest.importorskip("statsmodels", reason="statsmodels, which ships the data, is not installed")
-    spec = importlib.util.spec_from_file_location("make_demo_tables", DATA / "make_demo_tables.py")
+    script("make_demo_tables").write(tmp_path)
+    for name in ("insurer.csv", "clinic.csv"):
+        assert (tmp_path / name).read_bytes() == (DATA / name).read_bytes()
+
+
+def test_raw_tables_can_be_made_again(tmp_path):
+    script("make_raw_tables").write(tmp_path)
+    for name in ("members.csv", "patients.csv"):
+        assert (tmp_path / name).read_bytes() == (DATA / "raw" / name).read_bytes()
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, DATA / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.write(tmp_path)
-    for name in ("insurer.csv", "clinic.csv"):
-        assert (tmp_path / name).read_bytes() == (DATA / name).read_bytes()
+    return module
 
 
 @pytest.mark.parametrize("name", ["breast", "student", "motor"])
