@@ -61,6 +61,12 @@ def run(parsed: argparse.Namespace) -> int:
         f"{seen.n:,} rows, {seen.distinct_defined} distinct columns that are not constant, leverage "
         f"{found.leverage:.2f} (what these columns can tell of the variance of one row's rank)"
     )
+    unknown = (
+        "Which rows are common to all only a run finds out, and all rules are about these. Over fewer rows "
+        "groups are smaller and columns hold less, so that more may be refused than here"
+    )
+    if plan.alignment == "intersect":
+        rows += f".\n{unknown}"
     for line in (rows, *(f"one-hot: {', '.join(family)}" for family in seen.families), *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if seen.exclude_line:

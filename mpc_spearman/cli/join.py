@@ -28,6 +28,12 @@ def add(commands: Any) -> None:
         "--party", metavar="NAME", help="whose role to run (default: the plan's party of the rank in RANK)"
     )
     parser.add_argument("--table", type=Path, metavar="FILE", help="its table, in place of the plan's")
+    parser.add_argument(
+        "--write-unaligned",
+        type=Path,
+        metavar="FILE",
+        help="leave its rows that not all data parties have in FILE, under alignment: intersect",
+    )
     parser.set_defaults(run=run)
 
 
@@ -42,8 +48,10 @@ def run(parsed: argparse.Namespace) -> int:
 
     plan = load_plan(parsed.plan, parsed.settings)
     party = parsed.party or _of_rank(plan.names)
-    if parsed.table is not None:
-        plan = load_plan(parsed.plan, parsed.settings, {party: parsed.table})
+    files = {"tables": parsed.table, "unaligned": parsed.write_unaligned}
+    given = {of: {party: file} for of, file in files.items() if file is not None}
+    if given:
+        plan = load_plan(parsed.plan, parsed.settings, **given)
     out = parsed.out or default_out(parsed.plan)
     console = Console()
     with progress.shown(console, [party]) as display:

@@ -23,14 +23,23 @@ def add(commands: Any) -> None:
         "--table",
         action="append",
         default=[],
-        type=party_table,
+        type=party_file,
         metavar="PARTY=FILE",
         help="a party's table, in place of the plan's (repeatable)",
+    )
+    parser.add_argument(
+        "--write-unaligned",
+        action="append",
+        default=[],
+        type=party_file,
+        metavar="PARTY=FILE",
+        help="leave a party's rows that not all data parties have in FILE, under alignment: intersect "
+        "(repeatable)",
     )
     parser.set_defaults(run=run)
 
 
-def party_table(text: str) -> tuple[str, Path]:
+def party_file(text: str) -> tuple[str, Path]:
     """Read ``PARTY=FILE``."""
     party, separator, file = text.partition("=")
     if not (party and separator and file):
@@ -43,7 +52,7 @@ def run(parsed: argparse.Namespace) -> int:
     from mpc_spearman.config import load_plan
     from mpc_spearman.launch.forkserver import ForkServer
 
-    plan = load_plan(parsed.plan, parsed.settings, dict(parsed.table))
+    plan = load_plan(parsed.plan, parsed.settings, dict(parsed.table), dict(parsed.write_unaligned))
     out = parsed.out or default_out(parsed.plan)
     with ForkServer() as server:
         server.prepare(plan.protocol)  # what takes longest to import; all below is imported meanwhile

@@ -145,14 +145,14 @@ class Draft:
         found = [parties.get("target"), *(sources if isinstance(sources, list) else [])]
         return [party for party in found if isinstance(party, dict)]
 
-    def set_table(self, party: str, table: Path | None) -> None:
-        """Give the data party of that name another table (or none)."""
+    def set_file(self, party: str, key: str, file: Path | None) -> None:
+        """Give the data party of that name another file (or none), such as its ``table``."""
         names = tuple(str(entry.get("name")) for entry in self.data_parties())
         if party not in names:
             hint = nearest(party, names) or f"; data parties: {', '.join(names) or 'none'}"
-            self.problems.append(f"table for {shown(party)}: the plan has no data party of that name{hint}")
+            self.problems.append(f"{key} for {shown(party)}: the plan has no data party of that name{hint}")
             return
-        self.data_parties()[names.index(party)]["table"] = table
+        self.data_parties()[names.index(party)][key] = file
 
     def place_files(self, folder: Path) -> None:
         """Make the paths of all files absolute, reading relative ones from `folder`."""

@@ -202,6 +202,7 @@ def load_plan(
     source: str | Path | Mapping[str, Any],
     overrides: Sequence[str] = (),
     tables: Mapping[str, Path | None] = MappingProxyType({}),
+    unaligned: Mapping[str, Path] = MappingProxyType({}),
 ) -> Plan:
     """Read a plan, change it as asked, and check it.
 
@@ -214,6 +215,8 @@ def load_plan(
         a list is named by its position, a source also by its name: ``parties.sources.A.exclude=[x]``.
     tables : mapping
         Party name to table, in place of the plan's; None for a table that is not a file.
+    unaligned : mapping
+        Party name to its ``write_unaligned``, in place of the plan's.
 
     Returns
     -------
@@ -230,8 +233,9 @@ def load_plan(
     draft.place_files(draft.folder)
     for override in overrides:
         draft.override(override)
-    for party, table in tables.items():
-        draft.set_table(party, table)
+    for key, files in (("table", tables), ("write_unaligned", unaligned)):
+        for party, file in files.items():
+            draft.set_file(party, key, file)
     draft.place_files(Path.cwd())
     # First what does not go together, from the raw values: the models look at that only once every
     # single value is right, and a user should not have to run twice to see both kinds of problem.

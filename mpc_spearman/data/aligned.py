@@ -1,22 +1,27 @@
-"""Files that a run over common rows leaves its owner: the ids of these rows, which later runs can take.
+"""Files that a run over common rows leaves its owner: the ids of these rows, and the rows that are not.
 
-Such a file is CSV with one column, ``id``: the ids as they are compared, in the order of the run. It is its
-owner's alone, holds nothing that the owner's own table does not, and is never sent.
+The ids are in CSV with one column, ``id``, as they are compared and in the order of the run; later runs can
+take their rows from there. Both files are their owner's alone, hold nothing that the owner's own table does
+not, and are never sent.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from mpc_spearman.data.sources import PARQUET
 from mpc_spearman.data.tables import Table
+from mpc_spearman.data.words import Unusable
 from mpc_spearman.errors import OutputError, TableError
 from mpc_spearman.files import write_whole
 
@@ -71,12 +76,43 @@ def write_aligned(file: Path, ids: pa.LargeStringArray) -> None:
     OutputError
         It cannot be written.
     """
-    sink = pa.BufferOutputStream()
-    pa_csv.write_csv(pa.table({_HEADER: ids}), sink)
+    _write(file, pa.table({_HEADER: ids}))
+
+
+def write_unaligned(file: Path, aligned: Table) -> None:
+    """Write all other rows of a table's source, with all its columns, as `write_aligned` writes.
+
+    They are in the source's order: those that are not common to all parties, and those that were left out
+    because they are incomplete or there more than once. Cells of CSV files stay as they are written; a table
+    of another format keeps its types where the file's name ends in one of ``PARQUET``.
+
+    Parameters
+    ----------
+    file : Path
+        CSV (UTF-8, commas), or Parquet by its name.
+    aligned : Table
+        The rows to leave out.
+
+    Raises
+    ------
+    OutputError
+        It cannot be written, or the source cannot be read again.
+    """
+    assert aligned.reopen is not None
     try:
-        write_whole(file, sink.getvalue())
-    except OSError as error:
-        raise OutputError(f"{file} cannot be written: {error.strerror}") from None
+        source = aligned.reopen()
+        source.prepare(range(len(source.names)))
+        columns, others = [], np.empty(0, dtype=bool)
+        for place in range(len(source.names)):
+            column = source.column(place)
+            if not len(others):
+                others = np.ones(len(column), dtype=bool)
+                others[slice(0, 0) if aligned.rows is None else aligned.rows] = False
+            columns.append(column.filter(pa.array(others)))
+    except (Unusable, OSError, IndexError):
+        changed = f"{file} cannot be written: the table of {aligned.party} changed while it was used"
+        raise OutputError(changed) from None
+    _write(file, pa.Table.from_arrays(columns, [str(name) for name in source.names]))
 
 
 def check_place(file: Path) -> None:
@@ -88,3 +124,34 @@ def check_place(file: Path) -> None:
     """
     if file.is_dir() or not os.access(file.parent, os.W_OK):
         raise OutputError(f"{file} cannot be written: it is a folder, or there is none to write it in")
+
+
+def _write(file: Path, table: pa.Table) -> None:
+    sink = pa.BufferOutputStream()
+    try:
+        if file.name.lower().endswith(PARQUET):
+            pq.write_table(table, sink)
+        else:
+            _write_csv(table, sink)
+        write_whole(file, sink.getvalue())
+    except pa.ArrowException:
+        what = "a column has a type that CSV cannot hold; let the file's name end in .parquet"
+        raise OutputError(f"{file} cannot be written: {what}") from None
+    except OSError as error:
+        raise OutputError(f"{file} cannot be written: {error.strerror}") from None
+
+
+def _write_csv(table: pa.Table, sink: pa.BufferOutputStream) -> None:
+    """Write with quotes where one is needed anywhere, else without any."""
+    names = table.column_names
+    if not set("".join(names)) & set(',"\r\n'):
+        plain, options = (
+            pa.BufferOutputStream(),
+            pa_csv.WriteOptions(include_header=False, quoting_style="none"),
+        )
+        with suppress(pa.ArrowInvalid):
+            pa_csv.write_csv(table, plain, options)
+            sink.write((",".join(names) + "\n").encode())
+            sink.write(plain.getvalue())
+            return
+    pa_csv.write_csv(table, sink)

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,7 +31,7 @@ from mpc_spearman.data.cells import cell_numbers
 from mpc_spearman.data.choice import choose
 from mpc_spearman.data.columns import numbers, whole
 from mpc_spearman.data.sentinels import looks_like_a_code
-from mpc_spearman.data.sources import ArrowTable, Source, open_source
+from mpc_spearman.data.sources import Source, open_source
 from mpc_spearman.data.words import Unusable, at, count_of, listed, show
 from mpc_spearman.errors import TableError
 
@@ -62,6 +64,8 @@ class Table:
         than once.
     cautions : tuple of str
         What the owner should know of its table; for the owner alone.
+    reopen : callable, optional
+        Opens the source again, with all its rows and columns.
     """
 
     party: str
@@ -72,6 +76,7 @@ class Table:
     incomplete: int = 0
     duplicates: int = 0
     cautions: tuple[str, ...] = ()
+    reopen: Callable[[], Source] | None = None
 
     @property
     def n(self) -> int:
@@ -106,7 +111,7 @@ class Table:
 
 def read_table(
     party: str,
-    source: Path | ArrowTable,
+    source: Path | pd.DataFrame | pa.Table,
     keys: TableKeys,
     *,
     rows: int | None = None,
@@ -118,9 +123,8 @@ def read_table(
     ----------
     party : str
         Whose table it is; every error begins with it.
-    source : Path or table in memory
-        A file, a folder of part files, or a table of pandas, polars, pyarrow or another library that hands
-        its tables to Arrow. A DataFrame's index is ignored.
+    source : Path, DataFrame or Table of pyarrow
+        A file, a folder of part files, or a table in memory. A DataFrame's index is ignored.
     keys : TableKeys
         The plan's keys beside the party's name.
     rows : int, optional
@@ -143,8 +147,8 @@ def read_table(
         return TableError(f"{party}: {name}: {text}")
 
     try:
-        opened = open_source(source, keys.csv, rows)
-        return _read(party, opened, keys, normalise, fail)
+        reopen = partial(open_source, source, keys.csv, rows)
+        return replace(_read(party, reopen(), keys, normalise, fail), reopen=reopen)
     except Unusable as unusable:
         raise fail(str(unusable)) from None
     except FileNotFoundError:
@@ -215,7 +219,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         rows,
         incomplete=incomplete,
         duplicates=duplicates,
-        cautions=tuple(found.cautions(incomplete, duplicates)),
+        cautions=tuple(found.cautions(party, incomplete, duplicates)),
     )
 
 
@@ -229,17 +233,18 @@ class _Columns:
     dropped: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
 
-    def cautions(self, incomplete: int, duplicates: int) -> Iterator[str]:
+    def cautions(self, party: str, incomplete: int, duplicates: int) -> Iterator[str]:
         """Say what the owner should know."""
-        if incomplete:
-            yield f"left out: {count_of(incomplete, 'row')} with a missing value"
-        if duplicates:
-            yield f"left out: {count_of(duplicates, 'row')} with an id that is there more than once"
+        if incomplete or duplicates:
+            yield (
+                f"{party}: rows left out: {incomplete:,} with a missing value, {duplicates:,} with an id "
+                "that is there more than once"
+            )
         if self.dropped:
-            yield f"left out for their missing values: {listed(self.dropped)}"
+            yield f"{party}: columns left out for their missing values: {listed(self.dropped)}"
         if self.codes:
             yield (
-                f"the lowest or highest value of {listed(self.codes)} may be a code for a missing "
+                f"{party}: the lowest or highest value of {listed(self.codes)} may be a code for a missing "
                 "value, such as -999, and is ranked as a number: if it is one, list it under missing_values "
                 "(CSV), or make it null"
             )

@@ -30,13 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import DataParty, check_policy_rows
-from mpc_spearman.data.aligned import write_aligned
+from mpc_spearman.data.aligned import write_aligned, write_unaligned
 from mpc_spearman.data.pseudonyms import SIZE, ascending, common, pseudonyms, shuffled
 from mpc_spearman.data.ranks import check_width
 from mpc_spearman.data.tables import MIN_ROWS, Table
 from mpc_spearman.errors import AlignmentError, BoundError, DisclosureError, ProtocolViolation
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.protocols.steps import Run, step, tag
+from mpc_spearman.protocols.load import tag
+from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.wire.kinds import Kind
 
 #: The most ids of one party: 1.6 GB at the coordinator.
@@ -99,6 +100,8 @@ def intersect(run: Run, table: Table) -> Table:
     tag(run, aligned)
     if own.write_aligned is not None:
         run.at_end.append(partial(write_aligned, own.write_aligned, aligned.ids))
+    if own.write_unaligned is not None:
+        run.at_end.append(partial(write_unaligned, own.write_unaligned, aligned))
     return aligned
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
+import pandas as pd
 
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
@@ -27,17 +27,18 @@ from mpc_spearman.protocols.conclude import (
 )
 from mpc_spearman.protocols.describe import describe, receive_description
 from mpc_spearman.protocols.intersect import intersect, match
+from mpc_spearman.protocols.load import load
 from mpc_spearman.protocols.precision import Precision
 from mpc_spearman.protocols.protect import charge, count_columns, protect
 from mpc_spearman.protocols.publish import publish, receive_result
 from mpc_spearman.protocols.shapes import Shapes
-from mpc_spearman.protocols.steps import Run, account, agree, align, connect, load, rank, step
+from mpc_spearman.protocols.steps import Run, account, agree, align, connect, rank, step
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.inference import ties
 from mpc_spearman.wire import disclosure
 
 
-def run_source(run: Run, frame: pa.Table | None) -> Result:
+def run_source(run: Run, frame: pd.DataFrame | None) -> Result:
     """Party A: rank its columns and give them, hidden, to the computation."""
     me = run.roster.me
     table = load(run, frame)
@@ -57,7 +58,7 @@ def run_source(run: Run, frame: pa.Table | None) -> Result:
     return _own_result(run, table, ranks, shapes, given, labels)
 
 
-def run_target(run: Run, frame: pa.Table | None) -> Result:
+def run_target(run: Run, frame: pd.DataFrame | None) -> Result:
     """Party B: rank its columns, give them, hidden, to the computation, and receive the result."""
     table = load(run, frame)
     connect(run)

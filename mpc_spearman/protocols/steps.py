@@ -2,8 +2,8 @@
 
 Each step is a phase of the run: its name is the word in the cost report and in error messages. In order:
 ``load, connect, intersect, agree, rank, protect, align, describe``, then what the protocol computes, then
-``publish, account``. Those of ``intersect``, ``protect``, ``describe`` and ``publish`` are in the modules of
-these names.
+``publish, account``. Those of ``load``, ``intersect``, ``protect``, ``describe`` and ``publish`` are in the
+modules of these names.
 """
 
 from __future__ import annotations
@@ -20,21 +20,13 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman.config import (
-    DataParty,
     Plan,
-    Query,
-    TargetParty,
-    check_policy,
-    check_policy_rows,
     differences,
     within,
 )
-from mpc_spearman.data.aligned import check_place, take_aligned
-from mpc_spearman.data.database import read_query
-from mpc_spearman.data.ids import alignment_tag, id_digest
+from mpc_spearman.data.ids import id_digest
 from mpc_spearman.data.ranks import Ranks, check_rows, check_width, rank_columns
-from mpc_spearman.data.sources import ArrowTable
-from mpc_spearman.data.tables import Table, read_table
+from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import (
     AlignmentError,
     BoundError,
@@ -42,7 +34,6 @@ from mpc_spearman.errors import (
     PlanError,
     PlanMismatch,
     ProtocolViolation,
-    TableError,
 )
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.groups import check_groups
@@ -204,60 +195,6 @@ def _check_hello(run: Run, peer: Party, theirs: Mapping[str, Any]) -> None:
             f"party {peer.number} should be {peer}, but what answers there is "
             f"{claimed[0][:64]} ({claimed[1][:20]}) with number {claimed[2]}"
         )
-
-
-def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
-    """Read and check the table of data party `name`: `frame`, or the plan's file or query."""
-    me = plan.party(name)
-    assert isinstance(me, DataParty)
-    source = me.table if frame is None else frame
-    if source is None:
-        raise TableError(f"party {name} has no table: give `table` in its plan, or --table FILE")
-    if isinstance(source, Query):
-        source = read_query(name, source.query, source.variable, plan.rows)
-    table = read_table(name, source, me, rows=plan.rows, normalise=plan.normalise)
-    if me.aligned is not None:
-        return take_aligned(table, me.aligned)
-    if plan.alignment == "ids":
-        raise PlanError(
-            f"party {name} has no file of ids, which alignment: ids takes: give `aligned` in its plan"
-        )
-    return table
-
-
-@step("load")
-def load(run: Run, frame: ArrowTable | None) -> Table:
-    """Ask the owner's policy, then read and check its table, before anyone is waited for.
-
-    Parameters
-    ----------
-    frame : table in memory, optional
-        The table, where it is not a file.
-
-    Raises
-    ------
-    PolicyError, TableError
-    PlanError
-        The target's alignment key cannot be used.
-    """
-    me = run.plan.party(run.roster.me.name)
-    check_policy(run.plan, me.name)
-    table = own_table(run.plan, me.name, frame)
-    if isinstance(me, DataParty) and me.write_aligned is not None:
-        check_place(me.write_aligned)
-    for caution in table.cautions:
-        run.say(caution)
-    run.cautions += table.cautions
-    check_policy_rows(run.plan, me.name, table.n)
-    tag(run, table)
-    return table
-
-
-def tag(run: Run, table: Table) -> None:
-    """Tag the target's rows, for merging, where it has a key for that."""
-    me = run.plan.party(run.roster.me.name)
-    if isinstance(me, TargetParty) and me.alignment_key is not None:
-        run.alignment = alignment_tag(me.alignment_key, table.ids)
 
 
 @step("agree")

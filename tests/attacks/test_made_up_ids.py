@@ -28,7 +28,7 @@ PATIENTS = sorted(RNG.choice(THINKABLE, 100, replace=False).tolist())
 
 
 def attempt(guesses: list[str], policy: Mapping[str, Any]) -> tuple[dict[str, str], set[str] | None]:
-    """Let B offer guesses under A's policy; return who failed how, and which guesses B then knows to be A's."""
+    """Let B offer guesses under A's policy; return who failed how, and which guesses B then knows as A's."""
     tables = {
         party: pd.DataFrame({"id": ids, "one": RNG.normal(size=len(ids)), "two": range(len(ids))})
         for party, ids in (("A", PATIENTS), ("B", guesses))

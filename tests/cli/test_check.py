@@ -55,6 +55,14 @@ def test_what_would_be_refused_is_named_with_a_line_for_the_plan(
     assert "too many for 400 rows" in wide[1]
 
 
+def test_what_only_a_run_over_common_rows_finds_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    same, intersected = (
+        check(capsys, "--party", "A", f"alignment={alignment}")[1] for alignment in ("same", "intersect")
+    )
+    assert "common to all" not in same
+    assert "Which rows are common to all only a run finds out" in intersected
+
+
 def test_families_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kind = np.arange(N) % 3
     mine = table_of(tmp_path, **{name: (kind == i) * 1 for i, name in enumerate(("red", "green", "blue"))})

@@ -146,6 +146,15 @@ def test_killed_once_all_have_met(run_with: RunWith, party: str) -> None:
     check_killed(after, party, "connect")
 
 
+@pytest.mark.parametrize(
+    "party", ["C", *(pytest.param(party, marks=pytest.mark.long) for party in ("A", "B"))]
+)
+def test_killed_while_common_rows_are_found(run_with: RunWith, party: str) -> None:
+    intersected = {"alignment": "intersect"}
+    after = run_with("on_phase", party=party, phase="intersect", act="kill", settings=intersected)
+    check_killed(after, party, "intersect")
+
+
 @pytest.mark.long
 def test_ended_without_a_word(run_with: RunWith) -> None:
     after = run_with("on_phase", party="A", phase="rank", act="exit")

@@ -1,159 +1,163 @@
-"""From tables as they are, in files of many kinds, to SciPy's answer on the complete rows that all have."""
+"""From raw tables to a result, in processes: other rows in another order, gaps, ids written otherwise.
+
+Every result is held against plaintext on what pandas joins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import stat
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
-import pyarrow.feather
+import pyarrow.parquet as pq
 import pytest
-from scipy.stats import spearmanr
 
-from mpc_spearman import Result, run_local
-from support.databases import into_sqlite
+from mpc_spearman import run_local
+from mpc_spearman.cli.main import main
+from mpc_spearman.config import load_plan
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics.reference import reference
 from support.harness import ROOT
-from support.plans import mapping
-from support.references import DATA, SHARED
+from support.in_memory import run_in_memory
+from support.plans import freed, mapping
+from support.references import DATA, SHARED, tolerance
 
-#: Writes a table in a way of its own; returns what the plan says of it, or the table to hand over.
-Write = Callable[[Path, pd.DataFrame], Any]
-
-
-def semicolons(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-    frame.to_csv(file.with_suffix(".csv"), index=False, sep=";", decimal=",", na_rep="n/a", encoding="cp1252")
-    csv = {"delimiter": ";", "decimal": ",", "encoding": "cp1252"}
-    return {"table": str(file.with_suffix(".csv")), "csv": csv}
+PLAN = ROOT / "configs" / "intersect.yaml"
 
 
-def tabs(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-    frame.to_csv(file.with_suffix(".tsv"), index=False, sep="\t")
-    return {"table": str(file.with_suffix(".tsv"))}
+def raw(name: str) -> pd.DataFrame:
+    table = pd.read_csv(DATA / f"{name}_raw.csv", dtype={"id": str})
+    return table.assign(id=table["id"].str.strip().str.casefold())
 
 
-def compressed(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-    frame.to_csv(file.with_suffix(".csv.gz"), index=False)
-    return {"table": str(file.with_suffix(".csv.gz"))}
+def complete(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that a party has in full and once."""
+    return table[~table["id"].duplicated(keep=False)].dropna()
 
 
-def parquet(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-    frame.to_parquet(file.with_suffix(".parquet"), index=False)
-    return {"table": str(file.with_suffix(".parquet"))}
+def joined(*tables: pd.DataFrame) -> list[pd.DataFrame]:
+    """The features of the complete rows that all have."""
+    whole = [complete(table).set_index("id") for table in tables]
+    common = reduce(pd.Index.intersection, (table.index for table in whole))
+    return [table.loc[common].reset_index(drop=True) for table in whole]
 
 
-def folder(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-    file.mkdir()
-    for part in range(3):
-        frame.iloc[part::3].to_parquet(file / f"part-{part}.parquet", index=False)
-    return {"table": str(file)}
-
-
-def feather(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-    pyarrow.feather.write_feather(pa.Table.from_pandas(frame), file.with_suffix(".arrow"))
-    return {"table": str(file.with_suffix(".arrow"))}
-
-
-def in_polars(file: Path, frame: pd.DataFrame) -> pl.DataFrame:
-    return pl.from_pandas(frame)
-
-
-def in_pandas(file: Path, frame: pd.DataFrame) -> pd.DataFrame:
-    return frame
-
-
-def raw(frame: pd.DataFrame, draw: np.random.Generator) -> pd.DataFrame:
-    """Take some of the rows, in an order of their own, and leave cells out."""
-    kept = frame.iloc[draw.permutation(len(frame))[: int(0.85 * len(frame))]].reset_index(drop=True)
-    for name in draw.choice(kept.columns[1:], 2, replace=False):
-        kept[name] = kept[name].astype(float).mask(draw.random(len(kept)) < 0.04)
-    return kept
-
-
-def run_on(tables: dict[str, pd.DataFrame], ways: dict[str, Write], folder: Path, **settings: Any) -> Result:
-    plan = mapping(*(party for party in tables if party != "B"), alignment="intersect", **settings)
-    handed = {}
-    for entry in (plan["parties"]["target"], *plan["parties"]["sources"]):
-        party = entry["name"]
-        said = ways[party](folder / party, tables[party])
-        if not isinstance(said, dict):
-            handed[party], said = said, {}
-        entry |= {"id": tables[party].columns[0], "missing": "drop_rows", **said}
-    return run_local(plan, handed)
-
-
-def joined(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """The features of each, of the complete rows that all have."""
-    complete = {party: table.dropna().set_index(table.columns[0]) for party, table in tables.items()}
-    common = reduce(lambda one, other: one.intersection(other), (one.index for one in complete.values()))
-    return {party: table.loc[common] for party, table in complete.items()}
-
-
-def check(result: Result, tables: dict[str, pd.DataFrame]) -> None:
-    rows = joined(tables)
-    target = rows.pop("B")
-    sources = pd.concat(rows, axis=1)
-    together = spearmanr(pd.concat([sources, target], axis=1).to_numpy()).statistic
-    truth = together[: sources.shape[1], sources.shape[1] :]
-    assert result.n == len(target)
-    assert result.offered == {party: len(table.dropna()) for party, table in tables.items()}
-    assert list(result.coefficients.columns) == list(target.columns)
-    assert list(result.coefficients.index) == list(sources.columns)
-    np.testing.assert_allclose(result.coefficients.to_numpy(), truth, rtol=0, atol=1e-13)
-
-
-def shared(name: str) -> pd.DataFrame:
-    if not SHARED.is_dir():
-        pytest.skip("the directory shared/data is not beside the repository")
-    return pd.read_csv(SHARED / f"{name}.csv")
+def test_the_demo_from_raw_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command as the plan's first lines give it; and what it leaves to the insurer to complete."""
+    rest = tmp_path / "rest.csv"
+    code = main(["local", str(PLAN), "--out", str(tmp_path / "out"), "--write-unaligned", f"A={rest}"])
+    said = capsys.readouterr().out
+    assert code == 0
+    insurer, clinic = joined(raw("insurer"), raw("clinic"))
+    truth, result = reference({"A": insurer}, clinic), Result.load(tmp_path / "out" / "C")
+    assert result.n == len(clinic) > 4000
+    close = tolerance("strengths", [insurer], "tie_corrected")
+    np.testing.assert_allclose(result.strengths, truth.strengths, rtol=0, atol=close)
+    assert result.offered == {"B": len(complete(raw("clinic"))), "A": len(complete(raw("insurer")))}
+    of = f"(of B {result.offered['B']:,}, A {result.offered['A']:,})"
+    assert f"Rows: {result.n:,}, common to all parties {of}." in " ".join(said.split())
+    own = Result.load(tmp_path / "out" / "A")
+    assert own.offered == {"A": result.offered["A"]}
+    assert any("rows left out: " in text for text in own.warnings)
+    assert f"{result.offered['B']:,}" not in (tmp_path / "out" / "A" / "report.html").read_text()
+    # what is left is every other row, with all its cells as they were
+    left, table = pd.read_csv(rest, dtype=str), pd.read_csv(DATA / "insurer_raw.csv", dtype=str)
+    common = set(raw("insurer").pipe(complete)["id"]) & set(raw("clinic").pipe(complete)["id"])
+    expected = table[~table["id"].isin(common)].reset_index(drop=True)
+    pd.testing.assert_frame_equal(left, expected)
+    assert rest.read_text().startswith("id,lncoins,idp,lpi,fmde\n")
+    assert stat.S_IMODE(rest.stat().st_mode) == 0o600
+    assert len(left) + result.n == len(table)
 
 
 @pytest.mark.parametrize(
-    ("name", "ways"),
-    [
-        ("breast", {"A": semicolons, "B": parquet}),
-        ("student", {"A": in_polars, "B": feather}),
-        ("motor", {"A": folder, "B": compressed}),
-    ],
+    ("protocol", "level"), [("mpc", "coefficients"), ("mpc", "differences"), ("he", "coefficients")]
 )
-def test_raw_versions_of_the_shared_tables(name: str, ways: dict[str, Write], tmp_path: Path) -> None:
-    draw = np.random.default_rng(11)
+def test_exact_products_from_raw_tables_are_those_of_the_joined_rows(protocol: str, level: str) -> None:
+    settings = ["he.scheme=bfv"] if protocol == "he" else []
+    if protocol == "he":
+        pytest.importorskip("tenseal")
+    chosen = freed(PLAN)
+    result = run_local(chosen, overrides=[f"protocol={protocol}", f"reveal={level}", *settings])
+    insurer, clinic = joined(raw("insurer"), raw("clinic"))
+    truth = reference({"A": insurer}, clinic)
+    np.testing.assert_allclose(result.coefficients, truth.coefficients, rtol=0, atol=1e-14)
+
+
+def test_tables_in_memory_leave_their_rest_too(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
     tables = {
-        party: raw(shared(f"{name}_hetero_{side}"), draw) for party, side in (("A", "guest"), ("B", "host"))
+        party: pd.DataFrame(
+            {
+                "id": [f"p{i}" for i in rng.permutation(range(low, low + 60))],
+                "x": rng.normal(size=60),
+                "y, z": 1.5,
+            }
+        )
+        for party, low in (("A", 0), ("B", 20))
     }
-    check(run_on(tables, ways, tmp_path), tables)
+    tables["A"].loc[3, "x"] = np.nan
+    files = {"A": tmp_path / "a.parquet", "B": tmp_path / "b.csv"}
+    content = mapping(alignment="intersect")
+    for place, party in (("target", "B"), ("sources", "A")):
+        its = content["parties"][place] if party == "B" else content["parties"][place][0]
+        its |= {"write_unaligned": str(files[party]), "missing": "drop_rows"}
+    result = run_local(content, tables)
+    common = set(tables["A"].dropna()["id"]) & set(tables["B"]["id"])
+    assert result.n == len(common)
+    for party, left in (("A", pq.read_table(files["A"]).to_pandas()), ("B", pd.read_csv(files["B"]))):
+        expected = tables[party][~tables[party]["id"].isin(common)].reset_index(drop=True)
+        pd.testing.assert_frame_equal(left, expected)
 
 
-def test_raw_versions_of_two_shared_sources_and_their_target(tmp_path: Path) -> None:
-    draw = np.random.default_rng(12)
-    names = {"A": "motor_hetero_host_1", "D": "motor_hetero_host_2", "B": "motor_hetero_guest"}
-    tables = {party: raw(shared(name), draw) for party, name in names.items()}
-    check(run_on(tables, {"A": tabs, "D": in_pandas, "B": semicolons}, tmp_path), tables)
+# ---- public tables, shuffled, partly overlapping, with gaps
 
 
-def test_raw_versions_of_the_demo_tables_one_of_them_in_a_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+DATASETS = {
+    "breast": ["breast_hetero_host"],
+    "student": ["student_hetero_host"],
+    "motor": ["motor_hetero_host_1", "motor_hetero_host_2"],
+}
+
+
+def shared(name: str, rng: np.random.Generator) -> pd.DataFrame:
+    """Nine tenths of a table's rows, in another order, a cell in a hundred of its first features missing."""
+    table = pd.read_csv(SHARED / f"{name}.csv")
+    table = table.rename(columns={table.columns[0]: "id"}).assign(id=lambda its: its["id"].astype(str))
+    table = table.sample(frac=0.9, random_state=rng).reset_index(drop=True)
+    for column in table.columns[1:4]:
+        table[column] = table[column].astype(float).mask(rng.random(len(table)) < 0.01)
+    return table
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared tables are not here")
+@pytest.mark.parametrize("level", ["coefficients", "strengths"])
+@pytest.mark.parametrize("name", DATASETS)
+def test_public_tables_give_what_plaintext_does_on_the_joined_rows(
+    name: str, level: str, tmp_path: Path
 ) -> None:
-    draw = np.random.default_rng(13)
-    tables = {
-        party: raw(pd.read_csv(DATA / f"{name}.csv", nrows=3000), draw)
-        for party, name in (("A", "insurer"), ("B", "clinic"))
-    }
-
-    def sqlite(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-        monkeypatch.setenv("CLINIC", into_sqlite(file.with_suffix(".db"), "visits", frame))
-        return {"table": {"query": "SELECT * FROM visits", "connection": "env:CLINIC"}}
-
-    check(run_on(tables, {"A": parquet, "B": sqlite}, tmp_path), tables)
-
-
-def test_the_plan_from_raw_tables_gives_what_pandas_gives_on_their_join() -> None:
-    members = pd.read_csv(DATA / "raw" / "members.csv", sep=";", decimal=",")
-    patients = pd.read_csv(DATA / "raw" / "patients.csv")
-    members["member"] = members["member"].str.strip().str.casefold()
-    patients["health"] = patients["health"].map({"poor": 0, "fair": 1, "good": 2, "excellent": 3})
-    check(run_local(ROOT / "configs" / "raw.yaml"), {"A": members, "B": patients})
+    rng = np.random.default_rng(len(name))
+    sources = {f"A{i}": shared(file, rng) for i, file in enumerate(DATASETS[name])}
+    tables = {**sources, "B": shared(f"{name}_hetero_guest", rng)}
+    content: dict[str, Any] = mapping(*sources, alignment="intersect", reveal=level)
+    for party in (content["parties"]["target"], *content["parties"]["sources"]):
+        party["missing"] = "drop_rows"
+    result = run_in_memory(load_plan(content), tables).result("C")
+    *mine, target = joined(*tables.values())
+    truth = reference(dict(zip(sources, mine, strict=True)), target)
+    assert result.n == len(target)
+    assert result.n < 0.9 * len(tables["B"])
+    np.testing.assert_allclose(
+        result.strengths,
+        truth.strengths,
+        rtol=0,
+        atol=tolerance(level, mine, "tie_corrected"),
+        equal_nan=True,
+    )
+    if level == "coefficients":
+        np.testing.assert_allclose(
+            result.coefficients, truth.coefficients, rtol=0, atol=1e-14, equal_nan=True
+        )

@@ -1,0 +1,75 @@
+"""The step in which a data party reads its own table, before anyone is waited for."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from mpc_spearman.config import (
+    DataParty,
+    Plan,
+    Query,
+    TargetParty,
+    check_policy,
+    check_policy_rows,
+)
+from mpc_spearman.data.aligned import check_place, take_aligned
+from mpc_spearman.data.database import read_query
+from mpc_spearman.data.ids import alignment_tag
+from mpc_spearman.data.tables import Table, read_table
+from mpc_spearman.errors import PlanError, TableError
+from mpc_spearman.protocols.steps import Run, step
+
+
+def own_table(plan: Plan, name: str, frame: pd.DataFrame | None = None) -> Table:
+    """Read and check the table of data party `name`: `frame`, or the plan's file or query."""
+    me = plan.party(name)
+    assert isinstance(me, DataParty)
+    source = me.table if frame is None else frame
+    if source is None:
+        raise TableError(f"party {name} has no table: give `table` in its plan, or --table FILE")
+    if isinstance(source, Query):
+        source = read_query(name, source.query, source.variable, plan.rows)
+    table = read_table(name, source, me, rows=plan.rows, normalise=plan.normalise)
+    if me.aligned is not None:
+        return take_aligned(table, me.aligned)
+    if plan.alignment == "ids":
+        raise PlanError(
+            f"party {name} has no file of ids, which alignment: ids takes: give `aligned` in its plan"
+        )
+    return table
+
+
+@step("load")
+def load(run: Run, frame: pd.DataFrame | None) -> Table:
+    """Ask the owner's policy, then read and check its table, before anyone is waited for.
+
+    Parameters
+    ----------
+    frame : DataFrame, optional
+        The table, where it is not a file.
+
+    Raises
+    ------
+    PolicyError, TableError
+    PlanError
+        The target's alignment key cannot be used.
+    """
+    me = run.plan.party(run.roster.me.name)
+    check_policy(run.plan, me.name)
+    table = own_table(run.plan, me.name, frame)
+    for file in (me.write_aligned, me.write_unaligned) if isinstance(me, DataParty) else ():
+        if file is not None:
+            check_place(file)
+    for caution in table.cautions:
+        run.say(caution)
+    run.cautions += table.cautions
+    check_policy_rows(run.plan, me.name, table.n)
+    tag(run, table)
+    return table
+
+
+def tag(run: Run, table: Table) -> None:
+    """Tag the target's rows, for merging, where it has a key for that."""
+    me = run.plan.party(run.roster.me.name)
+    if isinstance(me, TargetParty) and me.alignment_key is not None:
+        run.alignment = alignment_tag(me.alignment_key, table.ids)
