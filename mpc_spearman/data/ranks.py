@@ -7,9 +7,10 @@ equal values of (t^3 - t)/3,
     sum_i x_i^2 = N - T        so    0 <= T <= N,   T = 0 without ties,   T = N for a constant column.
 
 By Cauchy-Schwarz every inner product of two such vectors obeys |S| <= N, and N < 2^63 up to
-``MAX_ROWS``. Terms such as 2S, S + T or t^3 (which leaves even uint64 at t = 2,642,246) have no such
-bound: outside the ring they are Python integers here and in :mod:`mpc_spearman.statistics.estimators`. At
-``strengths`` other vectors are multiplied: see :mod:`mpc_spearman.protocols.encoding`.
+``MAX_ROWS``; of more rows see :mod:`mpc_spearman.protocols.products`. Terms such as 2S, S + T or t^3 (which
+leaves even uint64 at t = 2,642,246) have no such bound: outside the ring they are Python integers here and in
+:mod:`mpc_spearman.statistics.estimators`. At ``strengths`` other vectors are multiplied: see
+:mod:`mpc_spearman.protocols.encoding`.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.errors import BoundError, DisclosureError
+from mpc_spearman.errors import DisclosureError
 
 #: The largest n with N = n(n^2 - 1)/3 < 2^63: one inner product of ranks fits a signed 64-bit ring.
 MAX_ROWS = 3_024_616
+#: The largest n of all: ranks fit 32 bits.
+LARGEST = 1 << 31
 _BLOCK = 1 << 17  # numbers at a time
 
 
@@ -156,7 +159,7 @@ def rank_columns(
 
     Parameters
     ----------
-    columns : iterable of 1-D arrays of equal length, 1 to 2^31
+    columns : iterable of 1-D arrays of equal length, 1 to ``LARGEST``
         Boolean, integer or floating point of up to 64 bits, without NaN (tables are checked for that when
         they are read). They are taken one after the other, and about as many as `workers` are kept at a time.
     m : int, optional
@@ -312,14 +315,3 @@ def check_width(n: int, m_source: int, m_target: int, min_rows_per_feature: int)
             f"privacy.min_rows_per_feature asks for {min_rows_per_feature} rows per column, "
             f"{min_rows_per_feature * features} in all"
         )
-
-
-def check_rows(n: int) -> None:
-    """Refuse more rows than ``MAX_ROWS`` where products of ranks are opened as they are.
-
-    Raises
-    ------
-    BoundError
-    """
-    if n > MAX_ROWS:
-        raise BoundError(f"{n} rows are more than the {MAX_ROWS} that 64-bit sums of ranks can hold")

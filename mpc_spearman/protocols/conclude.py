@@ -14,6 +14,7 @@ from mpc_spearman.config import Estimator, Plan
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.privacy.groups import equal_or_reversed
 from mpc_spearman.protocols.encoding import encoding_of
+from mpc_spearman.protocols.products import Products
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run
 from mpc_spearman.results.result import Result
@@ -179,9 +180,11 @@ def from_opened(
         return from_order(plan, opened, shapes)
     if plan.reveal == "strengths":
         return from_sums(plan, opened[0], target, shapes)
+    ties = [term for source in sources for term in source.ties]
     if plan.reveal == "differences":
-        ties = [term for source in sources for term in source.ties]
         opened = estimators.products_from_differences(opened, ties, target.ties, shapes.n)
+    else:
+        opened = Products(shapes.n).decode(opened, ties, target.ties)
     return from_products(plan, opened, sources, target, shapes)
 
 
@@ -223,6 +226,7 @@ def from_products(
         ),
         *(line for name, side in sides for line in column_cautions(plan, name, side.names, side.ties, n)),
         *impossible(plan, counts, shapes),
+        *(result_warnings.scaled(n, error) if (error := _error(plan, n)) else ()),
         *(result_warnings.cancellations(target.names, mean, mean_abs) if plan.strength == "mean" else ()),
     ]
     return Conclusion(
@@ -235,6 +239,11 @@ def from_products(
         both=both,
         warnings=tuple(warnings),
     )
+
+
+def _error(plan: Plan, n: int) -> float:
+    """How far the coordinator's coefficients are from exact ones, at most."""
+    return Products(n).error if plan.reveal == "coefficients" else 0.0
 
 
 def from_sums(plan: Plan, sums: NDArray[Any], target: Description, shapes: Shapes) -> Conclusion:

@@ -27,7 +27,7 @@ def describe(run: Run, table: Table, ranks: Ranks) -> None:
     coordinator = run.roster.coordinator
     everything: dict[str, Callable[[], Any]] = {
         "names": lambda: table.features,
-        "ties": lambda: np.array(ranks.tie_terms, dtype=np.int64),
+        "ties": lambda: ranks.tie_terms,
         "constant": lambda: np.array(ranks.constant, dtype=np.uint8),
     }
     fields = disclosure.fields(run.plan.shared(), Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
@@ -50,7 +50,7 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
         return Description()
     features = shapes.features.get(owner, shapes.m_target)
     values = run.links.receive(owner, Kind.DESCRIPTION, sizes={"m_source": features})
-    ties = tuple(values["ties"].tolist()) if "ties" in values else ()
+    ties = tuple(values["ties"]) if "ties" in values else ()
     if any(not 0 <= term <= total(shapes.n) or term % 2 for term in ties):
         raise ProtocolViolation(f"{owner} sent a tie term that {shapes.n} rows cannot have")
     flags = (

@@ -8,13 +8,14 @@ from typing import Any
 
 from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_policy_rows
 from mpc_spearman.data.ranks import check_width, rank_columns
-from mpc_spearman.errors import DisclosureError, MpcSpearmanError, PolicyError
+from mpc_spearman.errors import BoundError, DisclosureError, MpcSpearmanError, PolicyError
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.examine import Examination, examine
 from mpc_spearman.privacy.groups import distinct_defined, lasting_in_a_mean
 from mpc_spearman.privacy.leverage import highest_leverage
 from mpc_spearman.protocols.load import own_table
 from mpc_spearman.protocols.precision import Precision
+from mpc_spearman.protocols.products import check_rows
 from mpc_spearman.protocols.protect import published_to_others
 from mpc_spearman.protocols.shapes import Shapes
 
@@ -79,13 +80,14 @@ def dry_run(plan: Plan, name: str, other: int, frame: Any = None) -> DryRun:
     checks: tuple[Callable[[], None], ...] = (
         lambda: check_policy(plan, name),
         lambda: check_policy_rows(plan, name, table.n),
+        lambda: check_rows(plan, table.n),
         *([lambda: check_policy_columns(plan, name, shapes.distinct_sources)] if known else []),
         lambda: check_width(table.n, shapes.m_sources, shapes.m_target, plan.privacy.min_rows_per_feature),
     )
     for check in checks:
         try:
             check()
-        except (PolicyError, DisclosureError) as error:
+        except (PolicyError, DisclosureError, BoundError) as error:
             refusals.append(error)
     found = examine(
         ranks,

@@ -72,7 +72,7 @@ import hmac
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,7 @@ if TYPE_CHECKING:
 LARGEST = 2**62 - 2
 _DEVIATIONS = math.sqrt(41 * math.log(2) / 2)  # z: 2 exp(-2 z^2) = 2^-40
 _LABEL = b"mpc_spearman/1 rounding"
+_BLOCK = 1 << 16  # rows at a time
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,13 @@ class Encoding:
         least = math.isqrt(64**2 * sources * steps**2 - 1) + 1  # ⌈64·√s/δ⌉
         averaged = columns if estimator == "paper" else defined
         return cls(n, columns, sources, averaged, estimator, -(-least // k), 128 * steps)
+
+    @classmethod
+    def coefficients(cls, n: int) -> Encoding:
+        """Choose F = G for coefficients of so many rows, each one source column's strength by itself."""
+        root = math.isqrt(n) + 1
+        scale = ((math.isqrt(LARGEST) - root - 1) << 20) // ((1 << 20) + 1)
+        return cls(n, 1, 1, 1, "tie_corrected", scale, scale)
 
     @classmethod
     def ranking(cls, n: int, *, columns: int, sources: int, estimator: Estimator, defined: int) -> Encoding:
@@ -239,13 +247,18 @@ class Encoding:
                 units[: self.n] += x / self._norm(tie_term)
         if self.estimator == "paper":
             units[self.n :] = sum(ranks.tie_terms) / (2 * total(self.n)), ranks.m
-        return self._rounded(units * self.source_scale, party, by_id)[None, :]
+        vector = np.empty((1, self.rows), dtype=np.int64)
+        self._round_into(vector[0], units * self.source_scale, party, by_id)
+        return vector
 
-    def target_vectors(
+    def column_vectors(
         self, ranks: Ranks, party: str, by_id: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int64]:
-        """Encode the target's columns, (m_B, rows), zeros where none is defined; else as `source_vector`."""
-        vectors = np.zeros((ranks.m, self.rows), dtype=np.int64)
+    ) -> NDArray[np.signedinteger[Any]]:
+        """Encode the target's columns, (m_B, rows), zeros where none is defined; else as `source_vector`.
+
+        At ``coefficients`` the source's as well. They are int32 where that holds them.
+        """
+        vectors = np.zeros((ranks.m, self.rows), np.int32 if self.target_scale < 2**31 else np.int64)
         units = np.zeros(self.rows)
         columns = zip(vectors, ranks.matrix, ranks.tie_terms, ranks.constant, strict=True)
         for vector, y, tie_term, constant in columns:
@@ -254,7 +267,7 @@ class Encoding:
             units[: self.n] = y / self._norm(tie_term)
             if self.estimator == "paper":
                 units[self.n :] = 1, tie_term / (2 * total(self.n))
-            vector[:] = self._rounded(units * self.target_scale, party, by_id)
+            self._round_into(vector, units * self.target_scale, party, by_id)
         return vectors
 
     def undefined(self, ranks: Ranks) -> NDArray[np.bool_]:
@@ -300,25 +313,32 @@ class Encoding:
     def _norm(self, tie_term: int) -> float:
         return math.sqrt(total(self.n) - (0 if self.estimator == "paper" else tie_term))
 
-    def _rounded(
-        self, exact: NDArray[np.float64], party: str, by_id: NDArray[np.int64] | None
-    ) -> NDArray[np.int64]:
+    def _round_into(
+        self,
+        out: NDArray[np.signedinteger[Any]],
+        exact: NDArray[np.float64],
+        party: str,
+        by_id: NDArray[np.int64] | None,
+    ) -> None:
         """Round each element to the nearest integer, or up with the probability of its fraction.
 
-        Either way always alike for the same rows, in whatever order.
+        Either way always alike for the same rows, in whatever order. `exact` is used up.
         """
         if self.nearest:
-            return np.rint(exact).astype(np.int64)
-        ordered = exact.copy()
+            out[:] = np.rint(exact)
+            return
         if by_id is not None:
-            ordered[: self.n] = exact[by_id]
-        key = hmac.digest(_LABEL + party.encode(), ordered.astype("<f8").tobytes(), "sha256")
-        rounded = np.floor(ordered)
-        rounded += Stream(key).uniform(len(ordered)) < ordered - rounded
-        found = rounded.astype(np.int64)
+            exact[: self.n] = exact[by_id]
+        key = hmac.new(_LABEL + party.encode(), digestmod="sha256")
+        key.update(exact.astype("<f8", copy=False).data)
+        stream = Stream(key.digest())
+        for start in range(0, len(exact), _BLOCK):
+            part = exact[start : start + _BLOCK]
+            down = np.floor(part)
+            part[:] = down + (stream.uniform(len(part)) < part - down)
+        out[:] = exact
         if by_id is not None:
-            found[by_id] = rounded[: self.n]
-        return found
+            out[by_id] = exact[: self.n]
 
 
 def encoded_rows(n: int, estimator: Estimator) -> int:

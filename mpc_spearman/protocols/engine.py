@@ -18,6 +18,7 @@ from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.parties import Role
 from mpc_spearman.protocols.encoding import encoding_of
+from mpc_spearman.protocols.products import Products
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run
 
@@ -34,10 +35,10 @@ class Engine(ABC):
         if run.plan.reveal == "differences":
             self.give_differences(run, ranks.matrix, shapes)
         elif run.plan.reveal == "coefficients":
-            self.give_products(run, ranks.matrix, shapes)
+            self.give_products(run, Products(shapes.n).vectors(table, ranks), shapes)
         else:
             me, encoding = run.roster.me, encoding_of(run.plan, shapes)
-            encode = encoding.source_vector if me.role is Role.SOURCE else encoding.target_vectors
+            encode = encoding.source_vector if me.role is Role.SOURCE else encoding.column_vectors
             vectors = encode(ranks, me.name, id_order(table.ids))
             if run.plan.reveal == "ranking":
                 undefined = encoding.undefined(ranks) if me.role is Role.TARGET else None
@@ -51,7 +52,7 @@ class Engine(ABC):
 
     @abstractmethod
     def give_products(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
-        """Do a data party's part at ``coefficients``; `own` are its ranks, int32 (m, n)."""
+        """Do a data party's part at ``coefficients``; `own` are its columns' vectors, int32 (m, n)."""
 
     @abstractmethod
     def give_sums(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
@@ -74,7 +75,8 @@ class Engine(ABC):
         The call takes the shapes with what all have told of their columns. It returns integers, of any size
         if a party did not follow the protocol, and never raises for what they are: at ``differences``
         Q_pq = Σ (x_p − y_q)², Python int (m_A, m_B), the sources' rows in roster order, negative where there
-        is none; at ``coefficients`` S (m_A, m_B); at ``strengths`` one sum per target column over all
-        sources, (1, m_B); at ``ranking`` bool: "q before r" of each pair of target columns q < r, row by row,
-        or under ``top`` one per column, and None where the order is not opened to the coordinator.
+        is none; at ``coefficients`` what :mod:`mpc_spearman.protocols.products` makes S of, (m_A, m_B); at
+        ``strengths`` one sum per target column over all sources, (1, m_B); at ``ranking`` bool: "q before r"
+        of each pair of target columns q < r, row by row, or under ``top`` one per column, and None where the
+        order is not opened to the coordinator.
         """

@@ -21,14 +21,16 @@ class Squares:
     -----
     What is opened may be anything. A vector with an element beyond 2(n - 1) is no difference of ranks: its
     pairs have no sum.
+
+    A block's Q is summed twice, modulo 2^64 and as float64, which together give it exactly: the second is off
+    by less than 2^63, since Q ≤ 16·rows·n² and its relative error is about rows·2^-53 at most, for
+    rows·n < 2^56. A block is a message, of which the rows are far below 2^24.
     """
 
     def __init__(self, m_source: int, m_target: int, n: int) -> None:
         self._sums = np.zeros((m_source, m_target), dtype=object)
         self._impossible = np.zeros((m_source, m_target), dtype=bool)
         self._bound = 2 * (n - 1)
-        # Within so many rows every sum below is at most 4·rows·bound² ≤ 2^62.
-        self._rows = max(1, (1 << 60) // self._bound**2)
 
     @property
     def total(self) -> np.ndarray:
@@ -45,19 +47,25 @@ class Squares:
         opened, beyond = self._within(opened)
         self._impossible |= beyond[:m_source, None]
         self._impossible[:, 1:] |= beyond[m_source:]
-        for start in range(0, opened.shape[1], self._rows):
-            block = opened[:, start : start + self._rows]
-            a, b = block[:m_source], np.vstack([np.zeros_like(block[:1]), block[m_source:]])
-            own = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None, :]
-            self._sums += (own - 2 * matmul(a, b, self._bound)).astype(object)
+        a, b = opened[:m_source], np.vstack([np.zeros_like(opened[:1]), opened[m_source:]])
+        left, right = a.astype(np.float64), b.astype(np.float64)
+        self._add(
+            (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * matmul(a, b, self._bound),
+            (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1) - 2 * left @ right.T,
+        )
 
     def add_pairs(self, opened: np.ndarray) -> None:
         """Add a block of all pairs' differences, int64 (m_A·m_B, rows), source column by source column."""
         opened, beyond = self._within(opened)
-        self._impossible |= beyond.reshape(self._sums.shape)
-        for start in range(0, opened.shape[1], self._rows):
-            block = opened[:, start : start + self._rows]
-            self._sums += (block * block).sum(axis=1).reshape(self._sums.shape).astype(object)
+        shape = self._sums.shape
+        self._impossible |= beyond.reshape(shape)
+        floats = opened.astype(np.float64)
+        self._add((opened * opened).sum(axis=1).reshape(shape), (floats * floats).sum(axis=1).reshape(shape))
+
+    def _add(self, low: np.ndarray, rounded: np.ndarray) -> None:
+        """Add sums, int64 modulo 2^64, that are near `rounded`."""
+        turns = np.rint((rounded - low) * 2.0**-64).astype(np.int64)
+        self._sums += low.astype(object) + (turns.astype(object) << 64)
 
     def _within(self, opened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Clip what was opened to the bound; tell which vectors were beyond it."""

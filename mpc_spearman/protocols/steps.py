@@ -25,7 +25,7 @@ from mpc_spearman.config import (
     within,
 )
 from mpc_spearman.data.ids import id_digest
-from mpc_spearman.data.ranks import Ranks, check_rows, check_width, rank_columns
+from mpc_spearman.data.ranks import Ranks, check_width, rank_columns
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import (
     AlignmentError,
@@ -38,6 +38,7 @@ from mpc_spearman.errors import (
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.groups import check_groups
 from mpc_spearman.protocols.encoding import encoding_of
+from mpc_spearman.protocols.products import check_rows
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.keys import PairKey, Purpose
@@ -236,10 +237,9 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         features={source: sizes[source][1] for source in roster.sources},
         m_target=sizes[roster.target][1],
     )
+    check_rows(plan, shapes.n)
     matrix = within("coefficients", plan.reveal)
-    if matrix:
-        check_rows(shapes.n)
-    else:
+    if not matrix:
         most = shapes.features
         encoding_of(plan, replace(shapes, defined=most, distinct=most, lasting=most))
     if matrix and 16 * shapes.m_sources * shapes.m_target > MAX_PAYLOAD // 2:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.data.ranks import total
+from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.statistics import estimators, inference
 
 if TYPE_CHECKING:
@@ -302,6 +302,14 @@ def impossible(counts: NDArray[np.int64], expected: int, constant: int) -> list[
         f"for {short} of the target's {len(counts)} columns something was opened that ranks cannot give: "
         "a party did not follow the protocol, or its messages were damaged. Such values are NaN, and no mean "
         "counts them"
+    ]
+
+
+def scaled(n: int, error: float) -> list[str]:
+    """Say how close coefficients are of more rows than can be multiplied exactly."""
+    return [
+        f"{n} rows are more than the {MAX_ROWS} whose products of ranks fit 64 bits: coefficients were "
+        f"computed from scaled ranks, and each is within {error:.1g} of the exact one"
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from mpc_spearman.parties import Role
 
-FieldType = Literal["text", "texts", "blob", "bytes", "int64", "ring", "float64", "flags"]
+FieldType = Literal["text", "texts", "blob", "bytes", "int64", "int128", "ring", "float64", "flags"]
 
 
 class Kind(IntEnum):

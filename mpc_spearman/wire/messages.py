@@ -8,6 +8,7 @@ blob       4-byte big-endian length, bytes
 texts      as many ``text`` as the shape has cells
 bytes      exactly as many bytes as the shape says
 int64      little-endian two's complement, row by row
+int128     the same in 16 bytes, of a list of integers
 ring       the lowest bytes of an int64, as many as ``ring_bytes`` says, row by row: the
            integer modulo 2^(8·``ring_bytes``), read as the one nearest to 0
 float64    little-endian IEEE 754, row by row
@@ -46,6 +47,7 @@ _CELL = {
     "texts": 4 + MAX_NAME,
     "bytes": 1,
     "int64": 8,
+    "int128": 16,
     "ring": 8,
     "float64": 8,
     "flags": 1,
@@ -142,6 +144,10 @@ def _pack(field: Field, shape: tuple[int, ...], width: int, value: Any) -> list[
         if len(value) != math.prod(shape):
             raise TypeError(f"{field.name}: {len(value)} bytes given, {math.prod(shape)} expected")
         return [bytes(value)]
+    if field.type == "int128":
+        if len(value) != math.prod(shape):
+            raise TypeError(f"{field.name}: {len(value)} integers given, {math.prod(shape)} expected")
+        return [int(number).to_bytes(width, "little", signed=True) for number in value]
     dtype = _DTYPES[field.type]
     array = np.asarray(value)
     if array.shape != shape or not np.can_cast(array.dtype, dtype, "safe"):
@@ -177,6 +183,9 @@ def _unpack(
     raw = _take(field, payload, offset, size)
     if field.type == "bytes":
         return bytes(raw), offset + size
+    if field.type == "int128":
+        cells = (raw[start : start + width] for start in range(0, size, width))
+        return [int.from_bytes(cell, "little", signed=True) for cell in cells], offset + size
     if field.type == "ring":
         return bytes_to_ring(raw, width).reshape(shape), offset + size
     if field.type == "flags":

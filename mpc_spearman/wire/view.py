@@ -229,7 +229,7 @@ VIEW: tuple[Row, ...] = (
             Field("names", "texts", ("m_source",), "the feature names", _ROWWISE),
             Field(
                 "ties",
-                "int64",
+                "int128",
                 ("m_source",),
                 "the tie term of each feature: the class sizes of a binary one, and which are constant",
                 _ROWWISE,
@@ -245,7 +245,7 @@ VIEW: tuple[Row, ...] = (
             Field("names", "texts", ("m_target",), "the feature names", opened_to=_TO_C),
             Field(
                 "ties",
-                "int64",
+                "int128",
                 ("m_target",),
                 "the tie term of each feature: the class sizes of a binary one, and which are constant",
                 _ROWWISE,

@@ -105,7 +105,7 @@ def test_the_coarse_means_that_the_coordinator_opens_leave_nearly_all():
     source = rank_columns([flag(n, ones, rng) for ones in sizes])
     target = rank_columns(list(rng.random((6, n))))
     code = Encoding.strengths(n, columns=2, sources=1, estimator="tie_corrected", defined=2, distinct=2)
-    opened = (code.source_vector(source, "A") @ code.target_vectors(target, "B").T)[0]
+    opened = (code.source_vector(source, "A") @ code.column_vectors(target, "B").T)[0]
     means, _ = code.decode(opened.tolist(), [False] * 6)
     # what its rounding, at random by one owner and the other, leaves unknown in all but a hundredth of cases
     step = 0.04 * strength_grid(n, 2).step

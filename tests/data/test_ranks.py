@@ -18,12 +18,11 @@ from mpc_spearman.data import ranks as module
 from mpc_spearman.data.ranks import (
     MAX_ROWS,
     Groups,
-    check_rows,
     check_width,
     rank_columns,
     total,
 )
-from mpc_spearman.errors import BoundError, DisclosureError
+from mpc_spearman.errors import DisclosureError
 from support.processes import EVER
 
 RING = 2**63 - 1
@@ -240,12 +239,3 @@ def test_width():
         DisclosureError, match=r"4 source and 6 target .* 29 rows.*min_rows_per_feature.* 3 .* 30"
     ):
         check_width(29, 4, 6, 3)
-
-
-# --- bounds
-
-
-def test_rows_that_64_bits_cannot_hold_are_refused():
-    check_rows(MAX_ROWS)
-    with pytest.raises(BoundError, match=r"3024617 rows .*3024616"):
-        check_rows(MAX_ROWS + 1)

@@ -71,7 +71,7 @@ def opened(encoding: Encoding, sources: list[Ranks], target: Ranks) -> list[int]
     vectors = [
         encoding.source_vector(ranks, f"A{i}")[0].astype(object) for i, ranks in enumerate(sources, start=1)
     ]
-    y = encoding.target_vectors(target, "B").astype(object)
+    y = encoding.column_vectors(target, "B").astype(object)
     return [int(value) for value in y @ sum(vectors)]
 
 
@@ -165,8 +165,8 @@ def test_every_element_is_next_to_its_exact_value_and_within_the_bounds(name, n,
     for value, unit in zip(vector[0].tolist(), exact or [Fraction()] * encoding.rows, strict=True):
         assert abs(value - unit * encoding.source_scale) < 1 + Fraction(1, 2**20)
         assert abs(value) <= encoding.value_bound
-    vectors = encoding.target_vectors(ranks, "B")
-    assert (vectors.dtype, vectors.shape) == (np.int64, (ranks.m, encoding.rows))
+    vectors = encoding.column_vectors(ranks, "B")
+    assert (vectors.dtype, vectors.shape) == (np.int32, (ranks.m, encoding.rows))
     for column, constant in zip(vectors.tolist(), ranks.constant, strict=True):
         if constant and estimator == "tie_corrected":
             assert column == [0] * encoding.rows
@@ -175,10 +175,10 @@ def test_every_element_is_next_to_its_exact_value_and_within_the_bounds(name, n,
 
 
 @every_estimator
-def test_target_vectors_are_next_to_their_exact_values(estimator):
+def test_column_vectors_are_next_to_their_exact_values(estimator):
     ranks = rank_columns(tables(50)["mixed"])
     encoding = of([ranks], estimator)
-    vectors = encoding.target_vectors(ranks, "B").tolist()
+    vectors = encoding.column_vectors(ranks, "B").tolist()
     exact = [
         # the target's tie term stands where the source has 1, and the other way round
         [*unit[:50], *unit[:49:-1]]
@@ -215,7 +215,7 @@ def test_repeated_runs_are_identical_so_nothing_can_be_averaged_out_of_them(esti
     assert np.array_equal(
         encoding.source_vector(first, "A"), of([again], estimator).source_vector(again, "A")
     )
-    assert np.array_equal(encoding.target_vectors(first, "B"), encoding.target_vectors(again, "B"))
+    assert np.array_equal(encoding.column_vectors(first, "B"), encoding.column_vectors(again, "B"))
 
 
 @every_estimator
@@ -227,7 +227,7 @@ def test_the_order_of_rows_changes_no_rounding(estimator):
     rows = np.concatenate([order, np.arange(1000, encoding.rows)])
     for one, other in (
         (encoding.source_vector(first, "A", by_id), encoding.source_vector(again, "A", as_again)),
-        (encoding.target_vectors(first, "B", by_id), encoding.target_vectors(again, "B", as_again)),
+        (encoding.column_vectors(first, "B", by_id), encoding.column_vectors(again, "B", as_again)),
     ):
         assert np.array_equal(one[:, rows], other)
     assert not np.array_equal(encoding.source_vector(first, "A")[:, rows], encoding.source_vector(again, "A"))
@@ -261,7 +261,7 @@ def test_another_row_or_scale_gives_other_roundings_everywhere():
 def test_equal_columns_of_the_target_stay_equal():
     column = np.random.default_rng(4).integers(0, 9, 500)
     target = rank_columns([column, -column, column * 2.5])
-    vectors = of([target], "tie_corrected").target_vectors(target, "B")
+    vectors = of([target], "tie_corrected").column_vectors(target, "B")
     assert np.array_equal(vectors[0], vectors[2])
     assert not np.array_equal(vectors[0], vectors[1])
 
@@ -341,7 +341,7 @@ def test_more_rows_than_products_of_ranks_allow():
     n, rng = MAX_ROWS + 10, np.random.default_rng(8)
     source, target = rank_columns([rng.permutation(n)]), rank_columns([np.arange(n) // 3])
     encoding = of([source], "tie_corrected")
-    vectors = encoding.source_vector(source, "A"), encoding.target_vectors(target, "B")
+    vectors = encoding.source_vector(source, "A"), encoding.column_vectors(target, "B")
     value = matmul(*vectors, encoding.value_bound).item()
     mu, _ = encoding.decode([value], [False])
     products = source.matrix[0].astype(np.int64) * target.matrix[0]
@@ -414,7 +414,7 @@ def test_the_class_sizes_of_a_binary_target_column_are_not_in_what_is_opened(rou
     target = dataclasses.replace(encoding, nearest=rounding == "nearest")
     shown = [
         class_sizes_that_fit(
-            int(target.target_vectors(flag, f"B{i}")[0].astype(object) @ vector),
+            int(target.column_vectors(flag, f"B{i}")[0].astype(object) @ vector),
             n,
             encoding.target_scale,
             most,

@@ -82,7 +82,7 @@ def test_strengths(estimator, run):
     target = rank_columns([TABLES["B"][name].to_numpy() for name in FEATURES["B"]])
     encoding = encoding_for([TABLES["A"]], estimator)
     by_id = np.argsort(TABLES["B"]["id"].to_numpy())
-    odd = encoding.target_vectors(target, "B", by_id) % 2 == 1
+    odd = encoding.column_vectors(target, "B", by_id) % 2 == 1
     row = int(np.flatnonzero(odd.any(axis=0) & ~odd.all(axis=0))[0])
     ended = run(row, reveal="strengths", estimator=estimator)
     check(ended, odd[:, row])

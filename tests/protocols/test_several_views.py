@@ -293,7 +293,7 @@ class Wide:
             for party, table in run.tables.items()
         }
         encoding = encoding_for([run.tables[source] for source in SOURCES], "tie_corrected")
-        self.y = encoding.target_vectors(ranks["B"], "B")
+        self.y = encoding.column_vectors(ranks["B"], "B")
         self.sent = {party: run.shares(party) for party in ("A", "D", "B")}
         self.values, self.of_coordinator, self.expected = {}, {}, {"B": np.zeros(WIDE_B, np.int64)}
         for source in SOURCES:

@@ -51,8 +51,8 @@ FAREWELL = "FAREWELL"
 
 #: What the coordinator receives of the source's and the target's columns.
 DESCRIPTION = {
-    "differences": ("names:texts*mA ties:int64*mA", "names:texts*mB ties:int64*mB"),
-    "coefficients": ("names:texts*mA ties:int64*mA", "names:texts*mB ties:int64*mB"),
+    "differences": ("names:texts*mA ties:int128*mA", "names:texts*mB ties:int128*mB"),
+    "coefficients": ("names:texts*mA ties:int128*mA", "names:texts*mB ties:int128*mB"),
     "strengths": (None, "names:texts*mB constant:flags*mB"),
 }
 #: What the coordinator receives of the values, block by block at ``differences``, else once.

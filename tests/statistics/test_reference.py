@@ -64,7 +64,7 @@ def test_shared_tables_strengths_and_pvalues(name):
             np.testing.assert_allclose(found.pvalues.iloc[p, q], scipy.pvalue, rtol=1e-9)
     a, b = (rank_columns([table[c].to_numpy() for c in table]) for table in (guest, host))
     encoding = encoding_for([guest], "tie_corrected")
-    opened = encoding.source_vector(a, "guest") @ encoding.target_vectors(b, "host").T
+    opened = encoding.source_vector(a, "guest") @ encoding.column_vectors(b, "host").T
     mu, _ = encoding.decode(opened[0].tolist(), b.constant)
     np.testing.assert_allclose(mu, found.strengths, rtol=0, atol=encoding.error)
     exact, _ = estimators.strengths(ours(guest, host, "tie_corrected"), "mean")

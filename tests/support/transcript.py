@@ -230,12 +230,22 @@ def parse(layout: Sequence[str], payload: bytes, sizes: Mapping[str, int]) -> di
                 offset += 4 + length
             values[name] = texts if kind == "texts" else texts[0]
             continue
-        width = {"int64": 8, "float64": 8, "bytes": 1, "flags": 1, "ring": sizes.get("ring", 0)}[kind]
+        width = {
+            "int64": 8,
+            "int128": 16,
+            "float64": 8,
+            "bytes": 1,
+            "flags": 1,
+            "ring": sizes.get("ring", 0),
+        }[kind]
         raw = payload[offset : offset + count * width]
         assert len(raw) == count * width, f"{name} is cut short"
         offset += len(raw)
         if kind == "ring":
             values[name] = elements(raw, width).reshape(cells)
+        elif kind == "int128":
+            cut = [raw[start : start + width] for start in range(0, len(raw), width)]
+            values[name] = [int.from_bytes(cell, "little", signed=True) for cell in cut]
         elif kind in ("int64", "float64"):
             values[name] = np.frombuffer(raw, "<i8" if kind == "int64" else "<f8").reshape(cells)
         else:

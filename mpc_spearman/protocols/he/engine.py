@@ -43,13 +43,13 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman.config import HeSettings, Plan
-from mpc_spearman.data.ranks import total
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.he.scheme import Operation, PublicKey, SecretKey, Sizes, Tick
 from mpc_spearman.protocols.he.schemes import public_key, secret_key
+from mpc_spearman.protocols.products import Products
 from mpc_spearman.protocols.shapes import Shape, Shapes
 from mpc_spearman.protocols.shuffle import shuffle
 from mpc_spearman.protocols.squared_differences import Squares
@@ -125,15 +125,16 @@ def sizes(plan: Plan, shapes: Shapes, source: Party | None = None) -> tuple[Size
             result_bound=encoding.result_bound,
         ), "products"
     assert source is not None
-    n, differences = shapes.n, plan.reveal == "differences"
+    n, products, differences = shapes.n, Products(shapes.n), plan.reveal == "differences"
+    value_bound = n - 1 if differences else products.value_bound
     return Sizes(
         n=n,
         m_source=shapes.features[source],
         m_target=shapes.m_target,
-        value_bound=n - 1,
-        target_bound=n - 1,
-        target_sum=n * (n - 1),
-        result_bound=2 * (n - 1) if differences else total(n),
+        value_bound=value_bound,
+        target_bound=value_bound,
+        target_sum=products.vector_sum,
+        result_bound=2 * (n - 1) if differences else products.result_bound,
         keys=len(shapes.features),
     ), "differences" if differences else "products"
 

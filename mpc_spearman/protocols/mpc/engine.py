@@ -29,6 +29,7 @@ from mpc_spearman.protocols.mpc.sharing import (
     reveal,
     reveal_total,
 )
+from mpc_spearman.protocols.products import Products
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run
 
@@ -50,7 +51,8 @@ class Mpc(Engine):
             session, other = Session(run, source, shapes.of(source)), shapes.features[source]
             if run.roster.me == source:
                 other = shapes.m_target
-            reveal(run, session, multiply_own(run, session, source, own, other, shapes.n - 1))
+            bound = Products(shapes.n).value_bound
+            reveal(run, session, multiply_own(run, session, source, own, other, bound))
 
     def give_sums(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Share the vectors, compute this party's term of each product, and open the sum of all."""

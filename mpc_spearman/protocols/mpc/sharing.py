@@ -39,11 +39,11 @@ from itertools import islice
 import numpy as np
 
 from mpc_spearman.config import Plan
-from mpc_spearman.data.ranks import total
 from mpc_spearman.parties import Party
 from mpc_spearman.protocols import ring
 from mpc_spearman.protocols.encoding import encoding_of
 from mpc_spearman.protocols.mpc.session import Session, reveal_sum
+from mpc_spearman.protocols.products import Products
 from mpc_spearman.protocols.shapes import Shapes
 from mpc_spearman.protocols.steps import Run, step
 from mpc_spearman.wire.channel import MAX_QUEUED
@@ -63,7 +63,9 @@ def opened_bound(plan: Plan, shapes: Shapes) -> int:
     """
     if plan.reveal == "differences":
         return 2 * (shapes.n - 1)
-    return total(shapes.n) if plan.reveal == "coefficients" else encoding_of(plan, shapes).result_bound
+    if plan.reveal == "coefficients":
+        return Products(shapes.n).result_bound
+    return encoding_of(plan, shapes).result_bound
 
 
 def agree_on_ring(run: Run, shapes: Shapes) -> None:

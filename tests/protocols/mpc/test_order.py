@@ -165,7 +165,7 @@ def encoded(sources: list[Ranks], target: Ranks, estimator: Any) -> tuple[Encodi
         defined=sum(ranks.defined for ranks in sources),
     )
     vectors = [encoding.source_vector(ranks, f"A{i}")[0].astype(object) for i, ranks in enumerate(sources)]
-    values = encoding.target_vectors(target, "B").astype(object) @ sum(vectors)
+    values = encoding.column_vectors(target, "B").astype(object) @ sum(vectors)
     return encoding, [int(value) for value in values]
 
 
