@@ -100,7 +100,8 @@ def _from_dictionary(
     # Arrow does not order what two chunks list differently, so neither do we.
     alike = all(chunk.dictionary.equals(column.chunk(0).dictionary) for chunk in column.chunks)
     if order is not None or not (array.type.ordered and alike and is_text(array.type.value_type)):
-        return numbers(pa.chunked_array([array.dictionary_decode()]), order)
+        values = whole(pa.chunked_array([array.dictionary]))
+        return numbers(pa.chunked_array([values.take(array.indices)]), order)
     codes = array.indices.fill_null(0).to_numpy().astype(np.int64)
     absent = array.indices.is_null().to_numpy(zero_copy_only=False)
     nothing = array.dictionary.is_null().to_numpy(zero_copy_only=False)

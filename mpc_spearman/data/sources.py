@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,17 @@ PARQUET = (".parquet", ".parq", ".pq")
 ARROW = (".arrow", ".feather")
 
 _UNNAMED_INDEX = "__index_level_"  # so pandas calls the column that it makes of an index without a name
+
+
+@runtime_checkable
+class ArrowTable(Protocol):
+    """A table in memory that Arrow can read, such as pandas', polars' and pyarrow's own.
+
+    The method is of Arrow's PyCapsule interface, https://arrow.apache.org/docs/format/CDataInterface.
+    """
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule with a stream of record batches."""
 
 
 class Source(ABC):
@@ -59,7 +70,7 @@ class Source(ABC):
         """
 
 
-def open_source(table: Path | pd.DataFrame | pa.Table, csv: Csv, rows: int | None) -> Source:
+def open_source(table: Path | ArrowTable, csv: Csv, rows: int | None) -> Source:
     """Open a table, of which at most the first `rows` rows are wanted.
 
     Raises
@@ -112,11 +123,17 @@ def _is_gap(value: object) -> bool:
 
 
 class _InMemory(Source):
-    """A table of pyarrow or pandas."""
+    """A table in memory: pandas' column by column, since its columns may be of no type; others' by Arrow."""
 
-    def __init__(self, table: pa.Table | pd.DataFrame, rows: int | None) -> None:
-        if isinstance(table, pa.Table):
-            self._read, self.names = table.slice(0, rows).column, table.column_names
+    def __init__(self, table: ArrowTable, rows: int | None) -> None:
+        if not isinstance(table, pd.DataFrame):
+            try:
+                arrow = pa.table(table).slice(0, rows)
+            except (pa.ArrowException, ValueError, TypeError) as error:  # whose text may quote the table
+                raise Unusable(
+                    f"Arrow cannot take it ({type(error).__name__}): cast columns of types that Arrow lacks"
+                ) from None
+            self._read, self.names = arrow.column, arrow.column_names
             return
         self._read, self.names = lambda place: frame_column(table.iloc[:rows, place]), list(table.columns)
         if not isinstance(table.index, pd.RangeIndex) or table.index.name is not None:

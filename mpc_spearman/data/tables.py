@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,7 +30,7 @@ from mpc_spearman.data.cells import cell_numbers
 from mpc_spearman.data.choice import choose
 from mpc_spearman.data.columns import numbers, whole
 from mpc_spearman.data.sentinels import looks_like_a_code
-from mpc_spearman.data.sources import Source, open_source
+from mpc_spearman.data.sources import ArrowTable, Source, open_source
 from mpc_spearman.data.words import Unusable, at, count_of, listed, show
 from mpc_spearman.errors import TableError
 
@@ -111,7 +110,7 @@ class Table:
 
 def read_table(
     party: str,
-    source: Path | pd.DataFrame | pa.Table,
+    source: Path | ArrowTable,
     keys: TableKeys,
     *,
     rows: int | None = None,
@@ -123,8 +122,9 @@ def read_table(
     ----------
     party : str
         Whose table it is; every error begins with it.
-    source : Path, DataFrame or Table of pyarrow
-        A file, a folder of part files, or a table in memory. A DataFrame's index is ignored.
+    source : Path or table in memory
+        A file, a folder of part files, or a table of pandas, polars, pyarrow or another library that hands
+        its tables to Arrow. A DataFrame's index is ignored.
     keys : TableKeys
         The plan's keys beside the party's name.
     rows : int, optional
@@ -219,7 +219,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         rows,
         incomplete=incomplete,
         duplicates=duplicates,
-        cautions=tuple(found.cautions(party, incomplete, duplicates)),
+        cautions=tuple(found.cautions(incomplete, duplicates)),
     )
 
 
@@ -233,18 +233,17 @@ class _Columns:
     dropped: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
 
-    def cautions(self, party: str, incomplete: int, duplicates: int) -> Iterator[str]:
+    def cautions(self, incomplete: int, duplicates: int) -> Iterator[str]:
         """Say what the owner should know."""
-        if incomplete or duplicates:
-            yield (
-                f"{party}: rows left out: {incomplete:,} with a missing value, {duplicates:,} with an id "
-                "that is there more than once"
-            )
+        if incomplete:
+            yield f"left out: {count_of(incomplete, 'row')} with a missing value"
+        if duplicates:
+            yield f"left out: {count_of(duplicates, 'row')} with an id that is there more than once"
         if self.dropped:
-            yield f"{party}: columns left out for their missing values: {listed(self.dropped)}"
+            yield f"left out for their missing values: {listed(self.dropped)}"
         if self.codes:
             yield (
-                f"{party}: the lowest or highest value of {listed(self.codes)} may be a code for a missing "
+                f"the lowest or highest value of {listed(self.codes)} may be a code for a missing "
                 "value, such as -999, and is ranked as a number: if it is one, list it under missing_values "
                 "(CSV), or make it null"
             )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from mpc_spearman.config import DataParty, Plan, check_policy, load_plan
 from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
@@ -20,14 +20,14 @@ from mpc_spearman.launch.role_process import Assignment
 from mpc_spearman.results import run_directory
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from mpc_spearman.config.tables import TableKeys
+    from mpc_spearman.data.sources import ArrowTable
     from mpc_spearman.results.result import Result
 
 
 def run_local(
     plan: str | Path | Mapping[str, Any] | Plan,
-    tables: Mapping[str, pd.DataFrame | str | Path] | None = None,
+    tables: Mapping[str, ArrowTable | str | Path] | None = None,
     *,
     out: str | Path | None = None,
     watch: supervisor.Watch = lambda party, phase, done, of: None,
@@ -47,8 +47,9 @@ def run_local(
     ----------
     plan : path, mapping or Plan
         YAML file, its content, or a plan that is already loaded.
-    tables : mapping of str to DataFrame or path, optional
-        Party name to its table, in place of the plan's. A DataFrame reaches its party through a pipe.
+    tables : mapping of str to table or path, optional
+        Party name to its table, in place of the plan's: a DataFrame of pandas or polars, a table of pyarrow,
+        or of whatever else hands its tables to Arrow. It reaches its party through a pipe.
     out : path, optional
         Directory to keep: each party's run directory is written to ``out/<party>``, all or none.
     watch : callable
@@ -78,9 +79,9 @@ def run_local(
     """
     checked = _plan(plan, tables or {}, overrides, settings)
     frames = {
-        party: arrow(party, table, _unused(checked, party, table))
+        party: arrow(party, table, keys)
         for party, table in (tables or {}).items()
-        if _is_frame(table)
+        if not isinstance(table, (str, Path)) and isinstance(keys := checked.party(party), DataParty)
     }
     if checked.protocol == "mpc":
         check_crypten()
@@ -141,7 +142,7 @@ def assignments(plan: Plan, staging: Path, meeting: Path | Hosts) -> list[Assign
 
 def _plan(
     plan: str | Path | Mapping[str, Any] | Plan,
-    tables: Mapping[str, pd.DataFrame | str | Path],
+    tables: Mapping[str, ArrowTable | str | Path],
     overrides: Sequence[str],
     settings: Mapping[str, Any],
 ) -> Plan:
@@ -150,50 +151,46 @@ def _plan(
     if isinstance(overrides, str):
         raise PlanError("overrides is a list of 'key=value', not one text")
     for party, table in tables.items():
-        if not (_is_frame(table) or isinstance(table, (str, Path))):
+        if not (isinstance(table, (str, Path)) or hasattr(table, "__arrow_c_stream__")):
             raise PlanError(
-                f"tables: that of party {party} is {type(table).__name__}, not a DataFrame or a path"
+                f"tables: that of party {party} is {type(table).__name__}, neither a path nor a table of "
+                "pandas, polars or Arrow"
             )
-    files = {party: None if _is_frame(table) else Path(str(table)) for party, table in tables.items()}
+    files = {
+        party: Path(table) if isinstance(table, (str, Path)) else None for party, table in tables.items()
+    }
     # JSON is YAML, so a setting from Python reads like an override from the command line.
     given = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
     return load_plan(plan, [*overrides, *given], files)
 
 
-def _is_frame(table: object) -> TypeGuard[pd.DataFrame]:
-    return hasattr(table, "columns")
+def arrow(party: str, table: ArrowTable, keys: TableKeys) -> bytes:
+    """Turn a table in memory into an Arrow stream for its party's process; of unused columns the name only.
 
-
-def _unused(plan: Plan, name: str, table: pd.DataFrame) -> set[str]:
-    party = plan.party(name)
-    assert isinstance(party, DataParty)
-    if party.features is None:
-        return {*party.exclude} - {*party.id}
-    return set(table.columns) - {*party.id, *party.features}
-
-
-def arrow(party: str, table: Any, unused: Container[str] = ()) -> bytes:
-    """Turn a DataFrame into an Arrow stream for its party's process; of unused columns the name only."""
+    Raises
+    ------
+    TableError
+    """
     import pyarrow as pa
 
-    columns = []
-    # Column by column: pyarrow refuses repeated names, and the party's own check says more about them.
-    for i, label in enumerate(table.columns):
-        if not isinstance(label, str):
-            raise TableError(
-                f"{party}: the DataFrame: the label of column {i + 1} is {type(label).__name__}, not text; "
-                "rename the columns"
-            )
-        try:
-            label.encode()
-            values = pa.nulls(len(table)) if label in unused else pa.Array.from_pandas(table.iloc[:, i])
-        except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            raise TableError(
-                f"{party}: the DataFrame: column {label!r} (dtype {table.dtypes.iloc[i]}) is neither all "
-                "64-bit numbers nor all text"
-            ) from None
-        columns.append(values)
-    batch = pa.Table.from_arrays(columns, names=list(table.columns))
+    from mpc_spearman.data.choice import choose
+    from mpc_spearman.data.sources import open_source
+    from mpc_spearman.data.words import Unusable, show
+
+    columns: dict[int, Any] = {}
+    where = f"{party}: the table"
+    try:
+        source = open_source(table, keys.csv, None)
+        ids, features = choose(source.names, keys, source.hint)
+        for place in (*ids, *features):
+            where = f"{party}: the table: column {show(str(source.names[place]))}"
+            columns[place] = source.column(place)
+    except Unusable as unusable:
+        raise TableError(f"{where}: {unusable}") from None
+    rows = len(columns[ids[0]])
+    batch = pa.table(
+        [columns.get(place, pa.nulls(rows)) for place in range(len(source.names))], names=list(source.names)
+    )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_table(batch)

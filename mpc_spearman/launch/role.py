@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-import pandas as pd
+import pyarrow as pa
 
 from mpc_spearman.config import Plan
 from mpc_spearman.parties import Role, Roster
@@ -21,7 +21,7 @@ from mpc_spearman.wire.meter import Meter
 def run_role(
     plan: Plan,
     party: str,
-    frame: pd.DataFrame | None,
+    frame: pa.Table | None,
     *,
     join: Callable[[Roster], Transport],
     ready: Callable[[Roster], None] = lambda roster: None,
@@ -41,7 +41,7 @@ def run_role(
     plan : Plan
         The shared part and this party's own local part.
     party : str
-    frame : DataFrame or None
+    frame : pyarrow.Table or None
         This party's table, where it is not a file; None for the coordinator.
     join : callable
         Meets the other parties and returns the transport to them.

@@ -209,7 +209,6 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     supervisor.say(phase="start", party=assignment.party, done=0, of=0)
     # Only now the slow imports, so that a bad assignment fails fast.
     load()
-    import pandas as pd
     import pyarrow as pa
     from threadpoolctl import threadpool_limits
 
@@ -231,9 +230,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     def decline(roster: Roster, error: Exception) -> None:
         meeting.decline(point, plan, roster, error, say)
 
-    frame: pd.DataFrame | None = None
-    if assignment.frame:
-        frame = pa.ipc.open_stream(stream).read_all()
+    frame = pa.ipc.open_stream(stream).read_all() if assignment.frame else None
     result = run_role(
         plan,
         assignment.party,

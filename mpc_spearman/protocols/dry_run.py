@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_policy_rows
 from mpc_spearman.data.ranks import check_width, rank_columns
+from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.errors import BoundError, DisclosureError, MpcSpearmanError, PolicyError
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.examine import Examination, examine
@@ -40,7 +40,7 @@ class DryRun:
     refusals: tuple[MpcSpearmanError, ...]
 
 
-def dry_run(plan: Plan, name: str, other: int, frame: Any = None) -> DryRun:
+def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) -> DryRun:
     """Apply an owner's policy and rules to its own table, alone; nothing is sent.
 
     Parameters
@@ -51,7 +51,7 @@ def dry_run(plan: Plan, name: str, other: int, frame: Any = None) -> DryRun:
     other : int
         Features of the other side, all of them distinct: the target's, or each source's. Of several sources,
         others than `name` are taken to have none, so that its part of a mean is as large as it can be.
-    frame : DataFrame, optional
+    frame : table in memory, optional
         Its table, where that is not a file.
 
     Raises

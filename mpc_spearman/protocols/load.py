@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from mpc_spearman.config import (
     DataParty,
     Plan,
@@ -15,12 +13,13 @@ from mpc_spearman.config import (
 from mpc_spearman.data.aligned import check_place, take_aligned
 from mpc_spearman.data.database import read_query
 from mpc_spearman.data.ids import alignment_tag
+from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import PlanError, TableError
 from mpc_spearman.protocols.steps import Run, step
 
 
-def own_table(plan: Plan, name: str, frame: pd.DataFrame | None = None) -> Table:
+def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
     """Read and check the table of data party `name`: `frame`, or the plan's file or query."""
     me = plan.party(name)
     assert isinstance(me, DataParty)
@@ -40,12 +39,12 @@ def own_table(plan: Plan, name: str, frame: pd.DataFrame | None = None) -> Table
 
 
 @step("load")
-def load(run: Run, frame: pd.DataFrame | None) -> Table:
+def load(run: Run, frame: ArrowTable | None) -> Table:
     """Ask the owner's policy, then read and check its table, before anyone is waited for.
 
     Parameters
     ----------
-    frame : DataFrame, optional
+    frame : table in memory, optional
         The table, where it is not a file.
 
     Raises

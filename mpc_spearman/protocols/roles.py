@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
+import pyarrow as pa
 
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
@@ -38,7 +38,7 @@ from mpc_spearman.statistics.inference import ties
 from mpc_spearman.wire import disclosure
 
 
-def run_source(run: Run, frame: pd.DataFrame | None) -> Result:
+def run_source(run: Run, frame: pa.Table | None) -> Result:
     """Party A: rank its columns and give them, hidden, to the computation."""
     me = run.roster.me
     table = load(run, frame)
@@ -58,7 +58,7 @@ def run_source(run: Run, frame: pd.DataFrame | None) -> Result:
     return _own_result(run, table, ranks, shapes, given, labels)
 
 
-def run_target(run: Run, frame: pd.DataFrame | None) -> Result:
+def run_target(run: Run, frame: pa.Table | None) -> Result:
     """Party B: rank its columns, give them, hidden, to the computation, and receive the result."""
     table = load(run, frame)
     connect(run)

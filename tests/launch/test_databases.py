@@ -43,7 +43,7 @@ def test_a_run_on_two_databases_is_that_on_the_tables_in_them(
 ) -> None:
     plan = asking(
         A=("SELECT id, income, age FROM people ORDER BY id", "INSURER"),
-        B=("SELECT id, visits::numeric AS visits, cost FROM visits ORDER BY id", "CLINIC"),
+        B=("SELECT id, visits::numeric(9, 2) AS visits, cost FROM visits ORDER BY id", "CLINIC"),
     )
     with postgresql() as address:
         into_postgresql(address, "visits", frames["B"])

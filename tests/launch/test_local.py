@@ -6,17 +6,21 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.stats import rankdata
 
 from mpc_spearman import Result, load_plan, run_local
-from mpc_spearman.config import TableKeys
-from mpc_spearman.data.tables import read_table
+from mpc_spearman.config import DataParty
+from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import (
     MpcSpearmanError,
     OutputError,
@@ -31,6 +35,8 @@ from mpc_spearman.launch.local import arrow
 from mpc_spearman.launch.supervisor import Outcome
 from mpc_spearman.results import run_directory
 from support import harness
+from support.plans import mapping
+from support.references import normal_tables
 
 IDS = ["a", "b", "c", "d"]
 PLAN = {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
@@ -55,13 +61,14 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "launch", refuse)
 
 
-# ---- DataFrames
+# ---- tables in memory
+
+KEYS = DataParty(name="A")
 
 
-def through_the_pipe(frame: pd.DataFrame) -> Any:
-    """Read a DataFrame as the party's process does."""
-    received = pa.ipc.open_stream(arrow("A", frame)).read_all()
-    return read_table("A", received, TableKeys())
+def through_the_pipe(handed: Any, keys: DataParty = KEYS) -> Table:
+    """Read a table as the party's process does."""
+    return read_table("A", pa.ipc.open_stream(arrow("A", handed, keys)).read_all(), keys)
 
 
 @pytest.mark.parametrize(
@@ -77,12 +84,47 @@ def through_the_pipe(frame: pd.DataFrame) -> Any:
     ],
     ids=lambda values: str(values.dtype),
 )
-def test_numbers_reach_a_party_exactly(values: Any) -> None:
-    direct = read_table("A", table(x=values), TableKeys())
-    received = through_the_pipe(table(x=values))
+@pytest.mark.parametrize(
+    "handed", [pd.DataFrame, pa.table, pl.from_pandas], ids=["pandas", "arrow", "polars"]
+)
+def test_numbers_reach_a_party_exactly(values: Any, handed: Callable[[pd.DataFrame], Any]) -> None:
+    direct, received = read_table("A", table(x=values), KEYS), through_the_pipe(handed(table(x=values)))
     assert received.ids.to_pylist() == direct.ids.to_pylist() == IDS
     assert received.column(0).dtype == direct.column(0).dtype
     assert received.column(0).tolist() == direct.column(0).tolist() == list(values)
+
+
+def test_every_type_of_polars_that_has_an_order_is_that_of_its_pandas_or_arrow_equal() -> None:
+    day, second = date(2024, 2, 28), datetime(2024, 2, 28, 23, 59, 59, 1)
+    polars = pl.DataFrame(
+        {
+            "id": IDS,
+            "decimal": pl.Series(["12345678901234567890.25", "-1", "0", "7.5"]).str.to_decimal(scale=2),
+            "enum": pl.Series(["mid", "low", "high", "low"], dtype=pl.Enum(["low", "mid", "high"])),
+            "category": pl.Series(["mid", "low", "high", "low"], dtype=pl.Categorical),
+            "text": ["mid", "low", "high", "low"],
+            "day": [day + timedelta(one) for one in (3, 1, 2, 0)],
+            "second": [second - timedelta(seconds=one) for one in (3, 1, 2, 0)],
+            "took": [timedelta(seconds=one) for one in (3, 1, 2, 0)],
+            "small": pl.Series([3, 1, 2, 0], dtype=pl.UInt8),
+        }
+    )
+    encode = dict.fromkeys(("category", "text"), ("low", "mid", "high"))
+    read = through_the_pipe(polars, KEYS.model_copy(update={"encode": encode}))
+    places = {name: rankdata(read.column(i)).tolist() for i, name in enumerate(read.features)}
+    assert list(places) == polars.columns[1:]
+    assert places["decimal"] == [4, 1, 2, 3]
+    assert places["enum"] == places["category"] == places["text"] == [3, 1.5, 4, 1.5]
+    assert places["day"] == places["took"] == places["small"] == [4, 2, 3, 1]
+    assert places["second"] == [1, 3, 2, 4]
+
+
+def test_a_run_takes_tables_of_pandas_arrow_and_polars_alike() -> None:
+    tables = normal_tables()
+    ran = run_local(mapping(), tables).coefficients
+    for one, other in ((pa.Table.from_pandas, pl.from_pandas), (pl.from_pandas, pa.RecordBatch.from_pandas)):
+        again = run_local(mapping(), {"A": one(tables["A"]), "B": other(tables["B"])})
+        assert again.coefficients.equals(ran)
 
 
 @pytest.mark.parametrize(
@@ -92,32 +134,39 @@ def test_numbers_reach_a_party_exactly(values: Any) -> None:
             pd.DataFrame([["a", 1, 2]] * 4, columns=["id", "x", "x"]),
             "1 column with the name of an earlier one",
         ),
-        (pd.DataFrame({"id": IDS, 7: [1, 2, 3, 4]}), "the label of column 2 is int, not text"),
-        (pd.DataFrame({"id": IDS, ("x", "y"): [1, 2, 3, 4]}), "the label of column 2 is tuple, not text"),
-        (
-            table(x=[1, "b", 2.5, None]),
-            r"column 'x' \(dtype object\) is neither all 64-bit numbers nor all text",
-        ),
-        (table(x=pd.Series([2**70, 1, 2, 3], dtype=object)), "neither all 64-bit numbers nor all text"),
-        (table(x=[1j, 2, 3, 4]), r"column 'x' \(dtype complex128\) is neither"),
-        (table(x=[object()] * 4), "column 'x'"),
+        (pd.DataFrame({"id": IDS, 7: [1, 2, 3, 4]}), "1 column label not text, the first at column 2"),
+        (pd.DataFrame({"id": IDS, ("x", "y"): [1, 2, 3, 4]}), "1 column label not text"),
+        (table(x=[1, "b", 2.5, None]), r"column 'x': Python objects \(dtype object\), 1 non-numeric"),
+        (table(x=pd.Series([2**70, 1, 2, 3], dtype=object)), "column 'x': Python objects"),
+        (table(x=[1j, 2, 3, 4]), "column 'x': complex128, which Arrow does not have: cast it to float64"),
+        (table(x=[object()] * 4), "column 'x': Python objects"),
         (table(x=["p", "q", "r", "s"]), "column 'x': text, not numbers"),
         (table(x=pd.Categorical(["p", "q", "p", "q"])), "column 'x': text, not numbers"),
         (table(x=pd.array([2**53 + 1, None, 3, 4], dtype="Int64")), "column 'x': 1 missing value"),
-        (pd.DataFrame([["a", 1]] * 4, columns=pd.Index(["id", "\ud800"], dtype=object)), "column '.ud800'"),
+        (pd.DataFrame([["a", 1]] * 4, columns=pd.Index(["id", "\ud800"], dtype=object)), "not valid Unicode"),
         (pd.DataFrame(), "there is no column 'id'"),
+        (table(x=[1, 2, 3, 4]).set_index("id"), r"id: there is no column 'id'; .*reset_index\(\)"),
+        (pl.DataFrame({"x": [1, 2, 3]}), "there is no column 'id'"),
+        (
+            pl.DataFrame({"id": IDS, "x": pl.Series([1, 2, 3, 4], dtype=pl.Int128)}),
+            r"Arrow cannot take it \(",
+        ),
+        (pl.DataFrame({"id": IDS, "x": [[1], [2], [3], [4]]}), "column 'x': large_list, not numbers"),
+        (pl.Series("x", [1, 2, 3]), r"Arrow cannot take it \("),
+        (pl.DataFrame({"id": IDS, "x": [1, None, 3, 4]}), "column 'x': 1 missing value"),
     ],
 )
-def test_a_frame_that_cannot_be_ranked(frame: pd.DataFrame, problem: str) -> None:
-    with pytest.raises(TableError, match=problem):
+def test_a_table_that_cannot_be_ranked(frame: Any, problem: str) -> None:
+    with pytest.raises(TableError, match=f"^A: the table: .*{problem}"):
         through_the_pipe(frame)
 
 
 @pytest.mark.parametrize(
     "own", [{"exclude": ["remark"]}, {"features": ["a"]}], ids=["excluded", "not among the features"]
 )
+@pytest.mark.parametrize("handed", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
 def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
-    own: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    own: dict[str, Any], handed: Callable[[pd.DataFrame], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames: dict[str, bytes] = {}
 
@@ -127,13 +176,12 @@ def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
 
     monkeypatch.setattr(supervisor, "launch", look)
     plan = {"parties": {**PLAN["parties"], "sources": [{"name": "A", **own}]}}
-    remark = ["nobody's business", 7, None, ()]
+    remark = ["nobody's business", 7, None, ()] if handed is pd.DataFrame else ["nobody's business"] * 4
     with pytest.raises(Ran):
-        run_local(plan, TABLES | {"A": table(a=[1, 2, 3, 4], remark=remark)})
+        run_local(plan, TABLES | {"A": handed(table(a=[1, 2, 3, 4], remark=remark))})
     assert b"nobody's business" not in frames["A"]
     received = pa.ipc.open_stream(frames["A"]).read_all()
-    read = read_table("A", received, TableKeys(**own))
-    assert read.features == ("a",)
+    assert read_table("A", received, DataParty(name="A", **own)).features == ("a",)
 
 
 # ---- what is refused before anything runs
@@ -148,6 +196,11 @@ class TestBeforeAnythingRuns:
     def test_a_party_without_a_table(self) -> None:
         with pytest.raises(PlanError, match="party B has no table: give `table` in the plan, --table B=FILE"):
             run_local(PLAN, {"A": TABLES["A"]})
+
+    @pytest.mark.parametrize("strange", [[1, 2], {"id": IDS}, pl.LazyFrame({"id": IDS}), np.eye(3)])
+    def test_a_table_that_is_none(self, strange: Any) -> None:
+        with pytest.raises(PlanError, match="neither a path nor a table of pandas, polars or Arrow"):
+            run_local(PLAN, TABLES | {"A": strange})
 
     def test_a_table_for_a_party_that_is_not_there(self) -> None:
         with pytest.raises(PlanError, match="'D'"):
