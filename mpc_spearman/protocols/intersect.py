@@ -27,10 +27,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from mpc_spearman.config import DataParty, check_policy_rows
 from mpc_spearman.data.aligned import write_aligned, write_unaligned
+from mpc_spearman.data.ids import id_help
 from mpc_spearman.data.pseudonyms import SIZE, ascending, common, pseudonyms, shuffled
 from mpc_spearman.data.ranks import check_width
 from mpc_spearman.data.tables import MIN_ROWS, Table
@@ -44,6 +46,8 @@ from mpc_spearman.wire.kinds import Kind
 MAX_IDS = 100_000_000
 #: Ids of one message: 16 MB.
 BLOCK_IDS = 1 << 20
+# Ids that are looked at for why they do not match: a hint takes no more.
+_LOOKED_AT = 1 << 20
 
 
 @step("intersect")
@@ -61,7 +65,7 @@ def intersect(run: Run, table: Table) -> Table:
     ProtocolViolation
         The coordinator's answer makes no sense.
     """
-    me, coordinator, links = run.roster.me, run.roster.coordinator, run.links
+    me, links = run.roster.me, run.links
     own = run.plan.party(me.name)
     assert isinstance(own, DataParty)
     if table.n > MAX_IDS:
@@ -79,23 +83,18 @@ def intersect(run: Run, table: Table) -> Table:
         "max_ids": np.array([own.policy.max_ids]),
         "max_unmatched": np.array([own.policy.max_unmatched]),
     }
-    links.send(coordinator, Kind.OFFER, offer)
+    links.send(run.roster.coordinator, Kind.OFFER, offer)
     unordered = pseudonyms(table.ids, key)
     rows = np.argsort(unordered)
     offered = unordered[rows]
-    for start in range(0, table.n, BLOCK_IDS):
-        block = offered[start : start + BLOCK_IDS]
-        links.send(coordinator, Kind.PSEUDONYMS, {"ids": block.tobytes()}, sizes={"ids": len(block)})
-        run.tick(start + len(block), table.n)
-    packed = -(-table.n // 8)
-    answer = links.receive(coordinator, Kind.COMMON, sizes={"packed": packed})["common"]
-    bits = np.unpackbits(np.frombuffer(answer, np.uint8)).astype(bool)
-    if bits[table.n :].any():
-        raise ProtocolViolation(f"{coordinator} says of more ids than {me.name} has that they are common")
-    marked = np.flatnonzero(bits)
-    aligned = table.take(rows[marked[shuffled(offered[marked], key)]])
+    marked = _have_matched(run, offered, table)
+    aligned = table.take(rows[marked][shuffled(offered[marked], key)])
     run.offered[me.name] = table.n
-    run.say(f"{aligned.n:,} of {table.n:,} rows are common to all data parties")
+    others = id_help(table.ids.take(pa.array(rows[~marked][:_LOOKED_AT])))
+    run.say(
+        f"{aligned.n:,} of {table.n:,} rows are common to all data parties"
+        + (f". Among the others: {others}" if others else "")
+    )
     check_policy_rows(run.plan, me.name, aligned.n)
     tag(run, aligned)
     if own.write_aligned is not None:
@@ -103,6 +102,24 @@ def intersect(run: Run, table: Table) -> Table:
     if own.write_unaligned is not None:
         run.at_end.append(partial(write_unaligned, own.write_unaligned, aligned))
     return aligned
+
+
+def _have_matched(run: Run, offered: NDArray[np.bytes_], table: Table) -> NDArray[np.bool_]:
+    """Send pseudonyms, ascending, to the coordinator, and return which it says are common, (n,)."""
+    coordinator, links, n = run.roster.coordinator, run.links, len(offered)
+    for start in range(0, n, BLOCK_IDS):
+        block = offered[start : start + BLOCK_IDS]
+        links.send(coordinator, Kind.PSEUDONYMS, {"ids": block.tobytes()}, sizes={"ids": len(block)})
+        run.tick(start + len(block), n)
+    try:
+        answer = links.receive(coordinator, Kind.COMMON, sizes={"packed": -(-n // 8)})["common"]
+    except AlignmentError as error:  # too few are common: why may show in one's own ids
+        odd = id_help(table.ids.slice(0, _LOOKED_AT))
+        raise AlignmentError(f"{error}. {odd}" if odd else str(error), error.about) from None
+    bits = np.unpackbits(np.frombuffer(answer, np.uint8)).astype(bool)
+    if bits[n:].any():
+        raise ProtocolViolation(f"{coordinator} says of more ids than there are that they are common")
+    return bits[:n]
 
 
 @dataclass(frozen=True)
@@ -169,7 +186,7 @@ def _receive_pseudonyms(run: Run, owner: Party, n: int) -> NDArray[np.bytes_]:
 
 
 def _check_sizes(offers: dict[Party, _Offer]) -> None:
-    """Apply each owner's ``policy.max_ids`` to all others, before anyone sends more than numbers."""
+    """Apply each owner's ``policy.max_ids`` to all others, before any list is read."""
     for owner, asks in offers.items():
         for other, offer in offers.items():
             if other != owner and offer.ids > asks.max_ids:

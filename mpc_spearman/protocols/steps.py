@@ -24,7 +24,7 @@ from mpc_spearman.config import (
     differences,
     within,
 )
-from mpc_spearman.data.ids import id_digest
+from mpc_spearman.data.ids import id_digest, id_help
 from mpc_spearman.data.ranks import Ranks, check_width, rank_columns
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import (
@@ -307,9 +307,10 @@ def align(run: Run, table: Table, source: Party) -> None:
     mine, theirs = (hmac.digest(ids, sender.name.encode(), "sha256") for sender in (run.roster.me, peer))
     run.links.send(peer, Kind.ALIGNMENT, {"digest": mine})
     if not hmac.compare_digest(run.links.receive(peer, Kind.ALIGNMENT)["digest"], theirs):
+        odd = id_help(table.ids)
         raise AlignmentError(
             f"{run.roster.me.name} and {peer.name} hold {table.n} rows each, but not the same ids in the "
-            f"same order. {_WAY_OUT[run.plan.alignment]}"
+            f"same order. {_WAY_OUT[run.plan.alignment]}{f'. {odd}' if odd else ''}"
         )
 
 

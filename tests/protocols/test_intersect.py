@@ -104,6 +104,32 @@ def test_fewer_than_three_rows_in_common_are_refused_in_words(n: int, have: str)
         assert "too few are in common" in str(ended.errors[party])
 
 
+def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
+    """Where too few are common, and where some are: of those that are not."""
+    spaced = B.assign(id=B["id"] + " ")
+    ended = run_in_memory(plan(alignment="intersect"), {"A": A, "B": spaced})
+    assert "Of the 200 ids here, 200 have spaces around them (normalise: [strip])" in str(ended.errors["B"])
+    assert "spaces" not in str(ended.errors["A"])
+    assert not run_in_memory(plan(alignment="intersect", normalise=["strip"]), {"A": A, "B": spaced}).errors
+    said: dict[str, list[str]] = {"A": [], "B": []}
+
+    def listening(run: Any, its: Any, party: str, *given: Any, **seams: Any) -> Any:
+        return run(its, party, *given, say=said[party].append, **seams)
+
+    some = B.assign(id=B["id"].where(B.index > 20, " " + B["id"]))
+    n = (
+        run_in_memory(plan(alignment="intersect"), {"A": A, "B": some}, dict.fromkeys("AB", listening))
+        .result("C")
+        .n
+    )
+    assert said["A"] == [f"{n} of 170 rows are common to all data parties"]
+    (text,) = said["B"]
+    assert text.startswith(
+        f"{n} of 200 rows are common to all data parties. Among the others: Of the {200 - n} ids"
+    )
+    assert "21 have spaces around them" in text
+
+
 # ---- rules
 
 
