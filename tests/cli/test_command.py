@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -108,3 +109,21 @@ def test_every_documented_exit_code_is_its_own() -> None:
     codes = {name: cls.exit_code for name, cls in errors.ERRORS.items() if name != "NotRevealed"}
     assert {name: int(code) for name, code in documented.items()} == codes
     assert len(set(codes.values())) == len(codes)
+
+
+def test_join_takes_files_of_its_own_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mpc_spearman.launch import join
+
+    seen = []
+
+    def run_party(plan: Any, party: str, *given: Any, **more: Any) -> NoReturn:
+        seen.append((plan.party(party), plan.party("A")))
+        raise errors.PeerDied("enough seen")
+
+    monkeypatch.setattr(join, "run_party", run_party)
+    files = ["--table", str(tmp_path / "b.csv"), "--write-unaligned", str(tmp_path / "rest.csv")]
+    plan = str(ROOT / "configs" / "intersect.yaml")
+    assert main(["join", plan, "--party", "B", *files, "--out", str(tmp_path)]) == errors.PeerDied.exit_code
+    ((target, source),) = seen
+    assert (target.table, target.write_unaligned) == (tmp_path / "b.csv", tmp_path / "rest.csv")
+    assert source.write_unaligned is None
