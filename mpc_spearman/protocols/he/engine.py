@@ -153,7 +153,7 @@ def make_key(run: Run, shapes: Shapes, source: Party | None = None) -> SecretKey
     if run.plan.he.scheme == "paillier":
         from mpc_spearman.protocols.he.estimate import announce
 
-        vectors = _vectors(run.plan, shapes.of(source)) if source else 0
+        vectors = vectors_of(run.plan, shapes.of(source)) if source else 0
         announce(run, key, layout, vectors, source if len(run.roster.sources) > 1 else None)
     return key
 
@@ -199,7 +199,7 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, sha
     """
     he, m_source = run.plan.he, shape.m_source
     everyone = he.pairs == "all"
-    done, of = 0, _vectors(run.plan, shape) * -(-shape.n // key.slots)
+    done, of = 0, vectors_of(run.plan, shape) * -(-shape.n // key.slots)
     for rows in groups(shape.n, m_source, key):
         count = -(-(rows.stop - rows.start) // key.slots)
         theirs = key.load_many(receive(run, key, source, Kind.CIPHERTEXT, m_source * count))
@@ -232,7 +232,7 @@ def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
     """
     public = key.public
     squares = Squares(shape.m_source, shape.m_target, shape.n)
-    vectors = _vectors(run.plan, shape)
+    vectors = vectors_of(run.plan, shape)
     done, of = 0, vectors * -(-shape.n // public.slots)
     for rows in groups(shape.n, shape.m_source, public):
         lengths = [len(chunk) for chunk in _chunks(np.arange(rows.start, rows.stop), public.slots)]
@@ -289,15 +289,25 @@ def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
 
 def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
     """Cut n rows into groups, the ciphertexts of one of which go in a few messages; all parties cut alike."""
+    return _blocks(n, rows_of_group(columns, key))
+
+
+def rows_of_group(columns: int, key: PublicKey) -> int:
+    """Rows of one group, at differences."""
     per_message = max(1, min(_BATCH, _BATCH_BYTES // key.ciphertext_bytes))
-    return _blocks(n, key.slots * max(1, per_message // columns))
+    return key.slots * max(1, per_message // columns)
+
+
+def most_of_message(key: PublicKey, kind: Kind) -> int:
+    """Ciphertexts of one message at most."""
+    return max(1, _BATCH_BYTES // _bytes(key, kind))
 
 
 def send(run: Run, key: PublicKey, peer: Party, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
     """Send ciphertexts of one length, as many to a message as fit, and the fingerprint of their key."""
-    for batch in _batches(len(ciphertexts), _bytes(key, kind)):
+    for batch in _blocks(len(ciphertexts), most_of_message(key, kind)):
         values = {"key": key.fingerprint, "batch": b"".join(ciphertexts[batch])}
-        run.links.send(peer, kind, values, sizes=_sizes(key, batch))
+        run.links.send(peer, kind, values, sizes=sizes_of(key, batch.stop - batch.start))
 
 
 def receive(run: Run, key: PublicKey, peer: Party, kind: Kind, count: int) -> list[bytes]:
@@ -310,8 +320,8 @@ def receive(run: Run, key: PublicKey, peer: Party, kind: Kind, count: int) -> li
     """
     size = _bytes(key, kind)
     ciphertexts: list[bytes] = []
-    for batch in _batches(count, size):
-        values = run.links.receive(peer, kind, sizes=_sizes(key, batch))
+    for batch in _blocks(count, most_of_message(key, kind)):
+        values = run.links.receive(peer, kind, sizes=sizes_of(key, batch.stop - batch.start))
         if values["key"] != key.fingerprint:
             raise ProtocolViolation(f"{peer} sent ciphertexts under another key than the coordinator's")
         payload = values["batch"]
@@ -323,16 +333,13 @@ def _bytes(key: PublicKey, kind: Kind) -> int:
     return key.ciphertext_bytes if kind is Kind.CIPHERTEXT else key.result_ciphertext_bytes
 
 
-def _sizes(key: PublicKey, batch: slice) -> dict[str, int]:
+def sizes_of(key: PublicKey, ciphertexts: int) -> dict[str, int]:
+    """Say what the symbols mean in a message of so many ciphertexts."""
     return {
-        "rows": batch.stop - batch.start,
+        "rows": ciphertexts,
         "ciphertext_bytes": key.ciphertext_bytes,
         "result_bytes": key.result_ciphertext_bytes,
     }
-
-
-def _batches(count: int, size: int) -> Iterator[slice]:
-    return _blocks(count, max(1, _BATCH_BYTES // size))
 
 
 def _blocks(n: int, rows: int) -> Iterator[slice]:
@@ -354,7 +361,7 @@ def _ticks(run: Run, done: int, of: int) -> Tick:
     return lambda more: run.tick(done + more, of)
 
 
-def _vectors(plan: Plan, shape: Shape) -> int:
+def vectors_of(plan: Plan, shape: Shape) -> int:
     """How many difference vectors the coordinator gets of a source."""
     if plan.he.pairs == "all":
         return shape.m_source * shape.m_target

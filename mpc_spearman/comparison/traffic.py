@@ -1,0 +1,270 @@
+"""What crosses the links in a run, without a run: every message, from the view table and the sizes.
+
+What is in a message the view table says (:mod:`mpc_spearman.wire.disclosure`), how long its fields are the
+codec, and into how many blocks, batches and steps a table is cut the functions by which the protocols do it.
+So all bytes, messages and rounds are those of a run whose columns are neither constant nor alike, if names are
+as long as is said; the tests hold them against metered runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mpc_spearman.config import Plan, within
+from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.protocols.encoding import encoded_rows
+from mpc_spearman.protocols.he.scheme import PublicKey
+from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.version import __version__
+from mpc_spearman.wire import disclosure
+from mpc_spearman.wire.channel import CLEAR
+from mpc_spearman.wire.frames import HEADER
+from mpc_spearman.wire.keys import Box
+from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.messages import length
+from mpc_spearman.wire.words import width_of
+
+#: ANDs of a comparison with zero, one after the other: words of both their inputs, for each value compared.
+_ANDS = ((1, 1), (1, 1), *((2, 2),) * 6)
+#: The phase in which a message is waited for, where it is not the one its bytes belong to.
+_AWAITED = {Kind.CIPHERTEXT: "evaluate", Kind.EVALUATED: "decrypt"}
+
+
+@dataclass
+class Flow:
+    """What one party does in one phase; the figures are those of the meter."""
+
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    messages: int = 0
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class _Message:
+    sender: Party
+    receiver: Party
+    kind: Kind
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    count: int = 1  # so many alike, of one depth
+
+
+class Traffic:
+    """All messages of a run but those that carry its cost table.
+
+    Parameters
+    ----------
+    plan : Plan
+    shapes : Shapes
+        With all columns defined, distinct and lasting.
+    keys : mapping of Party to PublicKey
+        Under HE, of each source's session; at ``strengths`` the same for all.
+    name_bytes : int
+        UTF-8 bytes of a feature's name.
+
+    Attributes
+    ----------
+    flows : dict of (Party, str) to Flow
+        By party and phase.
+    """
+
+    def __init__(
+        self, plan: Plan, shapes: Shapes, keys: Mapping[Party, PublicKey], name_bytes: int
+    ) -> None:
+        self.flows: dict[tuple[Party, str], Flow] = {}
+        self._plan, self._shapes, self._keys, self._shared = plan, shapes, keys, plan.shared()
+        self._roster = Roster.of(plan, plan.names[0])
+        self._depth = dict.fromkeys(self._roster.parties, 0)
+        self._dimensions = {"n": shapes.n, "m_sources": shapes.m_sources, "m_target": shapes.m_target}
+        self._texts = dict.fromkeys(("names", "source_names", "target_names"), name_bytes)
+        self._begin()
+        if plan.protocol == "mpc":
+            self._multiparty()
+        else:
+            self._homomorphic()
+        parties = self._roster.parties
+        self._hop(*(self._result(peer) for peer in parties[1:]))
+
+    # --- how messages follow one another
+
+    def _hop(self, *messages: _Message) -> None:
+        """Send all of these before any of them is received."""
+        at = dict(self._depth)
+        for message in messages:
+            self._send(message, at[message.sender])
+
+    def _send(self, message: _Message, depth: int) -> None:
+        sender, receiver, kind = message.sender, message.receiver, message.kind
+        fields = disclosure.fields(self._shared, kind, sender.role, receiver.role)
+        if fields is None:
+            return
+        texts = self._texts
+        if kind is Kind.HELLO:
+            said = {"version": __version__, "party": sender.name, "role": sender.role.value}
+            said["plan"] = self._plan.canonical_json()
+            texts = {name: len(text.encode()) for name, text in said.items()}
+        elif kind is Kind.PUBLIC_KEY:
+            texts = {"key": message.sizes["key"]}
+        payload = length(fields, {**self._dimensions, **message.sizes}, texts)
+        size = message.count * (HEADER + payload + (0 if kind in CLEAR else Box.OVERHEAD))
+        phase = disclosure.phase(kind)
+        sent, received = self._flow(sender, phase), self._flow(receiver, phase)
+        sent.bytes_sent += size
+        sent.messages += message.count
+        received.bytes_received += size
+        deeper = depth + 1 - self._depth[receiver]
+        if deeper > 0:
+            self._depth[receiver] += deeper
+            self._flow(receiver, _AWAITED.get(kind, phase)).rounds += deeper
+
+    def _flow(self, party: Party, phase: str) -> Flow:
+        return self.flows.setdefault((party, phase), Flow())
+
+    # --- the steps, in their order
+
+    def _begin(self) -> None:
+        parties = self._roster.parties
+        owners = parties[1:]
+        target, sources = self._roster.target, self._roster.sources
+
+        def everyone(kind: Kind, senders: tuple[Party, ...]) -> list[_Message]:
+            return [_Message(one, other, kind) for one in senders for other in parties if one != other]
+
+        self._hop(*everyone(Kind.HELLO, parties))
+        self._hop(*everyone(Kind.SHAPE, owners))
+        self._agreed = self._depth[self._roster.coordinator]
+        self._hop(*everyone(Kind.COLUMNS, owners))
+        for source in sources:
+            self._hop(_Message(source, target, Kind.ALIGNMENT), _Message(target, source, Kind.ALIGNMENT))
+        self._hop(
+            *(
+                _Message(owner, parties[0], Kind.DESCRIPTION, self._of(owner))
+                for owner in owners
+            )
+        )
+
+    def _of(self, owner: Party) -> dict[str, int]:
+        return {} if owner.role is Role.TARGET else self._shapes.of(owner).sizes()
+
+    def _result(self, peer: Party) -> _Message:
+        return _Message(self._roster.coordinator, peer, Kind.RESULT, self._of(peer))
+
+    def _multiparty(self) -> None:
+        from mpc_spearman.protocols.mpc.session import rows_of_block
+        from mpc_spearman.protocols.mpc.sharing import opened_bound
+
+        plan, shapes, roster = self._plan, self._shapes, self._roster
+        coordinator, target = roster.coordinator, roster.target
+        self._dimensions["ring_bytes"] = width_of(opened_bound(plan, shapes))
+        if plan.reveal == "differences":
+            for source in roster.sources:
+                shape = shapes.of(source)
+                step = rows_of_block(shape.m_source + shape.m_target - 1)
+                self._hop(
+                    *(
+                        _Message(owner, coordinator, Kind.SHARE, shape.sizes(rows=rows), count)
+                        for rows, count in _cut(shapes.n, step)
+                        for owner in (source, target)
+                    )
+                )
+            return
+        matrix = within("coefficients", plan.reveal)
+        n = shapes.n if matrix else encoded_rows(shapes.n, plan.estimator)
+        for source in roster.sources:
+            shape = shapes.of(source)
+            step = rows_of_block(max(shape.m_source if matrix else 1, shape.m_target))
+            self._hop(
+                *(
+                    _Message(one, other, Kind.MASKED, shape.sizes(rows=rows), count)
+                    for rows, count in _cut(n, step)
+                    for one, other in ((source, target), (target, source))
+                )
+            )
+            if matrix:
+                shares = (_Message(owner, coordinator, Kind.SHARE, shape.sizes()) for owner in (source, target))
+                self._hop(*shares)
+        if plan.reveal == "strengths":
+            self._hop(*(_Message(owner, coordinator, Kind.SHARE) for owner in roster.parties[1:]))
+        elif plan.reveal == "ranking":
+            self._hop(*(_Message(source, coordinator, Kind.PADDED) for source in roster.sources[1:]))
+            self._compare()
+
+    def _compare(self) -> None:
+        """Follow :mod:`mpc_spearman.protocols.mpc.order`."""
+        circle = coordinator, target, source = self._roster.parties[:3]
+        columns, top = self._shapes.m_target, self._plan.top
+        pairs = columns * (columns - 1) // 2
+
+        def give(sender: Party, receiver: Party, words: int) -> _Message:
+            return _Message(sender, receiver, Kind.REPLICA, {"words": words})
+
+        def not_negative(values: int) -> None:
+            for inputs in _ANDS if values else ():
+                self._hop(
+                    *(
+                        give(party, circle[(place + 1) % 3], words * values)
+                        for place, party in enumerate(circle)
+                        for words in inputs
+                    )
+                )
+
+        not_negative(pairs)
+        if top is not None:
+            self._hop(give(coordinator, target, pairs), give(source, coordinator, pairs))
+            self._hop(give(target, source, pairs))
+            not_negative(columns)
+        receiver = coordinator if self._plan.opened_to == "coordinator" else target
+        packed = {"packed": -(-(pairs if top is None else columns) // 8)}
+        self._hop(*(_Message(one, receiver, Kind.ORDER, packed) for one in circle if one != receiver))
+
+    def _homomorphic(self) -> None:
+        from mpc_spearman.protocols.he import engine
+
+        plan, shapes, roster = self._plan, self._shapes, self._roster
+        coordinator, target = roster.coordinator, roster.target
+        together = plan.reveal == "strengths"
+        for key, owners in [(self._keys[roster.sources[0]], roster.sources)] if together else [
+            (self._keys[source], (source,)) for source in roster.sources
+        ]:
+            # Those of each source leave while the others rank.
+            depth = self._depth[coordinator] if together else self._agreed
+            for owner in (target, *owners):
+                sizes = {"key": len(key.to_bytes())}
+                self._send(_Message(coordinator, owner, Kind.PUBLIC_KEY, sizes), depth)
+        for source in roster.sources:
+            key, shape = self._keys[source], shapes.of(source)
+            if plan.reveal == "differences":
+                step = engine.rows_of_group(shape.m_source, key)
+                vectors = engine.vectors_of(plan, shape)
+                cut = [(-(-rows // key.slots), count) for rows, count in _cut(shape.n, step)]
+                sent = [(shape.m_source * each, count) for each, count in cut]
+                exported = [(vectors * each, count) for each, count in cut]
+            else:
+                n = encoded_rows(shapes.n, plan.estimator) if together else shapes.n
+                sent = [(key.ciphertexts_for(rows), count) for rows, count in _cut(n, key.rows)]
+                exported = [(key.product_ciphertexts, 1)]
+            self._ciphertexts(source, target, key, Kind.CIPHERTEXT, sent)
+            if not together or source == roster.sources[-1]:
+                self._ciphertexts(target, coordinator, key, Kind.EVALUATED, exported)
+
+    def _ciphertexts(
+        self, sender: Party, receiver: Party, key: PublicKey, kind: Kind, lots: list[tuple[int, int]]
+    ) -> None:
+        """Send lots of ciphertexts, each of so many, so many times."""
+        from mpc_spearman.protocols.he import engine
+
+        most = engine.most_of_message(key, kind)
+        self._hop(
+            *(
+                _Message(sender, receiver, kind, engine.sizes_of(key, each), times * count)
+                for ciphertexts, times in lots
+                for each, count in _cut(ciphertexts, most)
+            )
+        )
+
+
+def _cut(n: int, most: int) -> Iterator[tuple[int, int]]:
+    """Cut n into pieces of `most` and a last one: how large, and how many."""
+    whole, rest = divmod(n, most)
+    yield from ((size, count) for size, count in ((most, whole), (rest, 1)) if size and count)
