@@ -2,8 +2,8 @@
 
 What is in a message the view table says (:mod:`mpc_spearman.wire.disclosure`), how long its fields are the
 codec, and into how many blocks, batches and steps a table is cut the functions by which the protocols do it.
-So all bytes, messages and rounds are those of a run whose columns are neither constant nor alike, if names are
-as long as is said; the tests hold them against metered runs.
+So all bytes, messages and rounds are those of a run whose columns are neither constant nor alike, if names
+are as long as is said; the tests hold them against metered runs.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ class Traffic:
         By party and phase.
     """
 
-    def __init__(
-        self, plan: Plan, shapes: Shapes, keys: Mapping[Party, PublicKey], name_bytes: int
-    ) -> None:
+    def __init__(self, plan: Plan, shapes: Shapes, keys: Mapping[Party, PublicKey], name_bytes: int) -> None:
         self.flows: dict[tuple[Party, str], Flow] = {}
         self._plan, self._shapes, self._keys, self._shared = plan, shapes, keys, plan.shared()
         self._roster = Roster.of(plan, plan.names[0])
@@ -137,12 +135,7 @@ class Traffic:
         self._hop(*everyone(Kind.COLUMNS, owners))
         for source in sources:
             self._hop(_Message(source, target, Kind.ALIGNMENT), _Message(target, source, Kind.ALIGNMENT))
-        self._hop(
-            *(
-                _Message(owner, parties[0], Kind.DESCRIPTION, self._of(owner))
-                for owner in owners
-            )
-        )
+        self._hop(*(_Message(owner, parties[0], Kind.DESCRIPTION, self._of(owner)) for owner in owners))
 
     def _of(self, owner: Party) -> dict[str, int]:
         return {} if owner.role is Role.TARGET else self._shapes.of(owner).sizes()
@@ -182,7 +175,9 @@ class Traffic:
                 )
             )
             if matrix:
-                shares = (_Message(owner, coordinator, Kind.SHARE, shape.sizes()) for owner in (source, target))
+                shares = (
+                    _Message(owner, coordinator, Kind.SHARE, shape.sizes()) for owner in (source, target)
+                )
                 self._hop(*shares)
         if plan.reveal == "strengths":
             self._hop(*(_Message(owner, coordinator, Kind.SHARE) for owner in roster.parties[1:]))
@@ -224,9 +219,11 @@ class Traffic:
         plan, shapes, roster = self._plan, self._shapes, self._roster
         coordinator, target = roster.coordinator, roster.target
         together = plan.reveal == "strengths"
-        for key, owners in [(self._keys[roster.sources[0]], roster.sources)] if together else [
-            (self._keys[source], (source,)) for source in roster.sources
-        ]:
+        for key, owners in (
+            [(self._keys[roster.sources[0]], roster.sources)]
+            if together
+            else [(self._keys[source], (source,)) for source in roster.sources]
+        ):
             # Those of each source leave while the others rank.
             depth = self._depth[coordinator] if together else self._agreed
             for owner in (target, *owners):

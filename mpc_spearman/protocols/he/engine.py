@@ -153,7 +153,7 @@ def make_key(run: Run, shapes: Shapes, source: Party | None = None) -> SecretKey
     if run.plan.he.scheme == "paillier":
         from mpc_spearman.protocols.he.estimate import announce
 
-        vectors = vectors_of(run.plan, shapes.of(source)) if source else 0
+        vectors = vectors_of(run.plan, shapes.of(source)) if source and operation == "differences" else 0
         announce(run, key, layout, vectors, source if len(run.roster.sources) > 1 else None)
     return key
 

@@ -1,31 +1,147 @@
-"""How long a Paillier run will take, from two seconds of trying its operations on this machine.
-
-Lattice ciphertexts take milliseconds and hold thousands of ranks: such runs take seconds and need no warning.
-"""
+"""How long the encrypted part of a run takes, from trying its operations on this machine."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mpc_spearman.parties import Party
-from mpc_spearman.protocols.he.paillier.packing import Slots
-from mpc_spearman.protocols.he.scheme import SecretKey, Sizes
+from mpc_spearman.protocols.he.scheme import HeSettings, Operation, PublicKey, SecretKey, Sizes
+from mpc_spearman.protocols.he.schemes import public_key
 from mpc_spearman.protocols.steps import Run
 from mpc_spearman.results.units import human_seconds
 
 # Runs shorter than this, in seconds, get no estimate.
 _WORTH_SAYING = 10.0
-# Seconds spent on trying each operation.
-_TRIAL = 0.25
-_TRIED_ROWS = 256
+# Seconds spent on trying each operation, and how often one is tried at most: a key floods so many results.
+_TRIAL, _MOST = 0.25, 16
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Seconds of one core that each operation takes for one ciphertext.
+
+    Attributes
+    ----------
+    encrypt, load, export, decrypt : float
+        The source's, to bytes; the target's, from bytes, and of a result, to bytes; the coordinator's.
+    own : float
+        The target's, at differences, of what it encrypts itself.
+    multiply : float
+        The target's, at products, of a ciphertext of the source's and one of its own columns.
+    """
+
+    encrypt: float
+    load: float
+    export: float
+    decrypt: float
+    own: float = 0.0
+    multiply: float = 0.0
+
+    @classmethod
+    def tried(
+        cls, settings: HeSettings, key: SecretKey, sizes: Sizes, operation: Operation, trial: float = _TRIAL
+    ) -> Operations:
+        """Try each operation under a key, once or for `trial` seconds."""
+
+        def public() -> PublicKey:  # as another party has it: a key counts what it floods
+            return public_key(key.public.to_bytes(), settings, sizes, operation)
+
+        return (_products if operation == "products" else _differences)(settings, key, public, sizes, trial)
+
+
+def _differences(
+    settings: HeSettings, key: SecretKey, public_key: Callable[[], PublicKey], sizes: Sizes, trial: float
+) -> Operations:
+    public = public_key()
+    sample = np.zeros(public.slots, dtype=np.int64)
+    own = _seconds(lambda: public.encrypt(sample), trial)
+    raw = public.dump(public.encrypt(sample))
+    theirs = public.load(raw)
+
+    def export() -> bytes:
+        difference = public.subtract(theirs, public.encrypt(sample))
+        return public.export(difference, rerandomise=settings.packing)
+
+    result = export()
+    return Operations(
+        encrypt=_seconds(lambda: public.dump(public.encrypt(sample)), trial),
+        load=_seconds(lambda: public.load(raw), trial),
+        export=max(0.0, _seconds(export, trial) - own),
+        decrypt=_seconds(lambda: key.decrypt(result, public.slots), trial),
+        own=own,
+    )
+
+
+def _products(
+    settings: HeSettings, key: SecretKey, public_key: Callable[[], PublicKey], sizes: Sizes, trial: float
+) -> Operations:
+    public, rows = public_key(), min(key.public.rows, sizes.n)
+    row = np.zeros((sizes.m_source, 1), dtype=np.int64)
+    raws = [public.dump(each) for each in public.encrypt_block(row)]
+    encrypt = _seconds(lambda: [public.dump(each) for each in public.encrypt_block(row)], trial) / len(raws)
+    load = _seconds(lambda: public.load_many(raws), trial) / len(raws)
+    steps = np.linspace(-sizes.target_bound, sizes.target_bound, 7).astype(np.int64)
+    y = np.tile(np.resize(steps, rows), (sizes.m_target, 1))
+    start = time.perf_counter()
+    results = public.new_products().export()
+    exported = time.perf_counter() - start
+    other = public_key()
+    block = other.load_many(raws) * (other.ciphertexts_for(rows) // len(raws))
+    products = other.new_products()
+    start = time.perf_counter()
+    products.add(block, y)
+    results = products.export()
+    added = max(0.0, time.perf_counter() - start - exported)
+    return Operations(
+        encrypt=encrypt,
+        load=load,
+        export=exported / len(results),
+        decrypt=_seconds(lambda: key.open_products(results), trial) / len(results),
+        multiply=added / (len(block) * sizes.m_target) * products.saved(rows),
+    )
+
+
+def core_seconds(
+    public: PublicKey, did: Operations, sizes: Sizes, vectors: int
+) -> tuple[float, float, float]:
+    """Work out what a session takes, in seconds of one core of source, target and coordinator.
+
+    Parameters
+    ----------
+    public : PublicKey
+        The session's.
+    did : Operations
+    sizes : Sizes
+        The session's.
+    vectors : int
+        Difference vectors that the coordinator gets, at ``differences``; else 0.
+    """
+    if vectors:
+        chunks = -(-sizes.n // public.slots)
+        sent, results = sizes.m_source * chunks, vectors * chunks
+        at_target = sizes.m_target * chunks * did.own
+    else:
+        whole, rest = divmod(sizes.n, public.rows)
+        sent = whole * public.block_ciphertexts + (public.ciphertexts_for(rest) if rest else 0)
+        results = public.product_ciphertexts
+        at_target = sent * sizes.m_target * did.multiply
+    return (
+        sent * did.encrypt,
+        sent * did.load + at_target + results * did.export,
+        results * did.decrypt,
+    )
 
 
 def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int, source: Party | None = None) -> None:
-    """Say how long the run will take, if that is long, and what would take less.
+    """Say how long a Paillier run will take, if that is long, and what would take less.
+
+    Lattice ciphertexts take milliseconds and hold thousands of ranks: such runs take seconds and need no
+    warning.
 
     Parameters
     ----------
@@ -34,92 +150,49 @@ def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int, source: Party
         Of Paillier.
     sizes : Sizes
     vectors : int
-        Difference vectors the coordinator gets, at ``differences``.
+        Difference vectors the coordinator gets, at ``differences``; else 0.
     source : Party, optional
         Whose session it is about, where there are several.
     """
-    text = (
-        _differences(run, key, sizes, vectors)
-        if run.plan.reveal == "differences"
-        else _products(run, key, sizes)
-    )
-    if text is not None:
-        run.say(f"estimate{f' for {source.name}' if source else ''}: {text}")
-
-
-def _differences(run: Run, key: SecretKey, sizes: Sizes, vectors: int) -> str | None:
     he, public = run.plan.he, key.public
-    sample = np.zeros(public.slots, dtype=np.int64)
-    raw = public.dump(public.encrypt(sample))
+    operation: Operation = "differences" if vectors else "products"
+    sample = np.zeros((sizes.m_source, 1), dtype=np.int64)
 
-    def needed(trial: float, slots: int, rerandomised: bool) -> float:
-        encryption = _seconds(lambda: public.encrypt(sample), trial)
-        decryption = _seconds(lambda: key.decrypt(raw, public.slots), trial)
-        chunks = -(-sizes.n // slots)
-        at_target = (sizes.m_target + rerandomised * vectors) * chunks * encryption
-        return _wall(run, sizes.m_source * chunks * encryption, at_target, vectors * chunks * decryption)
+    def encryption() -> object:
+        return public.encrypt(sample[0]) if vectors else public.encrypt_block(sample)
 
-    if not _long(lambda trial: needed(trial, public.slots, rerandomised=he.packing)):
-        return None
-    seconds = needed(_TRIAL, public.slots, rerandomised=he.packing)
-    if he.packing:
-        return f"about {human_seconds(seconds)} at n = {sizes.n:,}; {_faster(run)}"
-    packed = Slots.fit(sizes.result_bound, sizes.value_bound, he.key_bits, packing=True).count
-    faster = needed(_TRIAL, packed, rerandomised=True)
-    return (
-        f"about {human_seconds(seconds)} at n = {sizes.n:,} with one ciphertext per rank; "
-        f"he.packing=true takes about {human_seconds(faster)}"
-    )
-
-
-def _products(run: Run, key: SecretKey, sizes: Sizes) -> str | None:
-    public = key.public
-    row = np.zeros((sizes.m_source, 1), dtype=np.int64)
-
-    def needed(trial: float) -> float:
-        encryption = _seconds(lambda: public.encrypt_block(row), trial)
-        return _wall(run, sizes.n * encryption, sizes.n * _multiplication(key, sizes, encryption))
-
-    if not _long(lambda trial: sizes.n * _seconds(lambda: public.encrypt_block(row), trial)):
-        return None
-    n = run.links.dimensions["n"]
-    return f"about {human_seconds(needed(_TRIAL))} at n = {n:,}; {_faster(run)}"
-
-
-def _long(needed: Callable[[float], float]) -> bool:
-    """Tell from one try of each operation whether more are worth the time: a short run is not held up."""
-    return needed(0.0) > _WORTH_SAYING / 2 and needed(_TRIAL) > _WORTH_SAYING
-
-
-def _multiplication(key: SecretKey, sizes: Sizes, encryption: float) -> float:
-    """Return the target's seconds per row for its multiplications; `encryption` is that of a row."""
-    public = key.public
-    rows = min(_TRIED_ROWS, public.rows)
-    block = public.encrypt_block(np.zeros((sizes.m_source, 1), dtype=np.int64)) * rows
-    y = np.resize(np.linspace(-sizes.target_bound, sizes.target_bound, 7).astype(np.int64), rows)
-    products = public.new_products()
-    start = time.perf_counter()
-    products.add(block, np.tile(y, (sizes.m_target, 1)))
-    products.export()
-    elapsed = time.perf_counter() - start - sizes.m_target * encryption
-    return max(0.0, elapsed) / rows
+    # One try tells whether more are worth the time: a short run is not held up.
+    chunks = sizes.m_source * -(-sizes.n // public.slots) if vectors else sizes.n
+    if chunks * _seconds(encryption, 0.0) < _WORTH_SAYING / 4:
+        return
+    did = Operations.tried(he, key, sizes, operation)
+    seconds = _wall(run, core_seconds(public, did, sizes, vectors))
+    if seconds <= _WORTH_SAYING:
+        return
+    text = f"about {human_seconds(seconds)} at n = {run.links.dimensions['n']:,}"
+    if vectors and not he.packing:
+        packed = public_key(public.to_bytes(), he.model_copy(update={"packing": True}), sizes, operation)
+        # With randomness put in anew, which takes what an encryption takes.
+        faster = core_seconds(packed, replace(did, export=did.own), sizes, vectors)
+        text += (
+            f" with one ciphertext per rank; he.packing=true takes about {human_seconds(_wall(run, faster))}"
+        )
+    else:
+        short = "" if he.randomness == "short" else "he.randomness=short takes a fraction of that, "
+        text += f"; {short}he.scheme=bfv seconds"
+    run.say(f"estimate{f' for {source.name}' if source else ''}: {text}")
 
 
 def _seconds(operation: Callable[[], object], trial: float) -> float:
-    """Return the seconds an operation takes, tried once or for so long."""
+    """Return the seconds an operation takes, tried once or for so long, not too often."""
     start, times = time.perf_counter(), 0
-    while times == 0 or time.perf_counter() - start < trial:
+    while times == 0 or (time.perf_counter() - start < trial and times < _MOST):
         operation()
         times += 1
     return (time.perf_counter() - start) / times
 
 
-def _wall(run: Run, *parties: float) -> float:
+def _wall(run: Run, parties: tuple[float, float, float]) -> float:
     """Turn core-seconds of each party into time that passes: they work at once, as far as there are cores."""
     together = min(len(parties), len(os.sched_getaffinity(0)))
     return max(*parties, sum(parties) / together) / run.workers
-
-
-def _faster(run: Run) -> str:
-    short = "" if run.plan.he.randomness == "short" else "he.randomness=short takes a fraction of that, "
-    return f"{short}he.scheme=bfv seconds"

@@ -22,8 +22,8 @@ parties know beforehand, and reduction modulo 2^b is a homomorphism of rings. So
 of them and the shares of zero are, reduced, those of the same protocol over Z_2^b (Araki et al., section 2,
 have it for any Z_2^k), and add up to the value modulo 2^b, of which the representative nearest to 0 is the
 value. A uniform element of Z_2^64 reduces to a uniform one of Z_2^b: each masked element still has a one-time
-pad of its own, and what the coordinator receives is still uniform up to its sum. Masks and shares are drawn and
-multiplied modulo 2^64, and what travels is their lowest b/8 bytes, b the least multiple of 8
+pad of its own, and what the coordinator receives is still uniform up to its sum. Masks and shares are drawn
+and multiplied modulo 2^64, and what travels is their lowest b/8 bytes, b the least multiple of 8
 (:func:`opened_bound`).
 
 Tables are held feature by feature, (m, n), and go through here in blocks of rows, so that messages stay

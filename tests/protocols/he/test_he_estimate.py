@@ -27,12 +27,12 @@ def said(reveal: str, n: int, source: Party | None = None, **settings: Any) -> l
     operation = "differences" if reveal == "differences" else "products"
     heard: list[str] = []
     run: Any = SimpleNamespace(
-        plan=SimpleNamespace(he=he, reveal=reveal),
+        plan=SimpleNamespace(he=he),
         links=SimpleNamespace(dimensions={"n": n}),
         workers=1,
         say=heard.append,
     )
-    announce(run, secret_key(he, sizes, operation), sizes, 9, source)
+    announce(run, secret_key(he, sizes, operation), sizes, 9 if reveal == "differences" else 0, source)
     return heard
 
 

@@ -48,7 +48,11 @@ class Digits:
     def best(cls, bound: int, terms: int) -> Digits:
         """Return the digits that take the fewest multiplications for so many exponents up to `bound`."""
         choices = [cls(width, _digits(bound, width)) for width in _WIDTHS]
-        return min(choices, key=lambda digits: digits.count * (terms + 4 * (1 << (digits.width - 1))))
+        return min(choices, key=lambda digits: digits.multiplications(terms))
+
+    def multiplications(self, terms: int) -> int:
+        """Return how many multiplications so many exponents take, about."""
+        return self.count * (terms + 4 * (1 << (self.width - 1)))
 
     def of(self, exponents: NDArray[np.int64]) -> NDArray[np.int64]:
         """Cut exponents, shape (terms,), into digits, shape (count, terms), lowest first."""
