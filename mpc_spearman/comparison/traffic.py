@@ -130,12 +130,32 @@ class Traffic:
             return [_Message(one, other, kind) for one in senders for other in parties if one != other]
 
         self._hop(*everyone(Kind.HELLO, parties))
+        if self._plan.alignment == "intersect":
+            self._intersect()
         self._hop(*everyone(Kind.SHAPE, owners))
         self._agreed = self._depth[self._roster.coordinator]
         self._hop(*everyone(Kind.COLUMNS, owners))
         for source in sources:
             self._hop(_Message(source, target, Kind.ALIGNMENT), _Message(target, source, Kind.ALIGNMENT))
         self._hop(*(_Message(owner, parties[0], Kind.DESCRIPTION, self._of(owner)) for owner in owners))
+
+    def _intersect(self) -> None:
+        """Follow :mod:`mpc_spearman.protocols.intersect`, where every party offers the common rows alone."""
+        from mpc_spearman.protocols.intersect import BLOCK_IDS
+
+        n, (coordinator, target, *sources) = self._shapes.n, self._roster.parties
+
+        def offered(owner: Party) -> list[_Message]:
+            blocks = [
+                _Message(owner, coordinator, Kind.PSEUDONYMS, {"ids": ids}, count)
+                for ids, count in _cut(n, BLOCK_IDS)
+            ]
+            return [_Message(owner, coordinator, Kind.OFFER), *blocks]
+
+        self._hop(*(_Message(target, source, Kind.MATCHING_KEY) for source in sources), *offered(target))
+        self._hop(*(message for source in sources for message in offered(source)))
+        packed = {"packed": -(-n // 8)}
+        self._hop(*(_Message(coordinator, owner, Kind.COMMON, packed) for owner in (target, *sources)))
 
     def _of(self, owner: Party) -> dict[str, int]:
         return {} if owner.role is Role.TARGET else self._shapes.of(owner).sizes()

@@ -20,11 +20,11 @@ from support.plans import plan
 N, NAME = 3000, 5  # rows; "B_001"
 
 
-def tables(**columns: int) -> dict[str, pd.DataFrame]:
+def tables(n: int, **columns: int) -> dict[str, pd.DataFrame]:
     rng = np.random.default_rng(4)
-    ids = [f"{row:04d}" for row in range(N)]
+    ids = [f"{row:06d}" for row in range(n)]
     return {
-        party: pd.DataFrame({"id": ids} | {f"{party}_{i:03d}": rng.normal(size=N) for i in range(m)})
+        party: pd.DataFrame({"id": ids} | {f"{party}_{i:03d}": rng.normal(size=n) for i in range(m)})
         for party, m in columns.items()
     }
 
@@ -49,6 +49,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "reveal": "differences",
         "rows": 200,
     },
+    "intersect": {"alignment": "intersect"},
     "nothing passed on": {"results": {"target": "nothing", "sources": "nothing"}},
     "all passed on": {"results": {"target": "coefficients", "sources": "coefficients"}},
 }
@@ -57,18 +58,35 @@ PLANS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("sources", [1, 2])
 @pytest.mark.parametrize("name", PLANS)
 def test_what_is_worked_out_is_what_a_run_meters(name: str, sources: int) -> None:
-    settings = PLANS[name]
+    check(sources, N, **PLANS[name])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"reveal": "coefficients"},
+        {"reveal": "differences"},
+        {"reveal": "differences", "protocol": "he", "he": {"scheme": "bfv"}},
+    ],
+    ids=str,
+)
+def test_so_are_many_blocks_of_rows(settings: dict[str, Any]) -> None:
+    check(1, 140_000, **settings)
+
+
+def check(sources: int, n: int, **settings: Any) -> None:
+    """Hold every figure of every party and phase against that of a run."""
     if settings.get("he", {}).get("scheme") == "bfv" and importlib.util.find_spec("tenseal") is None:
         pytest.skip("needs TenSEAL")
     columns = {"A": 3, "D": 2}
     used = list(columns)[:sources]
     given = plan(*used, **settings)
-    ended = run_in_memory(given, tables(B=4, **{source: columns[source] for source in used}))
+    ended = run_in_memory(given, tables(n, B=4, **{source: columns[source] for source in used}))
     assert not ended.errors, ended.errors
     roster = Roster.of(given, "C")
     features = {source: columns[source.name] for source in roster.sources}
     everything = {**features, roster.target: 4}
-    shapes = Shapes(given.rows or N, features, 4, everything, everything, features)
+    shapes = Shapes(given.rows or n, features, 4, everything, everything, features)
     keys = {}
     if given.protocol == "he":
         for source in roster.sources:
