@@ -8,7 +8,7 @@ The package, from what a person starts down to what everything rests on; imports
 
 ==============  =====================================================================================
 ``cli``         the commands, and progress on a terminal
-``comparison``  sweeps over plans and sizes, their table, figures and page; shaped networks
+``comparison``  sweeps over plans and sizes, their table and page; estimates; shaped networks
 ``launch``      all roles here (`local`), one party here (`join`), the supervisor, a role's process
 ``results``     a party's result, its files, merging, the report
 ``protocols``   the three roles, their steps, what the coordinator concludes; ``mpc`` and ``he``, the engines

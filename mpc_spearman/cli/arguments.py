@@ -31,6 +31,14 @@ def add_settings(parser: argparse.ArgumentParser, plan: str, setting: str) -> No
     )
 
 
+def features(text: str) -> tuple[int, int]:
+    """Read ``10x30``."""
+    source, separator, target = text.partition("x")
+    if not (separator and source.isascii() and source.isdigit() and target.isascii() and target.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not AxB, such as 10x30")
+    return int(source), int(target)
+
+
 def default_out(plan: str) -> Path:
     """Make up a new folder under ``runs/`` for a run of a plan."""
     started = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"

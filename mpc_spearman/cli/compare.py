@@ -8,6 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mpc_spearman.cli.arguments import features
+
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
@@ -60,14 +62,6 @@ def add(commands: Any) -> None:
         "(Linux, root)",
     )
     parser.set_defaults(run=run)
-
-
-def features(text: str) -> tuple[int, int]:
-    """Read ``10x30``."""
-    source, separator, target = text.partition("x")
-    if not (separator and source.isascii() and source.isdigit() and target.isascii() and target.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not AxB, such as 10x30")
-    return int(source), int(target)
 
 
 def run(parsed: argparse.Namespace) -> int:

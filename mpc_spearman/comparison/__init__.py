@@ -2,7 +2,8 @@
 
 `variants` names what a plan measures, `data` makes tables, `sweep` runs and resumes, `table` holds the
 figures tidily, `network_model` puts them on another network, `shaping` makes one, `plots` and `page` show
-them.
+them. `estimate` makes such a table without a run: from `traffic`, which works out every message,
+`calibration` and `ciphertexts`, which try this machine, and `memory`.
 """
 
 from mpc_spearman.comparison.network_model import LAN, WAN, Link, break_even, on_network

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF, HeSettings, Plan, load_plan
+from mpc_spearman.config.levels import LEVELS
 from mpc_spearman.errors import PlanError
 
 
@@ -79,6 +80,21 @@ def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Var
     if not found:
         raise PlanError("there is no plan to compare; give at least one")
     return list(found.values())
+
+
+def alternatives(plan: Plan) -> list[Variant]:
+    """Name every protocol, scheme and level that a plan's numbers could be computed with."""
+    bases = [
+        ("mpc", {}, LEVELS),
+        ("he", {"scheme": "bfv"}, LEVELS[:3]),
+        *(("he", {"randomness": randomness}, LEVELS[:3]) for randomness in ("short", "full")),
+    ]
+    content = {**plan.model_dump(mode="json"), "top": None, "opened_to": "coordinator", "results": {}}
+    return variants(
+        load_plan({**content, "protocol": protocol, "he": he, "reveal": level})
+        for protocol, he, levels in bases
+        for level in levels
+    )
 
 
 def _variant(plan: Plan) -> Variant:

@@ -237,6 +237,13 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         features={source: sizes[source][1] for source in roster.sources},
         m_target=sizes[roster.target][1],
     )
+    check_shapes(plan, shapes)
+    links.dimensions |= {"n": shapes.n, "m_sources": shapes.m_sources, "m_target": shapes.m_target}
+    return shapes
+
+
+def check_shapes(plan: Plan, shapes: Shapes) -> None:
+    """Check every bound and rule that depends on the plan and on sizes alone; raise as `agree` does."""
     check_rows(plan, shapes.n)
     matrix = within("coefficients", plan.reveal)
     if not matrix:
@@ -250,8 +257,6 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
     if plan.reveal == "ranking":
         _check_compared(plan, shapes.m_target)
     check_width(shapes.n, shapes.m_sources, shapes.m_target, plan.privacy.min_rows_per_feature)
-    links.dimensions |= {"n": shapes.n, "m_sources": shapes.m_sources, "m_target": shapes.m_target}
-    return shapes
 
 
 def _check_compared(plan: Plan, m_target: int) -> None:

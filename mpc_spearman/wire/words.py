@@ -20,15 +20,14 @@ def words_to_bytes(words: NDArray[np.int64] | NDArray[np.uint64], width: int) ->
     whole = np.ascontiguousarray(words, dtype=words.dtype.newbyteorder("<")).ravel().view("<u8")
     if width in (1, 2, 4, 8):
         return whole.astype(f"<u{width}", copy=False).tobytes()
-    raw = np.empty(len(whole) * width + _WINDOW, dtype=np.uint8)
-    # Each word goes through a window of 8 bytes. Those of every `apart`-th word do not overlap.
-    mask, apart = np.uint64((1 << 8 * width) - 1), -(-_WINDOW // width)
-    for first in range(apart):
-        some = whole[first::apart]
-        window = np.ndarray(some.shape, "<u8", raw.data, first * width, (apart * width,))
-        window &= ~mask
-        window |= some & mask
-    return raw[: len(whole) * width].tobytes()
+    # NumPy copies 2 or 4 bytes at a time much faster than 3 or 5. So a word's first and its last ones, which
+    # overlap, but no two words do.
+    part = 4 if width > 4 else 2
+    raw = np.empty(len(whole) * width, dtype=np.uint8)
+    for start in (0, width - part) if len(whole) else ():
+        places = np.ndarray(whole.shape, f"<u{part}", raw.data, start, (width,))
+        places[:] = (whole >> np.uint64(8 * start)).astype(places.dtype)
+    return raw.tobytes()
 
 
 def bytes_to_words(raw: bytes | memoryview, width: int) -> NDArray[np.uint64]:

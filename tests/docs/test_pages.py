@@ -305,9 +305,8 @@ def test_the_commands_are_understood(commands: list[list[str]]) -> None:
             tables = {parsed.party: parsed.table}
         plan = load_plan(ROOT / parsed.plan, parsed.settings, tables)
         everyone = (plan.parties.target, *plan.parties.sources)
-        needed = (
-            everyone if arguments[0] == "local" else [own for own in everyone if own.name == parsed.party]
-        )
+        me = getattr(parsed, "party", None)
+        needed = everyone if arguments[0] == "local" else [own for own in everyone if own.name == me]
         for party in needed:
             assert party.table is not None
 

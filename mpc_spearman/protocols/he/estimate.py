@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -59,8 +60,8 @@ def _differences(
 ) -> Operations:
     public = public_key()
     sample = np.zeros(public.slots, dtype=np.int64)
+    raw = public.dump(public.encrypt(sample))  # the first one makes tables that serve all
     own = _seconds(lambda: public.encrypt(sample), trial)
-    raw = public.dump(public.encrypt(sample))
     theirs = public.load(raw)
 
     def export() -> bytes:
@@ -85,18 +86,20 @@ def _products(
     raws = [public.dump(each) for each in public.encrypt_block(row)]
     encrypt = _seconds(lambda: [public.dump(each) for each in public.encrypt_block(row)], trial) / len(raws)
     load = _seconds(lambda: public.load_many(raws), trial) / len(raws)
-    steps = np.linspace(-sizes.target_bound, sizes.target_bound, 7).astype(np.int64)
+    most = min(sizes.target_bound, sizes.target_sum // rows)
+    steps = np.linspace(-most, most, 7).astype(np.int64)
     y = np.tile(np.resize(steps, rows), (sizes.m_target, 1))
-    start = time.perf_counter()
+    start = time.process_time()
     results = public.new_products().export()
-    exported = time.perf_counter() - start
+    exported = time.process_time() - start
     other = public_key()
+    other.encrypt_block(row)  # makes the tables
     block = other.load_many(raws) * (other.ciphertexts_for(rows) // len(raws))
     products = other.new_products()
-    start = time.perf_counter()
+    start = time.process_time()
     products.add(block, y)
     results = products.export()
-    added = max(0.0, time.perf_counter() - start - exported)
+    added = max(0.0, time.process_time() - start - exported)
     return Operations(
         encrypt=encrypt,
         load=load,
@@ -184,12 +187,13 @@ def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int, source: Party
 
 
 def _seconds(operation: Callable[[], object], trial: float) -> float:
-    """Return the seconds an operation takes, tried once or for so long, not too often."""
-    start, times = time.perf_counter(), 0
-    while times == 0 or (time.perf_counter() - start < trial and times < _MOST):
+    """Return the median of the processor's seconds of an operation, tried once, or for so long."""
+    times: list[float] = []
+    while not times or (sum(times) < trial and len(times) < _MOST):
+        start = time.process_time()
         operation()
-        times += 1
-    return (time.perf_counter() - start) / times
+        times.append(time.process_time() - start)
+    return statistics.median(times)
 
 
 def _wall(run: Run, parties: tuple[float, float, float]) -> float:

@@ -1,0 +1,287 @@
+"""How fast this machine does what a run is made of: each step's own code, tried on a few rows.
+
+Everything is timed on one core, in seconds a row, at the columns that the run will have, so that only the
+number of rows is extrapolated; and in a few seconds altogether. Ranking is tried at two sizes, since it grows
+a little faster than the rows.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import statistics
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property, partial
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from threadpoolctl import threadpool_limits
+
+from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.data.ids import id_digest, id_order
+from mpc_spearman.data.pseudonyms import common, pseudonyms, shuffled
+from mpc_spearman.data.ranks import Ranks, rank_columns
+from mpc_spearman.data.tables import Table
+from mpc_spearman.parties import Party
+from mpc_spearman.privacy.groups import check_groups, distinct_defined, lasting_in_a_mean
+from mpc_spearman.privacy.leverage import highest_leverage
+from mpc_spearman.privacy.precision import coefficient_grid
+from mpc_spearman.protocols import ring
+from mpc_spearman.protocols.encoding import Encoding
+from mpc_spearman.protocols.load import own_table
+from mpc_spearman.protocols.squared_differences import Squares
+from mpc_spearman.wire.keys import Stream
+from mpc_spearman.wire.words import bytes_to_ring, words_to_bytes
+
+if TYPE_CHECKING:
+    from mpc_spearman.comparison.ciphertexts import Ciphertexts
+    from mpc_spearman.config import Estimator
+    from mpc_spearman.config.levels import Reveal
+
+
+class Work(defaultdict[tuple[Party, str], float]):
+    """Seconds of one core by party and phase."""
+
+    def __init__(self, known: Mapping[tuple[Party, str], float] = MappingProxyType({})) -> None:
+        super().__init__(float, known)
+
+    def add(self, more: Work) -> None:
+        """Add what else is done."""
+        for at, spent in more.items():
+            self[at] += spent
+
+
+_PLAN = {
+    "parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]},
+}
+# Seconds for trying one thing, and rows and cells of what is tried.
+_TRIAL = 0.1
+_ROWS, _CELLS, _RANKED = 1 << 15, 1 << 21, (1 << 14, 1 << 20)
+
+
+class Machine:
+    """A machine as runs use it; each figure is measured when it is first asked for.
+
+    Parameters
+    ----------
+    kind : str
+        Suffix of the tables' files.
+    tls : bool
+        Whether links are encrypted twice.
+
+    Attributes
+    ----------
+    base : int
+        Resident bytes of a role with nothing in it: those of this process, which imports the same.
+    """
+
+    def __init__(self, kind: str = ".parquet", *, tls: bool = False) -> None:
+        self._kind, self._layers = kind, 1 + tls
+        self.base = _resident()
+        self._ciphertexts: dict[str, Ciphertexts] = {}
+        self.products = cache(self._products)
+        self.rules = cache(self._rules)
+        self.squares = cache(self._squares)
+        self.encoding = cache(self._encoding)
+        self.wire = cache(self._wire)
+
+    def ciphertexts(self, plan: Plan) -> Ciphertexts:
+        """Return what a plan's HE scheme takes."""
+        from mpc_spearman.comparison.ciphertexts import Ciphertexts
+
+        key = plan.canonical_json()
+        if key not in self._ciphertexts:
+            self._ciphertexts[key] = Ciphertexts(plan)
+        return self._ciphertexts[key]
+
+    # --- a table
+
+    @cached_property
+    def reading(self) -> tuple[float, float]:
+        """Seconds to read a row with its id, and one cell of a feature."""
+        few, many = (self._read(columns) for columns in (1, 9))
+        cell = max(0.0, many - few) / 8
+        return max(0.0, few - cell), cell
+
+    def _read(self, columns: int) -> float:
+        with tempfile.TemporaryDirectory(prefix="mpc-spearman-estimate-") as folder:
+            path = Path(folder, "table" + self._kind)
+            frame = self._frame(columns)
+            frame.to_parquet(path, index=False) if self._kind != ".csv" else frame.to_csv(path, index=False)
+            plan = load_plan(_PLAN, (), {"B": path})
+
+            def read() -> None:
+                table = own_table(plan, "B")
+                for index in range(table.m):
+                    table.column(index)
+
+            return seconds(read) / len(frame)
+
+    def _frame(self, columns: int) -> pd.DataFrame:
+        rng = np.random.default_rng(1)  # data, not secrets
+        ids = pd.Series([f"r{row}" for row in range(4 * _ROWS)])
+        return pd.DataFrame({"id": ids} | {f"f{i}": rng.normal(size=len(ids)) for i in range(columns)})
+
+    @cached_property
+    def _table(self) -> Table:
+        return own_table(load_plan(_PLAN), "B", self._frame(1))
+
+    @cached_property
+    def digest(self) -> float:
+        """Seconds to digest an id."""
+        ids = self._table.ids
+        return seconds(lambda: id_digest(ids, bytes(32))) / len(ids)
+
+    @cached_property
+    def intersection(self) -> tuple[float, float]:
+        """Seconds of a data party and of the coordinator to find out about an id of each of two sets."""
+        ids, key = self._table.ids, bytes(32)
+
+        def find() -> None:
+            found = pseudonyms(ids, key)
+            chosen = np.argsort(found)
+            self._table.take(chosen[shuffled(found[chosen], key)])
+
+        ordered = np.sort(pseudonyms(ids, key))
+        at_owner, at_coordinator = seconds(find), seconds(lambda: common([ordered, ordered]))
+        return at_owner / len(ids), at_coordinator / len(ids)
+
+    # --- ranks
+
+    def ranking(self, n: int) -> float:
+        """Seconds to rank a cell of a column of n rows: measured at two sizes, by the logarithm between."""
+        (small, at_small), (large, at_large) = self._ranking
+        slope = max(0.0, at_large - at_small) / math.log2(large / small)
+        return max(at_small / 2, at_large + slope * math.log2(n / large))
+
+    @cached_property
+    def _ranking(self) -> list[tuple[int, float]]:
+        rng, found = np.random.default_rng(2), []
+        for n in _RANKED:
+            columns = rng.normal(size=(3, n))
+            columns[2] = columns[2].round()  # as in the tables of `compare`
+            found.append((n, seconds(partial(rank_columns, columns)) / columns.size))
+        return found
+
+    def _ranks(self, columns: int) -> Ranks:
+        rows = max(256, min(_ROWS, _CELLS // columns))
+        values = np.random.default_rng(3).normal(size=(columns, rows))
+        values[2::3] = values[2::3].round()
+        return rank_columns(values)
+
+    def _rules(self, columns: int) -> float:
+        """Seconds a row for an owner's rules on its own columns."""
+        ranks = self._ranks(columns)
+        names = [str(column) for column in range(columns)]
+
+        def examine() -> None:
+            check_groups(ranks, names, "party", 2)
+            distinct_defined(ranks)
+            lasting_in_a_mean(ranks)
+            highest_leverage(ranks, coefficient_grid(ranks.n))
+
+        return seconds(examine) / ranks.n
+
+    # --- shares
+
+    @cached_property
+    def mask(self) -> float:
+        """Seconds to draw a ring element."""
+        stream = Stream(os.urandom(32))
+        return seconds(lambda: stream.ring((_ROWS,))) / _ROWS
+
+    def _wire(self, width: int) -> tuple[float, float]:
+        """Seconds to send a ring element of so many bytes, and to receive one."""
+        words, box, nonce = np.arange(_CELLS // 8), AESGCM(os.urandom(32)), bytes(12)
+        raw = words_to_bytes(words, width)
+        sealed = box.encrypt(nonce, raw, b"")
+        seal = seconds(lambda: box.encrypt(nonce, raw, b"")) * self._layers
+        unseal = seconds(lambda: box.decrypt(nonce, sealed, b"")) * self._layers
+        carried = self._carry * len(raw)
+        write = seconds(lambda: words_to_bytes(words - words, width)) + seal + carried
+        read = seconds(lambda: bytes_to_ring(raw, width) + words) + unseal + carried
+        return write / len(words), read / len(words)
+
+    @cached_property
+    def _carry(self) -> float:
+        """Seconds that the kernel takes for a byte, at either end."""
+        block = bytes(1 << 22)
+        left, right = socket.socketpair()
+        with left, right:
+
+            def carry() -> None:
+                sender = threading.Thread(target=left.sendall, args=(block,))
+                sender.start()
+                missing = len(block)
+                while missing:
+                    missing -= len(right.recv(min(missing, 1 << 18)))
+                sender.join()
+
+            return seconds(carry) / len(block) / 2
+
+    def _products(self, left: int, right: int, small: bool) -> float:
+        """Seconds a row for the product of two blocks of ring elements, of which one is ranks if `small`."""
+        rows = max(256, min(_ROWS, _CELLS // (left + right)))
+        ranks = np.resize(np.arange(-rows, rows, 2), (left, rows)).astype(np.int32)
+        x = ranks if small else Stream(os.urandom(32)).ring((left, rows))
+        y = Stream(os.urandom(32)).ring((right, rows))
+        return seconds(lambda: ring.matmul(x, y, rows if small else None)) / rows
+
+    def _squares(self, m_source: int, m_target: int) -> float:
+        """Seconds a row for the squares of all differences, from their basis."""
+        rows = max(256, min(_ROWS, _CELLS // (m_source + m_target)))
+        sums = Squares(m_source, m_target, rows)
+        basis = np.resize(np.arange(-rows, rows), (m_source + m_target - 1, rows)).astype(np.int64)
+        return seconds(lambda: sums.add_basis(basis)) / rows
+
+    def _encoding(self, reveal: Reveal, estimator: Estimator, columns: int, source: bool) -> float:
+        """Seconds a row to encode an owner's columns for a mean."""
+        ranks = self._ranks(columns)
+        make = Encoding.ranking if reveal == "ranking" else partial(Encoding.strengths, distinct=1)
+        encoding = make(ranks.n, columns=1, sources=1, estimator=estimator, defined=1)
+        encode = encoding.source_vector if source else encoding.column_vectors
+        by_id = np.random.default_rng(4).permutation(ranks.n)
+        return seconds(lambda: encode(ranks, "party", by_id)) / ranks.n
+
+    @cached_property
+    def order_of_ids(self) -> float:
+        """Seconds a row to sort ids."""
+        return seconds(lambda: id_order(self._table.ids)) / self._table.n
+
+    @cached_property
+    def comparison(self) -> float:
+        """Seconds to send, receive and combine a word of a comparison."""
+        x = Stream(os.urandom(32)).ring((_ROWS,))
+        return seconds(lambda: (x & x) ^ (x & x) ^ (x & x)) / _ROWS + self.mask + sum(self.wire(8))
+
+
+def _resident() -> int:
+    import_module("mpc_spearman.protocols.mpc.engine")
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the median of the processor's seconds that some work takes, done three times or for so long.
+
+    They do not grow, or not much, with what else the machine does.
+    """
+    times: list[float] = []
+    with threadpool_limits(1):
+        while len(times) < 3 or sum(times) < _TRIAL:
+            start = time.process_time()
+            work()
+            times.append(time.process_time() - start)
+    return statistics.median(times)

@@ -1,0 +1,81 @@
+"""Keys and operations of a plan's HE scheme, made and tried for an estimate."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from mpc_spearman.comparison.calibration import Work
+from mpc_spearman.config import Plan
+from mpc_spearman.parties import Party, Roster
+from mpc_spearman.protocols.he.engine import sizes, vectors_of
+from mpc_spearman.protocols.he.estimate import Operations, core_seconds
+from mpc_spearman.protocols.he.scheme import Operation, PublicKey, SecretKey, Sizes
+from mpc_spearman.protocols.he.schemes import public_key, secret_key
+from mpc_spearman.protocols.shapes import Shapes
+
+# Operations are tried for so many columns of the target at most: each is the same for one more.
+_TRIED_COLUMNS = 8
+
+
+class Ciphertexts:
+    """What ciphertexts of a plan's scheme take on this machine; each figure is measured when first asked for.
+
+    Parameters
+    ----------
+    plan : Plan
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._made: dict[tuple[object, ...], tuple[SecretKey, float]] = {}
+        self._tried: dict[tuple[object, ...], Operations] = {}
+
+    def keys(self, shapes: Shapes) -> dict[Party, PublicKey]:
+        """Return a public key for each source's session."""
+        found = {}
+        for source in shapes.features:
+            layout, operation = self._layout(shapes, source)
+            secret, _ = self._secret(layout, operation)
+            if self._plan.he.scheme == "paillier":  # whose keys fit any layout
+                raw = secret.public.to_bytes()
+                found[source] = public_key(raw, self._plan.he, layout, operation)
+            else:
+                found[source] = secret_key(self._plan.he, layout, operation).public
+        return found
+
+    def session(self, shapes: Shapes, source: Party, key: PublicKey) -> Work:
+        """Return the seconds of one core that each party spends on ciphertexts in one source's session."""
+        plan, (layout, operation) = self._plan, self._layout(shapes, source)
+        coordinator, target = Roster.of(plan, source.name).parties[:2]
+        secret, made = self._secret(layout, operation)
+        kind = (secret, operation)
+        if kind not in self._tried:
+            few = _few(layout)
+            self._tried[kind] = Operations.tried(plan.he, secret, few, operation)
+        vectors = vectors_of(plan, shapes.of(source)) if operation == "differences" else 0
+        # A ciphertext of more or larger primes takes as much longer.
+        scale = key.ciphertext_bytes / secret.public.ciphertext_bytes
+        shared = len(shapes.features) if plan.reveal == "strengths" else 1
+        each = core_seconds(key, self._tried[kind], layout, vectors)
+        at = ((source, "encrypt"), (target, "evaluate"), (coordinator, "decrypt"))
+        work = Work({one: spent * scale / shared for one, spent in zip(at, each, strict=True)})
+        work[coordinator, "keys"] = made / shared
+        return work
+
+    def _layout(self, shapes: Shapes, source: Party) -> tuple[Sizes, Operation]:
+        return sizes(self._plan, shapes, None if self._plan.reveal == "strengths" else source)
+
+    def _secret(self, layout: Sizes, operation: Operation) -> tuple[SecretKey, float]:
+        """Return a key to try operations with, and the seconds that it took to make."""
+        paillier = self._plan.he.scheme == "paillier"
+        kind = (operation, layout.m_source, None if paillier else _few(layout))
+        if kind not in self._made:
+            start = time.perf_counter()
+            secret = secret_key(self._plan.he, _few(layout), operation)
+            self._made[kind] = secret, time.perf_counter() - start
+        return self._made[kind]
+
+
+def _few(layout: Sizes) -> Sizes:
+    return replace(layout, m_target=min(layout.m_target, _TRIED_COLUMNS))
