@@ -20,7 +20,6 @@ from mpc_spearman.launch.role_process import Assignment
 from mpc_spearman.results import run_directory
 
 if TYPE_CHECKING:
-    from mpc_spearman.config.tables import TableKeys
     from mpc_spearman.data.sources import ArrowTable
     from mpc_spearman.results.result import Result
 
@@ -164,8 +163,10 @@ def _plan(
     return load_plan(plan, [*overrides, *given], files)
 
 
-def arrow(party: str, table: ArrowTable, keys: TableKeys) -> bytes:
-    """Turn a table in memory into an Arrow stream for its party's process; of unused columns the name only.
+def arrow(party: str, table: ArrowTable, keys: DataParty) -> bytes:
+    """Turn a table in memory into an Arrow stream for its party's process.
+
+    Of unused columns it has the name only, unless rows that are not common are to be written.
 
     Raises
     ------
@@ -182,7 +183,7 @@ def arrow(party: str, table: ArrowTable, keys: TableKeys) -> bytes:
     try:
         source = open_source(table, keys.csv, None)
         ids, features = choose(source.names, keys, source.hint)
-        for place in (*ids, *features):
+        for place in range(len(source.names)) if keys.write_unaligned else (*ids, *features):
             where = f"{party}: the table: column {show(str(source.names[place]))}"
             columns[place] = source.column(place)
     except Unusable as unusable:

@@ -174,7 +174,7 @@ VIEW: tuple[Row, ...] = (
         (
             Field("ids", "int64", (1,), "how many rows it has to match"),
             Field("features", "int64", (1,)),
-            Field("min_rows", "int64", (1,), "what its policy asks of rows in common and of others' ids"),
+            Field("min_rows", "int64", (1,), "its policy's min_rows, max_ids and max_unmatched"),
             Field("max_ids", "int64", (1,)),
             Field("max_unmatched", "float64", (1,)),
         ),

@@ -95,6 +95,7 @@ def test_tables_in_memory_leave_their_rest_too(tmp_path: Path) -> None:
                 "id": [f"p{i}" for i in rng.permutation(range(low, low + 60))],
                 "x": rng.normal(size=60),
                 "y, z": 1.5,
+                "note": "text",
             }
         )
         for party, low in (("A", 0), ("B", 20))
@@ -104,7 +105,7 @@ def test_tables_in_memory_leave_their_rest_too(tmp_path: Path) -> None:
     content = mapping(alignment="intersect")
     for place, party in (("target", "B"), ("sources", "A")):
         its = content["parties"][place] if party == "B" else content["parties"][place][0]
-        its |= {"write_unaligned": str(files[party]), "missing": "drop_rows"}
+        its |= {"write_unaligned": str(files[party]), "missing": "drop_rows", "exclude": ["note"]}
     result = run_local(content, tables)
     common = set(tables["A"].dropna()["id"]) & set(tables["B"]["id"])
     assert result.n == len(common)

@@ -266,6 +266,18 @@ def test_a_file_that_has_changed_is_refused_and_named(name: str, tmp_path: Path)
     assert_same(Result.load(folder), small())
 
 
+def test_of_how_many_rows_some_are_common_is_kept_and_shown(tmp_path: Path) -> None:
+    result = small(offered={"A": 1234, "B": 70})
+    folder = result.save(tmp_path / "run")
+    assert Result.load(folder).offered == {"A": 1234, "B": 70}
+    assert "50, common to all parties (of A 1,234, B 70)" in (folder / "report.html").read_text()
+    about = json.loads((folder / "result.json").read_text())
+    del about["offered"]  # as version 0.2.0 wrote it
+    (folder / "result.json").write_text(json.dumps(about))
+    seal(folder)
+    assert Result.load(folder).offered == {}
+
+
 def test_how_a_run_ended_is_no_part_of_its_result(tmp_path: Path) -> None:
     folder = small().save(tmp_path / "run")
     (folder / "status.json").write_text("{}")
@@ -288,6 +300,8 @@ def test_how_a_run_ended_is_no_part_of_its_result(tmp_path: Path) -> None:
         ("result.json", '"n": 50', '"n": 50.5', "no whole number"),
         ("result.json", '"n": 50', '"n": -5', "3 rows or more, not -5"),
         ("result.json", '"n": 50', '"n": 51', "not that of its coefficient"),
+        ("result.json", '"offered": {}', '"offered": {"X": 60}', "a party that is not in the plan"),
+        ("result.json", '"offered": {}', '"offered": {"A": 49}', "or with too few rows"),
         ("result.json", '"party": "C"', '"party": "A"', "A is not the coordinator of its plan"),
         ("result.json", '"role": "coordinator"', '"role": "source"', "C is not the source of its plan"),
         ("result.json", "0.21666666666666667", "0.3", "strengths are not the means"),

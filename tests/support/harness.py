@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mpc_spearman.config import Plan
+from mpc_spearman.config import DataParty, Plan
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import arrow, assignments
 from mpc_spearman.launch.supervisor import Outcome, launch
@@ -74,5 +74,9 @@ def run_roles(
             for one in assignments(its, staging, meeting)
             if one.party == name
         ]
-    streams = {party: arrow(party, frame) for party, frame in frames.items()}
+    streams = {}
+    for party, frame in frames.items():
+        own = plans[party].party(party)
+        assert isinstance(own, DataParty)
+        streams[party] = arrow(party, frame, own)
     return Roles(launch(assigned, streams, start=fork_server().start, grace=EVER, watch=watch), staging)
