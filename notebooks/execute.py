@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 HERE = Path(__file__).parent
 #: What `--small` puts after the parameters, by notebook.
 SMALL = {
-    "walkthrough": "ROWS = 600",
+    "walkthrough": "ROWS = 3000",
     "cluster": "ROWS = 300",
     "cost_he_vs_mpc": """\
 LEVELS = ["differences"]

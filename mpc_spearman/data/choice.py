@@ -51,9 +51,8 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
             )
         folded = {other.casefold(): other for other in among}
         near = difflib.get_close_matches(name.casefold(), folded, n=1)
-        raise Unusable(
-            said + (hint or (f"did you mean {show(folded[near[0]])}?" if near else f"it has {listed(names)}"))
-        )
+        has = f"it has {listed(names)}{'; set id to the column of row ids' if role == 'id' else ''}"
+        raise Unusable(said + (hint or (f"did you mean {show(folded[near[0]])}?" if near else has)))
 
     ids = [known(name, "id", names) for name in keys.id]
     others = [name for name in names if name not in ids]

@@ -174,7 +174,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
             if share == 1:
                 raise Unusable(f"all {len(missing)} values are missing")
             if missing.any() and not keys.missing.drop_rows:
-                raise Unusable(at(missing, "missing value"))
+                raise Unusable(f"{at(missing, 'missing value')}; missing: drop_rows leaves such rows out")
         except Unusable as unusable:
             found.problems.append(f"column {show(name)}: {unusable}")
             continue

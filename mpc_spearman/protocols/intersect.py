@@ -113,9 +113,10 @@ def _have_matched(run: Run, offered: NDArray[np.bytes_], table: Table) -> NDArra
         run.tick(start + len(block), n)
     try:
         answer = links.receive(coordinator, Kind.COMMON, sizes={"packed": -(-n // 8)})["common"]
-    except AlignmentError as error:  # too few are common: why may show in one's own ids
-        odd = id_help(table.ids.slice(0, _LOOKED_AT))
-        raise AlignmentError(f"{error}. {odd}" if odd else str(error), error.about) from None
+    except AlignmentError:  # too few are common: why may show in one's own ids
+        if odd := id_help(table.ids.slice(0, _LOOKED_AT)):
+            run.say(odd)
+        raise
     bits = np.unpackbits(np.frombuffer(answer, np.uint8)).astype(bool)
     if bits[n:].any():
         raise ProtocolViolation(f"{coordinator} says of more ids than there are that they are common")

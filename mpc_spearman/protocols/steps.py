@@ -312,10 +312,11 @@ def align(run: Run, table: Table, source: Party) -> None:
     mine, theirs = (hmac.digest(ids, sender.name.encode(), "sha256") for sender in (run.roster.me, peer))
     run.links.send(peer, Kind.ALIGNMENT, {"digest": mine})
     if not hmac.compare_digest(run.links.receive(peer, Kind.ALIGNMENT)["digest"], theirs):
-        odd = id_help(table.ids)
+        if odd := id_help(table.ids):
+            run.say(odd)
         raise AlignmentError(
             f"{run.roster.me.name} and {peer.name} hold {table.n} rows each, but not the same ids in the "
-            f"same order. {_WAY_OUT[run.plan.alignment]}{f'. {odd}' if odd else ''}"
+            f"same order. {_WAY_OUT[run.plan.alignment]}"
         )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from mpc_spearman import load_plan
 from mpc_spearman.config import Plan
 from mpc_spearman.data import ids
-from mpc_spearman.data.ids import alignment_tag, id_digest, id_order
+from mpc_spearman.data.ids import alignment_tag, id_digest, id_help, id_order
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.results.result import Result
 from support.faults import on_progress
@@ -247,3 +248,16 @@ def test_id_digest_tells_apart() -> None:
     ]
     assert len({id_digest(id_array(its), b"k") for its in lists}) == len(lists)
     assert id_digest(id_array(["a"]), b"k") != id_digest(id_array(["a"]), b"l")
+
+
+def test_what_may_be_the_matter_with_ids_is_counted_and_none_is_shown():
+    odd = pa.array(["p1", " p2", "P3 ", "p4", "007", "8.0", "cafe\u0301"], pa.large_string())
+    said = id_help(odd)
+    assert said.removeprefix("Of the 7 ids here, ").split(", ", 3) == [
+        "2 have spaces around them (normalise: [strip])",
+        "1 are not in Unicode's normal form NFC (normalise: [nfkc])",
+        "1 have upper-case letters (normalise: [casefold])",
+        "2 look like numbers written as text, such as 007, 7.0 or 1e3",
+    ]
+    assert id_help(pa.array(["p1", "p2"], pa.large_string())) == ""
+    assert id_help(pa.array([], pa.large_string())) == ""

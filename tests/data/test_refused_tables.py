@@ -166,7 +166,11 @@ def test_labels_must_be_text():
     ("asked", "said"),
     [
         ({"id": "ID"}, "id: there is no column 'ID'; did you mean 'id'?"),
-        ({"id": "patient"}, "id: there is no column 'patient'; it has 'id', 'blood_pressure', 'age'"),
+        (
+            {"id": "patient"},
+            "id: there is no column 'patient'; it has 'id', 'blood_pressure', 'age'; set id to the column of "
+            "row ids",
+        ),
         (
             {"features": ["blod_pressure"]},
             "features: there is no column 'blod_pressure'; did you mean 'blood_pressure'?",

@@ -43,8 +43,16 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 
 def test_the_demo_prints_what_the_readme_shows(demo: tuple[str, Path]) -> None:
-    (shown,) = (block for block in README.blocks() if "ranks first" in block)
+    (shown, _) = (block for block in README.blocks() if "ranks first" in block)
     assert shown in demo[0]
+
+
+def test_a_run_on_raw_tables_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    (_, shown) = (block for block in README.blocks() if "ranks first" in block)
+    command = [sys.executable, "-m", "mpc_spearman.cli.main", "local", "configs/intersect.yaml"]
+    run = subprocess.run([*command, "--out", str(tmp_path / "raw")], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert shown in run.stdout
 
 
 def test_the_demo_leaves_what_the_pages_list(demo: tuple[str, Path]) -> None:

@@ -105,25 +105,32 @@ def test_fewer_than_three_rows_in_common_are_refused_in_words(n: int, have: str)
 
 
 def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
-    """Where too few are common, and where some are: of those that are not."""
+    """Where too few are common, where all must be the same, and where some are common: of the others."""
+
+    def said(alignment: str, **tables: pd.DataFrame) -> tuple[Ended, dict[str, list[str]]]:
+        heard: dict[str, list[str]] = {party: [] for party in "CBA"}
+
+        def listening(run: Any, its: Any, party: str, *given: Any, **seams: Any) -> Any:
+            return run(its, party, *given, say=heard[party].append, **seams)
+
+        return run_in_memory(plan(alignment=alignment), tables, dict.fromkeys("CBA", listening)), heard
+
     spaced = B.assign(id=B["id"] + " ")
-    ended = run_in_memory(plan(alignment="intersect"), {"A": A, "B": spaced})
-    assert "Of the 200 ids here, 200 have spaces around them (normalise: [strip])" in str(ended.errors["B"])
-    assert "spaces" not in str(ended.errors["A"])
+    ended, heard = said("intersect", A=A, B=spaced)
+    assert ended.classes() == dict.fromkeys("CBA", "AlignmentError")
+    why = "Of the 200 ids here, 200 have spaces around them (normalise: [strip])"
+    assert heard == {"C": [], "B": [why], "A": []}
     assert not run_in_memory(plan(alignment="intersect", normalise=["strip"]), {"A": A, "B": spaced}).errors
-    said: dict[str, list[str]] = {"A": [], "B": []}
 
-    def listening(run: Any, its: Any, party: str, *given: Any, **seams: Any) -> Any:
-        return run(its, party, *given, say=said[party].append, **seams)
+    ended, heard = said("same", A=A, B=B.head(170).assign(id=A["id"].str.upper()))
+    assert ended.classes()["B"] == "AlignmentError"
+    assert heard["B"] == ["Of the 170 ids here, 170 have upper-case letters (normalise: [casefold])"]
+    assert heard["A"] == heard["C"] == []
 
-    some = B.assign(id=B["id"].where(B.index > 20, " " + B["id"]))
-    n = (
-        run_in_memory(plan(alignment="intersect"), {"A": A, "B": some}, dict.fromkeys("AB", listening))
-        .result("C")
-        .n
-    )
-    assert said["A"] == [f"{n} of 170 rows are common to all data parties"]
-    (text,) = said["B"]
+    ended, heard = said("intersect", A=A, B=B.assign(id=B["id"].where(B.index > 20, " " + B["id"])))
+    n = ended.result("C").n
+    assert heard["A"] == [f"{n} of 170 rows are common to all data parties"]
+    (text,) = heard["B"]
     assert text.startswith(
         f"{n} of 200 rows are common to all data parties. Among the others: Of the {200 - n} ids"
     )
