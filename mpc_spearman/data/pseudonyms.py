@@ -2,7 +2,7 @@
 
 A pseudonym is HMAC-SHA256 of the length-prefixed id, cut to 128 bits, under a key that the data parties of
 one run have and the coordinator does not (Kamara, Mohassel, Raykova and Sadeghian, "Scaling private set
-intersection to billion-element sets", FC 2014, ePrint 2012/542, section 3). To whoever has no key, those of
+intersection to billion-element sets", FC 2014, ePrint 2012/542). To whoever has no key, those of
 different ids are independent and uniform, and so are those of the same id in two runs: of sets of pseudonyms
 only their sizes and overlaps say anything. Two ids among 10^8 have the same one with a chance of 2^-76.
 

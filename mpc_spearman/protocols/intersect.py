@@ -1,7 +1,7 @@
 """The step that finds the rows which all data parties have: server-aided private set intersection.
 
 Kamara, Mohassel, Raykova and Sadeghian, "Scaling private set intersection to billion-element sets" (FC 2014,
-ePrint 2012/542), the protocol for a semi-honest server, section 3:
+ePrint 2012/542), their protocol for a semi-honest server:
 
 1. The target draws a key of this run and sends it to each source over their own link; the coordinator never
    has it.
@@ -15,7 +15,7 @@ ePrint 2012/542), the protocol for a semi-honest server, section 3:
 
 The coordinator learns sizes and overlaps of the sets; a data party which of its own rows all others have. A
 coordinator that marks other rows than those in common, in any one bitmap, is found out in ``align``, where
-the data parties compare their ids under a key that it does not have, before anything of their columns leaves.
+the data parties compare their ids under a key that it does not have, before a share of their columns leaves.
 It can leave out rows of all, in which case the run is over fewer rows: nobody can tell that from a smaller
 overlap.
 """
@@ -212,7 +212,7 @@ def _check_overlap(run: Run, offers: dict[Party, _Offer], n: int) -> None:
                 f"{asks.min_rows}"
             )
         for other, offer in offers.items():
-            if other != owner and offer.ids - n > asks.max_unmatched * offer.ids:
+            if other != owner and offer.ids - n > round(asks.max_unmatched * offer.ids, 6):
                 raise DisclosureError(
                     f"of the {offer.ids} ids of {other} {n} are in common, and the policy of {owner} has "
                     f"max_unmatched: {asks.max_unmatched:g}"
