@@ -11,7 +11,7 @@ import codecs
 import gzip
 import io
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -36,8 +36,6 @@ class CsvText:
     path : Path
         Compressed where its name ends in ``.gz``.
     dialect : Csv
-    rows : int, optional
-        Read so many rows only.
 
     Raises
     ------
@@ -45,8 +43,8 @@ class CsvText:
         From every method; OSError where the file cannot be read.
     """
 
-    def __init__(self, path: Path, dialect: Csv, rows: int | None) -> None:
-        self._path, self._rows, self._encoding = path, rows, dialect.encoding
+    def __init__(self, path: Path, dialect: Csv) -> None:
+        self._path, self._encoding = path, dialect.encoding
         name = path.name.lower()
         self._zipped = name.endswith(".gz")
         self._delimiter = dialect.delimiter or ("\t" if name.removesuffix(".gz").endswith(".tsv") else ",")
@@ -65,48 +63,63 @@ class CsvText:
         """Guess what separates the columns of a file that seems to have only one; "" if nothing does."""
         return next((mark for mark in ";\t|," if mark in self.names[0]), "") if len(self.names) == 1 else ""
 
-    def columns(self, places: Sequence[int]) -> dict[int, pa.LargeStringArray]:
-        """Read columns, by their places in the file, each of n cells."""
-        table, found = self._table(places), {}
-        for place in places:
-            cells = table.column(f"f{place}").combine_chunks().slice(1, self._rows)
-            try:
-                found[place] = cells.cast(pa.large_string())
-            except pa.ArrowInvalid:
-                row = first_failing(cells, lambda some: some.cast(pa.large_string())) + 1
-                where = f"column {show(self.names[place])}, data row {row}"
-                raise Unusable(f"{where}: {self._not_text()}") from None
-        return found
+    def read(self, columns: Mapping[int, Callable[[pa.LargeStringArray], None]], rows: int | None) -> int:
+        """Read columns, by their places in the file, a block of cells at a time.
 
-    def _table(self, places: Sequence[int], *, threads: bool = True) -> pa.Table:
-        # With threads it is not known which row is wrong, nor where to stop.
-        threads = threads and self._rows is None
+        Parameters
+        ----------
+        columns : mapping of int to callable
+            What takes the next cells of each column.
+        rows : int, optional
+            Read so many rows only.
+
+        Returns
+        -------
+        int
+            How many rows there were.
+        """
         wrong: list[tuple[int, int, int]] = []
+        count = -1  # the header is no row of data
+        # With threads it is not known which row is wrong, nor where to stop.
+        for batch in self._batches(columns, wrong, threads=rows is None):
+            for place, take in columns.items():
+                cells = batch.column(f"f{place}")
+                cells = cells.slice(1) if count < 0 else cells
+                cells = cells.slice(0, None if rows is None else rows - max(count, 0))
+                try:
+                    text = cells.cast(pa.large_string())
+                except pa.ArrowInvalid:
+                    row = first_failing(cells, lambda some: some.cast(pa.large_string())) + max(count, 0) + 1
+                    where = f"column {show(self.names[place])}, data row {row}"
+                    raise Unusable(f"{where}: {self._not_text()}") from None
+                take(text)
+            count += batch.num_rows
+            if rows is not None and count >= rows:
+                break
+        if wrong and rows is None:
+            wrong.clear()
+            for _ in self._batches(columns, wrong, threads=False):
+                pass
+        wrong = [one for one in wrong if rows is None or one[0] <= rows + 1]
+        if wrong:
+            row, cells, expected = wrong[0]
+            what = f"{count_of(len(wrong), 'row')} with too many or too few fields"
+            where = f"the first in data row {row - 1}"
+            raise Unusable(f"{what}, {where}: {cells} where the header has {expected}")
+        return count if rows is None else min(count, rows)
+
+    def _batches(
+        self, places: Iterable[int], wrong: list[tuple[int, int, int]], *, threads: bool
+    ) -> Iterator[pa.RecordBatch]:
         with self._opened() as file:
             try:
-                reader = self._reader(self._text(file), places, wrong, threads=threads)
-                batches, count = [], 0
-                while self._rows is None or count <= self._rows:
-                    try:
-                        batches.append(reader.read_next_batch())
-                    except StopIteration:
-                        break
-                    count += batches[-1].num_rows
+                yield from self._reader(self._text(file), places, wrong, threads=threads)
             except pa.ArrowInvalid as error:  # whose text may quote the file
                 if "straddling" in str(error):
                     raise Unusable(f"it has a row of more than {BLOCK >> 20} MiB") from None
                 raise Unusable("it is not a well-formed CSV file") from None
             except (EOFError, zlib.error, gzip.BadGzipFile):
                 raise Unusable("it is not a whole gzip file") from None
-        if wrong and not wrong[0][0]:
-            return self._table(places, threads=False)
-        wrong = [one for one in wrong if self._rows is None or one[0] <= self._rows + 1]
-        if wrong:
-            row, cells, expected = wrong[0]
-            what = f"{count_of(len(wrong), 'row')} with too many or too few fields"
-            where = f"the first in data row {row - 1}"
-            raise Unusable(f"{what}, {where}: {cells} where the header has {expected}")
-        return pa.Table.from_batches(batches, reader.schema)
 
     def _reader(
         self,

@@ -2,7 +2,7 @@
 
 A table is opened once and then read column by column, so that the raw values of one column only are in
 memory; Parquet and Arrow files are read through a memory map. Of a CSV file all wanted columns are read in
-one pass, as text.
+one pass, a block of rows at a time.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mpc_spearman.config.tables import Csv
+from mpc_spearman.config.tables import TableKeys
+from mpc_spearman.data.cells import Cells
+from mpc_spearman.data.columns import numbers
 from mpc_spearman.data.csv_text import CsvText
 from mpc_spearman.data.words import Unusable, at
 
@@ -46,31 +49,44 @@ class Source(ABC):
     ----------
     names : sequence
         Of all columns; those of a DataFrame need not be text.
-    text : bool
-        Whether cells are text that has no type yet. Then each column can be read once only.
     hint : str
         What may be the matter where a column is not there.
     """
 
     names: Sequence[object]
-    text = False
     hint = ""
 
-    def prepare(self, places: Sequence[int]) -> None:
-        """Be told which columns will be read, and read what cannot be read one by one."""
+    def __init__(self, keys: TableKeys, rows: int | None) -> None:
+        self._keys, self._rows = keys, rows
+
+    def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
+        """Be told which columns `column` and `numbers` will be asked for; read what must be read at once."""
         return
 
     @abstractmethod
     def column(self, place: int) -> pa.ChunkedArray:
-        """Read a column, by its place.
+        """Read a column as it is, by its place.
 
         Raises
         ------
         Unusable, OSError
         """
 
+    def numbers(self, place: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Read a feature's values, which can be anything where one is missing, and which of them are.
 
-def open_source(table: Path | ArrowTable, csv: Csv, rows: int | None) -> Source:
+        Raises
+        ------
+        Unusable, OSError
+        """
+        return numbers(self.column(place), self.order(place))
+
+    def order(self, place: int) -> Sequence[str] | None:
+        """Return a column's categories, lowest first, if it has an order of its own."""
+        return self._keys.encode.get(str(self.names[place]))
+
+
+def open_source(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> Source:
     """Open a table, of which at most the first `rows` rows are wanted.
 
     Raises
@@ -78,15 +94,40 @@ def open_source(table: Path | ArrowTable, csv: Csv, rows: int | None) -> Source:
     Unusable, OSError
     """
     if not isinstance(table, Path):
-        return _InMemory(table, rows)
-    if not table.is_dir():
-        return _open_file(table, csv, rows)
-    files = sorted(file for file in table.iterdir() if not file.name.startswith((".", "_")))
-    if any(file.is_dir() for file in files):
-        raise Unusable("it is a folder with folders in it; only part files can be read, all in one folder")
-    if not files:
-        raise Unusable("it is a folder without part files")
-    return _Parts([(file.name, _open_file(file, csv, rows)) for file in files], rows)
+        return _InMemory(table, keys, rows)
+    files = [table]
+    if table.is_dir():
+        files = sorted(file for file in table.iterdir() if not file.name.startswith((".", "_")))
+        if any(file.is_dir() for file in files):
+            raise Unusable(
+                "it is a folder with folders in it; only part files can be read, all in one folder"
+            )
+        if not files:
+            raise Unusable("it is a folder without part files")
+    ends = {_end(file) for file in files}
+    if ends <= {*CSV}:
+        return _CsvFiles(files, keys, rows)
+    parts = [(_ParquetFile if _end(file) in PARQUET else _ArrowFile)(file, keys, rows) for file in files]
+    return parts[0] if len(parts) == 1 else _Parts(parts, keys, rows)
+
+
+def _end(path: Path) -> str:
+    """Return what of a file's name says what it is; check that it can be read."""
+    name = path.name.lower()
+    end = next((end for end in CSV + PARQUET + ARROW if name.endswith(end)), "")
+    if not end:
+        ends = ", ".join(CSV + PARQUET + ARROW)
+        raise Unusable(f"its name ends in {path.suffix!r}; a table file's name ends in one of {ends}")
+    if path.exists() and not path.is_file():  # a pipe could block for ever
+        raise Unusable("it is not a regular file")
+    path.open("rb").close()
+    return end
+
+
+def _alike(files: Sequence[Path], names: Sequence[Sequence[object]]) -> None:
+    for file, its in zip(files, names, strict=True):
+        if list(its) != list(names[0]):
+            raise Unusable(f"{files[0].name} and {file.name} have not the same columns in the same order")
 
 
 def frame_column(series: pd.Series[Any]) -> pa.ChunkedArray:
@@ -125,7 +166,8 @@ def _is_gap(value: object) -> bool:
 class _InMemory(Source):
     """A table in memory: pandas' column by column, since its columns may be of no type; others' by Arrow."""
 
-    def __init__(self, table: ArrowTable, rows: int | None) -> None:
+    def __init__(self, table: ArrowTable, keys: TableKeys, rows: int | None) -> None:
+        super().__init__(keys, rows)
         if not isinstance(table, pd.DataFrame):
             try:
                 arrow = pa.table(table).slice(0, rows)
@@ -143,22 +185,35 @@ class _InMemory(Source):
         return self._read(place)
 
 
-class _CsvFile(Source):
-    text = True
+class _CsvFiles(Source):
+    """CSV files, one after the other; all wanted columns are read in one pass."""
 
-    def __init__(self, path: Path, csv: Csv, rows: int | None) -> None:
-        self._file = CsvText(path, csv, rows)
-        self._columns: dict[int, pa.LargeStringArray] = {}
-        self.names = self._file.names
-        if mark := self._file.separated_by():
+    def __init__(self, files: Sequence[Path], keys: TableKeys, rows: int | None) -> None:
+        super().__init__(keys, rows)
+        self._files = [CsvText(file, keys.csv) for file in files]
+        self._text: dict[int, list[pa.LargeStringArray]] = {}
+        self._cells: dict[int, Cells] = {}
+        self.names = self._files[0].names
+        _alike(files, [file.names for file in self._files])
+        if mark := self._files[0].separated_by():
             kind = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}[mark]
             self.hint = f"its cells seem to be separated by {kind}: set csv.delimiter to {mark!r}"
 
-    def prepare(self, places: Sequence[int]) -> None:
-        self._columns = self._file.columns(places)
+    def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
+        known, decimal = self._keys.missing_values, self._keys.csv.decimal
+        self._text = {place: [] for place in columns}
+        self._cells = {place: Cells(known, decimal, self.order(place)) for place in numbers}
+        takers = {place: blocks.append for place, blocks in self._text.items()}
+        left = self._rows
+        for file in self._files:
+            count = file.read(takers | {place: cells.add for place, cells in self._cells.items()}, left)
+            left = None if left is None else left - count
 
     def column(self, place: int) -> pa.ChunkedArray:
-        return pa.chunked_array([self._columns.pop(place)])
+        return pa.chunked_array(self._text.pop(place), pa.large_string())
+
+    def numbers(self, place: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        return self._cells[place].numbers()
 
 
 class _Mapped(Source):
@@ -166,8 +221,9 @@ class _Mapped(Source):
 
     kind: str
 
-    def __init__(self, path: Path, rows: int | None) -> None:
-        self._rows = rows
+    def __init__(self, path: Path, keys: TableKeys, rows: int | None) -> None:
+        super().__init__(keys, rows)
+        self.path = path
         try:
             self._map = pa.memory_map(str(path))
             self._schema = self.open()
@@ -226,36 +282,18 @@ class _ArrowFile(_Mapped):
 class _Parts(Source):
     """The files of a folder, one after the other in the order of their names."""
 
-    def __init__(self, parts: Sequence[tuple[str, Source]], rows: int | None) -> None:
-        self._parts, self._rows = parts, rows
-        (first, one), *others = parts
-        self.names, self.text, self.hint = one.names, one.text, one.hint
-        for name, part in others:
-            if part.text != one.text or list(part.names) != list(one.names):
-                raise Unusable(f"{first} and {name} in it have not the same columns in the same order")
-
-    def prepare(self, places: Sequence[int]) -> None:
-        for _, part in self._parts:
-            part.prepare(places)
+    def __init__(self, parts: Sequence[_Mapped], keys: TableKeys, rows: int | None) -> None:
+        super().__init__(keys, rows)
+        self._parts, self.names = parts, parts[0].names
+        _alike([part.path for part in parts], [part.names for part in parts])
 
     def column(self, place: int) -> pa.ChunkedArray:
-        columns = [part.column(place) for _, part in self._parts]
+        columns = [part.column(place) for part in self._parts]
         kinds = [column.type for column in columns if not pa.types.is_null(column.type)] or [pa.null()]
-        for (name, _), column in zip(self._parts, columns, strict=True):
+        for part, column in zip(self._parts, columns, strict=True):
             if column.type not in (kinds[0], pa.null()):
-                raise Unusable(f"its type in {name} is not that of the other files; write all files alike")
+                raise Unusable(
+                    f"its type in {part.path.name} is not that of the other files; write all alike"
+                )
         chunks = [chunk for column in columns for chunk in column.cast(kinds[0]).chunks]
         return pa.chunked_array(chunks, kinds[0]).slice(0, self._rows)
-
-
-def _open_file(path: Path, csv: Csv, rows: int | None) -> Source:
-    name = path.name.lower()
-    if not name.endswith(CSV + PARQUET + ARROW):
-        ends = ", ".join(CSV + PARQUET + ARROW)
-        raise Unusable(f"its name ends in {path.suffix!r}; a table file's name ends in one of {ends}")
-    if path.exists() and not path.is_file():  # a pipe could block for ever
-        raise Unusable("it is not a regular file")
-    path.open("rb").close()
-    if name.endswith(CSV):
-        return _CsvFile(path, csv, rows)
-    return (_ParquetFile if name.endswith(PARQUET) else _ArrowFile)(path, rows)

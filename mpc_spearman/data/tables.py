@@ -26,9 +26,7 @@ import pyarrow.compute as pc
 
 from mpc_spearman.config.tables import Normalise, TableKeys
 from mpc_spearman.data import id_columns
-from mpc_spearman.data.cells import cell_numbers
 from mpc_spearman.data.choice import choose
-from mpc_spearman.data.columns import numbers, whole
 from mpc_spearman.data.sentinels import looks_like_a_code
 from mpc_spearman.data.sources import ArrowTable, Source, open_source
 from mpc_spearman.data.words import Unusable, at, count_of, listed, show
@@ -147,7 +145,7 @@ def read_table(
         return TableError(f"{party}: {name}: {text}")
 
     try:
-        reopen = partial(open_source, source, keys.csv, rows)
+        reopen = partial(open_source, source, keys, rows)
         return replace(_read(party, reopen(), keys, normalise, fail), reopen=reopen)
     except Unusable as unusable:
         raise fail(str(unusable)) from None
@@ -159,13 +157,13 @@ def read_table(
 
 def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Normalise], fail: Fail) -> Table:
     id_places, places = choose(source.names, keys, source.hint)
-    source.prepare([*id_places, *places])
+    source.prepare(id_places, places)
     ids, kept = _ids([str(source.names[place]) for place in id_places], source, id_places, keys, normalise)
     complete, found = kept.copy(), _Columns()
     for place in places:
         name = str(source.names[place])
         try:
-            values, missing = _numbers(source, place, keys)
+            values, missing = source.numbers(place)
             missing &= kept
             share = missing.sum() / max(1, kept.sum())
             if keys.missing.drop_columns is not None and share > keys.missing.drop_columns:
@@ -180,8 +178,6 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
             continue
         complete &= ~missing
         found.places[name] = place
-        if source.text:
-            found.values.append(values)
         if looks_like_a_code(values[kept & ~missing]):
             found.codes.append(name)
     if len(found.problems) > 1:
@@ -201,10 +197,8 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
     features = tuple(found.places)
 
     def read(index: int) -> npt.NDArray[Any]:
-        if source.text:
-            return found.values[index]
         try:
-            values, missing = _numbers(source, found.places[features[index]], keys)
+            values, missing = source.numbers(found.places[features[index]])
         except (Unusable, OSError):
             values, missing = np.empty(0), np.ones(0, dtype=bool)
         if len(values) != len(ids) or (missing if rows is None else missing[rows]).any():
@@ -228,7 +222,6 @@ class _Columns:
     """What was found of a table's features."""
 
     places: dict[str, int] = field(default_factory=dict)
-    values: list[npt.NDArray[Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
@@ -247,16 +240,6 @@ class _Columns:
                 "value, such as -999, and is ranked as a number: if it is one, list it under missing_values "
                 "(CSV), or make it null"
             )
-
-
-def _numbers(source: Source, place: int, keys: TableKeys) -> tuple[npt.NDArray[Any], Mask]:
-    """Read a feature's values, and which of them are missing."""
-    column, order = source.column(place), keys.encode.get(str(source.names[place]))
-    if not source.text:
-        return numbers(column, order)
-    return cell_numbers(
-        whole(column), missing_values=keys.missing_values, decimal=keys.csv.decimal, order=order
-    )
 
 
 def _ids(

@@ -14,7 +14,11 @@ class Unusable(Exception):
 
 def at(wrong: npt.NDArray[np.bool_] | Sequence[bool], what: str, more: str = "") -> str:
     """Say how many rows `wrong` marks and which is the first; "" if none."""
-    rows = np.flatnonzero(wrong)
+    return at_rows(np.flatnonzero(wrong), what, more)
+
+
+def at_rows(rows: npt.NDArray[np.int64], what: str, more: str = "") -> str:
+    """Say how many rows there are and which is the first; "" if none."""
     return f"{count_of(len(rows), what)}{more}, the first in data row {rows[0] + 1}" if len(rows) else ""
 
 
