@@ -16,7 +16,7 @@ The package, from what a person starts down to what everything rests on; imports
 ``privacy``     each owner's rules: precision, information budget, groups, ledger
 ``attacks``     what published numbers give away, tried; no run imports it
 ``config``      the plan, its policies, levels and grants in their order
-``data``        tables, columns, ids, ranks
+``data``        tables, from files, from memory and from databases; columns, ids, ranks
 ``statistics``  estimators, the sentences that go with a result, the plaintext reference
 ``parties``     who takes part; ``errors``, ``files``, ``installed``, ``version``
 ==============  =====================================================================================
