@@ -12,6 +12,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -48,12 +49,14 @@ class CsvText:
         name = path.name.lower()
         self._zipped = name.endswith(".gz")
         self._delimiter = dialect.delimiter or ("\t" if name.removesuffix(".gz").endswith(".tsv") else ",")
-        with self._opened() as file:
-            head = self._text(file).read(BLOCK)
-        if not head.strip(b"\r\n"):
-            raise Unusable("the file is empty: not even a header line")
-        width = len(self._reader(io.BytesIO(head), None, []).schema)
-        first = self._reader(io.BytesIO(head), range(width), []).read_next_batch()
+        with self._opened() as file, _in_words():
+            text, head = self._text(file), b""
+            while len(head) < BLOCK and (more := text.read(BLOCK - len(head))):
+                head += more
+            if not head.strip(b"\r\n"):
+                raise Unusable("the file is empty: not even a header line")
+            width = len(self._reader(io.BytesIO(head), None, []).schema)
+            first = self._reader(io.BytesIO(head), range(width), []).read_next_batch()
         try:
             self.names = [column[0].as_py().decode() for column in first.columns]
         except UnicodeDecodeError:
@@ -111,15 +114,8 @@ class CsvText:
     def _batches(
         self, places: Iterable[int], wrong: list[tuple[int, int, int]], *, threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        with self._opened() as file:
-            try:
-                yield from self._reader(self._text(file), places, wrong, threads=threads)
-            except pa.ArrowInvalid as error:  # whose text may quote the file
-                if "straddling" in str(error):
-                    raise Unusable(f"it has a row of more than {BLOCK >> 20} MiB") from None
-                raise Unusable("it is not a well-formed CSV file") from None
-            except (EOFError, zlib.error, gzip.BadGzipFile):
-                raise Unusable("it is not a whole gzip file") from None
+        with self._opened() as file, _in_words():
+            yield from self._reader(self._text(file), places, wrong, threads=threads)
 
     def _reader(
         self,
@@ -156,6 +152,19 @@ class CsvText:
         return f"it is not {self._encoding.upper()} text: set csv.encoding to what it is ({use})"
 
 
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Say in words of our own what Arrow or gzip says: their texts may quote the file."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        if "straddling" in str(error):
+            raise Unusable(f"it has a row of more than {BLOCK >> 20} MiB") from None
+        raise Unusable("it is not a well-formed CSV file") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise Unusable("it is not a whole gzip file") from None
+
+
 class _Checked:
     """The bytes of a file in UTF-8, with quotes looked at as they go by; what pyarrow needs of a file."""
 
@@ -177,7 +186,7 @@ class _Checked:
         """Return at most `size` bytes, none at the end."""
         block = b""
         while not block and not self._ended:
-            new = self._decoded(size - len(self._held))
+            new = self._decoded(max(1, size - len(self._held)))
             self._ended = not new
             # A quote's right neighbour is looked at, so no block but the last ends in a quote.
             whole = self._held + (new or b"\n")
@@ -190,14 +199,14 @@ class _Checked:
         if self._decoder is None:
             data = self._file.read(size)
             return data.removeprefix(codecs.BOM_UTF8) if self._lines == 1 and self._last == b"\n" else data
-        text, raw = "", b"-"
+        data, raw = b"", b"-"
         try:
-            while not text and raw:
-                raw = self._file.read(max(1, size // 4))  # a byte becomes at most three or four
-                text = self._decoder.decode(raw, final=not raw)
+            while len(data) <= size // 2 and raw:
+                raw = self._file.read(max(1, (size - len(data)) // 4))  # a byte becomes at most three or four
+                data += self._decoder.decode(raw, final=not raw).encode()
         except UnicodeDecodeError:
             raise Unusable(self._not_text) from None
-        return text.encode().removeprefix(codecs.BOM_UTF8)
+        return data.removeprefix(codecs.BOM_UTF8)
 
     def _look(self, block: bytes) -> None:
         if b'"' in block:

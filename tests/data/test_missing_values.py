@@ -1,0 +1,147 @@
+"""Missing values: what is one, what becomes of it, and what only looks like a code for one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mpc_spearman.data.sentinels import looks_like_a_code
+from support.tables import columns, frame, read, refusal
+
+GAPS = {"x": [1, None, 3, 4, 5], "y": [0.5, 1.5, None, 3.5, 4.5], "z": [5, 4, 3, 2, 1]}
+NAMES = list("abcde")
+
+
+def sources(csv: Any, parquet: Any) -> list[Any]:
+    table = pa.table({"id": NAMES, **GAPS})
+    frame = table.to_pandas()
+    return [csv(frame.to_csv(index=False)), parquet(table), table, frame, frame.convert_dtypes()]
+
+
+def test_incomplete_rows_are_left_out(csv: Any, parquet: Any) -> None:
+    for source in sources(csv, parquet):
+        found = read(source, missing="drop_rows")
+        assert found.ids.to_pylist() == ["a", "d", "e"]
+        assert [column.tolist() for column in columns(found)] == [[1, 4, 5], [0.5, 3.5, 4.5], [5, 2, 1]]
+        assert (found.n, found.incomplete, found.duplicates) == (3, 2, 0)
+        assert found.cautions == ("left out: 2 rows with a missing value",)
+        assert read(source, missing="drop_rows", features=["z"]).n == 5
+        assert "2 bad columns" in refusal(source)
+
+
+def test_columns_are_left_out_above_a_share(csv: Any, parquet: Any) -> None:
+    for source in sources(csv, parquet):
+        found = read(source, missing={"drop_columns": 0.1})
+        assert (found.features, found.n, found.incomplete) == (("z",), 5, 0)
+        assert found.column(0).tolist() == [5, 4, 3, 2, 1]
+        assert found.cautions == ("left out for their missing values: 'x', 'y'",)
+        assert "column 'x': 1 missing value" in refusal(source, missing={"drop_columns": 0.2})
+        assert refusal(source, missing={"drop_columns": 0}, features=["x", "y"]) == (
+            "missing.drop_columns leaves out every feature"
+        )
+
+
+def test_first_columns_then_rows(csv: Any) -> None:
+    lines = "id,x,y,z\na,,1,1\nb,,2,2\nc,,,3\nd,4,4,4\ne,5,5,5\n"
+    found = read(csv(lines), missing={"drop_columns": 0.5, "drop_rows": True})
+    assert (found.features, found.ids.to_pylist()) == (("y", "z"), ["a", "b", "d", "e"])
+    assert [column.tolist() for column in columns(found)] == [[1, 2, 4, 5], [1, 2, 4, 5]]
+    assert read(csv(lines), missing={"drop_columns": 0.7, "drop_rows": True}, features=["z"]).n == 5
+
+
+def test_a_column_without_any_value_is_an_error_also_where_rows_go(csv: Any) -> None:
+    lines = "id,x,y\na,,1\nb,,2\nc,,3\n"
+    assert "all 3 values are missing" in refusal(csv(lines), missing="drop_rows")
+    assert read(csv(lines), missing={"drop_columns": 0.9}).features == ("y",)
+
+
+def test_other_problems_stay_errors(csv: Any) -> None:
+    lines = "id,x,y\na,,inf\nb,2,2\nc,SECRET,3\nd,4,4\n"
+    text = refusal(csv(lines), missing="drop_rows")
+    assert text.splitlines()[1:] == [
+        "  column 'x': 1 non-numeric value, the first in data row 3",
+        "  column 'y': 1 infinite value, the first in data row 1",
+    ]
+
+
+def test_what_is_missing_in_csv_can_be_set(csv: Any) -> None:
+    lines = "id,x\na,1\nb,{}\nc,3\nd,4\n"
+    for cell in ("", "NA", "na", "N/A", "n/a", "NaN", "nan", "NAN", "NULL", "null", "None", "none", "  NA  "):
+        assert "1 missing value, the first in data row 2" in refusal(csv(lines.format(cell)))
+    for cell in ("-", "?", "#N/A", ".", "missing"):
+        assert "1 non-numeric value, the first in data row 2" in refusal(csv(lines.format(cell)))
+        assert "1 missing value" in refusal(csv(lines.format(cell)), missing_values=[cell])
+    assert "1 non-numeric value" in refusal(csv(lines.format("NA")), missing_values=["-"])
+    assert "1 missing value" in refusal(csv(lines.format("")), missing_values=[])
+
+
+def test_a_number_can_be_listed_as_missing(csv: Any) -> None:
+    lines = "id,x\na,1\nb,-999\nc,3\nd,-999\ne,5\n"
+    found = read(csv(lines), missing_values=["-999"], missing="drop_rows")
+    assert (found.ids.to_pylist(), found.column(0).tolist()) == (["a", "c", "e"], [1, 3, 5])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(*[st.one_of(st.none(), st.integers(-5, 5), st.sampled_from([0.5, -1.5]))] * 3),
+        min_size=4,
+        max_size=20,
+    )
+)
+def test_what_is_left_are_the_complete_rows_of_pandas(
+    rows: list[tuple[Any, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    table = pd.DataFrame(rows, columns=list("xyz"), dtype=float).assign(
+        id=[f"p{i}" for i in range(len(rows))]
+    )
+    path = tmp_path_factory.mktemp("gaps") / "t.csv"
+    table.to_csv(path, index=False)
+    complete = table.dropna()
+    if len(complete) < 3:
+        assert refusal(path, missing="drop_rows")
+        return
+    for source in (path, table):
+        found = read(source, missing="drop_rows")
+        assert found.ids.to_pylist() == complete["id"].tolist()
+        for name, column in zip("xyz", columns(found), strict=True):
+            assert column.tolist() == complete[name].tolist()
+
+
+# ---- codes
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ([-999, -999, 1, 2, 3], True),
+        ([999.0, 999.0, 1.5, 2, 3], True),
+        ([-99, 20, 30, -99, 25], True),
+        ([-999, 1, 2, 3, 4], False),  # there once
+        ([-999, -999, -998, 1, 500], False),  # not apart from the others
+        ([99, 99, 1, 2, 70], False),
+        ([-1, -1, 50, 60, 70], False),
+        ([9, 9, 1, 2, 3], False),
+        ([-999.5, -999.5, 1, 2, 3], False),
+        ([-999, -999, -999], False),  # nothing beside it
+        ([], False),
+    ],
+)
+def test_what_looks_like_a_code(values: list[float], code: bool) -> None:
+    assert looks_like_a_code(np.array(values)) == code
+    if values and min(values) >= 0:
+        assert looks_like_a_code(np.array(values).astype(np.uint64)) == code
+
+
+def test_a_code_earns_a_warning_that_quotes_no_cell() -> None:
+    found = read(frame([-9999, 3, 4, -9999, 5], y=[1, 2, 3, 4, 5]))
+    (said,) = found.cautions
+    assert "the lowest or highest value of 'x' may be a code for a missing value" in said
+    assert "9999" not in said
+    assert found.column(0).tolist() == [-9999, 3, 4, -9999, 5]

@@ -1,0 +1,307 @@
+"""Every type that a column can have: what becomes of it, held against Python's own numbers."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from mpc_spearman.data import csv_text
+from support.tables import read, refusal
+
+UTC = datetime.timezone.utc
+
+
+def typed(values: Any, kind: pa.DataType | None = None) -> pa.Table:
+    column = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind)
+    return pa.table({"id": [f"SECRET{i}" for i in range(len(column))], "x": column})
+
+
+def values_of(values: Any, kind: pa.DataType | None = None, **settings: Any) -> np.ndarray:
+    table = typed(values, kind)
+    found = read(table, **settings).column(0)
+    # In chunks, in an IPC slice and with rows in front a column is the same.
+    halves = pa.concat_tables([table.slice(0, 1), table.slice(1)])
+    assert read(halves, **settings).column(0).tolist() == found.tolist()
+    return found
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_integers_are_themselves(bits: int) -> None:
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    signed = values_of([high, low, 0], getattr(pa, f"int{bits}")())
+    assert (signed.tolist(), signed.dtype) == ([high, low, 0], np.int64)
+    unsigned = values_of([2**bits - 1, 0, 1], getattr(pa, f"uint{bits}")())
+    assert (unsigned.tolist(), unsigned.dtype) == ([2**bits - 1, 0, 1], np.uint64)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_floating_point_is_widened_exactly(kind: Any) -> None:
+    values = np.array([0.1, -0.0, np.finfo(kind).max, np.finfo(kind).tiny], dtype=kind)
+    found = values_of(pa.array(values))
+    assert found.dtype == np.float64
+    assert list(map(repr, found.tolist())) == [repr(float(value)) for value in values]
+
+
+def test_booleans_are_0_and_1() -> None:
+    assert values_of([True, False, True]).tolist() == [1, 0, 1]
+
+
+DECIMALS = {"decimal128": pa.decimal128, "decimal256": pa.decimal256}
+DECIMALS |= {name: getattr(pa, name) for name in ("decimal32", "decimal64") if hasattr(pa, name)}
+
+
+@pytest.mark.parametrize("name", DECIMALS)
+def test_small_decimals_are_their_unscaled_integers(name: str) -> None:
+    found = values_of([Decimal("1.25"), Decimal("-3.00"), Decimal("0.01")], DECIMALS[name](9, 2))
+    assert (found.tolist(), found.dtype) == ([125, -300, 1], np.int64)
+
+
+def test_decimals_of_64_bits_stay_integers_and_wider_ones_become_places() -> None:
+    wide = pa.decimal128(38, 0)
+    assert values_of([Decimal(2**63 - 1), Decimal(-(2**63)), Decimal(0)], wide).dtype == np.int64
+    found = values_of([Decimal(2**64 - 1), Decimal(2**64 - 2), Decimal(0)], wide)
+    assert (found.tolist(), found.dtype) == ([2**64 - 1, 2**64 - 2, 0], np.uint64)
+    for values in ([2**64, -1, 2**64], [2**64, 0, 2**64], [2**63, -1, 2**63]):
+        assert values_of([Decimal(value) for value in values], wide).tolist() == [1, 0, 1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([(pa.decimal128, 38), (pa.decimal256, 76)]).flatmap(
+        lambda kind: st.tuples(
+            st.just(kind),
+            st.lists(
+                st.one_of(
+                    st.integers(-(10 ** kind[1]) + 1, 10 ** kind[1] - 1),
+                    st.integers(-3, 3),
+                    st.sampled_from([2**63, 2**64, -(2**63), 2**126 - 1, 2**126, -(2**64) - 1]),
+                    st.none(),
+                ),
+                min_size=4,
+                max_size=30,
+            ),
+            st.integers(0, 9),
+        )
+    )
+)
+def test_decimals_rank_as_their_exact_values(drawn: Any) -> None:
+    (make, digits), values, scale = drawn
+    if sum(value is not None for value in values) < 3:
+        return
+    # From integers of exactly these digits, not through a context that rounds.
+    exact = [None if value is None else Decimal(f"{value}E-{scale}") for value in values]
+    kept = [value for value in values if value is not None]
+    found = read(typed(exact, make(digits, scale)), missing="drop_rows").column(0)
+    order = sorted(set(kept))
+    assert rankdata(found).tolist() == rankdata([order.index(value) for value in kept]).tolist()
+
+
+def test_dictionaries_are_what_their_values_become() -> None:
+    for values in ([7, 2**62, 7, -1], [0.5, 1.5, 0.5, -1.0], [True, False, True, True]):
+        assert values_of(pa.array(values).dictionary_encode()).tolist() == [float(v) for v in values]
+    days = pa.array([5, 3, 5], pa.date32()).dictionary_encode()
+    assert values_of(days).tolist() == [5, 3, 5]
+
+
+def test_a_categorical_is_the_same_from_a_frame_and_from_parquet(parquet: Any) -> None:
+    for values in ([3, 1, 2, 1], [0.5, -1.0, 0.5, 2.0]):
+        frame = pd.DataFrame({"id": list("abcd"), "x": pd.Categorical(values)})
+        for source in (frame, parquet(pa.Table.from_pandas(frame))):
+            assert read(source).column(0).tolist() == values
+    frame = pd.DataFrame({"id": list("abcd"), "x": pd.Categorical(["p", "q", "p", "q"])})
+    said = {refusal(source) for source in (frame, parquet(pa.Table.from_pandas(frame)))}
+    (text,) = said
+    assert text.startswith(
+        "column 'x': text, not numbers: cast it to float64, list the order of its categories"
+    )
+
+
+def test_a_categorical_of_text_in_order_has_that_order(parquet: Any) -> None:
+    grades = pd.Categorical(["mid", "low", None, "high"], categories=["low", "mid", "high"], ordered=True)
+    frame = pd.DataFrame({"id": list("abcd"), "x": grades})
+    for source in (frame, parquet(pa.Table.from_pandas(frame))):
+        assert refusal(source).startswith("column 'x': 1 missing value, the first in data row 3")
+        assert read(source, missing="drop_rows").column(0).tolist() == [1, 0, 2]
+        other = read(source, missing="drop_rows", encode={"x": ["high", "mid", "low"]})
+        assert other.column(0).tolist() == [1, 2, 0]
+
+
+def test_an_order_that_two_chunks_do_not_share_is_none() -> None:
+    one = pa.DictionaryArray.from_arrays(pa.array([0, 1]), ["low", "high"], ordered=True)
+    other = pa.DictionaryArray.from_arrays(pa.array([0, 1]), ["high", "low"], ordered=True)
+    column = pa.chunked_array([one, other])
+    assert "list the order of its categories under encode" in refusal(typed(column))
+    assert read(typed(column), encode={"x": ["low", "high"]}).column(0).tolist() == [0, 1, 1, 0]
+
+
+DAY = datetime.date(2024, 2, 29)
+NOON = datetime.datetime(2024, 2, 29, 12)
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds"),
+    [
+        ([DAY, DAY - datetime.timedelta(1), datetime.date(1, 1, 1)], [pa.date32(), pa.date64()]),
+        (
+            [NOON, NOON - datetime.timedelta(seconds=1), datetime.datetime(1969, 1, 1)],
+            [pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "Asia/Tokyo")],
+        ),
+        (
+            [datetime.timedelta(1), datetime.timedelta(-1), datetime.timedelta(0)],
+            [pa.duration("s"), pa.duration("ns")],
+        ),
+        (
+            [datetime.time(23), datetime.time(1), datetime.time(0)],
+            [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")],
+        ),
+    ],
+    ids=["dates", "timestamps", "durations", "times"],
+)
+def test_dates_times_and_durations_are_ordered(values: list[Any], kinds: list[pa.DataType]) -> None:
+    for kind in kinds:
+        found = values_of([*values, values[0]], kind)
+        assert found.dtype == np.int64
+        assert (
+            rankdata(found).tolist()
+            == rankdata([sorted(values).index(v) for v in [*values, values[0]]]).tolist()
+        )
+        said = refusal(typed([values[0], None, *values], kind))
+        assert said.startswith("column 'x': 1 missing value, the first in data row 2")
+
+
+def test_text_with_an_order_is_its_place_in_it(csv: Any, parquet: Any) -> None:
+    cells = ["mid", " low", "high", "mid "]
+    table = {"id": list("abcd"), "x": cells}
+    for source in (
+        csv("id,x\n" + "".join(f"{i},{cell}\n" for i, cell in zip("abcd", cells, strict=True))),
+        parquet(table),
+        parquet({"id": list("abcd"), "x": pa.array(cells).dictionary_encode()}),
+        pd.DataFrame(table),
+        pa.table({"id": list("abcd"), "x": pa.array(cells, pa.large_string())}),
+    ):
+        read_table = read(source, encode={"x": ["low", "mid", "high"]})
+        assert read_table.column(0).tolist() == [1, 0, 2, 1]
+        assert refusal(source, encode={"x": ["low", "high"]}) == (
+            "column 'x': 2 values that encode does not list, the first in data row 1"
+        )
+
+
+def test_what_an_order_lists_is_no_missing_value(csv: Any) -> None:
+    lines = "id,x\na,none\nb,low\nc,NA\nd,high\ne,\n"
+    found = read(csv(lines), encode={"x": ["none", "low", "high"]}, missing="drop_rows")
+    assert (found.ids.to_pylist(), found.column(0).tolist()) == (["a", "b", "d"], [0, 1, 2])
+
+
+def test_numbers_have_no_order_of_their_own() -> None:
+    said = refusal(typed([1, 2, 3]), encode={"x": ["1", "2"]})
+    assert said == "column 'x': encode gives its categories, and it is int64, not text; take it out of encode"
+
+
+def test_an_extension_is_what_it_is_stored_as() -> None:
+    periods = pd.DataFrame({"id": list("abc"), "x": pd.Series(pd.period_range("2020", periods=3, freq="D"))})
+    found = read(periods).column(0)
+    assert (np.diff(found) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "said"),
+    [
+        ([[1], [2], [3]], pa.list_(pa.int64()), "list"),
+        ([{"SECRET": 1}] * 3, None, "struct"),
+        ([b"SECRET"] * 3, pa.binary(), "binary"),
+        ([b"SEC"] * 3, pa.binary(3), "fixed_size_binary"),
+        ([(1, 2, 3)] * 3, pa.month_day_nano_interval(), "month_day_nano_interval"),
+    ],
+)
+def test_types_without_an_order_are_refused(values: list[Any], kind: Any, said: str) -> None:
+    text = refusal(typed(values, kind))
+    assert text == f"column 'x': {said}, not numbers: cast it to float64, or leave it out (exclude)"
+
+
+# ---- CSV
+
+
+def cells(csv: Any, values: list[str], decimal: str = ".") -> list[Any]:
+    lines = "".join(f"r{i};{value}\n" for i, value in enumerate(values))
+    found = read(csv("id;x\n" + lines), csv={"delimiter": ";", "decimal": decimal}).column(0).tolist()
+    assert isinstance(found, list)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["+7", " 8 ", "-0", "007"], [7, 8, 0, 7]),
+        ([f"+{2**53 + 1}", str(2**53), "1"], [2**53 + 1, 2**53, 1]),
+        ([str(2**63), "+5", "0"], [2**63, 5, 0]),
+        (["1.", ".5", "+1e2", "1E-2"], [1.0, 0.5, 100.0, 0.01]),
+        (["123456789012345678901", "4.5", "-1"], [123456789012345678901.0, 4.5, -1.0]),
+        (["1e-400", "0.5", "-1e-400"], [0.0, 0.5, -0.0]),
+        (["9" * 300, "0.5", "1" + "0" * 200], [float("9" * 300), 0.5, 1e200]),
+        (["0.1" + "0" * 2000 + "1", "0.1", "0.2"], [0.1, 0.1, 0.2]),
+        (["TRUE", "false", "True"], [1, 0, 1]),
+        (["2024-02-29", "1969-12-31", "0001-01-01"], [19782, -1, -719162]),
+        (["1970-01-01T00:00", "1970-01-01 00:01:00", "1969-12-31T23:59:59.5"], [0, 60_000_000, -500_000]),
+        (["1970-01-01T00:00Z", "1970-01-01T02:00+02:00", "1970-01-01 00:00:01-0100"], [0, 0, 3_601_000_000]),
+        (["1970-01-01T00:00:00.000000001", "1970-01-01", "1970-01-02"], None),
+        (["1970-01-01T00:00:00.000000001", "1970-01-01T00:00", "1970-01-01T00:01"], [1, 0, 60 * 10**9]),
+    ],
+)
+def test_cells_become_numbers(csv: Any, values: list[str], expected: list[Any] | None) -> None:
+    if expected is None:
+        assert "non-numeric" in refusal(csv("id,x\n" + "".join(f"r{i},{v}\n" for i, v in enumerate(values))))
+    else:
+        assert list(map(repr, cells(csv, values))) == list(map(repr, expected))
+
+
+NUMBERS = st.one_of(
+    st.integers(-(2**63), 2**64 - 1).map(str),
+    st.integers(-99, 99).map("{:+d}".format),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.decimals(allow_nan=False, allow_infinity=False, places=25).map("{:f}".format),
+    st.sampled_from(["1e308", "-1E-320", ".5", "5.", "  7", "NA", ""]),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(values=st.lists(NUMBERS, min_size=4, max_size=40), block=st.sampled_from([40, 64, 128, 1 << 20]))
+def test_cells_are_what_pythons_numbers_are_in_blocks_of_any_size(
+    values: list[str], block: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("cells") / "t.csv"
+    path.write_text("id,x\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values)))
+    kept = [value.strip() for value in values if value not in ("NA", "")]
+    whole = all(value.lstrip("+-").isdigit() for value in kept)
+    before, csv_text.BLOCK = csv_text.BLOCK, max(block, 8 + max(len(value) for value in values) + 2)
+    try:
+        if len(kept) < 3:
+            assert "left, without" in (said := refusal(path, missing="drop_rows")) or "are missing" in said
+        elif whole and min(map(int, kept)) < 0 and max(map(int, kept)) >= 2**63:
+            beyond = [i for i, value in enumerate(values) if value not in ("NA", "") and int(value) >= 2**63]
+            said = refusal(path, missing="drop_rows")
+            assert f" beyond 64 bits, the first in data row {beyond[0] + 1}" in said
+            assert f" {len(beyond)} number" in said
+        else:
+            found = read(path, missing="drop_rows").column(0)
+            expected = [int(value) if whole else float(value) for value in kept]
+            assert found.tolist() == expected
+            assert found.dtype == (np.float64 if not whole else found.dtype)
+    finally:
+        csv_text.BLOCK = before
+
+
+def test_a_comma_as_decimal_point(csv: Any) -> None:
+    assert cells(csv, ["1,5", "-0,25", "1e3"], ",") == [1.5, -0.25, 1000.0]
+    assert cells(csv, ["1", "2", "3"], ",") == [1, 2, 3]
+    for bad in ("1.234", "1.234,5", "1,2,3", "0.10"):
+        text = refusal(csv(f"id;x\na;1,5\nb;{bad}\nc;1\n"), csv={"delimiter": ";", "decimal": ","})
+        assert text == "column 'x': 1 non-numeric value, the first in data row 2"
