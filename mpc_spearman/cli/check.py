@@ -67,7 +67,8 @@ def run(parsed: argparse.Namespace) -> int:
     )
     if plan.alignment == "intersect":
         rows += f".\n{unknown}"
-    for line in (rows, *(f"one-hot: {', '.join(family)}" for family in seen.families), *sentences):
+    families = (f"one-hot: {', '.join(family)}" for family in seen.families)
+    for line in (rows, *families, *found.cautions, *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if seen.exclude_line:
         console.print(printable(seen.exclude_line), highlight=False, markup=False, soft_wrap=True)

@@ -53,18 +53,25 @@ class Cells:
         known = {"", *(value.strip() for value in missing_values)}
         self._known = {way(value) for value in known for way in (str, str.lower, str.upper, str.capitalize)}
         self._decimal, self._order, self._rows = decimal, order, 0
+        # Then what Arrow reads as numbers is neither missing nor has white space around it.
+        self._at_once = order is None and decimal == "." and not any(map(looks_like_a_number, self._known))
         self._missing: list[Mask] = [np.zeros(0, dtype=bool)]
         self._read: list[tuple[Rows | slice, Array]] = []
         self._text: list[tuple[Rows, pa.LargeStringArray]] = []
 
     def add(self, text: pa.LargeStringArray) -> None:
         """Take the next cells."""
+        start, self._rows = self._rows, self._rows + len(text)
+        rows: Rows | slice = slice(start, self._rows)
+        values = _plain(text) if self._at_once else None
+        if values is not None:
+            self._read.append((rows, values))
+            self._missing.append(np.zeros(len(text), dtype=bool))
+            return
         text = pc.ascii_trim_whitespace(text)
         missing = _mask(pc.is_in(text, value_set=pa.array(self._known, text.type)))
         if self._order is not None:
             missing &= positions(text, self._order)[1]
-        start, self._rows = self._rows, self._rows + len(missing)
-        rows: Rows | slice = slice(start, self._rows)
         if missing.any():
             kept = np.flatnonzero(~missing)
             rows, text = kept + start, text.take(pa.array(kept))
@@ -72,7 +79,7 @@ class Cells:
         if self._decimal == ",":
             # A point would separate thousands in such a file: it must not become a decimal point.
             text = pc.replace_substring(pc.replace_substring(text, ".", "x"), ",", ".")
-        values = _plain(text) if self._order is None and len(text) else None
+        values = _plain(text) if self._order is None else None
         if values is not None:
             self._read.append((rows, values))
         elif len(text):
@@ -181,7 +188,10 @@ def _matches(text: pa.LargeStringArray, pattern: str) -> Mask:
 
 def _plain(text: pa.LargeStringArray) -> Array | None:
     """Read numbers written as Arrow writes them; None where one may not be."""
-    raw = memoryview(text.buffers()[2]).tobytes()
+    if not len(text):
+        return None
+    ends = np.frombuffer(text.buffers()[1], np.int64)[[text.offset, text.offset + len(text)]]
+    raw = memoryview(text.buffers()[2])[ends[0] : ends[1]].tobytes()
     # Whole numbers that int64 does not hold stay whole: only a point or an exponent makes reals of them.
     kind = pa.float64() if any(mark in raw for mark in (b".", b"e", b"E")) else pa.int64()
     if kind == pa.int64() and (b"x" in raw or b"X" in raw):  # 0x10 is a number to Arrow alone

@@ -33,11 +33,14 @@ class DryRun:
         coefficients, or is the target and granted strengths.
     refusals : tuple of MpcSpearmanError
         Its policy's, and those of the rules that are about sizes; not the examination's findings.
+    cautions : tuple of str
+        What it should know of its table.
     """
 
     examination: Examination
     leverage: float
     refusals: tuple[MpcSpearmanError, ...]
+    cautions: tuple[str, ...]
 
 
 def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) -> DryRun:
@@ -98,4 +101,4 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
         published=published_to_others(plan, roster, shapes),
     )
     leverage = highest_leverage(ranks, Precision.of(plan, table.n, 1).coefficients)
-    return DryRun(found, leverage, tuple(refusals))
+    return DryRun(found, leverage, tuple(refusals), table.cautions)

@@ -83,3 +83,15 @@ def test_who_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["check", PLAN, "--party", "A", "--other", "0"]) == PlanError.exit_code
     nowhere = str(tmp_path / "none.csv")
     assert main(["check", PLAN, "--party", "A", "--table", nowhere]) == TableError.exit_code
+
+
+def test_what_the_owner_should_know_of_its_table_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    age = np.arange(N) % 50 + 20.0
+    age[:5] = -999
+    mine = table_of(tmp_path, age=age, gaps=np.where(np.arange(N) < 3, np.nan, np.arange(N)))
+    settings = ("alignment=intersect", "parties.sources.A.missing=drop_rows")
+    _, said = check(capsys, "--party", "A", "--table", mine, *settings)
+    assert "left out: 3 rows with a missing value" in said
+    assert "'age' may be a code for a missing value" in said
