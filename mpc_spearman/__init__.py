@@ -12,6 +12,7 @@ The package, from what a person starts down to what everything rests on; imports
 ``launch``      all roles here (`local`), one party here (`join`), the supervisor, a role's process
 ``results``     a party's result, its files, merging, the report
 ``protocols``   the three roles, their steps, what the coordinator concludes; ``mpc`` and ``he``, the engines
+``network``     how parties meet and connect: one port, one way; forwarding
 ``wire``        who learns what (`disclosure`), messages, frames, links, TLS, keys, the meter
 ``privacy``     each owner's rules: precision, information budget, groups, ledger
 ``attacks``     what published numbers give away, tried; no run imports it

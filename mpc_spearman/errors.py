@@ -17,6 +17,7 @@
     │   ├── PeerTimeout             13   a peer was silent beyond ``network.timeout``
     │   ├── PeerFailed              14   a peer stopped with an error of its own
     │   ├── PartyMissing            18   a party has not joined in time
+    │   ├── Unreachable             25   a party cannot reach another one's address
     │   └── TlsError                19   TLS with a peer failed, or cannot be set up
     │       ├── CertificateExpired  20   a certificate has expired, or is not valid yet
     │       ├── UntrustedCertificate 21  a certificate is of another CA, not for this use, weak, or missing
@@ -161,6 +162,20 @@ class PartyMissing(NetworkError):
 
     exit_code = 18
     public = "a party has not joined in time"
+
+
+class Unreachable(NetworkError):
+    """A party cannot reach another one where that listens; what is between them may be why.
+
+    Attributes
+    ----------
+    number : int, optional
+        Of the party that cannot be reached.
+    """
+
+    exit_code = 25
+    public = "it cannot reach another party"
+    number: int | None = None
 
 
 class TlsError(NetworkError):

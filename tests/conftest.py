@@ -91,11 +91,11 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def meet(tmp_path: Path) -> Iterator[Callable[..., Meeting]]:
+def meet() -> Iterator[Callable[..., Meeting]]:
     made: list[Meeting] = []
 
     def begin(folder: Path | None, **settings: Any) -> Meeting:
-        made.append(Meeting(tmp_path / f"meeting-point-{len(made)}", folder, **settings))
+        made.append(Meeting(folder, **settings))
         return made[-1]
 
     yield begin

@@ -7,7 +7,19 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from mpc_spearman.cli import certs, check, compare, estimate, explain, join, ledger, local, merge, output
+from mpc_spearman.cli import (
+    certs,
+    check,
+    compare,
+    estimate,
+    explain,
+    join,
+    ledger,
+    local,
+    merge,
+    output,
+    secret,
+)
 from mpc_spearman.errors import MpcSpearmanError, OutputError
 from mpc_spearman.results.units import printable
 from mpc_spearman.version import __version__
@@ -58,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (local, join, check, explain, merge, compare, estimate, certs, ledger):
+    for command in (local, join, check, explain, merge, compare, estimate, certs, secret, ledger):
         command.add(commands)
     return parser
 

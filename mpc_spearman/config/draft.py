@@ -166,6 +166,7 @@ class Draft:
             ),
             *product((section for section in policies if isinstance(section, dict)), ("ledger",)),
             *product([tls] if isinstance(tls, dict) else [], ("ca", "certificate", "key")),
+            *product([network] if isinstance(network, dict) else [], ("secret",)),
         ]
         for section, key in files:
             file = section.get(key)

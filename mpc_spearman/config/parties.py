@@ -6,7 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from mpc_spearman.config.fields import (
     Count,
@@ -33,9 +41,9 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", r
 _CONNECTION = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 
 
-def _listen(value: str | None) -> str | None:
-    if value is not None:
-        host_and_port(value)
+def _advertise(value: str | None) -> str | None:
+    if value is not None and host_and_port(value)[1] == 0:
+        raise ValueError("has port 0, which nobody can dial")
     return value
 
 
@@ -100,14 +108,27 @@ class AnyParty(Section):
     name : str
         Shared with everyone; also the name of its folder of results.
     listen : str, optional
-        ``HOST:PORT`` that this party listens on and the others reach it at, port 0 for any free one. Left
-        out, it is the address from which this machine reaches the coordinator, and any free port.
+        ``HOST:PORT`` that this party listens on, port 0 for any free one, so that others can dial it.
+        Without it, it dials everyone, and what passes between it and another data party without it is
+        forwarded by the coordinator's host. At the coordinator it is where all others dial it, if that is
+        not `network.port` at all of its addresses.
+    advertise : str, optional
+        ``HOST:PORT`` that others dial, where it is not what this party listens on: in a container, or behind
+        an address translation.
     """
 
     name: Name
-    listen: Annotated[Text | None, AfterValidator(_listen)] = Field(
-        default=None, description="HOST:PORT, such as 10.0.0.7:29501"
+    advertise: Annotated[Text | None, AfterValidator(_advertise)] = Field(
+        default=None, description="HOST:PORT, such as 192.0.2.7:29501"
     )
+    listen: Text | None = Field(default=None, description="HOST:PORT, such as 10.0.0.7:29501")
+
+    @field_validator("listen")
+    @classmethod
+    def _can_be_dialled(cls, listen: str | None, info: ValidationInfo) -> str | None:
+        if listen is not None:
+            host_and_port(listen, any_address=info.data.get("advertise") is not None)
+        return listen
 
 
 class CoordinatorParty(AnyParty):

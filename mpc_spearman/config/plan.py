@@ -145,7 +145,12 @@ class Plan(Section):
         """Return the part that all parties must agree on, ready for JSON: no local field at all."""
         parties = self.parties
         content = self.model_dump(
-            mode="json", exclude={"parties": True, "he": {"workers"}, "network": {"address", "port", "tls"}}
+            mode="json",
+            exclude={
+                "parties": True,
+                "he": {"workers"},
+                "network": {"address", "port", "tls", "secret", "pins", "proxy"},
+            },
         )
         content["network"]["tls"] = self.network.security
         # Built from the names alone, so that a field added to a data party stays local by default.
@@ -285,6 +290,19 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
     entries: list[tuple[Location, Any]] = [((role,), parties.get(role)) for role in ("coordinator", "target")]
     if isinstance(sources, (list, tuple)):
         entries += [(("sources", position), source) for position, source in enumerate(sources)]
+    names = [party.get("name") for _, party in entries if isinstance(party, Mapping)]
+    for name in section("network").get("pins") or {}:
+        if name not in names:
+            yield (
+                ("network", "pins", name),
+                "is no party's name" + nearest(name, tuple(map(str, names))),
+            )
+    for place, party in entries:
+        if isinstance(party, Mapping) and party.get("advertise") and not party.get("listen"):
+            yield (
+                ("parties", *place, "advertise"),
+                "is where others dial this party's listen, which is missing",
+            )
     taken: dict[str, Location] = {}
     alignment = data.get("alignment", "same")
     for place, party in entries:

@@ -140,7 +140,7 @@ def own_key(path: Path, setting: str) -> bytes:
         if not path.exists():
             with suppress(FileExistsError):  # another run of this party's was first: its key is the key
                 write_whole(path, secrets.token_bytes(KEY_BYTES), replace=False, durable=True)
-        return _read(path, setting)
+        return read_key(path, setting)
     except OSError as error:
         raise PlanError(f"{setting}: {path} can be neither read nor made: {error.strerror}") from None
 
@@ -160,7 +160,8 @@ def check_private(path: Path, mode: int, setting: str) -> None:
         )
 
 
-def _read(path: Path, setting: str) -> bytes:
+def read_key(path: Path, setting: str) -> bytes:
+    """Return the key in a file that must be there; raises as `own_key`, and OSError."""
     key, mode = b"", path.stat().st_mode
     if stat.S_ISREG(mode):  # a pipe could block for ever
         with path.open("rb") as file:

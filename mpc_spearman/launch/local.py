@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -108,9 +109,8 @@ def run_local(
 
         import_module("scipy.special")
 
-        meeting = stack.enter_context(folders.temporary())
         staging = stack.enter_context(folders.temporary() if target is None else folders.beside(target))
-        assigned = assignments(checked, staging, hosts or meeting)
+        assigned = assignments(checked, staging, hosts)
         outcomes = supervisor.launch(assigned, frames, start=start, watch=watch, note=note)
         cause = supervisor.first_cause(outcomes)
         if cause is not None:
@@ -121,21 +121,23 @@ def run_local(
         return result
 
 
-def assignments(plan: Plan, staging: Path, meeting: Path | Hosts) -> list[Assignment]:
+def assignments(plan: Plan, staging: Path, hosts: Hosts | None = None) -> list[Assignment]:
     """Make each role's assignment: its own part of the plan, and where to meet and to write.
 
-    The roles meet in a folder, or where their hosts reach the coordinator's.
+    Without TLS the roles know each other by a secret made here, which no file ever holds.
     """
     coordinator = plan.names[0]
+    secret = "" if plan.network.security == "mutual" else secrets.token_hex(32)
 
     def point(name: str) -> MeetingPoint:
-        if isinstance(meeting, Path):
-            return MeetingPoint(folder=str(meeting))
-        host, port = meeting.address(coordinator), plan.network.port
-        return MeetingPoint(host=host, port=port, hosting=name == coordinator)
+        if hosts is None:
+            return MeetingPoint(bind="127.0.0.1", listen="127.0.0.1:0")
+        host, port = hosts.address(coordinator), plan.network.port
+        return MeetingPoint(host, port, bind=host, listen=f"{hosts.address(name)}:0")
 
     return [
-        Assignment.of(plan, name, point(name), staging / name, roles=len(plan.names)) for name in plan.names
+        Assignment.of(plan, name, point(name), staging / name, roles=len(plan.names), secret=secret)
+        for name in plan.names
     ]
 
 

@@ -1,4 +1,4 @@
-"""From a plan to the connections with all other parties: where to meet and listen, with which credentials."""
+"""From a plan to the connections with all other parties: where the coordinator is, and who proves what."""
 
 from __future__ import annotations
 
@@ -7,39 +7,56 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mpc_spearman.config import Plan, check_policy_network, host_and_port
 from mpc_spearman.errors import HandshakeError, NetworkError, PlanError
-from mpc_spearman.parties import Roster
-from mpc_spearman.wire.addresses import is_loopback, own_address
+from mpc_spearman.parties import Role, Roster
 
 if TYPE_CHECKING:
-    from mpc_spearman.wire.sockets import Sockets
-    from mpc_spearman.wire.tls import Credentials
+    from mpc_spearman.network.addresses import Address
+    from mpc_spearman.network.guards import Guard
+    from mpc_spearman.network.sockets import Sockets
+    from mpc_spearman.wire.credentials import Credentials
+    from mpc_spearman.wire.meter import Meter
 
-# Seconds that a party that cannot take part waits for the meeting point, to tell the others.
-_TELL = 5.0
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class MeetingPoint:
-    """Where the parties of a run find each other.
+    """Where the coordinator is, and how a party finds that out.
 
     Attributes
     ----------
-    folder : str
-        On one machine: one that only this user can read. Otherwise empty.
-    host, port
-        Among several machines: the coordinator's.
-    hosting : bool
-        Whether this process provides it there. Under torchrun its agent does.
+    host : str
+        Of the coordinator, as others dial it; empty if nobody knows beforehand.
+    port : int
+        There; 0 for any free one.
+    agent : int
+        The port there of the store of torchrun's agent, in which the coordinator says where it is; 0 where
+        it is `port` itself. Where `host` is empty, whoever started all roles passes it on.
+    bind : str
+        Where the coordinator listens; empty for all addresses of its host.
+    listen : str
+        ``HOST:PORT`` at which this party can be dialled, in place of its plan's.
     """
 
-    folder: str = ""
     host: str = ""
     port: int = 0
-    hosting: bool = False
+    agent: int = 0
+    bind: str = ""
+    listen: str = ""
+
+
+class Passing(Protocol):
+    """Whoever has started all roles on one machine, and passes on where the coordinator listens."""
+
+    def tell(self, address: Address) -> None:
+        """Tell the others, as the coordinator."""
+
+    def ask(self) -> Address:
+        """Wait until the coordinator has told."""
 
 
 def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.environ) -> MeetingPoint:
@@ -51,15 +68,18 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
     party : str
     environment : mapping
         ``MASTER_ADDR`` and ``MASTER_PORT`` come before the plan's ``network.address`` and ``network.port``;
-        ``RANK`` and ``WORLD_SIZE``, if set, must be what the plan says.
+        under torchrun they are where its agent has its store. ``RANK`` and ``WORLD_SIZE``, if set, must be
+        what the plan says.
 
     Raises
     ------
     PlanError
-        Nothing says where; or the hosts are not one machine and the plan does not say how they are protected.
+        Nothing says where, or how the parties show who they are.
     HandshakeError
         The environment puts another party on this rank.
     """
+    from mpc_spearman.network.addresses import is_loopback
+
     roster = Roster.of(plan, party)
     check_policy_network(plan, party)
     host = environment.get("MASTER_ADDR") or plan.network.address
@@ -81,81 +101,129 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
             f"the environment's RANK is {rank}, but in the plan {roster.me} is number {roster.me.number}: "
             "leave out --party or RANK"
         )
-    listen = plan.party(party).listen
-    hosts = [host] if listen is None else [host, host_and_port(listen)[0]]
-    outside = [each for each in hosts if not is_loopback(each)]
-    if plan.network.tls is None and outside:
+    if plan.network.tls is None:
         raise PlanError(
-            f"network.tls is missing: {outside[0]} can be reached from other machines, and without TLS "
-            "nobody knows who is at the other end. Give ca, certificate and key (mpc-spearman certs makes "
-            "some for trials), or say network.tls: insecure"
+            "network.tls is missing: without it nobody knows who is at the other end. Give ca, certificate "
+            "and key (mpc-spearman certs makes some for trials), or say network.tls: insecure, with "
+            "network.secret"
         )
-    by_torchrun = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    return MeetingPoint(host=host, port=port, hosting=rank == 0 and not by_torchrun)
+    if plan.network.security == "insecure" and plan.network.secret is None:
+        raise PlanError(
+            "network.secret is missing: under network.tls: insecure the parties know each other by a file "
+            "that all have: mpc-spearman secret FILE makes one, network.secret=FILE uses it"
+        )
+    bind = host if is_loopback(host) else ""
+    agent = 0
+    if environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        agent, port = port, plan.network.port if plan.network.port != port else 0
+    listen = plan.parties.coordinator.listen
+    if listen is not None and roster.me.role is Role.COORDINATOR:
+        bind, port = host_and_port(listen)
+    return MeetingPoint(host, port, agent, bind)
 
 
-def join(point: MeetingPoint, plan: Plan, roster: Roster, say: Callable[[str], None]) -> Sockets:
+def join(
+    point: MeetingPoint, plan: Plan, roster: Roster, secret: bytes | None, passing: Passing, meter: Meter,
+    say: Say,
+) -> Sockets:  # fmt: skip
     """Meet the other parties and connect to each of them.
+
+    Parameters
+    ----------
+    point : MeetingPoint
+    plan : Plan
+    roster : Roster
+    secret : bytes, optional
+        What all parties know, where there is no TLS.
+    passing : Passing
+    meter : Meter
+        Is told how each pair is connected, and what is forwarded.
+    say : callable
+        Told what is worth a sentence.
 
     Raises
     ------
+    PartyMissing
+        Not all joined in time.
+    Unreachable
+        A party cannot reach another one where that listens.
+    PeerTimeout, PeerDied
+        A party that has joined does not answer or connect, or is gone.
+    HandshakeError
+        A second process has joined as a party; the terms differ (`PlanMismatch`).
+    TlsError
+        And its kinds: this party's credentials cannot be used, or a peer's are refused.
     NetworkError
-        And its kinds: see :func:`mpc_spearman.wire.rendezvous.meet`.
+        Nothing can listen where it should.
     """
-    return _meet(point, plan, roster, None, say)
+    return _attend(point, plan, roster, secret, passing, meter, say, None)
 
 
 def decline(
-    point: MeetingPoint, plan: Plan, roster: Roster, error: Exception, say: Callable[[str], None]
-) -> None:
+    point: MeetingPoint, plan: Plan, roster: Roster, secret: bytes | None, passing: Passing, meter: Meter,
+    say: Say, error: Exception,
+) -> None:  # fmt: skip
     """Tell the other parties, if they can be reached, that this one has failed and will not come."""
-    if not point.folder:
-        say(f"cannot take part, and tells the others: {error}")  # now: they may not be there yet
-    with suppress(NetworkError, type(error)):
-        _meet(point, plan, roster, error, say)
+    if not point.host:
+        return  # who has started all roles passes it on
+    say(f"cannot take part, and tells the others: {error}")  # now: they may not be there yet
+    with suppress(NetworkError, HandshakeError, PlanError, type(error)):
+        _attend(point, plan, roster, secret, passing, meter, say, error)
 
 
-def _meet(
-    point: MeetingPoint,
-    plan: Plan,
-    roster: Roster,
-    fault: Exception | None,
-    say: Callable[[str], None],
-) -> Sockets:
-    from mpc_spearman.wire import rendezvous  # not above: the supervisor, which needs no TLS, is here too
+def _attend(
+    point: MeetingPoint, plan: Plan, roster: Roster, secret: bytes | None, passing: Passing, meter: Meter,
+    say: Say, fault: Exception | None,
+) -> Sockets:  # fmt: skip
+    # Not above: the supervisor, which needs none of it, is here too.
+    from mpc_spearman.network.addresses import Address
+    from mpc_spearman.network.hub import Hub
+    from mpc_spearman.network.meeting import Guest, Own
 
-    network, me = plan.network, roster.me.name
-    store: rendezvous.Store
-    if point.folder:
-        store = rendezvous.FolderStore(Path(point.folder))
-    else:
-        from mpc_spearman.wire.tcp_store import tcp_store  # it imports torch
-
-        try:
-            store = tcp_store(
-                point.host,
-                point.port,
-                roster.coordinator,
-                hosting=point.hosting,
-                join_timeout=network.join_timeout if fault is None else min(_TELL, network.join_timeout),
-                timeout=network.timeout,
-                say=say,
-            )
-        except NetworkError as error:
-            raise fault or error from None
-    return rendezvous.meet(
-        store,
-        roster,
-        rendezvous.Terms(len(roster.parties), network.security or ""),
-        _listen(point, plan, me),
-        credentials(plan, me),
-        fault=fault,
-        # Under torchrun the store is its agent's, which ends with the coordinator's role.
-        last=roster.me == roster.coordinator and not point.folder,
+    network, party = plan.network, plan.party(roster.me.name)
+    listen = point.listen or party.listen
+    proxy = None if network.proxy is None else network.proxy.removeprefix("http://").removesuffix("/")
+    own = Own(
+        guard=_guard(plan, roster.me.name, secret),
+        listen=None if listen is None else Address(*host_and_port(listen, any_address=True)),
+        advertise=None if party.advertise is None else Address(*host_and_port(party.advertise)),
+        proxy=None if proxy is None else Address(*host_and_port(proxy)),
         join_timeout=network.join_timeout,
         timeout=network.timeout,
         say=say,
     )
+
+    def announce(found: Address) -> None:
+        if point.agent:
+            from mpc_spearman.launch.torchrun import put
+
+            told = own.advertise or Address(point.host, found.port)
+            put(point.host, point.agent, str(told), network.join_timeout, roster.coordinator)
+        elif not point.host:
+            passing.tell(found)
+
+    def find(seconds: float) -> Address:
+        if point.agent:
+            from mpc_spearman.launch.torchrun import get
+
+            text = get(point.host, point.agent, seconds, roster.coordinator)
+            try:
+                return Address(*host_and_port(text))
+            except ValueError:
+                raise HandshakeError("what torchrun's store says of the coordinator makes no sense") from None
+        return Address(point.host, point.port) if point.host else passing.ask()
+
+    def carried(low: int, high: int, size: int) -> None:
+        meter.passed((roster.parties[low].name, roster.parties[high].name), size, size)
+
+    if roster.me.role is Role.COORDINATOR:
+        met = Hub(roster, own, carried).attend(Address(point.bind, point.port), announce, fault)
+    else:
+        met = Guest(roster, own).attend(find, fault)
+    meter.ways = met.ways
+    for sentence in met.sentences:
+        say(sentence)
+    return met.sockets
 
 
 def check_credentials(plan: Plan, roster: Roster) -> None:
@@ -173,9 +241,20 @@ def check_credentials(plan: Plan, roster: Roster) -> None:
         check_own(files, roster.me.name)
 
 
+def _guard(plan: Plan, party: str, secret: bytes | None) -> Guard:
+    """Return how a party proves who it is."""
+    from mpc_spearman.network.guards import Secret, Tls
+
+    files = credentials(plan, party)
+    if files is not None:
+        return Tls(files, plan.network.pins)
+    assert secret is not None
+    return Secret(secret)
+
+
 def credentials(plan: Plan, party: str) -> Credentials | None:
     """Return the files of a party for TLS; None where the plan has none."""
-    from mpc_spearman.wire.tls import Credentials
+    from mpc_spearman.wire.credentials import Credentials
 
     files = plan.network.tls
     if files is None or files.ca is None or files.certificate is None or files.key is None:
@@ -185,21 +264,6 @@ def credentials(plan: Plan, party: str) -> Credentials | None:
         return Path(str(file).replace("{party}", party))
 
     return Credentials(own(files.ca), own(files.certificate), own(files.key))
-
-
-def _listen(point: MeetingPoint, plan: Plan, party: str) -> tuple[str, int]:
-    if point.folder:
-        return "127.0.0.1", 0
-    listen = plan.party(party).listen
-    if listen is not None:
-        return host_and_port(listen)
-    try:
-        return own_address(point.host, point.port), 0
-    except OSError as error:
-        raise NetworkError(
-            f"{point.host}, where the parties meet, has no address that this machine can reach "
-            f"({error.strerror or error})"
-        ) from None
 
 
 def _number(environment: Mapping[str, str], name: str, default: int) -> int:

@@ -23,9 +23,10 @@ def run_role(
     party: str,
     frame: pa.Table | None,
     *,
-    join: Callable[[Roster], Transport],
+    join: Callable[[Roster, Meter], Transport],
     ready: Callable[[Roster], None] = lambda roster: None,
-    decline: Callable[[Roster, Exception], None] = lambda roster, error: None,
+    decline: Callable[[Roster, Meter, Exception], None] = lambda roster, meter, error: None,
+    secret: bytes | None = None,
     progress: Progress = lambda phase, done, of: None,
     say: Say = lambda text: None,
     links: Callable[..., Links] = Links,
@@ -44,11 +45,13 @@ def run_role(
     frame : pyarrow.Table or None
         This party's table, where it is not a file; None for the coordinator.
     join : callable
-        Meets the other parties and returns the transport to them.
+        Meets the other parties and returns the transport to them; the meter is told what only that knows.
     ready : callable
         Sees that this party can meet the others, before its table is read; raises what is wrong.
     decline : callable
         Tells the others where they meet that this party, having failed, will not come.
+    secret : bytes, optional
+        What all parties know, where there is no TLS.
     progress : callable
         Told of phases and of progress within them.
     say : callable
@@ -73,16 +76,18 @@ def run_role(
 
     def meet() -> tuple[Links, Engine]:
         nonlocal came, carrier, joined
-        # To import it takes longer than to read a small table, which came first, and may fail: not while
-        # others wait.
+        # To import it may fail, and takes longer than to read a small table, which came first: in no phase,
+        # and not while others wait.
         protocol = engine(plan.protocol)
         came = True  # from here on it is `join` that tells the others of a failure, then the links
-        with meter.waiting():
-            carrier = join(roster)
-        joined = links(plan.shared(), roster, carrier, meter, plan.network.timeout)
+        with meter.phase("connect"):
+            progress("connect", 0, 0)
+            with meter.waiting():
+                carrier = join(roster, meter)
+            joined = links(plan.shared(), roster, carrier, meter, plan.network.timeout)
         return joined, protocol
 
-    run = Run(plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes)
+    run = Run(plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes, secret)
     try:
         ready(roster)
         if roster.me.role is Role.COORDINATOR:
@@ -95,7 +100,7 @@ def run_role(
         if joined is not None:
             joined.abort(error)
         elif not came and isinstance(error, Exception):
-            decline(roster, error)
+            decline(roster, meter, error)
         raise
     if carrier is not None:
         carrier.close()

@@ -4,11 +4,12 @@ The supervisor (:mod:`mpc_spearman.launch.supervisor`) starts it, by executing i
 and is at the other end of its standard input, output and error.
 
 Input: one line of JSON (:class:`Assignment`), then, where `frame` is its length, a table as an Arrow stream.
-It stays open as a lifeline: when it ends, the supervisor is gone and so is this process; a further line names
-a party whose process ended, and how, in case this one still waits for it to join.
+It stays open as a lifeline: when it ends, the supervisor is gone and so is this process. A further line says
+where the coordinator listens, or names a party whose process ended, and how, in case this one still waits for
+it to join.
 
-Output: lines of JSON, each with one of the keys ``phase``, ``note``, ``error``, ``done``. What anything else
-prints goes to standard error.
+Output: lines of JSON, each with one of the keys ``phase``, ``note``, ``address``, ``error``, ``done``. What
+anything else prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -23,15 +24,18 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
+from queue import Queue
 from typing import IO, TYPE_CHECKING, Any
 
-from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied
+from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied, PlanError
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan
     from mpc_spearman.launch.meeting import MeetingPoint
+    from mpc_spearman.network.addresses import Address
+    from mpc_spearman.network.sockets import Sockets
     from mpc_spearman.parties import Roster
-    from mpc_spearman.wire.sockets import Sockets
+    from mpc_spearman.wire.meter import Meter
 
 #: Modules of a role beside its protocol's that are slow to import, and that otherwise would be in a phase.
 _SLOW = (
@@ -40,7 +44,7 @@ _SLOW = (
     "scipy.special",
     "threadpoolctl",
     "mpc_spearman.launch.meeting",
-    "mpc_spearman.wire.rendezvous",
+    "mpc_spearman.network.hub",
 )
 
 
@@ -62,6 +66,8 @@ class Assignment:
         that was forked has another's.
     folder : str
         Its current folder.
+    secret : str
+        What all parties of a run on one machine know, in hexadecimal: no other process can take part.
     frame : int
         Length in bytes of the Arrow stream that follows; 0 if the table is a file, or there is none.
     """
@@ -72,10 +78,13 @@ class Assignment:
     out: str
     environment: dict[str, str] = field(repr=False)  # addresses of databases may be in it
     folder: str
+    secret: str = field(default="", repr=False)
     frame: int = 0
 
     @classmethod
-    def of(cls, plan: Plan, party: str, point: MeetingPoint, out: Path, *, roles: int) -> Assignment:
+    def of(
+        cls, plan: Plan, party: str, point: MeetingPoint, out: Path, *, roles: int, secret: str = ""
+    ) -> Assignment:
         """Assign a role; as one of `roles` that share this machine's processors, if nothing else is said."""
         share = max(1, len(os.sched_getaffinity(0)) // roles)
         not_its_own = plan.addresses_of_others(party)
@@ -87,6 +96,7 @@ class Assignment:
             environment={"OMP_NUM_THREADS": str(share)}
             | {name: value for name, value in os.environ.items() if name not in not_its_own},
             folder=os.getcwd(),
+            secret=secret,
         )
 
     def line(self) -> bytes:
@@ -104,6 +114,7 @@ class Supervisor:
         os.dup2(2, 1)
         self._lock = threading.Lock()
         self._joined = False
+        self._coordinator: Queue[tuple[str, int]] = Queue()
 
     def assignment(self) -> tuple[Assignment, bytes]:
         """Read the assignment, and the table if it brings one."""
@@ -126,15 +137,27 @@ class Supervisor:
         with self._lock:
             self._joined = True
 
+    def tell(self, address: Address) -> None:
+        """Have the other roles told where this one, the coordinator, listens."""
+        self.say(address=[address.host, address.port])
+
+    def ask(self) -> Address:
+        """Wait until the coordinator's role has told where it listens."""
+        from mpc_spearman.network.addresses import Address
+
+        return Address(*self._coordinator.get())
+
     def listen(self) -> None:
         """Watch the lifeline, in a thread of its own."""
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def _watch(self) -> None:
         for line in self._input:
-            lost = json.loads(line)
-            if not self._joined:
-                self.fail(_ended(lost["lost"], lost["about"]))
+            news = json.loads(line)
+            if "coordinator" in news:
+                self._coordinator.put(tuple(news["coordinator"]))
+            elif not self._joined:
+                self.fail(_ended(news["lost"], news["about"]))
         os._exit(1)
 
 
@@ -222,13 +245,15 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     def say(text: str) -> None:
         supervisor.say(note=text)
 
-    def join(roster: Roster) -> Sockets:
-        sockets = meeting.join(point, plan, roster, say)
+    secret = _secret(assignment, plan)
+
+    def join(roster: Roster, meter: Meter) -> Sockets:
+        sockets = meeting.join(point, plan, roster, secret, supervisor, meter, say)
         supervisor.joined()
         return sockets
 
-    def decline(roster: Roster, error: Exception) -> None:
-        meeting.decline(point, plan, roster, error, say)
+    def decline(roster: Roster, meter: Meter, error: Exception) -> None:
+        meeting.decline(point, plan, roster, secret, supervisor, meter, say, error)
 
     frame = pa.ipc.open_stream(stream).read_all() if assignment.frame else None
     result = run_role(
@@ -238,10 +263,28 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         join=join,
         ready=lambda roster: meeting.check_credentials(plan, roster),
         decline=decline,
+        secret=secret,
         progress=lambda phase, done, of: supervisor.say(phase=phase, done=done, of=of),
         say=say,
     )
     result.save(assignment.out)
+
+
+def _secret(assignment: Assignment, plan: Plan) -> bytes | None:
+    """Return what all parties know where there is no TLS."""
+    from mpc_spearman.data.ids import read_key
+
+    if assignment.secret:
+        return bytes.fromhex(assignment.secret)
+    if plan.network.security == "mutual" or plan.network.secret is None:
+        return None
+    try:
+        return read_key(plan.network.secret, "network.secret")
+    except OSError as error:
+        raise PlanError(
+            f"network.secret: {plan.network.secret} cannot be read: {error.strerror}. One party makes it "
+            "(mpc-spearman secret FILE), and all have it"
+        ) from None
 
 
 def _ended(party: str, about: list[str] | None) -> MpcSpearmanError:

@@ -78,9 +78,12 @@ class _Child:
         about = None if ended.error is None or ended.kind != "raised" else ended.error.about
         if about is None and ended.kind == "raised":
             about = (type(ended.error).__name__, ended.party, ended.phase)
-        told = {"lost": ended.party, "about": about}
+        self.tell(lost=ended.party, about=about)
+
+    def tell(self, **news: object) -> None:
+        """Tell the process something while it runs."""
         # In a thread of its own: a process that is stopped reads nothing, and the pipe may be full.
-        self._start(self._feed, json.dumps(told).encode() + b"\n")
+        self._start(self._feed, json.dumps(news).encode() + b"\n")
 
     def kill(self) -> None:
         """End the process now."""
@@ -154,7 +157,7 @@ class _Child:
             elif "phase" in report:
                 self.phase = report["phase"]
                 events.put((self.party, report))
-            elif "note" in report:
+            elif "note" in report or "address" in report:
                 events.put((self.party, report))
             else:
                 self.done = True
@@ -228,6 +231,10 @@ def launch(
             if report is not None:
                 if "note" in report:
                     note(party, report["note"])
+                elif "address" in report:
+                    for other in left:
+                        if other.party != party:
+                            other.tell(coordinator=report["address"])
                 else:
                     watch(party, report["phase"], report["done"], report["of"])
                 continue

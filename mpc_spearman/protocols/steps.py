@@ -45,7 +45,7 @@ from mpc_spearman.wire.keys import PairKey, Purpose
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.messages import MAX_PAYLOAD
-from mpc_spearman.wire.meter import COLUMNS, PHASES, Meter, costed
+from mpc_spearman.wire.meter import COLUMNS, FORWARDED, PHASES, Meter, costed
 
 if TYPE_CHECKING:
     from mpc_spearman.protocols.engine import Engine
@@ -82,6 +82,8 @@ class Run:
         called once, by `connect`.
     links, engine
         What that returned.
+    secret : bytes, optional
+        What all parties know, where there is no TLS: the salt of all keys.
     keys : dict
         The key shared with each peer, once connected.
     say : callable
@@ -108,6 +110,7 @@ class Run:
     say: Say
     workers: int = 1
     block_bytes: int = BLOCK_BYTES
+    secret: bytes | None = field(default=None, repr=False)
     links: Links = field(init=False)
     engine: Engine = field(init=False)
     keys: dict[Party, PairKey] = field(default_factory=dict)
@@ -144,7 +147,6 @@ def step(name: str) -> Callable[[Callable[Concatenate[Run, P], T]], Callable[Con
     return decorate
 
 
-@step("connect")
 def connect(run: Run) -> None:
     """Meet the others, see that all run the same plan and version, and agree a key with each.
 
@@ -158,6 +160,11 @@ def connect(run: Run) -> None:
         Another version, or a party that is not who the plan says it is.
     """
     run.links, run.engine = run.meet()
+    _say_hello(run)
+
+
+@step("connect")
+def _say_hello(run: Run) -> None:
     me, peers = run.roster.me, run.roster.peers
     mine = X25519PrivateKey.generate()
     hello: dict[str, Any] = {
@@ -176,7 +183,7 @@ def connect(run: Run) -> None:
         _check_hello(run, peer, theirs)
     run_id = (heard | {me: hello})[run.roster.coordinator]["run"]
     for peer, theirs in heard.items():
-        run.keys[peer] = PairKey(mine, theirs["public_key"], me, peer, run_id, run.plan.digest())
+        run.keys[peer] = PairKey(mine, theirs["public_key"], me, peer, run_id, run.plan.digest(), run.secret)
         run.links.secure(peer, run.keys[peer])
 
 
@@ -346,4 +353,8 @@ def account(run: Run) -> pd.DataFrame:
         for i, phase in enumerate(PHASES)
         if phase in shown
     ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    forwarded = [
+        (run.roster.me.name, f"{FORWARDED} {one} and {other}", 0.0, 0.0, sent, received, 0, 0, 0)
+        for (one, other), (received, sent) in run.meter.forwarded.items()
+    ]
+    return pd.DataFrame([*rows, *forwarded], columns=list(COLUMNS))

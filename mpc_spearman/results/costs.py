@@ -11,10 +11,13 @@ from rich.filesize import decimal
 from mpc_spearman.results.units import human_seconds, printable
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from mpc_spearman.results.result import Result
 
-#: The one cost row that is no phase: it runs beside them all.
-BESIDE = "keep-alive"
+#: The cost row that is no phase: it runs beside them all. And how those begin that say what the coordinator's
+#: host has forwarded, a pair of parties each.
+BESIDE, FORWARDED = "keep-alive", "forwarded "
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,9 @@ class Totals:
         Bytes sent by all parties; for a single party, sent and received.
     beside : int
         Bytes of keep-alives, which `wire` leaves out.
+    forwarded : tuple of (str, int)
+        Pairs of parties that were not connected directly, and the bytes that the coordinator's host has
+        forwarded, which `wire` has once, as what the two sent.
     messages, rounds : int
         Frames sent, and hops in the longest chain of dependent messages.
     memory : tuple of (str, int)
@@ -44,6 +50,7 @@ class Totals:
     busiest: float
     wire: int
     beside: int
+    forwarded: tuple[tuple[str, int], ...]
     messages: int
     rounds: int
     memory: tuple[tuple[str, int], ...]
@@ -51,7 +58,7 @@ class Totals:
 
 def totals(result: Result) -> Totals:
     """Sum up a result's cost table."""
-    cost = result.cost
+    cost, passed_on = _apart(result.cost)
     beside = cost["phase"] == BESIDE
     complete = _parties(result.plan) <= set(cost["party"])
     moved = cost["bytes_sent"] + (0 if complete else cost["bytes_received"])
@@ -63,10 +70,20 @@ def totals(result: Result) -> Totals:
         busiest=float(by_party["seconds"].sum().max() if len(cost) else 0),
         wire=int(moved[~beside].sum()),
         beside=int(moved[beside].sum()),
+        forwarded=tuple(
+            (printable(str(row["phase"]).removeprefix(FORWARDED)), int(row["bytes_sent"]))
+            for row in passed_on.to_dict("records")
+        ),
         messages=int(cost.loc[~beside, "messages"].sum()),
         rounds=int(by_party["rounds"].sum().max() if len(cost) else 0),
         memory=tuple((printable(str(party)), int(peak)) for party, peak in memory.items()),
     )
+
+
+def _apart(cost: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows of what parties did themselves, and those of what was forwarded."""
+    forwarded = cost["phase"].str.startswith(FORWARDED)
+    return cost[~forwarded], cost[forwarded]
 
 
 def _parties(plan: Mapping[str, Any]) -> set[str]:
@@ -80,7 +97,7 @@ def _parties(plan: Mapping[str, Any]) -> set[str]:
 
 def by_party(result: Result) -> list[dict[str, Any]]:
     """Rows per party in the order of the phases, without phases in which nothing happened."""
-    cost = result.cost
+    cost, passed_on = _apart(result.cost)
     numbers = list(cost.columns[2:])
     longest = float((cost["seconds"] + cost["wait_seconds"]).max()) if len(cost) else 0.0
     tables = []
@@ -94,6 +111,8 @@ def by_party(result: Result) -> list[dict[str, Any]]:
         lines.append({**_cost_line({"phase": "all phases", **sums}, 0.0), "total": True})
         for row in rows[rows["phase"] == BESIDE].to_dict("records"):
             lines.append(_cost_line({**row, "phase": "keep-alives, beside them"}, 0.0))
+        for row in passed_on[passed_on["party"] == party].to_dict("records"):
+            lines.append(_cost_line({**row, "phase": printable(str(row["phase"]))}, 0.0))
         tables.append({"party": printable(str(party)), "lines": lines})
     return tables
 

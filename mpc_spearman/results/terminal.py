@@ -83,6 +83,8 @@ def summarize(result: Result, console: Console) -> None:
     traffic = f"{decimal(cost.wire)} in {cost.messages:,} messages, {cost.rounds:,} rounds"
     for text in (f"time    {times}{whose}", f"wire    {traffic}{whose}", f"memory  {peaks} at the peak"):
         console.print(plain(text))
+    for pair, size in cost.forwarded:
+        console.print(plain(f"        {decimal(size)} between {pair}, forwarded by the coordinator's host"))
 
 
 def _ascii(text: str) -> str:

@@ -18,11 +18,12 @@ from mpc_spearman.errors import (
     PeerTimeout,
     ProtocolViolation,
     TlsError,
+    Unreachable,
 )
 from mpc_spearman.wire.meter import PHASES
 
 #: Errors that mean the same for every party: told of one, a party raises it as its own.
-COMMON = (HandshakeError, PartyMissing, PeerDied, PeerTimeout, TlsError)
+COMMON = (HandshakeError, PartyMissing, PeerDied, PeerTimeout, TlsError, Unreachable)
 _LOST = (PartyMissing, PeerDied, PeerTimeout)
 
 

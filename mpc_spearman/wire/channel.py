@@ -27,6 +27,8 @@ from mpc_spearman.wire.meter import Meter
 #: block: memory stays bounded whatever a peer sends.
 MAX_QUEUED = 16
 _KEEPALIVE = "keep-alive"
+# Seconds in which the end of a party is seen on all its connections.
+_MOMENT = 1.0
 
 #: Kinds that travel in the clear: HELLO comes before there is a key, the others carry nothing of the data.
 #: A forged keep-alive or abort takes a number, so it stops the run; only TLS keeps strangers off the link.
@@ -69,6 +71,10 @@ class Channel:
         Why the link is unusable.
     seal, open : Box or None
         Encryption of each direction, set when the key is agreed.
+    by_way_of : Channel or None
+        The link to the party whose host forwards this one's bytes: if both end, that party is gone.
+    pair : tuple of str, or None
+        As whose the meter counts what is forwarded.
     """
 
     def __init__(
@@ -86,6 +92,8 @@ class Channel:
         self.failure: MpcSpearmanError | None = None
         self.seal: Box | None = None
         self.open: Box | None = None
+        self.by_way_of: Channel | None = None
+        self.pair: tuple[str, str] | None = None
         self._transport, self._meter, self._changed, self._interval = transport, meter, changed, interval
         self._limit, self._read_abort = limit, read_abort
         self._outbox: queue.Queue[tuple[Kind, int, bytes]] = queue.Queue()
@@ -112,7 +120,9 @@ class Channel:
 
     def put(self, kind: Kind, depth: int, payload: bytes, phase: str) -> None:
         """Queue a message for sending; it is counted now, so that a party's costs do not depend on timing."""
-        self._meter.sent(phase, HEADER + len(payload) + (0 if kind in CLEAR else Box.OVERHEAD))
+        size = HEADER + len(payload) + (0 if kind in CLEAR else Box.OVERHEAD)
+        self._meter.sent(phase, size)
+        self._count(0, size)
         with self._changed:
             self._unsent += 1
         self._outbox.put((kind, depth, payload))
@@ -148,7 +158,15 @@ class Channel:
         except MpcSpearmanError as error:
             self.fail(error)
         except OSError as error:
-            self.fail(self._gone(error))
+            self.fail(self._blamed() or self._gone(error))
+
+    def _blamed(self) -> MpcSpearmanError | None:
+        """Say what has become of the party whose host forwards, if that is why this link has ended."""
+        other = self.by_way_of
+        if other is not None:
+            with self._changed:
+                self._changed.wait_for(lambda: other.failure is not None or self.failure is not None, _MOMENT)
+        return None if other is None else other.failure
 
     def _gone(self, error: OSError) -> MpcSpearmanError:
         if isinstance(error, ssl.SSLError) and not isinstance(
@@ -198,9 +216,15 @@ class Channel:
                 )
             payload = self._receive(header.length) if header.length else memoryview(b"")
             number += 1
-            self._accept(Frame(header, payload))
+            frame = Frame(header, payload)
+            self._count(frame.size, 0)
+            self._accept(frame)
             if header.kind is Kind.FAREWELL:
                 return
+
+    def _count(self, received: int, sent: int) -> None:
+        if self.pair is not None:
+            self._meter.passed(self.pair, received, sent)
 
     def _receive(self, size: int) -> memoryview:
         return self._transport.receive(self.peer.number, size, self._hear)

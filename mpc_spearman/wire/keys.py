@@ -1,12 +1,13 @@
 """Keys that two parties share for one run, and the streams and boxes made from them.
 
 Each pair agrees its key directly, by ephemeral X25519 (RFC 7748), never through the coordinator or the
-rendezvous store. HKDF-SHA256 (RFC 5869) turns it into one subkey per session and purpose; its context
+meeting. HKDF-SHA256 (RFC 5869) turns it into one subkey per session and purpose; its context
 binds the run, the plan, both parties' names and ranks, and both public keys. Asking twice for the same
 subkey raises, so that no stream is ever used twice.
 
-Ephemeral X25519 alone is secure against whoever only listens. Who the peer is must come from TLS: an
-active attacker between two parties could agree a key with each of them.
+Ephemeral X25519 alone is secure against whoever only listens; an active attacker between two parties could
+agree a key with each of them. Against that stands TLS, which shows who the peer is, or without it a secret
+that all parties share: HKDF's salt, without which no key can be derived.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class PairKey:
         The run id, 16 bytes, chosen by the coordinator.
     plan_digest : bytes
         SHA-256 of the shared plan.
+    secret : bytes, optional
+        ``network.secret``, where there is no TLS: the salt of every subkey.
 
     Raises
     ------
@@ -63,8 +66,10 @@ class PairKey:
     """
 
     def __init__(
-        self, mine: X25519PrivateKey, theirs: bytes, me: Party, peer: Party, run: bytes, plan_digest: bytes
-    ) -> None:
+        self, mine: X25519PrivateKey, theirs: bytes, me: Party, peer: Party, run: bytes, plan_digest: bytes,
+        secret: bytes | None = None,
+    ) -> None:  # fmt: skip
+        self._salt = secret
         try:
             self._secret = mine.exchange(X25519PublicKey.from_public_bytes(theirs))
         except ValueError:
@@ -93,7 +98,7 @@ class PairKey:
             raise RuntimeError(f"the {purpose.value} key of session {session!r} is already in use")
         self._issued.add((purpose, session))
         info = _joined(self._context, purpose.value.encode(), session.encode())
-        return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info).derive(self._secret)
+        return HKDF(algorithm=hashes.SHA256(), length=32, salt=self._salt, info=info).derive(self._secret)
 
 
 class Stream:

@@ -84,6 +84,10 @@ class Links:
             )
             for peer in roster.peers
         }
+        for pair, way in meter.ways.items():
+            if way == "forwarded" and roster.me.name in pair and roster.me != roster.coordinator:
+                channel = next(one for peer, one in self._channels.items() if peer.name in pair)
+                channel.pair, channel.by_way_of = pair, self._channels[roster.coordinator]
         for channel in self._channels.values():
             channel.start()
         threading.Thread(target=self._watch, name="deadlines", daemon=True).start()
@@ -253,6 +257,9 @@ class Links:
         """Fail links whose peer is silent for too long."""
         while not self._closing.wait(min(1.0, self._timeout / 10)):
             for channel in self._channels.values():
+                by_way_of = channel.by_way_of
+                if by_way_of is not None and by_way_of.silence > self._timeout / 2:
+                    continue  # it is that one that is silent, or will soon be heard
                 if channel.silence > self._timeout:
                     channel.fail(
                         PeerTimeout(

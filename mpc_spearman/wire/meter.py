@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -39,6 +39,9 @@ PHASES = (
     "keep-alive",
 )
 
+#: How the rows begin, one for each pair, of what the coordinator's host has forwarded: such bytes are in the
+#: pair's own phases too.
+FORWARDED = "forwarded"
 #: The phases that only one protocol has.
 _ONLY = {"he": ("keys", "encrypt", "evaluate", "decrypt"), "mpc": ("share", "multiply", "reveal")}
 
@@ -95,6 +98,11 @@ class Meter:
     ----------
     current : str
         The phase the party is in.
+    ways : dict
+        How each pair of parties is connected: the two names to ``direct`` or ``forwarded``.
+    forwarded : dict
+        Bytes that came and went by way of the coordinator's host, [received, sent], by pair: at the
+        coordinator what it has passed on, at a data party what the phases have as well.
     depth : int
         Length of the longest chain of dependent messages that ends here; a round is one hop of it.
     """
@@ -104,6 +112,8 @@ class Meter:
         self.costs = {phase: PhaseCost() for phase in PHASES}
         self.current = PHASES[0]
         self.depth = 0
+        self.ways: Mapping[tuple[str, str], str] = {}
+        self.forwarded: dict[tuple[str, str], list[int]] = {}
         self._lock = threading.Lock()
 
     @contextmanager
@@ -156,6 +166,13 @@ class Meter:
         """Count a frame that arrived, header included."""
         with self._lock:
             self.costs[phase].bytes_received += size
+
+    def passed(self, pair: tuple[str, str], received: int, sent: int) -> None:
+        """Count bytes of a pair that the coordinator's host forwards."""
+        with self._lock:
+            counts = self.forwarded.setdefault(pair, [0, 0])
+            counts[0] += received
+            counts[1] += sent
 
     def follow(self, depth: int) -> None:
         """Take note that this party now depends on a message of the given depth."""

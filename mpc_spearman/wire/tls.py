@@ -24,6 +24,7 @@ from mpc_spearman.errors import CertificateExpired, PlaintextPeer, TlsError, Unt
 from mpc_spearman.wire import certificate_faults as faults
 from mpc_spearman.wire.credentials import Credentials as Credentials
 from mpc_spearman.wire.credentials import words
+from mpc_spearman.wire.nested import Nested
 
 _LINGER_SECONDS = 1.0
 _URI = "urn:mpc-spearman:party:"
@@ -57,7 +58,9 @@ def _context(protocol: int, credentials: Credentials) -> ssl.SSLContext:
     return context
 
 
-def handshake(raw: socket.socket, context: ssl.SSLContext, peer: str) -> ssl.SSLSocket:
+def handshake(
+    raw: socket.socket, context: ssl.SSLContext, peer: str, host: str = ""
+) -> ssl.SSLSocket | Nested:
     """Shake hands over a connection, in the role that `context` is for.
 
     Parameters
@@ -68,10 +71,13 @@ def handshake(raw: socket.socket, context: ssl.SSLContext, peer: str) -> ssl.SSL
         From :func:`server_context` or :func:`client_context`.
     peer : str
         Who should be at the other end, such as ``party B``.
+    host : str
+        As who connects, the host's name to ask for, if it has one (server name indication, RFC 6066): what
+        routes TLS connections without opening them goes by it. Nothing here does.
 
     Returns
     -------
-    SSLSocket
+    SSLSocket, or Nested where `raw` has TLS already
         Whose peer's name is still to be checked (:func:`check_name`).
 
     Raises
@@ -82,7 +88,13 @@ def handshake(raw: socket.socket, context: ssl.SSLContext, peer: str) -> ssl.SSL
         It does not answer.
     """
     server = context.protocol == ssl.PROTOCOL_TLS_SERVER
-    connection = context.wrap_socket(raw, server_side=server, do_handshake_on_connect=False)
+    connection: ssl.SSLSocket | Nested
+    if isinstance(raw, ssl.SSLSocket):
+        connection = Nested(raw, context, server)
+    else:
+        connection = context.wrap_socket(
+            raw, server_side=server, do_handshake_on_connect=False, server_hostname=host or None
+        )
     try:
         connection.do_handshake()
     except TimeoutError:
@@ -97,7 +109,7 @@ def handshake(raw: socket.socket, context: ssl.SSLContext, peer: str) -> ssl.SSL
     return connection
 
 
-def _linger(connection: ssl.SSLSocket) -> None:
+def _linger(connection: ssl.SSLSocket | Nested) -> None:
     """Close a connection that failed, without losing the alert that says why.
 
     Closing while something of the peer's is unread resets the connection, and a reset throws away what the

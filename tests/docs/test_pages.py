@@ -201,7 +201,7 @@ def test_the_shared_keys_are_those_of_the_plan() -> None:
     fields = leaves(Plan)
     local = {f"parties.target.{key}" for key in leaves(TargetParty)}
     local |= {f"parties.sources.0.{key}" for key in leaves(DataParty)}
-    local |= {"parties.coordinator.listen"}
+    local |= {"parties.coordinator.listen", "parties.coordinator.advertise"}
     # A protocol that is not available yet has settings that are not documented yet.
     unavailable = {
         key

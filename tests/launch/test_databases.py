@@ -65,7 +65,7 @@ def test_each_process_is_told_its_own_address_only(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("INSURER", "sqlite:hunter-a.db")
     monkeypatch.setenv("CLINIC", "postgresql://owner:hunter-b@h/d")
     plan = load_plan(asking(A=("SELECT 1 AS id", "INSURER"), B=("SELECT 1 AS id", "CLINIC")))
-    told = {each.party: each for each in assignments(plan, tmp_path, tmp_path)}
+    told = {each.party: each for each in assignments(plan, tmp_path)}
     secrets = {
         party: [word for word in ("hunter-a", "hunter-b") if word in json.dumps(each.environment)]
         for party, each in told.items()

@@ -22,7 +22,7 @@ from mpc_spearman.version import __version__
 from mpc_spearman.wire.certificates import Issued, authority, issue
 from support.harness import ROOT
 from support.members import JOIN_TIMEOUT, TIMEOUT, Ending, Members, members
-from support.processes import EVER
+from support.processes import EVER, eventually
 from support.relay import Relay
 
 #: Beyond its deadline no party may last longer than this, seconds.
@@ -91,7 +91,9 @@ def _gone(act: str, party: str) -> Iterator[Case]:
     later = 0.0 if act == "kill" else TIMEOUT
     # Who goes while others connect to it is gone for one, silent for another, and reported to a third.
     meeting = (
-        {"PeerDied", "PeerTimeout", "NetworkError", "TlsError", "PeerFailed"} if act == "kill" else {lost}
+        {"PeerDied", "PeerTimeout", "NetworkError", "TlsError", "PeerFailed", "Unreachable"}
+        if act == "kill"
+        else {lost}
     )
     yield Case(act, party, "connect", {"PartyMissing"}, "at", {"phase": "connect"}, deadline=JOIN_TIMEOUT)
     yield Case(act, party, "connect, all joined", meeting, "at", {"phase": "meeting"}, deadline=TIMEOUT)
@@ -130,18 +132,29 @@ def _cases() -> Iterator[Case]:
     for fault, error in CERTIFICATES.items():
         for party in NAMES:
             quick = (fault, party) == ("another CA", "B")
+            # Nobody can show who it is with such a certificate, but for one that is another party's: the
+            # others wait for it as for one that does not come. The coordinator's is seen by all who dial it.
+            known = {error, "PartyMissing"}
+            deadline = JOIN_TIMEOUT
+            if fault == "another party's" and party != "C":
+                known, deadline = {error}, 0.0
             if fault != "another CA" and party == "A":
                 arguments = {"fault": fault, "checked": True}
-                yield Case(f"certificate: {fault}", party, "own check", {error}, "certificate", arguments)
+                case = (f"certificate: {fault}", party, "own check", known, "certificate", arguments)
+                yield Case(*case, some=error, deadline=deadline)
             arguments = {"fault": fault, "checked": False}
-            case = (f"certificate: {fault}", party, "connect", {error}, "certificate", arguments)
-            yield Case(*case, some=error, quick=quick)
+            case = (f"certificate: {fault}", party, "connect", known, "certificate", arguments)
+            yield Case(*case, some=error, deadline=deadline, quick=quick)
     for party in "AB":
         case = ("its own table is refused", party, "load", {"TableError", "PeerFailed"}, "cannot_start")
         yield Case(*case, some="TableError", quick=party == "A")
     for what, (parties, settings) in PLANS.items():
         for party in parties:
-            yield Case(f"plan: {what}", party, "connect", {"PlanMismatch"}, "differing", settings)
+            expected, deadline = {"PlanMismatch"}, 0.0
+            if what == "network.tls":  # who speaks no TLS cannot show who it is
+                expected, deadline = {"PlaintextPeer", "PartyMissing"}, JOIN_TIMEOUT
+            case = (f"plan: {what}", party, "connect", expected, "differing", settings)
+            yield Case(*case, deadline=deadline)
     for party in "AB":
         quick = party == "A"
         yield Case("two processes of a party", party, "connect", {"HandshakeError"}, "twice", quick=quick)
@@ -203,7 +216,16 @@ def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
     # that source sends to the target.
     relayed = "B" if party == "A" else party
     relay = Relay()
-    start_all(run, relayed, ("relayed", {"port": relay.port, "behind": relay.behind}))
+    parties = deepcopy(run.plan["parties"])
+    if relayed == "C":
+        run.plan["network"]["port"] = relay.port
+        parties["coordinator"]["listen"] = f"127.0.0.1:{relay.behind}"
+    else:
+        parties["target"] |= {
+            "listen": f"127.0.0.1:{relay.behind}",
+            "advertise": f"127.0.0.1:{relay.port}",
+        }
+    start_all(run, relayed, ("connected", {}), parties=parties)
     run.wait_for(f"{relayed}.fault")
     relay.change.set()
     try:
@@ -239,9 +261,11 @@ def cannot_start(run: Members, party: str) -> tuple[dict[str, Ending], float]:
 def differing(run: Members, party: str, **changed: Any) -> tuple[dict[str, Ending], float]:
     other: dict[str, Any] = dict(changed)
     if "tls" in changed:
+        (run.folder / "secret").write_bytes(bytes(32))
+        (run.folder / "secret").chmod(0o600)
         consent = {"target": {"name": "B", "policy": changed}}
         other = {
-            "network": {**run.plan["network"], **changed},
+            "network": {**run.plan["network"], **changed, "secret": str(run.folder / "secret")},
             "parties": {**run.plan["parties"], **consent},
         }
     elif "fourth" in changed:
@@ -282,7 +306,13 @@ def missing(run: Members, party: str) -> tuple[dict[str, Ending], float]:
 
 
 def met(run: Members) -> float:
-    return max(run.wait_for(f"{name}.connect") for name in NAMES)
+    """When the last party came to the meeting, or found that it cannot."""
+    came = []
+    for name in NAMES:
+        marks = (f"{name}.connect", f"{name}.failed")
+        eventually(lambda marks=marks: any(run.marked(mark) for mark in marks))
+        came.append(next(at for mark in marks if (at := run.marked(mark))))
+    return max(came)
 
 
 def write_certificate(folder: Path, party: str, fault: str) -> None:

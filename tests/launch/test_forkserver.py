@@ -54,7 +54,7 @@ def do(folder: Path, server: ForkServer, bodies: Mapping[str, str] | str, **more
     texts = dict.fromkeys(its.names, bodies) if isinstance(bodies, str) else bodies
     assigned = [
         replace(one, environment={**one.environment, "DO": texts[one.party]})
-        for one in assignments(its, folder, folder)
+        for one in assignments(its, folder)
     ]
     return launch(assigned, more.pop("tables", {}), start=server.start, **more)
 
@@ -328,7 +328,7 @@ forkserver.main(sys.argv[1], lambda assignment, supervisor: None)
 
 
 def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path) -> None:
-    mine = next(one for one in assignments(plan(), tmp_path, tmp_path) if one.party == "C")
+    mine = next(one for one in assignments(plan(), tmp_path) if one.party == "C")
     with ForkServer([sys.executable, "-c", THREADED]) as server:
         role = server.start(mine)
         assert role.stdin is not None

@@ -13,7 +13,7 @@ import pytest
 
 from mpc_spearman import run_local
 from mpc_spearman.launch.forkserver import ForkServer
-from support.meetings import Meeting, assert_connected
+from support.meetings import PARTIES, Meeting, assert_connected
 from support.plans import mapping
 from support.processes import eventually, held
 from support.references import normal_tables
@@ -44,7 +44,7 @@ def test_meetings_leave_no_socket_and_no_thread(meet: Callable[..., Meeting], ce
     threads, before = threading.active_count(), held()
     for _ in range(10):
         run = meet(certificates)
-        for member in run.ports:
+        for member in PARTIES:
             run.come(member)
         assert_connected(run.wait())
         run.close()

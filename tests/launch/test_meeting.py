@@ -21,15 +21,29 @@ def plan(**network: Any) -> Plan:
     return plans.plan(network=network)
 
 
+TLS = {"ca": "/c/ca.pem", "certificate": "/c/{party}.pem", "key": "/c/{party}/k"}
+
+
 def test_the_environment_comes_before_the_plan() -> None:
-    here = plan(address="127.0.0.2", port=4711)
-    assert meeting_point(here, "C", {}) == MeetingPoint(host="127.0.0.2", port=4711, hosting=True)
-    assert meeting_point(here, "A", {}) == MeetingPoint(host="127.0.0.2", port=4711, hosting=False)
+    here = plan(address="127.0.0.2", port=4711, tls=TLS)
+    assert meeting_point(here, "C", {}) == MeetingPoint(host="127.0.0.2", port=4711, bind="127.0.0.2")
+    assert meeting_point(here, "A", {}) == meeting_point(here, "C", {})
     environment = {"MASTER_ADDR": "127.0.0.3", "MASTER_PORT": "99", "RANK": "0", "WORLD_SIZE": "3"}
-    assert meeting_point(here, "C", environment) == MeetingPoint(host="127.0.0.3", port=99, hosting=True)
-    # torchrun's agent provides it.
-    by_torchrun = {**environment, "TORCHELASTIC_USE_AGENT_STORE": "True"}
-    assert not meeting_point(here, "C", by_torchrun).hosting
+    assert meeting_point(here, "C", environment) == MeetingPoint("127.0.0.3", 99, bind="127.0.0.3")
+
+
+def test_under_torchrun_the_port_is_the_agents_and_the_coordinator_has_its_own() -> None:
+    environment = {"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "99", "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    for port, own in ((4711, 4711), (99, 0)):
+        here = plan(address="127.0.0.2", port=port, tls=TLS)
+        assert meeting_point(here, "C", environment) == MeetingPoint("10.0.0.7", own, agent=99)
+
+
+def test_the_coordinator_listens_where_its_plan_says() -> None:
+    settings = ["network.address=10.0.0.7", "parties.coordinator.listen='192.0.2.7:4711'"]
+    own = load_plan(plans.mapping(network={"tls": TLS}), settings)
+    assert meeting_point(own, "C", {}) == MeetingPoint("10.0.0.7", 4711, bind="192.0.2.7")
+    assert meeting_point(own, "A", {}) == MeetingPoint("10.0.0.7", 29500)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +66,7 @@ def test_an_environment_that_contradicts_the_plan(
     environment: dict[str, str], error: type[MpcSpearmanError], text: str
 ) -> None:
     with pytest.raises(error) as raised:
-        meeting_point(plan(address="127.0.0.1"), "A", environment)
+        meeting_point(plan(address="127.0.0.1", tls=TLS), "A", environment)
     assert type(raised.value) is error
     assert str(raised.value) == text
 
@@ -62,21 +76,18 @@ def test_nothing_says_where() -> None:
         meeting_point(plan(), "A", {})
 
 
-def test_between_hosts_the_plan_must_say_how_they_are_protected() -> None:
-    with pytest.raises(PlanError, match=r"network\.tls is missing: 192\.0\.2\.1 can be reached from"):
-        meeting_point(plan(address="192.0.2.1"), "A", {})
-    assert meeting_point(plan(address="192.0.2.1", tls="insecure"), "A", {}).host == "192.0.2.1"
-    own = load_plan(plans.mapping(), ["network.address=localhost", "parties.target.listen='10.0.0.8:0'"])
-    with pytest.raises(PlanError, match=r"network\.tls is missing: 10\.0\.0\.8 can be reached from"):
-        meeting_point(own, "B", {})
-    assert meeting_point(own, "A", {}).host == "localhost"
-    for loopback in ("127.0.0.1", "::1", "localhost"):
-        assert meeting_point(plan(address=loopback), "A", {}).host == loopback
+@pytest.mark.parametrize("host", ["192.0.2.1", "127.0.0.1", "localhost"])
+def test_the_plan_must_say_how_the_parties_know_each_other(host: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"network\.tls is missing: .* say network\.tls: insecure"):
+        meeting_point(plan(address=host), "A", {})
+    with pytest.raises(PlanError, match=r"network\.secret is missing: .* mpc-spearman secret FILE"):
+        meeting_point(plan(address=host, tls="insecure"), "A", {})
+    secret = str(tmp_path / "secret")
+    assert meeting_point(plan(address=host, tls="insecure", secret=secret), "A", {}).host == host
 
 
 def test_each_party_has_its_own_files(tmp_path: Path) -> None:
-    files = {"ca": "/c/ca.pem", "certificate": "/c/{party}.pem", "key": "/c/{party}/k"}
-    own = meeting.credentials(plan(tls=files), "B")
+    own = meeting.credentials(plan(tls=TLS), "B")
     assert own is not None
     assert (own.ca, own.certificate, own.key) == (Path("/c/ca.pem"), Path("/c/B.pem"), Path("/c/B/k"))
     assert meeting.credentials(plan(tls="insecure"), "B") is None

@@ -47,7 +47,7 @@ def done(): say(done=True); os._exit(0)
 
 @pytest.fixture
 def three(tmp_path: Path) -> list[Assignment]:
-    return assignments(plan(), tmp_path, tmp_path)
+    return assignments(plan(), tmp_path)
 
 
 def stand_in(**bodies: str) -> Start:
@@ -100,7 +100,7 @@ def test_no_order_holds_another_partys_own_things(tmp_path: Path) -> None:
     parties = plan().parties
     target = parties.target.model_copy(update={"table": Path("/secret/b.csv"), "id": "patient"})
     its = plan().model_copy(update={"parties": parties.model_copy(update={"target": target})})
-    lines = {order.party: order.line() for order in assignments(its, tmp_path, tmp_path)}
+    lines = {order.party: order.line() for order in assignments(its, tmp_path)}
     assert b"/secret/b.csv" in lines["B"]
     assert b"patient" in lines["B"]
     for other in "AC":
@@ -204,7 +204,7 @@ def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
         "role_process.main(prints)\n"
     )
     start = executing([sys.executable, "-c", script])
-    outcomes = launch(assignments(plan(), tmp_path, tmp_path), {}, start=start)
+    outcomes = launch(assignments(plan(), tmp_path), {}, start=start)
     assert {outcome.kind for outcome in outcomes.values()} == {"returned"}
     assert {outcome.phase for outcome in outcomes.values()} == {"rank"}
 
@@ -213,7 +213,7 @@ def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
 def test_a_role_that_waits_for_others_ends_when_they_or_the_supervisor_are_gone(
     tmp_path: Path, gone: str
 ) -> None:
-    mine = next(one for one in assignments(plan(), tmp_path, tmp_path) if one.party == "C")
+    mine = next(one for one in assignments(plan(), tmp_path) if one.party == "C")
     role = (executing() if gone == "supervisor" else fork_server().start)(mine)
     assert role.stdin is not None
     assert role.stdout is not None

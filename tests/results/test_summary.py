@@ -26,6 +26,7 @@ COSTS = cost_table(
     ("C", "rank", 1.0, 2.0, 100, 0, 1, 1, 10_000_000),
     ("C", "reveal", 0.5, 0.0, 0, 900, 0, 2, 20_000_000),
     ("C", "keep-alive", 0.0, 0.0, 7, 7, 1, 0, 0),
+    ("C", "forwarded B and A", 0.0, 0.0, 880, 880, 0, 0, 0),
     ("B", "rank", 3.0, 1.0, 400, 60, 2, 1, 30_000_000),
     ("A", "rank", 0.25, 0.0, 500, 40, 3, 1, 5_000_000),
 )
@@ -39,6 +40,7 @@ def test_costs_add_up() -> None:
         busiest=3.0,
         wire=1000,
         beside=7,
+        forwarded=(("B and A", 880),),
         messages=6,
         rounds=3,
         memory=(("C", 20_000_000), ("B", 30_000_000), ("A", 5_000_000)),
@@ -53,6 +55,8 @@ def test_costs_are_shown_per_phase_and_party_in_human_units() -> None:
         assert text in found.inside("td")
     assert [text for text in found.inside("th") if text == "all phases"] == ["all phases"] * 3
     assert "keep-alives, beside them" in found.inside("th")
+    assert "forwarded B and A" in found.inside("th")
+    assert "direct, but for these, which the coordinator's host forwards: B and A (880 bytes)" in found.text
     assert "alone; the coordinator" not in found.text
 
 
@@ -97,7 +101,7 @@ def printed(result: Result, encoding: str = "utf-8") -> str:
     return raw.getvalue().decode(encoding)
 
 
-def test_the_summary_shows_ranking_warnings_and_three_lines_of_cost() -> None:
+def test_the_summary_shows_ranking_warnings_and_lines_of_cost() -> None:
     result = synthetic(cost=COSTS, warnings=["mind the ties"])
     lines = printed(result).splitlines()
     assert lines[0] == summary.headline(result) + "."
@@ -109,6 +113,7 @@ def test_the_summary_shows_ranking_warnings_and_three_lines_of_cost() -> None:
         "time    4.0 s after start-up, 3.0 s computing",
         "wire    1.0 kB in 6 messages, 3 rounds",
         "memory  C 20.0 MB, B 30.0 MB, A 5.0 MB at the peak",
+        "        880 bytes between B and A, forwarded by the coordinator's host",
     ]
 
 

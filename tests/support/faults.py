@@ -168,7 +168,7 @@ def on_header(
             header = _HEADERS[change](*struct.unpack("!2sBBIQQ", header))
         return [(header, payload)]
 
-    return run(*given, join=lambda roster: Passing(join(roster), changed), **seams)
+    return run(*given, join=lambda *met: Passing(join(*met), changed), **seams)
 
 
 def _header(*parts: Any) -> bytes:
@@ -226,7 +226,7 @@ def on_payload(
         header = _header(*parts, frame, len(said) + (Box.OVERHEAD if box else 0))
         return [(header, box.seal(frame, header, said) if box else said)]
 
-    return run(plan, name, *given, join=lambda roster: Passing(join(roster), changed), links=Open, **seams)
+    return run(plan, name, *given, join=lambda *met: Passing(join(*met), changed), links=Open, **seams)
 
 
 _PAYLOADS: dict[str, Callable[[bytes], bytes]] = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from scipy import sparse, special, stats
 from scipy.cluster import hierarchy
 
 from mpc_spearman.config import Plan
+from mpc_spearman.network import control
 from mpc_spearman.parties import Roster
 from mpc_spearman.protocols.mpc import session
 from mpc_spearman.results import report
@@ -37,18 +38,23 @@ def record_frozen(
     It leaves what :func:`support.recorder.record` does, and
 
     ``meeting-point``
-        What was written where all met, when they had.
+        What the role said over the connection of the meeting.
     ``refused``
         What the role called that no run may call.
     """
     place = Path(directory, given[0])
 
-    def watched_join(roster: Roster) -> Any:
-        transport = join(roster)
-        for path in Path(directory).with_name("meeting").iterdir():
-            # What a party has not yet written whole gets its name while this looks.
-            with suppress(FileNotFoundError), (place / "meeting-point").open("ab") as met:
-                met.write(path.read_bytes())
+    send = control.Control.send
+
+    def watched_send(self: Any, **message: Any) -> None:
+        with (place / "meeting-point").open("a") as met:
+            met.write(json.dumps(message))
+        send(self, **message)
+
+    control.Control.send = watched_send  # type: ignore[method-assign]
+
+    def watched_join(roster: Roster, *more: Any) -> Any:
+        transport = join(roster, *more)
         # From here on no byte may go another way than through the transport.
         for name in ("socket", "create_connection", "create_server", "socketpair"):
             setattr(socket, name, _refusing(place, f"socket.{name}"))

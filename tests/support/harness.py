@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pandas as pd
@@ -59,19 +60,19 @@ def run_roles(
     frames
         Tables by party.
     staging
-        An empty directory; each party writes to ``staging/<party>``, and they meet in ``meeting`` beside it.
+        An empty directory; each party writes to ``staging/<party>``.
     hook, arguments
         ``module:function`` in this folder, and what it is called with; see server.py.
     """
+    secret = token_hex(32)  # one for all, whatever their plans
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
-    meeting = staging.with_name("meeting")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in server.hooked(hook, **(arguments or {})).items():
             patch.setenv(name, value)
         assigned = [
-            one
+            replace(one, secret=secret)
             for name, its in plans.items()
-            for one in assignments(its, staging, meeting)
+            for one in assignments(its, staging)
             if one.party == name
         ]
     streams = {}

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.comparison.shaping import ShapedNetwork, unavailable
+from mpc_spearman.files import create
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.certificates import make_certificates
 from support.harness import ROOT
@@ -73,7 +74,14 @@ class Job:
             make_certificates(certs, self.names)
             files = {"ca": "ca.pem", "certificate": "{party}.pem", "key": "{party}.key"}
             tls = {name: f"{certs}/{file}" for name, file in files.items()}
-        network = {"address": self.network.address(self.names[0]), "port": self.port, "tls": tls}
+        if tls == "insecure":
+            self.settings = {**self.settings, "parties": self._dialled(self.settings["parties"])}
+            secret = self.folder / "secret"
+            create(secret, os.urandom(32))
+            more = {"secret": str(secret)}
+        else:
+            more = {}
+        network = {"address": self.network.address(self.names[0]), "port": self.port, "tls": tls, **more}
         self.plan = self.folder / "plan.yaml"
         self.plan.write_text(json.dumps({**self.settings, "network": network}))
         for name, table in self.tables.items():
@@ -141,6 +149,13 @@ class Job:
 
     def result(self, party: str) -> Result:
         return Result.load(self.folder / "out" / party)
+
+    def _dialled(self, parties: Mapping[str, Any]) -> dict[str, Any]:
+        """Let the data parties be dialled: nothing is forwarded without TLS."""
+        where = {name: f"{self.network.address(name)}:0" for name in self.names}
+        own = [{**source, "listen": where[source["name"]]} for source in parties["sources"]]
+        target = {**parties["target"], "listen": where[self.names[1]]}
+        return {**parties, "target": target, "sources": own}
 
     def _table(self, party: str) -> Path:
         return self.folder / f"{party}.parquet"

@@ -78,8 +78,8 @@ def run_in_memory(
                 its.restricted_to(party),
                 party,
                 tables.get(party),
-                join=lambda roster: wires.end(number),
-                decline=lambda roster, error: decline(its, roster, error),
+                join=lambda roster, meter: wires.end(number),
+                decline=lambda roster, meter, error: decline(its, roster, error),
                 **seams,
             )
         except BaseException as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import stat
@@ -15,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from mpc_spearman.errors import MpcSpearmanError
+from mpc_spearman.network import hub, meeting
 from mpc_spearman.results.result import Result
-from mpc_spearman.wire import rendezvous
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.kinds import Kind
-from mpc_spearman.wire.rendezvous import Store
 from support.faults import Passing, Run
 
 
@@ -93,8 +91,8 @@ def at(
             happen()
 
     if phase == "meeting":
-        _at_the_meeting(lambda store: _Joined(store, happen))
-    joined = (lambda roster: _Cut(join(roster), cut)) if act == "cut" else join
+        _at_the_meeting(happen)
+    joined = (lambda *met: _Cut(join(*met), cut)) if act == "cut" else join
     return run(*given, progress=report, join=joined, **seams)
 
 
@@ -134,72 +132,37 @@ def _is_socket(file: int) -> bool:
 # ---- at the meeting
 
 
-def _at_the_meeting(changed: Callable[[Store], Store], port: int | None = None, **other: Any) -> None:
-    """Let this role meet the others through a changed store, at another port, or whatever its files are."""
-    meet = rendezvous.meet
+def _at_the_meeting(happen: Callable[[], None]) -> None:
+    """Let something happen at this role when all have joined, before it connects to anyone."""
+    connect, tell = meeting.Meeting._connect, hub.Hub._tell
 
-    def meet_otherwise(
-        store: Store, roster: Any, terms: Any, listen: tuple[str, int], *given: Any, **more: Any
-    ) -> Any:
-        listen = listen if port is None else (listen[0], port)
-        return meet(changed(store), roster, terms, listen, *given, **{**more, **other})
+    def connect_then(self: meeting.Meeting) -> None:
+        happen()
+        connect(self)
 
-    rendezvous.meet = meet_otherwise
+    def tell_then(self: hub.Hub, message: dict[str, Any]) -> None:
+        if "all" in message:
+            happen()
+        tell(self, message)
 
-
-class _Joined:
-    """A store; something happens when all have been read, before anyone is connected to."""
-
-    def __init__(self, store: Store, happen: Callable[[], None]) -> None:
-        self._store, self._happen = store, happen
-        self._missing = 2  # parties other than this one
-
-    def has(self, *keys: str) -> bool:
-        if not self._missing and not keys[0].startswith("party"):
-            self._missing = -1
-            self._happen()
-        return self._store.has(*keys)
-
-    def read(self, key: str) -> bytes:
-        self._missing -= key.startswith("party")
-        return self._store.read(key)
-
-    def write(self, key: str, text: str) -> bytes:
-        return self._store.write(key, text)
+    meeting.Meeting._connect = connect_then  # type: ignore[method-assign]
+    hub.Hub._tell = tell_then  # type: ignore[method-assign]
 
 
-class _Elsewhere(_Joined):
-    """A store in which this party is at another port than it says."""
-
-    def __init__(self, store: Store, port: int) -> None:
-        super().__init__(store, lambda: None)
-        self._port = port
-
-    def write(self, key: str, text: str) -> bytes:
-        if not key.startswith("party"):
-            return super().write(key, text)
-        told = json.dumps({**json.loads(text), "port": self._port})
-        written = super().write(key, told)
-        return text.encode() if written == told.encode() else written
-
-
-def relayed(
+def connected(
     run: Run,
     *given: Any,
     happens: Callable[[], None],
-    port: int,
-    behind: int,
     progress: Callable[[str, int, int], None],
     **seams: Any,
 ) -> Result:
-    """Listen behind a relay, which has the port that the others are told, and say when the links are up."""
+    """Say when the links are up."""
 
     def report(phase: str, done: int, of: int) -> None:
         progress(phase, done, of)
         if phase == "agree" and not done:
             happens()
 
-    _at_the_meeting(lambda store: _Elsewhere(store, port), behind)
     return run(*given, progress=report, **seams)
 
 
@@ -233,4 +196,4 @@ def message(
         middle = len(payload) // 2
         return [(header, payload[:middle] + bytes([payload[middle] ^ 4]) + payload[middle + 1 :])]
 
-    return run(*given, join=lambda roster: Passing(join(roster), changed), **seams)
+    return run(*given, join=lambda *met: Passing(join(*met), changed), **seams)

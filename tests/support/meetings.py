@@ -1,91 +1,157 @@
-"""Parties in threads of this process that meet through a folder, and strangers."""
+"""Parties in threads of this process that meet over loopback, and strangers."""
 
 from __future__ import annotations
 
+import queue
 import socket
 import threading
 import time
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
+from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.guards import Guard, Secret, Tls
+from mpc_spearman.network.hub import Hub
+from mpc_spearman.network.meeting import Guest, Met, Own
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.wire import rendezvous
-from mpc_spearman.wire.sockets import Sockets
 from mpc_spearman.wire.tls import Credentials
 from support.memory_network import A, B, C
 
 PARTIES = (C, B, A)
+SECRET = bytes(range(32))
+ANYWHERE = Address("127.0.0.1", 0)
+#: Where each party listens by default: the target does, so that its link with the source is direct.
+LISTEN = MappingProxyType({B: ANYWHERE})
 
 
-def credentials(folder: Path | None, party: str) -> Credentials | None:
-    if folder is None:
-        return None
+def credentials(folder: Path, party: str) -> Credentials:
     return Credentials(folder / "ca.pem", folder / f"{party}.pem", folder / f"{party}.key")
 
 
+def guard(folder: Path | None, party: str, pins: Mapping[str, str] = MappingProxyType({})) -> Guard:
+    return Secret(SECRET) if folder is None else Tls(credentials(folder, party), pins)
+
+
 class Meeting:
-    """Three parties in threads of this process that meet through a file."""
+    """Three parties in threads of this process.
 
-    def __init__(self, place: Path, folder: Path | None, timeout: float = 30.0) -> None:
-        self._place, self._folder, self._timeout = place, folder, timeout
-        self.ports = {}
-        for member in PARTIES:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                self.ports[member] = free.getsockname()[1]
-        self.met: dict[Party, Sockets | BaseException] = {}
-        self._threads: dict[Party, threading.Thread] = {}
+    Parameters
+    ----------
+    folder : Path or None
+        With certificates; without, all know a secret.
+    timeout : float
+    listen : mapping
+        Where parties other than the coordinator can be dialled.
+    """
 
-    def come(self, member: Party) -> None:
-        self._threads[member] = threading.Thread(target=self._meet, args=(member,))
-        self._threads[member].start()
+    def __init__(
+        self, folder: Path | None, timeout: float = 30.0, listen: Mapping[Party, Address] = LISTEN
+    ) -> None:
+        self._folder, self._timeout, self._listen = folder, timeout, listen
+        self.met: dict[str, Met | BaseException] = {}
+        #: What each party was told, and what was forwarded of each pair.
+        self.said: dict[str, list[str]] = {}
+        self.carried: Counter[tuple[int, int]] = Counter()
+        self.sides: dict[str, Hub | Guest] = {}
+        self._address: queue.Queue[Address] = queue.Queue()
+        self._threads: dict[str, threading.Thread] = {}
 
-    def wait(self) -> dict[Party, Sockets | BaseException]:
-        for thread in self._threads.values():
-            thread.join(60.0)
-            assert not thread.is_alive()
-        return self.met
+    @property
+    def address(self) -> Address:
+        """Where the coordinator is, once it has come."""
+        found = self._address.get(timeout=60.0)
+        self._address.put(found)
+        return found
+
+    def come(
+        self,
+        member: Party,
+        label: str = "",
+        *,
+        parties: tuple[Party, ...] = PARTIES,
+        guarded: Guard | None = None,
+        where: Address | None = None,
+        fault: Exception | None = None,
+        **own: Any,
+    ) -> Hub | Guest:
+        """Let a party come; `label` tells two processes of one apart, `where` is where the coordinator is."""
+        label = label or member.name
+        settings = {
+            "guard": guarded or guard(self._folder, member.name),
+            "listen": self._listen.get(member),
+            "advertise": None,
+            "proxy": None,
+            "join_timeout": 30.0,
+            "timeout": self._timeout,
+            "say": self.said.setdefault(label, []).append,
+            **own,
+        }
+        roster = Roster(parties, member)
+        side: Hub | Guest
+        if member == C:
+            side = Hub(roster, Own(**settings), lambda low, high, size: self._carry(low, high, size))
+            arguments = (where or ANYWHERE, self._address.put, fault)
+        else:
+            side = Guest(roster, Own(**settings))
+            arguments = (lambda seconds: where or self.address, fault)
+        self.sides[label] = side
+
+        def meet() -> None:
+            try:
+                self.met[label] = side.attend(*arguments)  # type: ignore[arg-type]
+            except BaseException as error:
+                self.met[label] = error
+
+        self._threads[label] = threading.Thread(target=meet)
+        self._threads[label].start()
+        return side
+
+    def wait(self, *labels: str) -> dict[str, Any]:
+        """Wait for these, or all; return what came of it: what was met, or the error."""
+        for label in labels or tuple(self._threads):
+            self._threads[label].join(60.0)
+            assert not self._threads[label].is_alive(), label
+        return dict(self.met)
+
+    def classes(self, *labels: str) -> dict[str, str]:
+        """Wait, and return the classes of what came of it."""
+        return {label: type(met).__name__ for label, met in self.wait(*labels).items()}
 
     def close(self) -> None:
-        for thread in self._threads.values():
-            thread.join(60.0)
-        for sockets in self.met.values():
-            if isinstance(sockets, Sockets):
-                sockets.close()
+        for label in self._threads:
+            self.wait(label)
+        # The coordinator's wait until the others' are closed.
+        for label in sorted(self.met, key=lambda label: label == "C"):
+            met = self.met[label]
+            if isinstance(met, Met):
+                met.sockets.close()
 
-    def _meet(self, me: Party) -> None:
-        try:
-            self.met[me] = rendezvous.meet(
-                rendezvous.FolderStore(self._place),
-                Roster(PARTIES, me),
-                rendezvous.Terms(len(PARTIES), "" if self._folder is None else "mutual"),
-                ("127.0.0.1", self.ports[me]),
-                credentials(self._folder, me.name),
-                fault=None,
-                last=False,
-                join_timeout=30.0,
-                timeout=self._timeout,
-                say=lambda text: None,
-            )
-        except BaseException as error:
-            self.met[me] = error
+    def _carry(self, low: int, high: int, size: int) -> None:
+        self.carried[low, high] += size
 
 
-def assert_connected(met: dict[Party, Sockets | BaseException]) -> None:
-    for me in PARTIES:
-        for peer in PARTIES:
+def assert_connected(met: Mapping[str, Any], parties: tuple[Party, ...] = PARTIES) -> None:
+    for me in parties:
+        for peer in parties:
             if me is not peer:
-                sender, receiver = met[me], met[peer]
-                assert isinstance(sender, Sockets), sender
-                assert isinstance(receiver, Sockets), receiver
-                sender.send(peer.number, b"from", me.name.encode())
-                assert bytes(receiver.receive(me.number, 5, lambda: None)) == b"from" + me.name.encode()
+                sender, receiver = met[me.name], met[peer.name]
+                assert isinstance(sender, Met), sender
+                assert isinstance(receiver, Met), receiver
+                sender.sockets.send(peer.number, b"from", me.name.encode())
+                size = 4 + len(me.name)
+                found = receiver.sockets.receive(me.number, size, lambda: None)
+                assert bytes(found) == b"from" + me.name.encode()
 
 
-def knock(port: int, said: bytes) -> socket.socket:
+def knock(address: Address, said: bytes) -> socket.socket:
     end = time.monotonic() + 20
     while True:
         try:
-            stranger = socket.create_connection(("127.0.0.1", port), timeout=20)
+            stranger = socket.create_connection((address.host, address.port), timeout=20)
             break
         except OSError:
             assert time.monotonic() < end

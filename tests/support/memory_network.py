@@ -64,6 +64,8 @@ class Network:
         for (sender, _), wire in self.wires.items():
             wire.mute = sender in {party.number for party in silent}
         self.meters = {party: Meter() for party in PARTIES}
+        for meter in self.meters.values():
+            meter.current = "connect"  # as when links are made
         self.links = {
             party: Links(
                 PLAN,

@@ -8,6 +8,8 @@ A recorded role leaves in ``DIRECTORY/<party>``:
     What the role made of the messages it read: the sender's number, kind, values.
 ``keys.jsonl``
     The X25519 shared secret with each peer, and every subkey asked for.
+``salt``
+    What all parties know beforehand where they run in processes: the salt of their keys.
 ``share-<number>.npy``, ``opening-<number>.npy``
     Every share put into a CrypTen tensor, and every share given to CrypTen's ``reveal``, in order; while
     :func:`watched_tensors` lasts.
@@ -47,12 +49,13 @@ def record(
     """Run a role and record it."""
     place, numbers = Path(directory, party), itertools.count()
     place.mkdir(parents=True)
+    (place / "salt").write_bytes(seams.get("secret") or bytes(32))
     _tensors.set(lambda what: place / f"{what}-{next(numbers):04d}.npy")
     return run(
         plan,
         party,
         *given,
-        join=lambda roster: _Tap(join(roster), place),
+        join=lambda *met: _Tap(join(*met), place),
         links=partial(_Links, place),
         **seams,
     )

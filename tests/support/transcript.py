@@ -47,9 +47,9 @@ def joined(*parts: bytes) -> bytes:
     return hashlib.sha256(b"".join(struct.pack("!Q", len(part)) + part for part in parts)).digest()
 
 
-def hkdf(secret: bytes, info: bytes) -> bytes:
-    """RFC 5869 with SHA-256, no salt, 32 bytes out."""
-    extracted = hmac.digest(bytes(32), secret, "sha256")
+def hkdf(secret: bytes, info: bytes, salt: bytes = bytes(32)) -> bytes:
+    """RFC 5869 with SHA-256, 32 bytes out; no salt is one of zeros."""
+    extracted = hmac.digest(salt, secret, "sha256")
     return hmac.digest(extracted, info + b"\x01", "sha256")
 
 
@@ -61,13 +61,14 @@ def subkey(
     run: bytes,
     plan: bytes,
     ends: Sequence[tuple[int, str, bytes]],
+    salt: bytes = bytes(32),
 ) -> bytes:
     """The key of one purpose and session; `ends` are number, name and public key of both parties."""
     parts = [
         part for number, name, key in sorted(ends) for part in (str(number).encode(), name.encode(), key)
     ]
     context = joined(b"mpc_spearman/1", run, plan, *parts)
-    return hkdf(secret, joined(context, purpose.encode(), session.encode()))
+    return hkdf(secret, joined(context, purpose.encode(), session.encode()), salt)
 
 
 @dataclass
@@ -157,6 +158,7 @@ class Transcript:
             run=hellos["C"]["run"],
             plan=hashlib.sha256(hellos["C"]["plan"].encode()).digest(),
             ends=[(int(hellos[name]["number"][0]), name, hellos[name]["public_key"]) for name in pair],
+            salt=(self.directory / pair[0] / "salt").read_bytes(),
         )
 
     def stream(self, pair: str, purpose: str, session: str = "A") -> Keystream:

@@ -33,7 +33,7 @@ def test_the_columns_are_those_of_the_documented_file() -> None:
 def test_an_inner_phase_interrupts_the_outer_one() -> None:
     clock = Clock()
     meter = Meter(clock)
-    assert meter.current == "connect"
+    assert meter.current == "load"
     with meter.phase("multiply"):
         clock.spend(1)
         with meter.phase("share"):
@@ -43,7 +43,7 @@ def test_an_inner_phase_interrupts_the_outer_one() -> None:
         clock.spend(2)
         with meter.phase("share"):
             clock.spend(30)
-    assert meter.current == "connect"
+    assert meter.current == "load"
     # Nothing is charged twice, nothing is lost.
     spent = {phase: cost.seconds for phase, cost in meter.costs.items() if cost.seconds}
     assert spent == {"multiply": 3, "share": 50}

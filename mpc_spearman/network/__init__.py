@@ -1,0 +1,15 @@
+"""How the parties of a run meet and connect: one way for all, through one port at the coordinator.
+
+::
+
+    A ──── meeting, links with C, links with B ────▶ ┌───┐
+    B ──── meeting, links with C, links with A ────▶ │ C │   one listening port
+                                                     └───┘
+    A ════ links, directly, where B or A has `listen` ════ B
+    A ──── links, forwarded by C: bytes under TLS of A and B, inside the TLS of each with C ──── B
+
+From the bottom: `addresses` (dialling, also through an HTTP proxy), `guards` (who is at the other end: mutual
+TLS, or a shared secret), `nested` (TLS inside TLS), `door` (what a connection begins with, and how many
+strangers may knock), `control` (the connection of a meeting), `forwarding`, `meeting` and `hub` (a data
+party's and the coordinator's side of it), `sockets` (the bytes of the run that follows).
+"""

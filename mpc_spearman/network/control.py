@@ -1,0 +1,187 @@
+"""The connection over which a party and the coordinator meet: small messages, and a sign of life.
+
+A message is a JSON object behind its length in four bytes. One thread sends and receives, since a TLS session
+is not for two; a message to send wakes it up. When nothing was sent for a while ``alive`` is, so that both
+know that the other is there, and what stands between them sees traffic. What arrives comes from a party that
+has shown who it is, and is checked all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PeerDied, PeerTimeout
+from mpc_spearman.parties import Party
+
+_LENGTH = struct.Struct("!I")
+#: Bytes of the longest message.
+LONGEST = 1 << 16
+
+Message = Mapping[str, Any]
+
+
+class Control:
+    """One end of such a connection.
+
+    Parameters
+    ----------
+    connection : socket
+        Of which this takes over all use.
+    peer : Party
+    timeout : float
+        Seconds without a message after which the peer counts as lost.
+    heard : callable
+        Called with each message but those, in this connection's thread; it may raise an error.
+    lost : callable
+        Called once, if the connection ends before `finish` or what is heard is an error: with that.
+
+    Attributes
+    ----------
+    last : float
+        When the peer was last heard.
+    """
+
+    def __init__(
+        self, connection: socket.socket, peer: Party, timeout: float,
+        heard: Callable[[Message], None], lost: Callable[[MpcSpearmanError], None],
+    ) -> None:  # fmt: skip
+        self._connection, self._peer, self._timeout = connection, peer, timeout
+        self._heard, self._lost = heard, lost
+        self._outbox: deque[bytes] = deque()
+        self._wake, self._woken = socket.socketpair()
+        self._finish: float | None = None
+        self._deaf = False
+        self.last = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name=f"meeting {peer.name}", daemon=True)
+        self._thread.start()
+
+    def send(self, **message: Any) -> None:
+        """Send a message; returns at once."""
+        text = json.dumps(message).encode()
+        self._outbox.append(_LENGTH.pack(len(text)) + text)
+        self._ring()
+
+    def probe(self) -> None:
+        """Ask the peer for a sign of life at once."""
+        self.send(probe=True)
+
+    def finish(self, seconds: float = 2.0) -> None:
+        """End the connection: once all is sent, and the peer has ended it too or so many seconds are over."""
+        self._finish = time.monotonic() + seconds
+        self._ring()
+
+    def join(self) -> None:
+        """Wait for the end, after `finish`."""
+        self._thread.join()
+
+    def _ring(self) -> None:
+        with suppress(OSError):
+            self._wake.send(b"!")
+
+    def _run(self) -> None:
+        try:
+            self._connection.settimeout(self._timeout)
+            self._exchange()
+        except MpcSpearmanError as error:
+            self._give_up(error)
+        except OSError as error:
+            if self._finish is None:
+                silent = isinstance(error, TimeoutError)
+                kind, why = (
+                    (PeerTimeout, "nothing leaves") if silent else (PeerDied, error.strerror or "closed")
+                )
+                self._give_up(
+                    kind(
+                        f"the connection to {self._peer} ended at the meeting ({why})",
+                        (kind.__name__, self._peer.name, "connect"),
+                    )
+                )
+        finally:
+            self._connection.close()
+            self._wake.close()
+            self._woken.close()
+
+    def _give_up(self, error: MpcSpearmanError) -> None:
+        if not self._deaf:
+            self._deaf = True
+            self._lost(error)
+
+    def _exchange(self) -> None:
+        data, interval = b"", min(5.0, self._timeout / 4)
+        sent = time.monotonic()
+        while True:
+            if time.monotonic() - sent > interval:
+                self.send(alive=True)
+            while self._outbox:
+                self._connection.sendall(self._outbox.popleft())
+                sent = time.monotonic()
+            if self._finish is not None:
+                self._end(self._finish)
+                return
+            if self._readable():
+                part = self._connection.recv(LONGEST)
+                if not part:
+                    raise ConnectionResetError(None, "closed")
+                self.last = time.monotonic()
+                try:
+                    data = b"" if self._deaf else self._take(data + part)
+                except MpcSpearmanError as error:
+                    self._give_up(error)  # what this party has to say of that still leaves
+            elif time.monotonic() - self.last > self._timeout:
+                raise PeerTimeout(
+                    f"{self._peer} sent nothing for {self._timeout:g} s at the meeting",
+                    (PeerTimeout.__name__, self._peer.name, "connect"),
+                )
+
+    def _readable(self) -> bool:
+        if isinstance(self._connection, ssl.SSLSocket) and self._connection.pending():
+            return True
+        ready, _, _ = select.select([self._connection, self._woken], [], [], min(1.0, self._timeout / 10))
+        if self._woken in ready:
+            self._woken.recv(4096)
+        return self._connection in ready
+
+    def _take(self, data: bytes) -> bytes:
+        """Hand on what is whole, and return the rest."""
+        while len(data) >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(data)
+            if size > LONGEST:
+                raise nonsense(self._peer)
+            text, rest = data[_LENGTH.size : _LENGTH.size + size], data[_LENGTH.size + size :]
+            if len(text) < size:
+                break
+            try:
+                message = json.loads(text)
+                if not isinstance(message, dict):
+                    raise ValueError
+                if "probe" in message:
+                    self.send(alive=True)
+                elif "alive" not in message:
+                    self._heard(message)
+            except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+                raise nonsense(self._peer) from None
+            data = rest
+        return data
+
+    def _end(self, end: float) -> None:
+        """Close without losing what was sent: what is unread at a close resets the connection."""
+        self._connection.shutdown(socket.SHUT_WR)
+        while (left := end - time.monotonic()) > 0:
+            self._connection.settimeout(left)
+            if not self._connection.recv(LONGEST):
+                return
+
+
+def nonsense(peer: Party) -> HandshakeError:
+    """Say that what a party sent cannot be understood."""
+    return HandshakeError(f"what {peer} sent at the meeting makes no sense")

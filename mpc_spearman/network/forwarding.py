@@ -1,0 +1,90 @@
+"""What the coordinator's host does for two data parties that cannot reach each other: pass on bytes.
+
+Each of the two has connected to the coordinator. What passes is TLS between the two, under keys that the
+coordinator does not have; it learns how much passes when. Two connections at a time are joined, with a thread
+of their own: one pair cannot hold up another, and no more of a pair's bytes are held here than the buffers of
+its connections and one block.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+from mpc_spearman.network.guards import Connection
+
+# Bytes that are passed on at a time.
+_BLOCK = 1 << 18
+# Connections of one party for one pair: one for each direction.
+_EACH = 2
+
+
+class Forwarding:
+    """The connections that are joined.
+
+    Parameters
+    ----------
+    carried : callable
+        Told of which two parties, by number, how many bytes have been passed on.
+    """
+
+    def __init__(self, carried: Callable[[int, int, int], None]) -> None:
+        self._carried = carried
+        self._expected: Counter[tuple[int, int]] = Counter()
+        self._waiting: dict[tuple[int, int], list[Connection]] = {}
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def reserve(self, caller: int, to: int) -> bool:
+        """Tell whether another connection of `caller` for `to` is one too many."""
+        with self._lock:
+            self._expected[caller, to] += 1
+            return self._expected[caller, to] <= _EACH
+
+    def install(self, caller: int, to: int, connection: Connection) -> None:
+        """Join a connection to one of the other party's, now or when it comes."""
+        with self._lock:
+            others = self._waiting.get((to, caller))
+            if not others:
+                self._waiting.setdefault((caller, to), []).append(connection)
+                return
+            joined = (others.pop(), connection, min(caller, to), max(caller, to))
+            thread = threading.Thread(target=self._pass_on, args=joined, name="forward", daemon=True)
+            self._threads.append(thread)
+        thread.start()
+
+    def close(self, seconds: float) -> None:
+        """Wait until the parties have ended all of them, at most so long."""
+        end = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _pass_on(self, first: ssl.SSLSocket, second: ssl.SSLSocket, low: int, high: int) -> None:
+        block = memoryview(bytearray(_BLOCK))
+        ends = {first: second, second: first}
+        with first, second, suppress(OSError):
+            while True:
+                ready = [end for end in ends if end.pending()] or select.select(list(ends), [], [])[0]
+                for source in ready:
+                    size = source.recv_into(block)
+                    if not size:
+                        _hang_up(ends[source])
+                        return
+                    ends[source].sendall(block[:size])
+                    self._carried(low, high, size)
+
+
+def _hang_up(connection: ssl.SSLSocket) -> None:
+    """End a connection whose last bytes may say why, and are lost if it is closed at once."""
+    connection.shutdown(socket.SHUT_WR)
+    end = time.monotonic() + 1.0
+    while (left := end - time.monotonic()) > 0:
+        connection.settimeout(left)
+        if not connection.recv(_BLOCK):
+            return

@@ -1,0 +1,516 @@
+"""A data party's side of the meeting, and what both sides have in common.
+
+Every party but the coordinator dials it and says on what terms it comes: how many parties it knows of, where
+the others can dial it, if they can, and a token that they need for that. When all are there the coordinator
+tells everyone's (:mod:`mpc_spearman.network.hub`), and each pair makes two connections, one for each
+direction of bytes:
+
+- with the coordinator: the other party dials it;
+- of two data parties: the one of the higher number dials the other if that one can be dialled, else the other
+  way round if that is possible; else both dial the coordinator, which joins the two connections, and inside
+  the one of the higher number is the client.
+
+A meeting has one outcome for all, and the coordinator tells it: that all are connected with all, or who has
+stopped with what. A party that finds something wrong tells the coordinator so.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+from mpc_spearman.errors import (
+    HandshakeError,
+    MpcSpearmanError,
+    NetworkError,
+    PartyMissing,
+    PeerTimeout,
+    Unreachable,
+)
+from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.control import Control, Message, nonsense
+from mpc_spearman.network.door import TOKEN, Answer, Door, Greeting, Purpose, admit, call, enter
+from mpc_spearman.network.guards import Closed, Connection, Guard
+from mpc_spearman.network.sockets import Sockets
+from mpc_spearman.parties import Party, Roster
+from mpc_spearman.wire.aborts import from_notice, notice
+
+#: Seconds between two lines about who is missing, and between two attempts to reach the coordinator.
+SAY, _RETRY = 10.0, 0.5
+# Sentences about those who are turned away, at most; and the longest name of a host.
+_NOTES = 5
+_HOST = 255
+#: Seconds that a party that cannot take part tries to tell the others; that one that failed waits until the
+#: coordinator knows; and that one whose connection failed waits to hear why.
+TELL, _KNOWN, _HEARD = 5.0, 2.0, 1.0
+DIRECT, FORWARDED = "direct", "forwarded"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Own:
+    """A party's own settings for a meeting.
+
+    Attributes
+    ----------
+    guard : Guard
+        How it proves who it is.
+    listen : Address, optional
+        Where others may dial it.
+    advertise : Address, optional
+        What they dial, where that is something else.
+    proxy : Address, optional
+        The HTTP proxy through which it dials.
+    join_timeout, timeout : float
+        Seconds to wait for parties to join; then for each connection.
+    say : callable
+        Told what is worth a sentence.
+    """
+
+    guard: Guard
+    listen: Address | None
+    advertise: Address | None
+    proxy: Address | None
+    join_timeout: float
+    timeout: float
+    say: Say
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a party tells all others: where to dial it, if anywhere, and the token that shows it did."""
+
+    address: Address | None
+    token: bytes = field(repr=False)
+
+    def plain(self) -> list[Any]:
+        """Return it as JSON can have it."""
+        where = None if self.address is None else [self.address.host, self.address.port]
+        return [where, self.token.hex()]
+
+    @classmethod
+    def read(cls, said: Any) -> Told:
+        """Read what `plain` returned; raises ValueError, TypeError or LookupError if it is not that."""
+        where, token = said
+        address = None
+        if where is not None:
+            host, port = where
+            address = Address(host, port)
+            if not isinstance(host, str) or not 0 < len(host) <= _HOST or not host.isprintable():
+                raise ValueError("no host")
+            if type(port) is not int or not 0 < port < 1 << 16:
+                raise ValueError("no port")
+        read = cls(address, bytes.fromhex(token))
+        if len(read.token) != TOKEN:
+            raise ValueError("no token")
+        return read
+
+
+@dataclass(frozen=True)
+class Met:
+    """What comes of a meeting.
+
+    Attributes
+    ----------
+    sockets : Sockets
+    ways : dict
+        How each pair is connected, as far as this party knows: names in the order of numbers to ``direct`` or
+        ``forwarded``.
+    sentences : tuple of str
+        What is worth telling: whose certificates were shown, and which pairs are not connected directly.
+    """
+
+    sockets: Sockets
+    ways: Mapping[tuple[str, str], str]
+    sentences: tuple[str, ...]
+
+
+class Meeting:
+    """What both sides do: the connections of this party's pairs, and what has gone wrong.
+
+    Parameters
+    ----------
+    roster : Roster
+    own : Own
+    """
+
+    def __init__(self, roster: Roster, own: Own) -> None:
+        self._roster, self._own = roster, own
+        self._token = secrets.token_bytes(TOKEN)
+        self._changed = threading.Condition()
+        self._failure: MpcSpearmanError | None = None
+        self._met = False
+        self._told: dict[int, Told] = {}
+        self._taken: set[tuple[int, Purpose]] = set()
+        self._sending: dict[int, Connection] = {}
+        self._receiving: dict[int, Connection] = {}
+        self._door: Door | None = None
+        self._notes: set[str] = set()
+
+    # --- for who connects (an Entrance)
+
+    def knows(self, greeting: Greeting) -> bool:
+        """Tell whether the caller has been told this party's token."""
+        return hmac.compare_digest(greeting.token, self._token)
+
+    def reserve(self, greeting: Greeting) -> Answer:
+        """Let a party in that has been told the token, once for each direction."""
+        if greeting.purpose not in (Purpose.SEND, Purpose.RECEIVE) or not self.knows(greeting):
+            return Answer.UNKNOWN
+        key = greeting.caller, greeting.purpose
+        with self._changed:
+            if key in self._taken:
+                return Answer.TAKEN
+            self._taken.add(key)
+        return Answer.WELCOME
+
+    def install(self, greeting: Greeting, connection: Connection) -> None:
+        """Take a connection: what the caller sends is what this party receives."""
+        self._keep(greeting.caller, connection, received=greeting.purpose is Purpose.SEND)
+
+    def fail(self, error: MpcSpearmanError) -> None:
+        """Stop, unless all have met or this party has stopped already."""
+        with self._changed:
+            if not self._met:
+                self._failure = self._failure or error
+            self._changed.notify_all()
+
+    def _keep(self, number: int, connection: Connection, *, received: bool) -> None:
+        with self._changed:
+            (self._receiving if received else self._sending)[number] = connection
+            if self._failure is not None:
+                connection.close()
+            self._changed.notify_all()
+
+    # --- connecting
+
+    def _connected(self) -> bool:
+        return all(
+            peer.number in self._sending and peer.number in self._receiving for peer in self._roster.peers
+        )
+
+    def _connect(self) -> None:
+        """Make, in a thread of its own, the connections that are this party's to make."""
+        try:
+            mine = [(peer, *way(self._roster.me, peer, self._told)) for peer in self._roster.peers]
+            # First where the other end begins, so that nobody waits for a party that itself waits.
+            for peer, caller, how in sorted(mine, key=lambda one: one[1] == self._roster.me):
+                if caller == self._roster.me:
+                    for purpose in (Purpose.SEND, Purpose.RECEIVE):
+                        self._call(peer, purpose, how)
+                elif how == FORWARDED:
+                    for _ in range(2):
+                        threading.Thread(target=self._be_called, args=(peer,), daemon=True).start()
+        except MpcSpearmanError as error:
+            if isinstance(error, NetworkError):
+                with self._changed:  # whoever has stopped has told so, and that says more
+                    self._changed.wait_for(lambda: self._failure is not None, _HEARD)
+            self.fail(error)
+
+    def _call(self, peer: Party, purpose: Purpose, how: str) -> None:
+        roster, own, told = self._roster, self._own, self._told[peer.number]
+        greeting = Greeting(purpose, roster.me.number, peer.number, told.token)
+        try:
+            if how == FORWARDED:
+                connection = enter(self._forwarded(peer), own.guard, roster, peer, greeting)  # type: ignore[arg-type]
+            else:
+                connection = self._dial(peer, greeting)
+        except Closed:
+            raise NetworkError(
+                f"the connection from {roster.me} to {peer} broke as it began; nobody has said why"
+            ) from None
+        self._keep(peer.number, connection, received=purpose is Purpose.RECEIVE)
+
+    def _dial(self, peer: Party, greeting: Greeting) -> Connection:
+        address = self._told[peer.number].address
+        assert address is not None
+        own = self._own
+        try:
+            return call(
+                address, own.timeout, own.guard, self._roster, peer, greeting, own.proxy,
+                lambda: self._failure is not None,
+            )  # fmt: skip
+        except Closed:
+            raise
+        except OSError as error:
+            raise unreachable(self._roster.me, peer, address, str(error.strerror)) from None
+
+    def _forwarded(self, peer: Party) -> Connection:
+        """Reach the coordinator, for it to join this connection with one of the peer's."""
+        coordinator = self._roster.coordinator
+        token = self._told[coordinator.number].token
+        connection = self._dial(
+            coordinator, Greeting(Purpose.FORWARD, self._roster.me.number, peer.number, token)
+        )
+        connection.settimeout(self._own.timeout)
+        return connection
+
+    def _be_called(self, peer: Party) -> None:
+        try:
+            raw = self._forwarded(peer)
+            admit(raw, self._own.guard, self._roster, self, lambda: True)  # type: ignore[arg-type]
+        except Closed:
+            return  # who stopped, or failed, has told so
+        except OSError:
+            return
+        except MpcSpearmanError as error:
+            self.fail(error)  # here it is no stranger's, but the coordinator's host's doing
+
+    # --- waiting
+
+    def _until(
+        self, done: Callable[[], bool], seconds: float, late: Callable[[], MpcSpearmanError],
+        waiting: Callable[[], Sequence[Party]] = tuple,
+    ) -> None:  # fmt: skip
+        """Wait; raise what has gone wrong, or `late` when the time is over; say now and then for whom."""
+        start = time.monotonic()
+        line = start + SAY / 5
+        while True:
+            with self._changed:
+                if self._failure is not None:
+                    raise self._failure
+                if done():
+                    return
+                self._changed.wait(0.5)
+            now = time.monotonic()
+            if now - start > seconds and not done():
+                raise late()
+            if now > line and waiting():
+                self._own.say(f"waiting for {', '.join(map(str, waiting()))} to join")
+                line += SAY
+
+    def _unconnected(self) -> MpcSpearmanError:
+        peer = next(
+            peer
+            for peer in self._roster.peers
+            if peer.number not in self._sending or peer.number not in self._receiving
+        )
+        return PeerTimeout(
+            f"{peer} has joined, but does not connect to {self._roster.me}",
+            (PeerTimeout.__name__, peer.name, "connect"),
+        )
+
+    def _turned_away(self, error: MpcSpearmanError) -> None:
+        """Say once why a caller was not let in; nothing of it is shown but what it has been certified."""
+        text = f"a connection was turned away: {error}"
+        with self._changed:
+            if text in self._notes or len(self._notes) >= _NOTES:
+                return
+            self._notes.add(text)
+        self._own.say(text)
+
+    def _result(self, sockets: Sockets) -> Met:
+        connected, me = ways(self._roster, self._told), self._roster.me
+        lines = []
+        for peer in self._roster.peers:
+            shown = self._own.guard.shown(self._sending[peer.number])
+            if shown is not None:
+                lines.append(f"{peer} has the certificate {shown}")
+        for pair in (pair for pair, how in connected.items() if how == FORWARDED):
+            if me.number == 0 or me.name in pair:
+                lines.append(
+                    f"what passes between {' and '.join(pair)} is forwarded by the coordinator's host"
+                )
+        return Met(sockets, connected, tuple(lines))
+
+    def _sockets(self) -> Sockets:
+        return Sockets(self._sending, self._receiving)  # type: ignore[arg-type]
+
+    def _read_stop(self, said: Any, teller: Party) -> MpcSpearmanError:
+        """Turn what a party said when it stopped into an error of this one."""
+        error, name, phase, number = said
+        parties = self._roster.parties
+        if error == Unreachable.__name__ and number is not None:
+            finder = next(party for party in parties if party.name == name)
+            where = self._told[parties[number].number].address
+            assert where is not None
+            return unreachable(finder, parties[number], where, "", heard=True)
+        names = {party.name for party in parties}
+        me = self._roster.me.name
+        return from_notice(error, name, phase, told_by=str(teller), parties=names, me=me)
+
+    def _stop_notice(self, error: BaseException, phase: str) -> list[Any]:
+        about = notice(error, self._roster.me.name, phase)
+        return [*about, error.number if isinstance(error, Unreachable) else None]
+
+
+class Guest(Meeting):
+    """A data party's side."""
+
+    def __init__(self, roster: Roster, own: Own) -> None:
+        super().__init__(roster, own)
+        self._missing: tuple[Party, ...] = ()
+        self._where = Address("", 0)
+        self._informed = False
+
+    def attend(self, find: Callable[[float], Address], fault: Exception | None = None) -> Met:
+        """Meet the others.
+
+        Parameters
+        ----------
+        find : callable
+            Returns where the coordinator is; it may take so many seconds.
+        fault : Exception, optional
+            What this party has failed with before: it is raised, and the others are told.
+
+        Raises
+        ------
+        MpcSpearmanError
+            See :func:`mpc_spearman.launch.meeting.join`.
+        """
+        control: Control | None = None
+        try:
+            address = None
+            if self._own.listen is not None and fault is None:
+                self._door = Door(self._own.listen, self._own.guard, self._roster, self, self._turned_away)
+                address = self._own.advertise or Address(self._own.listen.host, self._door.port)
+            start = time.monotonic()
+            control = self._join(find, TELL if fault is not None else self._own.join_timeout)
+            if fault is not None:
+                raise fault
+            terms = {"parties": len(self._roster.parties), "told": Told(address, self._token).plain()}
+            control.send(terms=terms)
+            patience = self._own.join_timeout - (time.monotonic() - start)
+            self._until(lambda: bool(self._told), patience, self._nobody, lambda: self._missing)
+            threading.Thread(target=self._connect, name="connecting", daemon=True).start()
+            self._until(self._connected, 1.5 * self._own.timeout, self._unconnected)
+            control.send(connected=True)
+            self._until(lambda: self._met, 2.5 * self._own.timeout, self._silent)
+        except BaseException as error:
+            if control is not None and not self._informed:
+                control.send(stop=self._stop_notice(error, "connect" if fault is None else "load"))
+            self._leave(control, failed=True)
+            raise
+        self._leave(control, failed=False)
+        return self._result(self._sockets())
+
+    def _join(self, find: Callable[[float], Address], seconds: float) -> Control:
+        """Reach the coordinator, as soon as it is there."""
+        own, coordinator = self._own, self._roster.coordinator
+        end, line = time.monotonic() + seconds, time.monotonic() + 1
+        self._where = where = find(seconds)
+        greeting = Greeting(Purpose.MEET, self._roster.me.number, coordinator.number)
+        while True:
+            left = max(0.05, min(end - time.monotonic(), own.timeout))
+            try:
+                connection = call(where, left, own.guard, self._roster, coordinator, greeting, own.proxy)
+                assert isinstance(connection, socket.socket)
+                return Control(connection, coordinator, own.timeout, self._hear, self.fail)
+            except OSError as error:
+                why = "it closes the connection" if isinstance(error, Closed) else error.strerror
+                if time.monotonic() + _RETRY > end:
+                    raise PartyMissing(
+                        f"{coordinator} cannot be met at {where} ({why}) within {seconds:g} s: is it "
+                        "running, its port open, network.address right?",
+                        (PartyMissing.__name__, coordinator.name, "connect"),
+                    ) from None
+            if time.monotonic() > line:
+                own.say(f"waiting for {coordinator} at {where} ({why})")
+                line += SAY
+            time.sleep(_RETRY)
+
+    def _hear(self, message: Message) -> None:
+        coordinator = self._roster.coordinator
+        if "missing" in message:
+            self._missing = tuple(self._roster.parties[number] for number in message["missing"])
+        elif "all" in message:
+            told = {int(number): Told.read(said) for number, said in message["all"].items()}
+            if set(told) != {party.number for party in self._roster.parties}:
+                raise nonsense(coordinator)
+            told[coordinator.number] = Told(self._where, told[coordinator.number].token)
+            check_forwarding(self._roster, told, self._own.guard)
+            with self._changed:
+                self._told = told
+                self._changed.notify_all()
+        elif "stop" in message:
+            self._informed = True
+            self.fail(self._read_stop(message["stop"], coordinator))
+        elif "met" in message:
+            with self._changed:
+                self._met = self._failure is None
+                self._changed.notify_all()
+        else:
+            raise nonsense(coordinator)
+
+    def _nobody(self) -> MpcSpearmanError:
+        lacking = self._missing or self._roster.peers
+        return PartyMissing(
+            f"{' and '.join(map(str, lacking))} did not join within {self._own.join_timeout:g} s",
+            (PartyMissing.__name__, lacking[0].name, "connect"),
+        )
+
+    def _silent(self) -> MpcSpearmanError:
+        coordinator = self._roster.coordinator
+        return PeerTimeout(
+            f"{coordinator} does not say that all have met",
+            (PeerTimeout.__name__, coordinator.name, "connect"),
+        )
+
+    def _leave(self, control: Control | None, *, failed: bool) -> None:
+        if self._door is not None:
+            self._door.close()
+        if failed:
+            self.fail(NetworkError("over"))  # what is still being made is closed
+            self._sockets().close()
+        if control is not None:
+            control.finish(_KNOWN)
+            if failed:
+                control.join()
+
+
+def way(one: Party, other: Party, told: Mapping[int, Told]) -> tuple[Party, str]:
+    """Return which party of a pair begins its connections, and whether they are direct or forwarded."""
+    low, high = sorted((one, other), key=lambda party: party.number)
+    if low.number == 0 or told[low.number].address is not None:
+        return high, DIRECT
+    if told[high.number].address is not None:
+        return low, DIRECT
+    return high, FORWARDED
+
+
+def ways(roster: Roster, told: Mapping[int, Told]) -> dict[tuple[str, str], str]:
+    """Return how each pair is connected."""
+    return {
+        (one.name, other.name): way(one, other, told)[1] for one, other in combinations(roster.parties, 2)
+    }
+
+
+def unreachable(
+    finder: Party, peer: Party, address: Address, reason: str, *, heard: bool = False
+) -> Unreachable:
+    """Say that a party cannot be reached, and blame nobody: what is between the two may be why."""
+    why = f" ({reason})" if reason else ""
+    error = Unreachable(
+        f"{finder} cannot reach {peer} at {address}{why}: a firewall is between, or `listen` or `advertise` "
+        f"of {peer.name} names an address that others cannot use; without either, {peer.name}'s connections "
+        "are forwarded by the coordinator's host",
+        (Unreachable.__name__, finder.name, "connect"),
+        heard=heard,
+    )
+    error.number = peer.number
+    return error
+
+
+def check_forwarding(roster: Roster, told: Mapping[int, Told], guard: Guard) -> None:
+    """Refuse to have bytes forwarded that nothing protects from whoever forwards them.
+
+    Raises
+    ------
+    HandshakeError
+        Naming two parties neither of which can be dialled.
+    """
+    for (one, other), how in ways(roster, told).items():
+        if how == FORWARDED and not guard.ends:
+            raise HandshakeError(
+                f"neither {one} nor {other} can be dialled by the other, and under network.tls: insecure the "
+                "coordinator's host forwards nothing, which it could change. Give one of them `listen`, or "
+                "use TLS"
+            )

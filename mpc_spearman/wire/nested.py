@@ -1,0 +1,116 @@
+"""TLS inside a connection that has TLS already: what two parties speak with each other through a third."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+# Bytes that are encrypted, or read, at a time.
+_STEP = 1 << 18
+_T = TypeVar("_T")
+
+
+class Nested:
+    """The part of `ssl.SSLSocket` that connections here use, over another one.
+
+    `ssl` wraps sockets of the system's only; this hands its bytes to the outer connection by itself.
+
+    Parameters
+    ----------
+    outer : SSLSocket
+        After its own handshake; with a time-out.
+    context : SSLContext
+    server_side : bool
+    """
+
+    def __init__(self, outer: ssl.SSLSocket, context: ssl.SSLContext, server_side: bool) -> None:
+        self._outer = outer
+        self._arriving, self._leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._inner = context.wrap_bio(self._arriving, self._leaving, server_side)
+        self._over = False
+
+    def do_handshake(self) -> None:
+        """Shake hands; as a whole within the outer connection's time-out."""
+        seconds = self._outer.gettimeout()
+        end = None if seconds is None else time.monotonic() + seconds
+        try:
+            self._advance(self._inner.do_handshake, end)
+        finally:
+            with suppress(OSError):
+                self._flush()  # the alert, if it failed
+            self._outer.settimeout(seconds)
+
+    def sendall(self, data: bytes | memoryview) -> None:
+        """Send all of it."""
+        left = memoryview(data)
+        while left:
+            left = left[self._inner.write(left[:_STEP]) :]
+            self._flush()
+
+    def recv(self, size: int) -> bytes:
+        """Receive up to so many bytes; none at the end. After a shutdown they are the outer connection's."""
+        if self._over:
+            return self._outer.recv(size)
+        buffer = bytearray(size)
+        return bytes(buffer[: self.recv_into(memoryview(buffer))])
+
+    def recv_into(self, buffer: memoryview) -> int:
+        """Receive into a buffer; 0 at the end."""
+
+        def read() -> int:
+            count: int = self._inner.read(len(buffer), buffer)  # type: ignore[assignment]
+            return count
+
+        try:
+            return self._advance(read)
+        except ssl.SSLZeroReturnError:
+            return 0
+
+    def getpeercert(self, binary_form: bool = False) -> object:
+        """Return the inner peer's certificate."""
+        return self._inner.getpeercert(binary_form)
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Set the time-out of every step."""
+        self._outer.settimeout(seconds)
+
+    def setsockopt(self, *option: int) -> None:
+        """Set an option of the system's socket."""
+        self._outer.setsockopt(*option)
+
+    def shutdown(self, how: int) -> None:
+        """End the connection, or with ``SHUT_WR`` this party's direction."""
+        self._over = True
+        self._outer.shutdown(how)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._outer.close()
+
+    def __enter__(self) -> Nested:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _advance(self, step: Callable[[], _T], end: float | None = None) -> _T:
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                self._flush()
+            if end is not None:
+                self._outer.settimeout(max(0.01, end - time.monotonic()))
+            data = self._outer.recv(_STEP)
+            if data:
+                self._arriving.write(data)
+            else:
+                self._arriving.write_eof()
+
+    def _flush(self) -> None:
+        data = self._leaving.read()
+        if data:
+            self._outer.sendall(data)
