@@ -77,7 +77,7 @@ def test_two_jobs_at_once_with_join(network: ShapedNetwork, tmp_path: Path, by_m
         Job(network, tmp_path / "he", settings(PAILLIER), tables(), port=29600, tls="insecure") as he,
     ):
         go = tmp_path / "go"
-        mpc.join(waits=("B", "agree", go), B="parties.target.listen=10.77.0.2:29511")
+        mpc.join(waits=("B", "agree", go), B=["parties.target.listen=10.77.0.2:29511"])
         he.join()
         # The source's two; the coordinator's number is lower, so the target connects to it.
         eventually(lambda: connections(network, "B", 29511) == 2)

@@ -129,6 +129,10 @@ def _cases() -> Iterator[Case]:
     for party in NAMES:
         name = "a byte of TLS changed on the way"
         yield Case(name, party, "midway", VIOLATED, "on_the_way", some="ProtocolViolation")
+    for phase in ("agree", "multiply", "account"):
+        arguments, quick = {"phase": phase}, phase == "multiply"
+        case = ("what C forwards is cut off", "C", phase, {"PeerDied", "done"}, "cut_off", arguments)
+        yield Case(*case, some="PeerDied", quick=quick)
     for fault, error in CERTIFICATES.items():
         for party in NAMES:
             quick = (fault, party) == ("another CA", "B")
@@ -232,6 +236,12 @@ def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
         return run.wait(NAMES), relay.changed
     finally:
         relay.close()
+
+
+def cut_off(run: Members, party: str, *, phase: str) -> tuple[dict[str, Ending], float]:
+    # Between A and B; both keep their links with C, which goes on itself.
+    start_all(run, party, ("cut_off", {"phase": phase}))
+    return run.wait(NAMES), run.wait_for(f"{party}.fault")
 
 
 def certificate(run: Members, party: str, *, fault: str, checked: bool) -> tuple[dict[str, Ending], float]:

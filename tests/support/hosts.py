@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +52,8 @@ class Job:
         By party.
     port : int
         Where the parties meet.
+    address : str
+        The coordinator's, where it is not its host's own in the network.
     """
 
     network: ShapedNetwork
@@ -60,7 +62,8 @@ class Job:
     tables: Mapping[str, pd.DataFrame]
     port: int = 29500
     tls: Any = "mutual"
-    processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+    address: str = ""
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     output: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -74,6 +77,7 @@ class Job:
             make_certificates(certs, self.names)
             files = {"ca": "ca.pem", "certificate": "{party}.pem", "key": "{party}.key"}
             tls = {name: f"{certs}/{file}" for name, file in files.items()}
+        self.address = self.address or self.network.address(self.names[0])
         if tls == "insecure":
             self.settings = {**self.settings, "parties": self._dialled(self.settings["parties"])}
             secret = self.folder / "secret"
@@ -81,7 +85,7 @@ class Job:
             more = {"secret": str(secret)}
         else:
             more = {}
-        network = {"address": self.network.address(self.names[0]), "port": self.port, "tls": tls, **more}
+        network = {"address": self.address, "port": self.port, "tls": tls, **more}
         self.plan = self.folder / "plan.yaml"
         self.plan.write_text(json.dumps({**self.settings, "network": network}))
         for name, table in self.tables.items():
@@ -95,43 +99,50 @@ class Job:
             with process:
                 process.kill()
 
-    def join(self, waits: tuple[str, str, Path] | None = None, **own: str) -> None:
-        """Start every role by ``mpc-spearman join``.
+    def join(
+        self,
+        names: Sequence[str] | None = None,
+        waits: tuple[str, str, Path] | None = None,
+        **own: Sequence[str],
+    ) -> None:
+        """Start every role, or these, by ``mpc-spearman join``.
 
         Parameters
         ----------
+        names
         waits
             A party that goes on in a phase only once a file exists: party, phase, file.
         **own
-            A setting of one party alone.
+            Settings of one party alone.
         """
         hook = {}
         if waits is not None:
             party, phase, until = waits
             hook = hooked("faults:on_phase", party=party, phase=phase, act="wait", until=str(until))
-        for name in self.names:
+        for name in names or self.names:
             command = [sys.executable, str(HERE / "cli_with_hooks.py"), "join", str(self.plan)]
-            self._start(name, [*command, *self._options(name), *filter(None, [own.get(name)])], hook)
+            self._start(name, [*command, *self._options(name), *own.get(name, ())], hook)
 
-    def torchrun(self) -> None:
-        """Start every role by torchrun, one node each."""
+    def torchrun(self, **own: Sequence[str]) -> None:
+        """Start every role by torchrun, one node each; `own` as for `join`."""
         for rank, name in enumerate(self.names):
             node = {
                 "nnodes": len(self.names),
                 "nproc_per_node": 1,
                 "node_rank": rank,
                 "max-restarts": 0,
-                "master_addr": self.network.address(self.names[0]),
+                "master_addr": self.address,
                 "master_port": self.port,
             }
             command = [str(_TORCHRUN), *(f"--{option}={value}" for option, value in node.items())]
             launcher = str(ROOT / "launchers" / "cluster.py")
-            self._start(name, [*command, launcher, str(self.plan), *self._options(name)])
+            self._start(name, [*command, launcher, str(self.plan), *self._options(name), *own.get(name, ())])
 
     def wait(self) -> dict[str, int]:
         """Wait for all to end; return their exit codes."""
         for name, process in self.processes.items():
-            self.output[name], _ = process.communicate()
+            process.wait()
+            self.output[name] = self.shown(name)
         return {name: process.returncode for name, process in self.processes.items()}
 
     def check(self, expected: Result) -> None:
@@ -146,6 +157,13 @@ class Job:
             assert found.to_numpy().tobytes() == wanted.to_numpy().tobytes()
             status = json.loads((self.folder / "out" / name / "status.json").read_text())
             assert (status["exit_code"], status["error"], status["result"]) == (0, None, "here")
+
+    def shown(self, party: str) -> str:
+        """Return what a party has printed so far."""
+        return self._printed(party).read_text(errors="replace")
+
+    def _printed(self, party: str) -> Path:
+        return self.folder / f"{party}.printed"
 
     def result(self, party: str) -> Result:
         return Result.load(self.folder / "out" / party)
@@ -167,11 +185,11 @@ class Job:
     def _start(self, party: str, command: list[str], hook: Mapping[str, str] = MappingProxyType({})) -> None:
         # The hosts share this one's processors, and threads that wait for a processor stall all others.
         threads = max(1, len(os.sched_getaffinity(0)) // len(self.names))
-        self.processes[party] = subprocess.Popen(
-            self.network.command(party, *command),
-            cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(ROOT), **hook},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        with self._printed(party).open("wb") as printed:
+            self.processes[party] = subprocess.Popen(
+                self.network.command(party, *command),
+                cwd=ROOT,
+                env={**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(ROOT), **hook},
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+            )

@@ -18,6 +18,7 @@ from mpc_spearman.network import hub, meeting
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.kinds import Kind
+from support import forwarded
 from support.faults import Passing, Run
 
 
@@ -43,9 +44,11 @@ def marked(
             note("connect")
         progress(phase, done, of)
 
-    faulty = partial(globals()[fault], run, happens=lambda: note("fault"), **arguments) if fault else run
+    if fault is not None:
+        hook = {**vars(forwarded), **globals()}[fault]
+        run = partial(hook, run, happens=lambda: note("fault"), **arguments)
     try:
-        return faulty(*given, progress=report, **seams)
+        return run(*given, progress=report, **seams)
     except MpcSpearmanError:
         note("failed")
         raise

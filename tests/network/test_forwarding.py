@@ -1,0 +1,112 @@
+"""Connections that are joined: a pair that stands still holds up no other, and little of it is held."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from mpc_spearman.network.forwarding import Forwarding
+from mpc_spearman.wire.certificates import issue
+from mpc_spearman.wire.tls import client_context, handshake, server_context
+from support.tls_ends import CA, NOW_VALID, credentials
+
+BLOCK = bytes(1 << 16)
+#: More than the buffers of the sockets and one block, in bytes.
+A_FEW = 24 << 20
+
+
+class Host:
+    """A coordinator's host that forwards, and parties connected with it."""
+
+    def __init__(self, folder: Path, undo: ExitStack) -> None:
+        own = {name: credentials(folder / name, issue(CA, name, *NOW_VALID)) for name in "CP"}
+        self._server, self._client = server_context(own["C"]), client_context(own["P"])
+        self._undo = undo
+        self.carried = 0
+        self.forwarding = Forwarding(self._carry)
+
+    def _carry(self, low: int, high: int, size: int) -> None:
+        self.carried += size
+
+    def connect(self, caller: int, to: int) -> ssl.SSLSocket:
+        """Return a party's end of a connection that is forwarded."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            raw = socket.create_connection(listener.getsockname(), 10)
+            accepted, _ = listener.accept()
+        accepted.settimeout(10)
+        ends: list[ssl.SSLSocket] = []
+        thread = threading.Thread(target=lambda: ends.append(handshake(accepted, self._server, "a party")))
+        thread.start()
+        own = handshake(raw, self._client, "party C")
+        thread.join()
+        ends[0].settimeout(None)
+        self._undo.enter_context(own)
+        assert self.forwarding.reserve(caller, to)
+        self.forwarding.install(caller, to, ends[0])
+        return own
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    with ExitStack() as undo:
+        yield Host(tmp_path, undo)
+
+
+def send_until_stuck(connection: ssl.SSLSocket) -> int:
+    """Send until nothing has left for a second; return how many bytes have."""
+    connection.settimeout(1.0)
+    sent = 0
+    try:
+        while sent < 20 * A_FEW:
+            connection.sendall(BLOCK)
+            sent += len(BLOCK)
+    except TimeoutError:
+        pass
+    return sent
+
+
+def receive(connection: ssl.SSLSocket, size: int) -> int:
+    connection.settimeout(20)
+    found = 0
+    while found < size:
+        part = connection.recv(1 << 18)
+        assert part, found
+        found += len(part)
+    return found
+
+
+def test_a_slow_reader_holds_up_no_other_pair(host: Host) -> None:
+    """One pair in each direction of which nobody reads; what is held of it is bounded."""
+    slow, _ = host.connect(2, 1), host.connect(1, 2)
+    assert send_until_stuck(slow) < A_FEW
+    for caller, to in ((3, 1), (3, 2)):
+        sender, reader = host.connect(caller, to), host.connect(to, caller)
+        sending = threading.Thread(target=lambda sender=sender: [sender.sendall(BLOCK) for _ in range(512)])
+        sending.start()
+        assert receive(reader, 512 * len(BLOCK)) == 512 * len(BLOCK)
+        sending.join()
+    assert host.carried >= 2 * 512 * len(BLOCK)
+
+
+def test_what_one_end_sent_last_arrives_and_then_the_end(host: Host) -> None:
+    for number in range(2):
+        sender, reader = host.connect(2, 1), host.connect(1, 2)
+        sender.sendall(b"last words")
+        sender.close()
+        reader.settimeout(20)
+        said = b""
+        while part := reader.recv(100):
+            said += part
+        assert said == b"last words", number
+    assert not host.forwarding.reserve(2, 1)
+
+
+def test_no_more_than_two_of_a_pair(host: Host) -> None:
+    assert [host.forwarding.reserve(2, 1) for _ in range(4)] == [True, True, False, False]
+    assert host.forwarding.reserve(1, 2)
