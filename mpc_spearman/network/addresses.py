@@ -8,6 +8,7 @@ import socket
 import time
 from base64 import b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from ipaddress import ip_address
@@ -50,8 +51,11 @@ def listening(address: Address) -> socket.socket:
         dual = socket.has_dualstack_ipv6()
         any_of = socket.AF_INET6 if dual else socket.AF_INET
         return socket.create_server(("", address.port), family=any_of, backlog=_BACKLOG, dualstack_ipv6=dual)
-    family, *_, where = _resolved(address)[0]
-    return socket.create_server(where[:2], family=family, backlog=_BACKLOG)
+    *others, last = _resolved(address)
+    for family, *_, where in others:
+        with suppress(OSError):  # such as ::1 of a `localhost` where IPv6 is off
+            return socket.create_server(where[:2], family=family, backlog=_BACKLOG)
+    return socket.create_server(last[4][:2], family=last[0], backlog=_BACKLOG)
 
 
 def dial(address: Address, seconds: float, proxy: Address | None = None) -> socket.socket:

@@ -59,13 +59,14 @@ def from_notice(
     if known is None or phase not in PHASES or party not in parties:
         raise ProtocolViolation(f"{told_by} stopped with a message that makes no sense")
     text = f"party {party} stopped in phase {phase}: {known.public} ({name})"
-    if issubclass(known, _LOST):
-        text = (
-            f"{told_by} reports that it had no connection with this party ({name}), which is still there: "
-            "look at what is between the two, and at the other party's own error"
-            if party == me
-            else f"{told_by} reports that party {party} is lost ({name})"
-        )
+    whom = "this party" if party == me else f"party {party}"
+    if known is PartyMissing:
+        text = f"{told_by} reports that {whom} did not join in time ({name})"
+    elif issubclass(known, _LOST):
+        # Nobody is blamed: it may have ended, or what is between it and another.
+        text = f"{told_by} reports a lost connection with {whom} ({name})"
+        if party == me:
+            text += ": it is still there, so look at what is between the two, and at the other's own error"
     kind = known if issubclass(known, COMMON) else PeerFailed
     return kind(text, (name, party, phase), heard=True)
 

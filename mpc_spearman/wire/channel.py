@@ -177,8 +177,11 @@ class Channel:
                 "it was altered on the way"
             )
         reason = error.strerror or str(error) or "closed"
+        if isinstance(error, ssl.SSLError):
+            reason = "it ended without a farewell"
+        way = f", which the host of {self.by_way_of.peer} forwards," if self.by_way_of else ""
         return PeerDied(
-            f"the connection to {self.peer} is gone ({reason})",
+            f"the connection to {self.peer}{way} is gone ({reason})",
             (PeerDied.__name__, self.peer.name, self._meter.current),
         )
 

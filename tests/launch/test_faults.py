@@ -259,7 +259,9 @@ def test_a_stopped_role_fails_at_the_deadline(run_with: RunWith) -> None:
     text = f"A (source) sent nothing for {TIMEOUT:g} s, not even a keep-alive"
     told = [str(after.error_of(party)) for party in "BC"]
     assert any(text in error for error in told)
-    assert all(text in error or "reports that party A is lost (PeerTimeout)" in error for error in told)
+    assert all(
+        text in error or "reports a lost connection with party A (PeerTimeout)" in error for error in told
+    )
     assert any("waiting for" in error or "computing" in error for error in told)
 
 

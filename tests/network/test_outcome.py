@@ -124,7 +124,7 @@ def test_who_does_not_come_is_named_to_all(meet: Meet) -> None:
     met = run.wait()
     assert str(met["C"]) == "A (source) did not join within 1 s"
     assert {error.about for error in met.values()} == {("PartyMissing", "A", "connect")}
-    assert "reports that party A is lost (PartyMissing)" in str(met["B"])
+    assert "reports that party A did not join in time (PartyMissing)" in str(met["B"])
 
 
 def test_a_coordinator_that_does_not_come_is_named(meet: Meet) -> None:

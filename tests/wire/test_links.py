@@ -173,8 +173,16 @@ def test_peers_hear_the_class_and_the_phase_of_an_error_and_nothing_of_its_text(
     [
         (TableError("x"), PeerFailed, "party A stopped in phase load: its table was refused (TableError)"),
         (AlignmentError("x"), AlignmentError, "party A stopped in phase load: the parties' rows are not"),
-        (PeerDied("x", ("PeerDied", "A", "load")), PeerDied, "B (target) reports that party A is lost (Peer"),
-        (PeerTimeout("x", ("PeerTimeout", "A", "load")), PeerTimeout, "reports that party A is lost (PeerT"),
+        (
+            PeerDied("x", ("PeerDied", "A", "load")),
+            PeerDied,
+            "B (target) reports a lost connection with party A (Pe",
+        ),
+        (
+            PeerTimeout("x", ("PeerTimeout", "A", "load")),
+            PeerTimeout,
+            "reports a lost connection with party A (P",
+        ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
@@ -202,15 +210,14 @@ def test_an_error_that_is_passed_on_still_names_the_party_it_began_at(
 def test_a_party_that_others_have_lost_is_not_told_that_it_is_lost(make: Make) -> None:
     network = make()
     network.links[A].abort(PeerTimeout("x", ("PeerTimeout", "B", "load")))
-    with pytest.raises(PeerTimeout, match=r"that party B is lost \(PeerTimeout\)"):
+    with pytest.raises(PeerTimeout, match=r"a lost connection with party B \(PeerTimeout\)"):
         network.links[C].receive(A, Kind.SHAPE)
     with pytest.raises(PeerTimeout) as raised:
         network.links[B].receive(A, Kind.SHAPE)
-    assert (
-        "A (source) reports that it had no connection with this party (PeerTimeout), which is still"
-        in str(raised.value)
+    assert "A (source) reports a lost connection with this party (PeerTimeout): it is still there" in str(
+        raised.value
     )
-    assert "lost" not in str(raised.value)
+    assert "party B" not in str(raised.value)
     assert raised.value.about == ("PeerTimeout", "B", "load")
 
 
