@@ -7,6 +7,8 @@ their ISO form, ``2020-01-31``; nothing else can be an id. All is done by Arrow'
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -96,23 +98,26 @@ def _written(array: pa.Array) -> pa.Array:
     )
 
 
-def _casefold(text: pa.LargeStringArray) -> pa.LargeStringArray:
-    # Arrow has no case folding, and Python's works on one text: so on all ids at once, with a character
-    # between them that none holds. Case folding looks at each character by itself.
+def by_python(text: pa.LargeStringArray, change: Callable[[str], str]) -> pa.LargeStringArray:
+    """Change each text as Python does, which for one text changes each part between control characters by itself.
+
+    Arrow has no case folding, and its normal forms differ from release to release. So all texts are changed as
+    one, with a character between them that none holds.
+    """
     filled, nothing = text.fill_null(""), pa.scalar("", text.type)
     marks = (mark for mark in map(chr, range(32)) if not pc.any(pc.match_substring(filled, mark)).as_py())
     mark = next(marks, None)
     if mark is None:
         raise Unusable("ids with control characters of every kind")
     data = pc.binary_join_element_wise(filled, pa.scalar(mark, text.type), nothing).buffers()[2]
-    folded = data.to_pybytes().decode().casefold() if data else ""
-    apart = pc.split_pattern(pa.array([folded], text.type), mark).flatten().slice(0, len(text))
+    changed = change(data.to_pybytes().decode()) if data else ""
+    apart = pc.split_pattern(pa.array([changed], text.type), mark).flatten().slice(0, len(text))
     return pc.if_else(text.is_null(), pa.scalar(None, text.type), apart)
 
 
 _STEPS: dict[Normalise, Callable[[pa.LargeStringArray], pa.LargeStringArray]] = {
     "strip": pc.utf8_trim_whitespace,
-    "casefold": _casefold,
-    "nfkc": lambda text: pc.utf8_normalize(text, "NFKC"),
+    "casefold": lambda text: by_python(text, str.casefold),
+    "nfkc": lambda text: by_python(text, partial(normalize, "NFKC")),
     "digits": lambda text: pc.replace_substring_regex(text, "[^0-9]", ""),
 }

@@ -14,13 +14,16 @@ import hmac
 import secrets
 import stat
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from mpc_spearman.data.id_columns import by_python
 from mpc_spearman.errors import PlanError
 from mpc_spearman.files import write_whole
 
@@ -83,7 +86,7 @@ def id_help(ids: pa.LargeStringArray) -> str:
 
     Counts only. For the party alone: it must not be sent.
     """
-    nfc = pc.utf8_normalize(ids, "NFC")
+    nfc = by_python(ids, partial(normalize, "NFC"))
     odd = {
         "have spaces around them (normalise: [strip])": pc.not_equal(ids, pc.utf8_trim_whitespace(ids)),
         "are not in Unicode's normal form NFC (normalise: [nfkc])": pc.not_equal(ids, nfc),

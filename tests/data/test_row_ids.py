@@ -68,6 +68,12 @@ def test_case_is_folded_as_python_folds_it(texts: list[str | None]) -> None:
     assert folded.to_pylist() == [None if text is None else text.casefold() for text in texts]
 
 
+@given(st.lists(TEXT, max_size=20))
+def test_characters_that_look_alike_become_those_of_python(texts: list[str]) -> None:
+    same = id_columns.id_text(pa.chunked_array([pa.array(texts, pa.string())]), ["nfkc"])
+    assert same.to_pylist() == [unicodedata.normalize("NFKC", text) for text in texts]
+
+
 @given(st.lists(TEXT, min_size=1, max_size=20))
 def test_steps_are_done_in_their_order(texts: list[str]) -> None:
     column = pa.chunked_array([pa.array(texts, pa.string())])
