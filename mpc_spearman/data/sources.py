@@ -216,7 +216,7 @@ class _CsvFiles(Source):
         return self._cells[place].numbers()
 
 
-class _Mapped(Source):
+class _OnDisk(Source):
     """A file with columns of its own types, of which one is read at a time."""
 
     kind: str
@@ -225,7 +225,7 @@ class _Mapped(Source):
         super().__init__(keys, rows)
         self.path = path
         try:
-            self._map = pa.memory_map(str(path))
+            self._disk = pa.OSFile(str(path))  # what is mapped would count as memory, and a file cut short kill
             self._schema = self.open()
         except (pa.ArrowException, ValueError, OSError) as error:  # whose text may quote the file
             raise self._broken(error) from None
@@ -249,18 +249,18 @@ class _Mapped(Source):
         """Read a column."""
 
 
-class _ParquetFile(_Mapped):
+class _ParquetFile(_OnDisk):
     kind = "Parquet"
 
     def open(self) -> pa.Schema:
-        self._file = pq.ParquetFile(self._map)
+        self._file = pq.ParquetFile(self._disk)
         return self._file.schema_arrow
 
     def read(self, place: int) -> pa.ChunkedArray:
         return self._file.read(columns=[self._schema.names[place]]).column(0)
 
 
-class _ArrowFile(_Mapped):
+class _ArrowFile(_OnDisk):
     """A file in Arrow's IPC format; one in its streaming form, too."""
 
     kind = "Arrow"
@@ -272,11 +272,11 @@ class _ArrowFile(_Mapped):
         return self._opened(pa.ipc.IpcReadOptions(included_fields=[place])).read_all().column(0)
 
     def _opened(self, options: pa.ipc.IpcReadOptions | None = None) -> Any:
-        self._map.seek(0)
-        magic = self._map.read(6)
-        self._map.seek(0)
+        self._disk.seek(0)
+        magic = self._disk.read(6)
+        self._disk.seek(0)
         opened = pa.ipc.open_file if magic == b"ARROW1" else pa.ipc.open_stream
-        return opened(self._map, options=options)
+        return opened(self._disk, options=options)
 
 
 class _Parts(Source):
