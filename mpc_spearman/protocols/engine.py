@@ -28,18 +28,28 @@ class Engine(ABC):
 
     It is one session per source, of that source, the target and the coordinator, one after the other in
     roster order. A source takes part in its own, the others in all: `mpc_spearman.parties.Roster.sessions`.
+
+    Attributes
+    ----------
+    gives : str
+        The phase in which a data party's values are made what they leave as.
     """
+
+    gives: str
 
     def give(self, run: Run, table: Table, ranks: Ranks, shapes: Shapes) -> np.ndarray | None:
         """Do a data party's part at the plan's level; return what is opened to it, if anything."""
         if run.plan.reveal == "differences":
             self.give_differences(run, ranks.matrix, shapes)
         elif run.plan.reveal == "coefficients":
-            self.give_products(run, Products(shapes.n).vectors(table, ranks), shapes)
+            with run.meter.phase(self.gives):
+                vectors = Products(shapes.n).vectors(table, ranks)
+            self.give_products(run, vectors, shapes)
         else:
             me, encoding = run.roster.me, encoding_of(run.plan, shapes)
             encode = encoding.source_vector if me.role is Role.SOURCE else encoding.column_vectors
-            vectors = encode(ranks, me.name, id_order(table.ids))
+            with run.meter.phase(self.gives):
+                vectors = encode(ranks, me.name, id_order(table.ids))
             if run.plan.reveal == "ranking":
                 undefined = encoding.undefined(ranks) if me.role is Role.TARGET else None
                 return self.give_order(run, vectors, undefined, shapes)

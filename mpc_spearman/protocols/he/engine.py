@@ -65,6 +65,8 @@ _BATCH = 512
 class He(Engine):
     """Homomorphic encryption under the coordinator's keys: one per source's session, at `strengths` one."""
 
+    gives = "encrypt"
+
     def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Encrypt the source's ranks; at the target subtract its own and pass the differences on."""
         for source, key in receive_keys(run, shapes).items():

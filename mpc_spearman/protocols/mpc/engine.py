@@ -37,6 +37,8 @@ from mpc_spearman.protocols.steps import Run
 class Mpc(Engine):
     """CrypTen shares over three parties and replicated multiplication, one session per source."""
 
+    gives = "share"
+
     def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
         """Share the ranks, shuffled, and open the basis of differences."""
         agree_on_ring(run, shapes)
