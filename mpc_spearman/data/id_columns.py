@@ -20,6 +20,7 @@ from mpc_spearman.data.columns import is_text, named, whole
 from mpc_spearman.data.words import Unusable, at, show
 
 Mask = npt.NDArray[np.bool_]
+_AT_ONCE = 1 << 20
 
 
 def id_text(column: pa.ChunkedArray, normalise: Sequence[Normalise]) -> pa.LargeStringArray:
@@ -74,12 +75,18 @@ def repeated(ids: pa.LargeStringArray) -> tuple[Mask, Mask]:
     -------
     all_copies, later_copies : ndarray of bool, shape (n,)
     """
-    # A dictionary lists values in the order in which they come first, so a place below the highest so far
-    # is one that came before.
-    places = ids.dictionary_encode().indices.to_numpy()
-    later = np.zeros(len(places), dtype=bool)
-    later[1:] = places[1:] <= np.maximum.accumulate(places)[:-1]
-    return (np.bincount(places) > 1)[places], later
+    later, copied = np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=bool)
+    ends = np.zeros(len(ids), dtype=np.uint8)
+    if len(ids) > _AT_ONCE:  # those with the same last byte by themselves: a dictionary takes 200 bytes an id
+        ends = np.frombuffer(pc.binary_slice(ids.cast(pa.large_binary()), -1).buffers()[2], dtype=np.uint8)
+    for end in np.flatnonzero(np.bincount(ends)):
+        rows = np.flatnonzero(ends == end)
+        # A dictionary lists values in the order in which they come first, so a place below the highest so far
+        # is one that came before.
+        places = ids.take(pa.array(rows)).dictionary_encode().indices.to_numpy()
+        later[rows[1:]] = places[1:] <= np.maximum.accumulate(places)[:-1]
+        copied[rows] = (np.bincount(places) > 1)[places]
+    return copied, later
 
 
 def _written(array: pa.Array) -> pa.Array:

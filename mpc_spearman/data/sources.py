@@ -225,7 +225,9 @@ class _OnDisk(Source):
         super().__init__(keys, rows)
         self.path = path
         try:
-            self._disk = pa.OSFile(str(path))  # what is mapped would count as memory, and a file cut short kill
+            self._disk = pa.OSFile(
+                str(path)
+            )  # what is mapped would count as memory, and a file cut short kill
             self._schema = self.open()
         except (pa.ArrowException, ValueError, OSError) as error:  # whose text may quote the file
             raise self._broken(error) from None
@@ -282,7 +284,7 @@ class _ArrowFile(_OnDisk):
 class _Parts(Source):
     """The files of a folder, one after the other in the order of their names."""
 
-    def __init__(self, parts: Sequence[_Mapped], keys: TableKeys, rows: int | None) -> None:
+    def __init__(self, parts: Sequence[_OnDisk], keys: TableKeys, rows: int | None) -> None:
         super().__init__(keys, rows)
         self._parts, self.names = parts, parts[0].names
         _alike([part.path for part in parts], [part.names for part in parts])
