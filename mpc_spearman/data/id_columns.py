@@ -106,10 +106,10 @@ def _written(array: pa.Array) -> pa.Array:
 
 
 def by_python(text: pa.LargeStringArray, change: Callable[[str], str]) -> pa.LargeStringArray:
-    """Change each text as Python does, which for one text changes each part between control characters by itself.
+    """Change each text by a function of Python's that changes what is between control characters by itself.
 
-    Arrow has no case folding, and its normal forms differ from release to release. So all texts are changed as
-    one, with a character between them that none holds.
+    Arrow has no case folding, and its normal forms differ from release to release. So all texts are changed
+    as one, with a character between them that none holds.
     """
     filled, nothing = text.fill_null(""), pa.scalar("", text.type)
     marks = (mark for mark in map(chr, range(32)) if not pc.any(pc.match_substring(filled, mark)).as_py())
