@@ -190,6 +190,19 @@ def test_a_run_with_scaled_ranks(few, protocol, estimator, monkeypatch):
     assert seen[0].tolist() == matmul(made[0], made[1].astype(np.int64)).tolist()
 
 
+@pytest.mark.long
+def test_a_run_just_above_the_limit():
+    n, rng = MAX_ROWS + 1, np.random.default_rng(12)
+    common, ids = rng.standard_normal(n), np.arange(n)
+    tables = {
+        "A": pd.DataFrame({"id": ids, "a": common + rng.standard_normal(n), "flag": common > 2}),
+        "B": pd.DataFrame({"id": ids, "b": np.round(common - rng.standard_normal(n), 1)}),
+    }
+    result = run_in_memory(plan(reveal="coefficients", **STATISTICAL), tables).result()
+    truth = reference({"A": tables["A"].drop(columns="id")}, tables["B"].drop(columns="id"))
+    np.testing.assert_allclose(result.coefficients, truth.coefficients, rtol=0, atol=Products(n).error)
+
+
 def test_several_sources_in_another_order_of_rows_give_the_same_numbers(few):
     order = np.random.default_rng(3).permutation(len(TABLES["A"]))
     tables = {"A": TABLES["A"], "A2": TABLES["A"].iloc[:, [0, 2, 1]], "B": TABLES["B"]}
