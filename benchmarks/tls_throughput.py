@@ -5,10 +5,13 @@
 One direction, blocks of 4 MB as they travel in a run, the best of the repeats, all ways in turn:
 
 - ``ssl``: a plain blocking `ssl` socket, TLS 1.3, `sendall` and `recv_into`, and nothing else;
-- ``transport``: our two connections per pair (:mod:`mpc_spearman.wire.sockets`), over TLS;
+- ``transport``: our two connections per pair (:mod:`mpc_spearman.network.sockets`), over TLS;
 - ``links``: all of :mod:`mpc_spearman.wire.links` over TLS: messages encoded and checked, encrypted and
   authenticated once more under the pair's own key;
-- ``links, plain``: the same over TCP alone, as between the roles on one machine.
+- ``links, plain``: the same over TCP alone, as between the roles on one machine;
+- ``forwarded``: by way of a third process, the coordinator's, with TLS to each of the two outside and TLS of
+  the two inside (:mod:`mpc_spearman.network.forwarding`): here all of it on the same processors;
+- ``spliced``: the same without the TLS outside.
 """
 
 from __future__ import annotations
@@ -19,32 +22,46 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from statistics import median
+from typing import cast
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman.config import load_plan
+from mpc_spearman.network.forwarding import Forwarding
+from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.certificates import make_certificates
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
-from mpc_spearman.wire.sockets import Sockets
 from mpc_spearman.wire.tls import Credentials, client_context, handshake, server_context
 
 #: Bytes of a block: 16 columns of 32,768 ring elements.
 COLUMNS, ROWS = 16, 1 << 15
 BLOCK = 8 * COLUMNS * ROWS
-#: Share of a plain TLS socket's throughput wanted.
-TARGET = 0.6
-SIZES = {"m_source": COLUMNS, "rows": ROWS}
+#: Share of a plain TLS socket's throughput wanted, and where forwarded of the direct connection's.
+TARGET, FORWARDED = 0.6, 0.4
+SIZES = {"m_source": COLUMNS, "rows": ROWS, "ring_bytes": 8}
 PLAN = load_plan(
     {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
 )
 End = Callable[[list[socket.socket], int], None]
+
+
+@dataclass(frozen=True)
+class Way:
+    """Bytes from one process to another: what sends, what receives, and what is between."""
+
+    sender: End
+    receiver: End
+    secure: bool = True
+    forwarded: str = ""
 
 
 def main() -> None:
@@ -53,63 +70,123 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
-    ways: dict[str, tuple[End, End, bool]] = {
-        "ssl": (send_plainly, receive_plainly, True),
-        "transport": (send_frames, receive_frames, True),
-        "links": (send_messages, receive_messages, True),
-        "links, plain": (send_messages, receive_messages, False),
+    ways: dict[str, Way] = {
+        "ssl": Way(send_plainly, receive_plainly),
+        "transport": Way(send_frames, receive_frames),
+        "transport, forwarded": Way(send_frames, receive_frames, forwarded="tls"),
+        "transport, spliced": Way(send_frames, receive_frames, forwarded="tcp"),
+        "links": Way(send_messages, receive_messages),
+        "links, forwarded": Way(send_messages, receive_messages, forwarded="tls"),
+        "links, spliced": Way(send_messages, receive_messages, forwarded="tcp"),
+        "links, plain": Way(send_messages, receive_messages, secure=False),
     }
-    best = dict.fromkeys(ways, 0.0)
+    speeds: dict[str, list[float]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory() as name:
-        make_certificates(Path(name) / "certs", ["A", "B"])
+        certs = Path(name) / "certs"
+        make_certificates(certs, ["A", "B", "C"])
         for _ in range(options.repeats):
-            for way, (sender, receiver, secure) in ways.items():
-                seconds = measure(sender, receiver, Path(name) / "certs" if secure else None, options.blocks)
-                best[way] = max(best[way], options.blocks * BLOCK / 1e6 / seconds)
-    print(f"{options.blocks} blocks of {BLOCK / 1e6:.1f} MB, best of {options.repeats}")
-    print(f"{'':14}{'MB/s':>8}{'/ ssl':>8}{'wanted':>8}")
-    for way, speed in best.items():
-        wanted = f"{TARGET:>8}" if way in ("transport", "links") else ""
-        print(f"{way:14}{speed:>8.0f}{speed / best['ssl']:>8.2f}{wanted}")
+            for name, way in ways.items():
+                seconds = measure(way, certs, options.blocks)
+                speeds[name].append(options.blocks * BLOCK / 1e6 / seconds)
+    print(f"{options.blocks} blocks of {BLOCK / 1e6:.1f} MB, {options.repeats} times, in turn")
+    print(f"{'':22}{'best MB/s':>10}{'/ ssl':>8}{'wanted':>8}{'/ direct':>10}{'wanted':>8}")
+    for name, found in speeds.items():
+        wanted = f"{TARGET:>8}" if name in ("transport", "links") else f"{'':8}"
+        line = f"{name:22}{max(found):>10.0f}{max(found) / max(speeds['ssl']):>8.2f}{wanted}"
+        direct = speeds.get(name.partition(",")[0])
+        if ways[name].forwarded and direct:
+            # Of each pair that was measured one after the other, the ratio in the middle.
+            ratio = median(one / other for one, other in zip(found, direct, strict=True))
+            line += f"{ratio:>10.2f}" + (f"{FORWARDED:>8}" if ways[name].forwarded == "tls" else "")
+        print(line)
 
 
-def measure(sender: End, receiver: End, certs: Path | None, blocks: int) -> float:
+def measure(way: Way, certs: Path, blocks: int) -> float:
     """Return the seconds from the first block's departure to the last one's arrival."""
     context = multiprocessing.get_context("spawn")
     listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
     here, there = context.Pipe()
-    arguments = (there, listener.getsockname()[1], sender, certs, blocks)
-    process = context.Process(target=_from_other_process, args=arguments)
-    process.start()
-    ends = [_secured(listener.accept()[0], certs, "B", server=True) for _ in range(2)]
+    files = certs if way.secure else None
+    processes = []
+    if way.forwarded:
+        found, tells = context.Pipe()
+        forwarder = context.Process(target=_forward, args=(tells, certs, way.forwarded == "tls"), daemon=True)
+        forwarder.start()
+        processes.append(forwarder)
+        port = found.recv()
+    sender = context.Process(target=_from_other_process, args=(there, port, way, files, blocks))
+    sender.start()
+    if way.forwarded:
+        unsorted = [_secured(_through(port, certs, "B", way), files, "B", server=True) for _ in range(2)]
+        ends = sorted(unsorted, key=lambda end: end.recv(1))
+    else:
+        ends = [_secured(listener.accept()[0], files, "B", server=True) for _ in range(2)]
     here.send("go")
     start = time.perf_counter()
-    receiver(ends, blocks)
+    way.receiver(ends, blocks)
     seconds = time.perf_counter() - start
     here.send("done")
-    process.join()
+    sender.join()
     for end in (*ends, listener):
         end.close()
+    for process in processes:
+        process.terminate()
+        process.join()
     return seconds
 
 
-def _from_other_process(go: Connection, port: int, sender: End, certs: Path | None, blocks: int) -> None:
-    ends = [
-        _secured(socket.create_connection(("127.0.0.1", port)), certs, "A", server=False) for _ in range(2)
-    ]
+def _from_other_process(go: Connection, port: int, way: Way, certs: Path | None, blocks: int) -> None:
+    ends = []
+    for number in range(2):
+        raw = (
+            _through(port, certs, "A", way)
+            if way.forwarded
+            else socket.create_connection(("127.0.0.1", port))
+        )
+        ends.append(_secured(raw, certs, "A", server=False))
+        if way.forwarded:
+            ends[-1].sendall(bytes([number]))
     go.recv()
-    sender(ends, blocks)
+    way.sender(ends, blocks)
     go.recv()
     for end in ends:
         end.close()
 
 
 def _secured(raw: socket.socket, certs: Path | None, party: str, *, server: bool) -> socket.socket:
-    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if certs is None:
         return raw
-    files = Credentials(certs / "ca.pem", certs / f"{party}.pem", certs / f"{party}.key")
-    return handshake(raw, (server_context if server else client_context)(files), "the other end")
+    secured = handshake(raw, (server_context if server else client_context)(_files(certs, party)), "the peer")
+    secured.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return cast("socket.socket", secured)
+
+
+def _files(certs: Path, party: str) -> Credentials:
+    return Credentials(certs / "ca.pem", certs / f"{party}.pem", certs / f"{party}.key")
+
+
+# --- by way of a third process ------------------------------------------------------------------------
+
+
+def _through(port: int, certs: Path | None, party: str, way: Way) -> socket.socket:
+    """Connect to the process that forwards, and say who one is."""
+    raw = socket.create_connection(("127.0.0.1", port))
+    outer = _secured(raw, certs if way.forwarded == "tls" else None, party, server=False)
+    outer.sendall(party.encode())
+    return outer
+
+
+def _forward(tell: Connection, certs: Path, secure: bool) -> None:
+    """Pass on bytes between two parties, two connections of each."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    tell.send(listener.getsockname()[1])
+    forwarding = Forwarding(lambda low, high, size: None)
+    for _ in range(4):
+        connection = _secured(listener.accept()[0], certs if secure else None, "C", server=True)
+        caller = {b"A": 2, b"B": 1}[connection.recv(1)]
+        forwarding.install(caller, 3 - caller, connection)
+    forwarding.close(3600)
 
 
 # --- the ways -------------------------------------------------------------------------------------------
@@ -167,7 +244,7 @@ def _links(party: str, sending: socket.socket, receiving: socket.socket) -> tupl
     whole = Roster.of(PLAN, party)
     roster = Roster(whole.parties[1:], whole.me)  # no coordinator: a pair
     peer = roster.peers[0]
-    sockets = Sockets({peer.rank: sending}, {peer.rank: receiving})
+    sockets = Sockets({peer.number: sending}, {peer.number: receiving})
     links = Links(PLAN.shared(), roster, sockets, Meter(), PLAN.network.timeout)
     secrets = {name: X25519PrivateKey.from_private_bytes(name.encode() * 32) for name in "AB"}
     theirs = secrets[peer.name].public_key().public_bytes_raw()

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 
 from mpc_spearman.network.guards import Connection
 
@@ -39,6 +40,7 @@ class Forwarding:
         self._expected: Counter[tuple[int, int]] = Counter()
         self._waiting: dict[tuple[int, int], list[Connection]] = {}
         self._threads: list[threading.Thread] = []
+        self._joined: list[Connection] = []
         self._lock = threading.Lock()
 
     def reserve(self, caller: int, to: int) -> bool:
@@ -57,20 +59,27 @@ class Forwarding:
             joined = (others.pop(), connection, min(caller, to), max(caller, to))
             thread = threading.Thread(target=self._pass_on, args=joined, name="forward", daemon=True)
             self._threads.append(thread)
+            self._joined += joined[:2]
         thread.start()
 
-    def close(self, seconds: float) -> None:
-        """Wait until the parties have ended all of them, at most so long."""
+    def close(self, seconds: float = 0.0) -> None:
+        """Wait until the parties have ended all of them, at most so long; then end what is left."""
         end = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
+        with self._lock:
+            for connection in (*chain(*self._waiting.values()), *self._joined):
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            for connection in chain(*self._waiting.values()):
+                connection.close()
 
-    def _pass_on(self, first: ssl.SSLSocket, second: ssl.SSLSocket, low: int, high: int) -> None:
+    def _pass_on(self, first: socket.socket, second: socket.socket, low: int, high: int) -> None:
         block = memoryview(bytearray(_BLOCK))
         ends = {first: second, second: first}
         with first, second, suppress(OSError):
             while True:
-                ready = [end for end in ends if end.pending()] or select.select(list(ends), [], [])[0]
+                ready = [end for end in ends if _pending(end)] or select.select(list(ends), [], [])[0]
                 for source in ready:
                     size = source.recv_into(block)
                     if not size:
@@ -80,7 +89,12 @@ class Forwarding:
                     self._carried(low, high, size)
 
 
-def _hang_up(connection: ssl.SSLSocket) -> None:
+def _pending(connection: socket.socket) -> bool:
+    """Tell whether bytes were decrypted that nobody has read: of those the system knows nothing."""
+    return isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
+
+
+def _hang_up(connection: socket.socket) -> None:
     """End a connection whose last bytes may say why, and are lost if it is closed at once."""
     connection.shutdown(socket.SHUT_WR)
     end = time.monotonic() + 1.0

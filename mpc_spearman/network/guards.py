@@ -104,9 +104,7 @@ class Tls(Guard):
                 f"{error}. If a proxy on the way opens TLS to look inside, it has to let this pass unopened"
             ) from None
         except TlsError as error:
-            if type(error) is TlsError and error.heard:
-                raise Closed(str(error)) from None
-            raise
+            raise _closed(error) from None
         try:
             self.check(connection, b"", peer)
         except TlsError:
@@ -116,7 +114,10 @@ class Tls(Guard):
 
     def answer(self, raw: socket.socket) -> Connection:
         """Shake hands with whoever has a certificate of the CA."""
-        return tls.handshake(raw, self._server, "a party that connects")
+        try:
+            return tls.handshake(raw, self._server, "a party that connects")
+        except TlsError as error:
+            raise _closed(error) from None
 
     def prove(self, connection: Connection, said: bytes, peer: Party) -> None:
         """Do nothing: the certificate has."""
@@ -132,6 +133,11 @@ class Tls(Guard):
     def shown(self, connection: Connection) -> str | None:
         """Return the certificate's fingerprint."""
         return tls.fingerprint(_secured(connection).getpeercert(binary_form=True) or b"")
+
+
+def _closed(error: TlsError) -> TlsError | Closed:
+    """Return `Closed` for an error that says no more than that."""
+    return Closed(str(error)) if type(error) is TlsError and error.heard else error
 
 
 def _secured(connection: Connection) -> ssl.SSLSocket:

@@ -246,6 +246,7 @@ class Hub(Meeting):
             time.sleep(0.05)
         door.close()
         self._sockets().close()
+        self._forwarding.close()
         for guest in self._guests.values():
             guest.finish()
         for guest in self._guests.values():

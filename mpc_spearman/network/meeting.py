@@ -210,10 +210,14 @@ class Meeting:
                     for _ in range(2):
                         threading.Thread(target=self._be_called, args=(peer,), daemon=True).start()
         except MpcSpearmanError as error:
-            if isinstance(error, NetworkError):
-                with self._changed:  # whoever has stopped has told so, and that says more
-                    self._changed.wait_for(lambda: self._failure is not None, _HEARD)
-            self.fail(error)
+            self._find(error)
+
+    def _find(self, error: MpcSpearmanError) -> None:
+        """Stop for a connection that failed: whoever has stopped before has told so, which says more."""
+        if isinstance(error, NetworkError):
+            with self._changed:
+                self._changed.wait_for(lambda: self._failure is not None, _HEARD)
+        self.fail(error)
 
     def _call(self, peer: Party, purpose: Purpose, how: str) -> None:
         roster, own, told = self._roster, self._own, self._told[peer.number]
@@ -262,7 +266,7 @@ class Meeting:
         except OSError:
             return
         except MpcSpearmanError as error:
-            self.fail(error)  # here it is no stranger's, but the coordinator's host's doing
+            self._find(error)  # here it is no stranger's, but the coordinator's host's doing
 
     # --- waiting
 

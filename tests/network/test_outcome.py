@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -206,3 +208,11 @@ def test_who_dials_whom() -> None:
     assert way(A, B, there) == way(B, A, there) == (A, DIRECT)
     assert way(A, B, here) == (B, DIRECT)
     assert way(C, B, told) == (B, DIRECT)
+
+
+def test_meeting_takes_no_torch() -> None:
+    code = (
+        "import sys, mpc_spearman.network.hub, mpc_spearman.launch.meeting, mpc_spearman.launch.local\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

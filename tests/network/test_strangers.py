@@ -22,9 +22,9 @@ from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import LONGEST, Control
 from mpc_spearman.network.door import Greeting, Purpose, enter
 from mpc_spearman.network.guards import Closed, Secret
-from mpc_spearman.parties import Party, Roster
+from mpc_spearman.parties import Roster
 from mpc_spearman.wire.certificates import make_certificates
-from support.meetings import PARTIES, SECRET, Meeting, assert_connected, credentials, guard, knock
+from support.meetings import PARTIES, SECRET, Meeting, assert_connected, guard, knock
 from support.memory_network import A, B, C
 from support.processes import EVER, eventually
 
@@ -286,8 +286,5 @@ def test_two_connections_of_one_direction_are_one_too_many(meet: Meet) -> None:
     assert hub.reserve(Greeting(Purpose.FORWARD, 2, 2, hub._token)).name == "UNKNOWN"
 
 
-def test_credentials_are_in_no_repr() -> None:
+def test_a_secret_is_in_no_repr() -> None:
     assert SECRET.hex() not in repr(Secret(SECRET))
-    assert credentials(Path("x"), "A").key.name == "A.key"
-    assert Party("A", A.role, 2) == A
-    assert B.number == 1
