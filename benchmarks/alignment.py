@@ -11,11 +11,11 @@ docs/costs.md.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
 
+import measuring
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
@@ -26,29 +26,22 @@ from mpc_spearman import run_local
 from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF
 from mpc_spearman.results.units import human_seconds
 
-PAGE = Path(__file__).parents[1] / "docs" / "costs.md"
-BEGIN, END = "<!-- made by: python benchmarks/alignment.py --write -->\n", "<!-- end of what is made -->\n"
 IDS = (10_000, 100_000, 1_000_000)
 
 
 def main() -> None:
     """Run all sizes and print, or write, the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="put the table into docs/costs.md")
+    parser = measuring.parser(__doc__)
     parser.add_argument("--ids", type=int, nargs="+", default=IDS, metavar="N", help="ids of each party")
     options = parser.parse_args()
-    lines = [
-        "| ids of each | in common | `load` | `intersect` | `align` | sent in all | memory, data party | C |",
-        "|---" * 8 + "|",
-    ]
+    rows = []
     for ids in options.ids:
         print(f"{ids} ids", file=sys.stderr)
-        lines.append(f"| {ids:,} | {ids // 2:,} | " + " | ".join(cost(ids)) + " |")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if options.write:
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(before + BEGIN + text + END + rest.split(END, 1)[1], encoding="utf-8")
+        rows.append([f"{ids:,}", f"{ids // 2:,}", *cost(ids)])
+    times = ["`load`", "`intersect`", "`align`"]
+    heads = ["ids of each", "in common", *times, "sent in all", "memory, data party", "C"]
+    text = measuring.table(heads, rows)
+    measuring.show(f"{text}\n{measuring.environment('pyarrow')}\n", __file__, write=options.write)
 
 
 def cost(ids: int) -> list[str]:

@@ -8,7 +8,6 @@ rounded as a run publishes them. `--write` puts the table into docs/statistics.m
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,9 +19,6 @@ from mpc_spearman.privacy.precision import coefficient_grid
 from mpc_spearman.statistics.inference import Ties, intervals
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics.md"
-BEGIN = "<!-- made by: python benchmarks/coverage.py --write -->\n"
-END = "<!-- end of what is made -->\n"
-
 SIZES = (50, 500)
 LEVEL = 0.95
 #: By name: the shares of rows of equal values, in the order of the values; None for a column without ties.
@@ -105,17 +101,13 @@ def lines(samples: int) -> Iterator[str]:
 
 def main() -> None:
     """Print, or write, the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    import measuring  # beside this file: a test loads the rest by its path
+
+    parser = measuring.parser(__doc__)
     parser.add_argument("--samples", type=int, default=10_000, help="samples for each figure")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/statistics.md")
     options = parser.parse_args()
-    text = ""
-    for line in lines(options.samples):
-        print(line, flush=True)
-        text += line + "\n"
-    if options.write:
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(before + BEGIN + text + END + rest.split(END, 1)[1], encoding="utf-8")
+    text = "".join(f"{line}\n" for line in lines(options.samples))
+    measuring.show(text, __file__, write=options.write, page=PAGE)
 
 
 if __name__ == "__main__":

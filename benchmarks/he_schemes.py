@@ -11,10 +11,10 @@ takes as many bytes as one that is; both are shown.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 
+import measuring
 import numpy as np
 
 from mpc_spearman.config import HeSettings
@@ -27,7 +27,7 @@ TARGETS = {"packed, full": (50, 6), "packed, short": (300, 6), "BFV": (5000, 55)
 
 def main() -> None:
     """Measure every way and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = measuring.parser(__doc__, writes=False)
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--key-bits", type=int, default=2048)
     options = parser.parse_args()

@@ -8,18 +8,15 @@ Every cell is one run with three processes on this machine: seconds after start-
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 
+import measuring
 from rich.filesize import decimal
 
 from mpc_spearman import run_local
 from mpc_spearman.results.costs import totals
 from mpc_spearman.results.units import human_seconds
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "costs.md"
 LEVELS = ("differences", "coefficients", "strengths", "ranking")
 CONSENT = [
     "parties.target.policy={max_reveal: differences}",
@@ -32,19 +29,14 @@ SCHEMES = {
     "HE, Paillier, short randomness": ["protocol=he", "he.randomness=short"],
 }
 SLOW = {"HE, Paillier, full randomness": ["protocol=he"]}
-BEGIN, END = (
-    "<!-- made by: python benchmarks/levels.py --write -->\n",
-    "<!-- end of what is made -->\n",
-)
 
 
 def main() -> None:
     """Run everything and print, or write, the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = measuring.parser(__doc__)
     parser.add_argument("--slow", action="store_true", help="with Paillier at full randomness")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/costs.md")
     options = parser.parse_args()
-    lines = ["| | " + " | ".join(f"`{level}`" for level in LEVELS) + " |", "|---" * (len(LEVELS) + 1) + "|"]
+    rows = []
     for name, settings in (SCHEMES | (SLOW if options.slow else {})).items():
         cells = [
             cost("mpc.yaml", [*settings, f"reveal={level}", *CONSENT])
@@ -52,20 +44,16 @@ def main() -> None:
             else "–"
             for level in LEVELS
         ]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    literal = cost("paper_he.yaml", [])
-    lines.append(f"| HE, the paper literally, first 300 rows | {literal} | – | – | – |")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if options.write:
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(before + BEGIN + text + END + rest.split(END, 1)[1], encoding="utf-8")
+        rows.append([name, *cells])
+    rows.append(["HE, the paper literally, first 300 rows", cost("paper_he.yaml", []), "–", "–", "–"])
+    text = measuring.table(["", *(f"`{level}`" for level in LEVELS)], rows)
+    measuring.show(f"{text}\n{measuring.environment('torch')}\n", __file__, write=options.write)
 
 
 def cost(plan: str, settings: list[str]) -> str:
     """Run a plan; say how long it took after start-up and what crossed the wire."""
     print(plan, *settings, file=sys.stderr)
-    spent = totals(run_local(ROOT / "configs" / plan, overrides=settings))
+    spent = totals(run_local(measuring.ROOT / "configs" / plan, overrides=settings))
     return f"{human_seconds(spent.seconds)}, {decimal(spent.wire)}"
 
 

@@ -9,10 +9,9 @@ messages follow one another. `--write` puts the table into docs/costs.md.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 
+import measuring
 import numpy as np
 import pandas as pd
 from rich.filesize import decimal
@@ -21,8 +20,6 @@ from mpc_spearman import run_local
 from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF
 from mpc_spearman.results.units import human_seconds
 
-PAGE = Path(__file__).parents[1] / "docs" / "costs.md"
-BEGIN, END = "<!-- made by: python benchmarks/order.py --write -->\n", "<!-- end of what is made -->\n"
 ROWS, SOURCE_COLUMNS, TARGET_COLUMNS = 1000, 10, (10, 30, 100, 300)
 PLAN = {
     "reveal": "ranking",
@@ -37,21 +34,14 @@ PLAN = {
 
 def main() -> None:
     """Run all sizes and print, or write, the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="put the table into docs/costs.md")
-    options = parser.parse_args()
-    lines = [
-        "| m_B | seconds | sent in all | rounds | `top: 3`: seconds | sent in all | rounds |",
-        "|---" * 7 + "|",
-    ]
+    options = measuring.parser(__doc__).parse_args()
+    rows = []
     for columns in TARGET_COLUMNS:
         print(f"{columns} columns", file=sys.stderr)
-        lines.append(f"| {columns} | " + " | ".join([*cost(columns, None), *cost(columns, 3)]) + " |")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if options.write:
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(before + BEGIN + text + END + rest.split(END, 1)[1], encoding="utf-8")
+        rows.append([columns, *cost(columns, None), *cost(columns, 3)])
+    heads = ["m_B", "seconds", "sent in all", "rounds", "`top: 3`: seconds", "sent in all", "rounds"]
+    text = measuring.table(heads, rows)
+    measuring.show(f"{text}\n{measuring.environment('torch')}\n", __file__, write=options.write)
 
 
 def cost(columns: int, top: int | None) -> list[str]:

@@ -8,6 +8,7 @@ a little faster than the rows.
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import socket
 import statistics
@@ -16,6 +17,8 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cache, cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from threadpoolctl import threadpool_limits
 
 from mpc_spearman.config import Plan, load_plan
@@ -32,7 +35,7 @@ from mpc_spearman.data.ids import id_digest, id_order
 from mpc_spearman.data.pseudonyms import common, pseudonyms, shuffled
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.data.tables import Table
-from mpc_spearman.parties import Party
+from mpc_spearman.parties import Party, Roster
 from mpc_spearman.privacy.groups import check_groups, distinct_defined, lasting_in_a_mean
 from mpc_spearman.privacy.leverage import highest_leverage
 from mpc_spearman.privacy.precision import coefficient_grid
@@ -40,8 +43,12 @@ from mpc_spearman.protocols import ring
 from mpc_spearman.protocols.encoding import Encoding
 from mpc_spearman.protocols.load import own_table
 from mpc_spearman.protocols.squared_differences import Squares
-from mpc_spearman.wire.keys import Stream
-from mpc_spearman.wire.words import bytes_to_ring, words_to_bytes
+from mpc_spearman.protocols.steps import BLOCK_BYTES
+from mpc_spearman.wire.keys import Box, PairKey, Stream
+from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.links import Links
+from mpc_spearman.wire.meter import Meter
+from mpc_spearman.wire.sockets import Sockets
 
 if TYPE_CHECKING:
     from mpc_spearman.comparison.ciphertexts import Ciphertexts
@@ -66,6 +73,7 @@ _PLAN = {
 }
 # Seconds for trying one thing, and rows and cells of what is tried.
 _TRIAL = 0.1
+_COLUMNS, _MESSAGES = 32, 8
 _ROWS, _CELLS, _RANKED = 1 << 15, 1 << 21, (1 << 14, 1 << 20)
 
 
@@ -81,13 +89,15 @@ class Machine:
 
     Attributes
     ----------
-    base : int
-        Resident bytes of a role with nothing in it: those of this process, which imports the same.
+    base : dict of str to int
+        Resident bytes of a role with nothing in it, by protocol: this process imports the same.
+    cell_bytes : int
+        Of a cell of a table while it is ranked: of a CSV file all are kept, else columns are read one by one.
     """
 
     def __init__(self, kind: str = ".parquet", *, tls: bool = False) -> None:
-        self._kind, self._layers = kind, 1 + tls
-        self.base = _resident()
+        self._kind, self._tls = kind, tls
+        self.base, self.cell_bytes = _resident(), 8 if kind == ".csv" else 0
         self._ciphertexts: dict[str, Ciphertexts] = {}
         self.products = cache(self._products)
         self.rules = cache(self._rules)
@@ -198,40 +208,51 @@ class Machine:
     def mask(self) -> float:
         """Seconds to draw a ring element."""
         stream = Stream(os.urandom(32))
-        return seconds(lambda: stream.ring((_ROWS,))) / _ROWS
-
-    def _wire(self, width: int) -> tuple[float, float]:
-        """Seconds to send a ring element of so many bytes, and to receive one."""
-        words, box, nonce = np.arange(_CELLS // 8), AESGCM(os.urandom(32)), bytes(12)
-        raw = words_to_bytes(words, width)
-        sealed = box.encrypt(nonce, raw, b"")
-        seal = seconds(lambda: box.encrypt(nonce, raw, b"")) * self._layers
-        unseal = seconds(lambda: box.decrypt(nonce, sealed, b"")) * self._layers
-        carried = self._carry * len(raw)
-        write = seconds(lambda: words_to_bytes(words - words, width)) + seal + carried
-        read = seconds(lambda: bytes_to_ring(raw, width) + words) + unseal + carried
-        return write / len(words), read / len(words)
+        return seconds(lambda: stream.ring((BLOCK_BYTES // 8,))) / (BLOCK_BYTES // 8)
 
     @cached_property
-    def _carry(self) -> float:
-        """Seconds that the kernel takes for a byte, at either end."""
-        block = bytes(1 << 22)
-        left, right = socket.socketpair()
-        with left, right:
+    def touch(self) -> float:
+        """Seconds to take a byte of memory into use that the process has not had."""
+        size = 16 * BLOCK_BYTES
+        with mmap.mmap(-1, size) as fresh:
+            start = time.process_time()
+            for place in range(0, size, mmap.PAGESIZE):
+                fresh[place] = 1
+            return (time.process_time() - start) / size
+
+    def _wire(self, width: int) -> tuple[float, float]:
+        """Seconds to mask and send a ring element of so many bytes, and to receive one: over real links."""
+        rows = BLOCK_BYTES // (8 * _COLUMNS)
+        own, mask = np.ones((_COLUMNS, rows), np.int32), np.ones((_COLUMNS, rows), np.int64)
+        sizes = {"m_source": _COLUMNS, "rows": rows}
+        with ExitStack() as stack:
+            (source, target), (other, peer) = _pair(stack)
+            for links in (source, other):
+                links.dimensions["ring_bytes"] = width
+
+            def give() -> None:
+                for _ in range(_MESSAGES):
+                    source.send(target, Kind.MASKED, {"block": own - mask}, sizes=sizes)
 
             def carry() -> None:
-                sender = threading.Thread(target=left.sendall, args=(block,))
+                sender = threading.Thread(target=give)
                 sender.start()
-                missing = len(block)
-                while missing:
-                    missing -= len(right.recv(min(missing, 1 << 18)))
+                for _ in range(_MESSAGES):
+                    other.receive(peer, Kind.MASKED, sizes=sizes)
                 sender.join()
 
-            return seconds(carry) / len(block) / 2
+            both = seconds(carry) / (_MESSAGES * own.size)
+        if self._tls:  # which does to every byte what the links do
+            box, payload = Box(bytes(32)), bytes(width * own.size)
+            sealed = box.seal(0, b"", payload)
+            both += (
+                seconds(lambda: (box.seal(0, b"", payload), box.open(0, b"", memoryview(sealed)))) / own.size
+            )
+        return both / 2, both / 2
 
     def _products(self, left: int, right: int, small: bool) -> float:
         """Seconds a row for the product of two blocks of ring elements, of which one is ranks if `small`."""
-        rows = max(256, min(_ROWS, _CELLS // (left + right)))
+        rows = BLOCK_BYTES // (8 * max(left, right))
         ranks = np.resize(np.arange(-rows, rows, 2), (left, rows)).astype(np.int32)
         x = ranks if small else Stream(os.urandom(32)).ring((left, rows))
         y = Stream(os.urandom(32)).ring((right, rows))
@@ -239,7 +260,7 @@ class Machine:
 
     def _squares(self, m_source: int, m_target: int) -> float:
         """Seconds a row for the squares of all differences, from their basis."""
-        rows = max(256, min(_ROWS, _CELLS // (m_source + m_target)))
+        rows = BLOCK_BYTES // (8 * (m_source + m_target))
         sums = Squares(m_source, m_target, rows)
         basis = np.resize(np.arange(-rows, rows), (m_source + m_target - 1, rows)).astype(np.int64)
         return seconds(lambda: sums.add_basis(basis)) / rows
@@ -259,18 +280,64 @@ class Machine:
         return seconds(lambda: id_order(self._table.ids)) / self._table.n
 
     @cached_property
+    def crowding(self) -> float:
+        """How much longer a core takes for its work while all others are at work: caches are shared."""
+        cores = len(os.sched_getaffinity(0))
+        x, y = (Stream(os.urandom(32)).ring((_COLUMNS, _ROWS)) for _ in range(2))
+
+        def on(threads: int) -> float:
+            def work() -> None:
+                with ThreadPoolExecutor(threads) as pool:
+                    list(pool.map(lambda _: ring.matmul(x, y), range(threads)))
+
+            return seconds(work) / threads
+
+        return max(1.0, on(cores) / on(1))
+
+    @cached_property
     def comparison(self) -> float:
         """Seconds to send, receive and combine a word of a comparison."""
         x = Stream(os.urandom(32)).ring((_ROWS,))
         return seconds(lambda: (x & x) ^ (x & x) ^ (x & x)) / _ROWS + self.mask + sum(self.wire(8))
 
 
-def _resident() -> int:
-    import_module("mpc_spearman.protocols.mpc.engine")
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    return 0
+def _pair(stack: ExitStack) -> tuple[tuple[Links, Party], tuple[Links, Party]]:
+    """Connect a source and a target over loopback: each one's links, and its peer."""
+    plan = load_plan(_PLAN)
+    secrets = {name: X25519PrivateKey.generate() for name in "AB"}
+    public = {name: secret.public_key().public_bytes_raw() for name, secret in secrets.items()}
+    there, back = _connected(), _connected()
+
+    def end(name: str, sending: socket.socket, receiving: socket.socket) -> tuple[Links, Party]:
+        whole = Roster.of(plan, name)
+        roster = Roster(whole.parties[1:], whole.me)  # no coordinator
+        (peer,) = roster.peers
+        sockets = Sockets({peer.number: sending}, {peer.number: receiving})
+        stack.callback(sockets.close)
+        links = Links(plan.shared(), roster, sockets, Meter(), plan.network.timeout)
+        links.secure(peer, PairKey(secrets[name], public[peer.name], roster.me, peer, bytes(16), bytes(32)))
+        return links, peer
+
+    return end("A", there[0], back[1]), end("B", back[0], there[1])
+
+
+def _connected() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = socket.create_connection(server.getsockname())
+        other, _ = server.accept()
+    return one, other
+
+
+@cache
+def _resident() -> dict[str, int]:
+    """Return what this process takes as a role of each protocol would, before it has tried anything."""
+    found = {}
+    for protocol in ("he", "mpc"):
+        import_module(f"mpc_spearman.protocols.{protocol}.engine")
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmRSS:"):
+                found[protocol] = int(line.split()[1]) * 1024
+    return found
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from mpc_spearman.comparison.calibration import Machine, Work
-from mpc_spearman.comparison.memory import peaks
+from mpc_spearman.comparison.memory import blocks_bytes, peaks
 from mpc_spearman.comparison.table import TIDY
 from mpc_spearman.comparison.traffic import Flow, Traffic
 from mpc_spearman.comparison.variants import Size, Variant
@@ -33,6 +33,8 @@ from mpc_spearman.wire.words import width_of
 
 #: UTF-8 bytes of a feature's name, where nobody says more.
 NAME_BYTES = 10
+# Seconds that reading a first table takes: its libraries are not used before.
+_FIRST = 0.05
 # Steps that use all workers; of the others one thread.
 _ON_ALL_WORKERS = ("rank",)
 _PAILLIER = ("encrypt", "evaluate", "decrypt")
@@ -98,9 +100,9 @@ def estimate(
     check_shapes(plan, shapes)
     keys: Mapping[Party, PublicKey] = machine.ciphertexts(plan).keys(shapes) if plan.protocol == "he" else {}
     flows = Traffic(plan, shapes, keys, name_bytes).flows
-    work = _work(plan, shapes, machine, keys, flows)
+    work = _work(plan, shapes, machine, keys, flows, host)
     spent, wall = _schedule(plan, roster, work, host)
-    memory = peaks(plan, shapes, keys, machine.base)
+    memory = peaks(plan, shapes, keys, machine.base[plan.protocol], machine.cell_bytes)
     about = [variant.protocol, variant.scheme, variant.level, variant.estimator, *size, 0]
     rows = []
     for party in roster.parties:
@@ -122,6 +124,7 @@ def _work(
     machine: Machine,
     keys: Mapping[Party, PublicKey],
     flows: Mapping[tuple[Party, str], Flow],
+    host: Host,
 ) -> Work:
     """Return the seconds of one core that each party spends in each phase."""
     n, work = shapes.n, Work()
@@ -130,7 +133,7 @@ def _work(
     for owner in (target, *sources):
         columns = shapes.features.get(owner, shapes.m_target)
         sessions = 1 if owner in sources else len(sources)
-        work[owner, "load"] = n * (row + columns * cell)
+        work[owner, "load"] = _FIRST + n * (row + columns * cell)
         work[owner, "rank"] = n * columns * machine.ranking(n)
         work[owner, "protect"] = n * machine.rules(columns)
         work[owner, "align"] = n * machine.digest * sessions
@@ -153,11 +156,16 @@ def _work(
                 work[coordinator, "decrypt"] += n * squares
         elif plan.reveal == "differences":
             work.add(_differences(shapes, source, machine, coordinator, target))
+            for party in (coordinator, target, source):
+                work[party, "reveal"] += machine.touch * blocks_bytes(plan, shapes)
         else:
             work.add(_products(plan, shapes, source, machine, coordinator, target))
     if plan.reveal == "ranking":
         for party in (coordinator, target, sources[0]):
             work[party, "reveal"] += flows[party, "reveal"].bytes_sent / 8 * machine.comparison
+    if host.shared:
+        for at in work:
+            work[at] *= machine.crowding
     return work
 
 
@@ -172,6 +180,7 @@ def _products(
     give, take = machine.wire(width_of(opened_bound(plan, shapes)))
     for owner, own, other in ((source, a, b), (target, b, a)):
         work[owner, "share"] = n * (own * (machine.mask + give) + other * take)
+        work[owner, "share"] += machine.touch * blocks_bytes(plan, shapes)
         work[owner, "multiply"] = n * machine.products(a, b, owner == source)
     work[coordinator, "multiply"] = n * ((a + b) * machine.mask + machine.products(a, b, False))
     return work

@@ -13,14 +13,18 @@ from mpc_spearman.protocols.steps import BLOCK_BYTES
 from mpc_spearman.wire.kinds import Kind
 
 #: Bytes of a row's id: text, offsets, and what finds an id that is there twice.
-_ID = 100
-#: Bytes of a cell: of the table's file, which is mapped while it is read, and of its rank.
-_CELL, _RANK = 8, 4
+_ID = 60
+#: Bytes of a rank.
+_RANK = 4
+#: What the libraries take that read tables, which the coordinator does without.
+_READERS = 60 << 20
 # A block that is sent is in so many forms at once, from values to frame; and so many are on the way.
-_FORMS, _ON_THE_WAY = 6, 5
+_FORMS, _ON_THE_WAY = 5, 5
 
 
-def peaks(plan: Plan, shapes: Shapes, keys: Mapping[Party, PublicKey], base: int) -> dict[Party, int]:
+def peaks(
+    plan: Plan, shapes: Shapes, keys: Mapping[Party, PublicKey], base: int, cell: int
+) -> dict[Party, int]:
     """Return each party's largest resident memory in bytes.
 
     Parameters
@@ -31,24 +35,25 @@ def peaks(plan: Plan, shapes: Shapes, keys: Mapping[Party, PublicKey], base: int
         Of each source's session, under HE.
     base : int
         Resident bytes of a role with nothing in it.
+    cell : int
+        Bytes of a cell of a table while it is ranked.
     """
     coordinator, target, *sources = Roster.of(plan, plan.names[0]).parties
     n, matrix = shapes.n, within("coefficients", plan.reveal)
     pairs = shapes.m_sources * shapes.m_target
-    found = {coordinator: base + 64 * pairs}
+    found = {coordinator: max(0, base - _READERS) + 64 * pairs}
     if plan.alignment == "intersect":
         found[coordinator] += 32 * n * len(shapes.features)
     for owner in (target, *sources):
         columns = shapes.features.get(owner, shapes.m_target)
-        found[owner] = base + n * (_ID + columns * (_CELL + _RANK))
+        found[owner] = base + n * (_ID + columns * (cell + _RANK))
         if not matrix:  # encoded vectors
             found[owner] += 8 * n * (4 if owner in sources else columns + 3)
-    widest = max(shapes.m_target, *(shapes.features.values() if matrix else (1,)))
-    blocks = _FORMS * min(8 * n * widest, _ON_THE_WAY * BLOCK_BYTES)
     if plan.protocol == "mpc":
         for owner in (target, *sources):
-            found[owner] += blocks
-        found[coordinator] += blocks if plan.reveal == "differences" else _FORMS * BLOCK_BYTES
+            found[owner] += blocks_bytes(plan, shapes)
+        differences = plan.reveal == "differences"
+        found[coordinator] += blocks_bytes(plan, shapes) if differences else _FORMS * BLOCK_BYTES
         return found
     for source, key in keys.items():
         batch = _FORMS * most_of_message(key, Kind.CIPHERTEXT) * key.ciphertext_bytes
@@ -61,3 +66,10 @@ def peaks(plan: Plan, shapes: Shapes, keys: Mapping[Party, PublicKey], base: int
             batch + 2 * products * key.result_ciphertext_bytes if source == sources[0] else 0
         )
     return found
+
+
+def blocks_bytes(plan: Plan, shapes: Shapes) -> int:
+    """Return how many bytes blocks of ring elements take at one time where they are sent."""
+    matrix = within("coefficients", plan.reveal)
+    widest = max(shapes.m_target, *(shapes.features.values() if matrix else (1,)))
+    return _FORMS * min(8 * shapes.n * widest, _ON_THE_WAY * BLOCK_BYTES)

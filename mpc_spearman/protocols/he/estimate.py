@@ -20,6 +20,10 @@ from mpc_spearman.results.units import human_seconds
 _WORTH_SAYING = 10.0
 # Seconds spent on trying each operation, and how often one is tried at most: a key floods so many results.
 _TRIAL, _MOST = 0.25, 16
+# Blocks of rows that are multiplied.
+_BLOCKS = 5
+# With short randomness so many ciphertexts take seconds on any machine.
+_FEW = 5000
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Operations:
         The target's, at differences, of what it encrypts itself.
     multiply : float
         The target's, at products, of a ciphertext of the source's and one of its own columns.
+    tables : float
+        Of whoever encrypts, once: what is made for all encryptions.
     """
 
     encrypt: float
@@ -42,6 +48,7 @@ class Operations:
     decrypt: float
     own: float = 0.0
     multiply: float = 0.0
+    tables: float = 0.0
 
     @classmethod
     def tried(
@@ -60,7 +67,8 @@ def _differences(
 ) -> Operations:
     public = public_key()
     sample = np.zeros(public.slots, dtype=np.int64)
-    raw = public.dump(public.encrypt(sample))  # the first one makes tables that serve all
+    first = _seconds(lambda: public.encrypt(sample), 0.0)
+    raw = public.dump(public.encrypt(sample))
     own = _seconds(lambda: public.encrypt(sample), trial)
     theirs = public.load(raw)
 
@@ -75,6 +83,7 @@ def _differences(
         export=max(0.0, _seconds(export, trial) - own),
         decrypt=_seconds(lambda: key.decrypt(result, public.slots), trial),
         own=own,
+        tables=max(0.0, first - own),
     )
 
 
@@ -83,29 +92,33 @@ def _products(
 ) -> Operations:
     public, rows = public_key(), min(key.public.rows, sizes.n)
     row = np.zeros((sizes.m_source, 1), dtype=np.int64)
+    first = _seconds(lambda: public.encrypt_block(row), 0.0)
     raws = [public.dump(each) for each in public.encrypt_block(row)]
     encrypt = _seconds(lambda: [public.dump(each) for each in public.encrypt_block(row)], trial) / len(raws)
     load = _seconds(lambda: public.load_many(raws), trial) / len(raws)
-    most = min(sizes.target_bound, sizes.target_sum // rows)
+    blocks = max(1, min(_BLOCKS, sizes.n // rows))
+    most = min(sizes.target_bound, sizes.target_sum // (rows * blocks))
     steps = np.linspace(-most, most, 7).astype(np.int64)
     y = np.tile(np.resize(steps, rows), (sizes.m_target, 1))
     start = time.process_time()
-    results = public.new_products().export()
-    exported = time.process_time() - start
-    other = public_key()
-    other.encrypt_block(row)  # makes the tables
-    block = other.load_many(raws) * (other.ciphertexts_for(rows) // len(raws))
-    products = other.new_products()
-    start = time.process_time()
-    products.add(block, y)
+    products = public.new_products()
     results = products.export()
-    added = max(0.0, time.process_time() - start - exported)
+    exported = time.process_time() - start
+    products = public.new_products()
+    block = public.load_many(raws) * (public.ciphertexts_for(rows) // len(raws))
+    added = []
+    for _ in range(blocks):
+        start = time.process_time()
+        products.add(block, y)
+        products.settle()
+        added.append(time.process_time() - start)
     return Operations(
         encrypt=encrypt,
         load=load,
         export=exported / len(results),
         decrypt=_seconds(lambda: key.open_products(results), trial) / len(results),
-        multiply=added / (len(block) * sizes.m_target) * products.saved(rows),
+        multiply=statistics.median(added) / (len(block) * sizes.m_target) * products.saved(rows),
+        tables=max(0.0, first - len(raws) * encrypt),
     )
 
 
@@ -134,8 +147,8 @@ def core_seconds(
         results = public.product_ciphertexts
         at_target = sent * sizes.m_target * did.multiply
     return (
-        sent * did.encrypt,
-        sent * did.load + at_target + results * did.export,
+        did.tables + sent * did.encrypt,
+        did.tables + sent * did.load + at_target + results * did.export,
         results * did.decrypt,
     )
 
@@ -164,8 +177,10 @@ def announce(run: Run, key: SecretKey, sizes: Sizes, vectors: int, source: Party
     def encryption() -> object:
         return public.encrypt(sample[0]) if vectors else public.encrypt_block(sample)
 
-    # One try tells whether more are worth the time: a short run is not held up.
+    # One try tells whether more are worth the time: a short run is not held up, and least by tables.
     chunks = sizes.m_source * -(-sizes.n // public.slots) if vectors else sizes.n
+    if he.randomness == "short" and chunks < _FEW:
+        return
     if chunks * _seconds(encryption, 0.0) < _WORTH_SAYING / 4:
         return
     did = Operations.tried(he, key, sizes, operation)

@@ -1,0 +1,96 @@
+"""What the benchmarks share: ways measured in turn, the environment in a line, and tables put into pages.
+
+A figure is the median of several, and a ratio that of two ways that took turns in one sitting, so that both
+had the same machine, whatever else it did. The line says what machine that was, and how busy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from mpc_spearman.comparison.table import machine
+
+ROOT = Path(__file__).parents[1]
+COSTS = ROOT / "docs" / "costs.md"
+REPEATS = 5
+_END = "<!-- end of what is made -->\n"
+
+
+def parser(doc: str | None, *, writes: bool = True) -> argparse.ArgumentParser:
+    """Return a parser for a benchmark's options; with ``--write``, unless it writes nothing."""
+    made = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    if writes:
+        made.add_argument("--write", action="store_true", help="put the table into its page")
+    return made
+
+
+def in_turn(
+    ways: Mapping[str, Callable[[], float]], repeats: int = REPEATS, note: str = ""
+) -> dict[str, float]:
+    """Measure every way once, then every way again: the median of each.
+
+    Parameters
+    ----------
+    ways : mapping of str to callable
+        Each returns what it measured, such as seconds.
+    repeats : int
+    note : str
+        What is measured, for whoever watches.
+    """
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(1, repeats + 1):
+        for name, way in ways.items():
+            print(f"{note} {name}, {turn} of {repeats}", file=sys.stderr)
+            found[name].append(way())
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def environment(*packages: str, load: float | None = None) -> str:
+    """Say on what was measured, and how busy it was: `load`, or the load now."""
+    about = machine()
+    found = [f"Python {platform.python_version()}"]
+    for package in packages:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"no {package}")
+    busy = os.getloadavg()[0] if load is None else load
+    return (
+        f"{date.today():%Y-%m-%d}, {about['processor']}, {about['cores']} cores with a load of {busy:.1f}; "
+        + ", ".join(found)
+        + "."
+    )
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
+def show(text: str, script: str, *, write: bool, page: Path = COSTS) -> None:
+    """Print what was made, or put it in the place of what the same script made before.
+
+    Parameters
+    ----------
+    text : str
+        Ends with a line end.
+    script : str
+        The benchmark's ``__file__``.
+    write : bool
+    page : Path
+        It has the line that says by which command this is made.
+    """
+    print(text)
+    if write:
+        begin = f"<!-- made by: python benchmarks/{Path(script).name} --write -->\n"
+        before, rest = page.read_text(encoding="utf-8").split(begin)
+        page.write_text(before + begin + text + _END + rest.split(_END, 1)[1], encoding="utf-8")
