@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test test-all notebooks check install clean
+.PHONY: demo test test-all notebooks benchmarks check install clean
 
 demo: install
 	$(BIN)/mpc-spearman local configs/mpc.yaml --out runs/demo
@@ -17,6 +17,12 @@ test-all: check
 # Executes them again, in place; some minutes, and quiet ones: what they show is measured.
 notebooks: install
 	$(BIN)/python notebooks/execute.py
+
+# Measures the tables of docs/costs.md again, in place; an hour, and a quiet one. SPU=python adds SPU.
+benchmarks: install
+	for name in on_paper pieces plaintext estimate levels order alignment; do \
+		$(BIN)/python benchmarks/$$name.py --write || exit 1; done
+	$(BIN)/python benchmarks/systems.py --write $(if $(SPU),--spu $(SPU))
 
 check: install
 	$(BIN)/ruff format --check .

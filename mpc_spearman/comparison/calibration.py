@@ -35,6 +35,7 @@ from mpc_spearman.data.ids import id_digest, id_order
 from mpc_spearman.data.pseudonyms import common, pseudonyms, shuffled
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.data.tables import Table
+from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.privacy.groups import check_groups, distinct_defined, lasting_in_a_mean
 from mpc_spearman.privacy.leverage import highest_leverage
@@ -48,7 +49,6 @@ from mpc_spearman.wire.keys import Box, PairKey, Stream
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
-from mpc_spearman.wire.sockets import Sockets
 
 if TYPE_CHECKING:
     from mpc_spearman.comparison.ciphertexts import Ciphertexts
