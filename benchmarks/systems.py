@@ -137,7 +137,10 @@ def _crypten(rank: int, meeting: str, x: np.ndarray, y: np.ndarray, results: Any
 
 def spu(python: str, files: list[str], expected: int) -> float:
     """Run SPU by another Python; return its seconds."""
-    done = subprocess.run([python, "-c", _SPU, *files], capture_output=True, text=True, check=True)
+    one_thread = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # its parties would fight for the processors
+    done = subprocess.run(
+        [python, "-c", _SPU, *files], capture_output=True, text=True, check=True, env=one_thread
+    )
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["sum"] == expected
     return float(found["seconds"])
