@@ -27,7 +27,6 @@ from mpc_spearman.results.result import Result
 from support.pages import CURRENT, PAGES, README, ROOT, Page, code, rows
 
 PLAN, PRIVACY, RESULTS = (PAGES[f"docs/{name}.md"] for name in ("plan", "privacy", "results"))
-MADE_BY_LEVELS = "<!-- made by: python benchmarks/levels.py --write -->"
 
 # --- links ----------------------------------------------------------------------------------------------
 
@@ -135,11 +134,14 @@ def test_what_is_made_names_a_command_that_exists(page: Page) -> None:
     assert page.text.count("<!-- made by: ") == page.text.count("<!-- end of what is made -->")
 
 
-def test_the_measured_table_has_its_place() -> None:
-    assert PAGES["docs/costs.md"].text.count(MADE_BY_LEVELS) == 1
-    text = (ROOT / "benchmarks" / "levels.py").read_text(encoding="utf-8")
-    assert MADE_BY_LEVELS in text
-    assert '"docs" / "costs.md"' in text
+def test_every_measured_table_has_one_place_in_its_page() -> None:
+    """A benchmark that writes finds the line by its own name."""
+    for script in sorted((ROOT / "benchmarks").glob("*.py")):
+        text = script.read_text(encoding="utf-8")
+        if "measuring.show(" in text:
+            page = PAGES["docs/statistics.md" if "page=PAGE" in text else "docs/costs.md"]
+            line = f"<!-- made by: python benchmarks/{script.name} --write -->\n"
+            assert page.text.count(line) == 1, script.name
 
 
 # --- the plan -------------------------------------------------------------------------------------------
