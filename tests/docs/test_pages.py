@@ -335,7 +335,7 @@ def test_the_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     text = "\n".join(page.text for page in CURRENT)
     targets = {name for pair in re.findall(r"`make ([a-z-]+)`|^make ([a-z-]+)", text, re.M) for name in pair}
-    assert targets - {""} == {"demo", "test", "test-all", "notebooks", "check", "install"}
+    assert targets - {""} == {"demo", "test", "test-all", "notebooks", "benchmarks", "check", "install"}
     for target in targets - {""}:
         assert re.search(rf"^{target}:", makefile, re.M), target
 
