@@ -399,10 +399,11 @@ def test_what_was_seen_is_written_down() -> None:
 INTRODUCTION = f"""\
 # What happens when something goes wrong
 
-Written by `make test-all` (tests/test_fault_matrix.py), version {__version__}. Every party is a real
+Written by `make test-all` (tests/launch/test_fault_matrix.py), version {__version__}. Every party is a real
 `mpc-spearman join` over TLS, with `network.timeout: {TIMEOUT:g}` and, where a party does not come,
 `network.join_timeout: {JOIN_TIMEOUT:g}` (by default 60 and 600). A is the source, B the target, C the
-coordinator. In every run no process was left, and nobody who failed wrote anything but `status.json`.
+coordinator, whose host forwards what passes between A and B (but where a byte is changed on the way to B). In
+every run no process was left, and nobody who failed wrote anything but `status.json`.
 
 Each cell says how that party ended: class of the error, exit code, and seconds until its command had
 ended, after the fault or after it came to the meeting, whichever is later. The deadline is how long a party
