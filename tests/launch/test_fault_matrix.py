@@ -273,11 +273,10 @@ def differing(run: Members, party: str, **changed: Any) -> tuple[dict[str, Endin
     if "tls" in changed:
         (run.folder / "secret").write_bytes(bytes(32))
         (run.folder / "secret").chmod(0o600)
-        consent = {"target": {"name": "B", "policy": changed}}
-        other = {
-            "network": {**run.plan["network"], **changed, "secret": str(run.folder / "secret")},
-            "parties": {**run.plan["parties"], **consent},
-        }
+        parties = deepcopy(run.plan["parties"])
+        parties["target"]["policy"] |= changed  # B itself agrees to it
+        network = {**run.plan["network"], **changed, "secret": str(run.folder / "secret")}
+        other = {"network": network, "parties": parties}
     elif "fourth" in changed:
         sources = [*run.plan["parties"]["sources"], {"name": "D"}]
         other = {"parties": {**run.plan["parties"], "sources": sources}}
