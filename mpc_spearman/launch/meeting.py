@@ -177,8 +177,9 @@ def _attend(
 ) -> Sockets:  # fmt: skip
     # Not above: the supervisor, which needs none of it, is here too.
     from mpc_spearman.network.addresses import Address
+    from mpc_spearman.network.guest import Guest
     from mpc_spearman.network.hub import Hub
-    from mpc_spearman.network.meeting import Guest, Own
+    from mpc_spearman.network.meeting import Own
 
     network, party = plan.network, plan.party(roster.me.name)
     listen = point.listen or party.listen

@@ -44,6 +44,7 @@ _SLOW = (
     "scipy.special",
     "threadpoolctl",
     "mpc_spearman.launch.meeting",
+    "mpc_spearman.network.guest",
     "mpc_spearman.network.hub",
 )
 

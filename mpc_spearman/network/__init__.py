@@ -9,7 +9,7 @@
     A ──── links, forwarded by C: bytes under TLS of A and B, inside the TLS of each with C ──── B
 
 From the bottom: `addresses` (dialling, also through an HTTP proxy), `guards` (who is at the other end: mutual
-TLS, or a shared secret), `nested` (TLS inside TLS), `door` (what a connection begins with, and how many
-strangers may knock), `control` (the connection of a meeting), `forwarding`, `meeting` and `hub` (a data
-party's and the coordinator's side of it), `sockets` (the bytes of the run that follows).
+TLS, or a shared secret), `door` (what a connection begins with, and how many strangers may knock), `pairs`
+(which way each pair is connected), `control` (the connection of a meeting), `forwarding`, `meeting` with its
+two sides, `guest` (a data party's) and `hub` (the coordinator's), and `sockets` (the bytes of the run).
 """

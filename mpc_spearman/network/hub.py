@@ -25,7 +25,8 @@ from mpc_spearman.network.control import Control, Message, nonsense
 from mpc_spearman.network.door import Answer, Door, Greeting, Purpose
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.guards import Connection
-from mpc_spearman.network.meeting import DIRECT, TELL, Meeting, Met, Own, Told, check_forwarding, way
+from mpc_spearman.network.meeting import TELL, Meeting, Met, Own
+from mpc_spearman.network.pairs import DIRECT, Told, check_forwarding, way
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import lost_party

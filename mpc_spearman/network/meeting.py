@@ -1,14 +1,8 @@
-"""A data party's side of the meeting, and what both sides have in common.
+"""What both sides of a meeting have in common: the connections that are made, and what goes wrong.
 
 Every party but the coordinator dials it and says on what terms it comes: how many parties it knows of, where
 the others can dial it, if they can, and a token that they need for that. When all are there the coordinator
-tells everyone's (:mod:`mpc_spearman.network.hub`), and each pair makes two connections, one for each
-direction of bytes:
-
-- with the coordinator: the other party dials it;
-- of two data parties: the one of the higher number dials the other if that one can be dialled, else the other
-  way round if that is possible; else both dial the coordinator, which joins the two connections, and inside
-  the one of the higher number is the client.
+tells everyone's, and each pair connects (:mod:`mpc_spearman.network.pairs`).
 
 A meeting has one outcome for all, and the coordinator tells it: that all are connected with all, or who has
 stopped with what. A party that finds something wrong tells the coordinator so.
@@ -18,39 +12,26 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from dataclasses import dataclass
 from typing import Any
 
-from mpc_spearman.errors import (
-    HandshakeError,
-    MpcSpearmanError,
-    NetworkError,
-    PartyMissing,
-    PeerTimeout,
-    Unreachable,
-)
+from mpc_spearman.errors import MpcSpearmanError, NetworkError, PeerTimeout, Unreachable
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.control import Control, Message, nonsense
 from mpc_spearman.network.door import TOKEN, Answer, Door, Greeting, Purpose, admit, call, enter
 from mpc_spearman.network.guards import Closed, Connection, Guard
+from mpc_spearman.network.pairs import Told, unreachable, way, ways
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import from_notice, notice
+from mpc_spearman.wire.meter import FORWARDED
 
-#: Seconds between two lines about who is missing, and between two attempts to reach the coordinator.
-SAY, _RETRY = 10.0, 0.5
-# Sentences about those who are turned away, at most; and the longest name of a host.
-_NOTES = 5
-_HOST = 255
-#: Seconds that a party that cannot take part tries to tell the others; that one that failed waits until the
-#: coordinator knows; and that one whose connection failed waits to hear why.
-TELL, _KNOWN, _HEARD = 5.0, 2.0, 1.0
-DIRECT, FORWARDED = "direct", "forwarded"
+#: Seconds between two lines about who is missing, and that a party that cannot take part tries to tell so.
+SAY, TELL = 10.0, 5.0
+# Seconds that a party whose connection failed waits to hear why; sentences about those turned away, at most.
+_HEARD, _NOTES = 1.0, 5
 
 Say = Callable[[str], None]
 
@@ -82,36 +63,6 @@ class Own:
     join_timeout: float
     timeout: float
     say: Say
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a party tells all others: where to dial it, if anywhere, and the token that shows it did."""
-
-    address: Address | None
-    token: bytes = field(repr=False)
-
-    def plain(self) -> list[Any]:
-        """Return it as JSON can have it."""
-        where = None if self.address is None else [self.address.host, self.address.port]
-        return [where, self.token.hex()]
-
-    @classmethod
-    def read(cls, said: Any) -> Told:
-        """Read what `plain` returned; raises ValueError, TypeError or LookupError if it is not that."""
-        where, token = said
-        address = None
-        if where is not None:
-            host, port = where
-            address = Address(host, port)
-            if not isinstance(host, str) or not 0 < len(host) <= _HOST or not host.isprintable():
-                raise ValueError("no host")
-            if type(port) is not int or not 0 < port < 1 << 16:
-                raise ValueError("no port")
-        read = cls(address, bytes.fromhex(token))
-        if len(read.token) != TOKEN:
-            raise ValueError("no token")
-        return read
 
 
 @dataclass(frozen=True)
@@ -344,177 +295,3 @@ class Meeting:
     def _stop_notice(self, error: BaseException, phase: str) -> list[Any]:
         about = notice(error, self._roster.me.name, phase)
         return [*about, error.number if isinstance(error, Unreachable) else None]
-
-
-class Guest(Meeting):
-    """A data party's side."""
-
-    def __init__(self, roster: Roster, own: Own) -> None:
-        super().__init__(roster, own)
-        self._missing: tuple[Party, ...] = ()
-        self._where = Address("", 0)
-        self._informed = False
-
-    def attend(self, find: Callable[[float], Address], fault: Exception | None = None) -> Met:
-        """Meet the others.
-
-        Parameters
-        ----------
-        find : callable
-            Returns where the coordinator is; it may take so many seconds.
-        fault : Exception, optional
-            What this party has failed with before: it is raised, and the others are told.
-
-        Raises
-        ------
-        MpcSpearmanError
-            See :func:`mpc_spearman.launch.meeting.join`.
-        """
-        control: Control | None = None
-        try:
-            address = None
-            if self._own.listen is not None and fault is None:
-                self._door = Door(self._own.listen, self._own.guard, self._roster, self, self._turned_away)
-                address = self._own.advertise or Address(self._own.listen.host, self._door.port)
-            start = time.monotonic()
-            control = self._join(find, TELL if fault is not None else self._own.join_timeout)
-            if fault is not None:
-                raise fault
-            terms = {"parties": len(self._roster.parties), "told": Told(address, self._token).plain()}
-            control.send(terms=terms)
-            patience = self._own.join_timeout - (time.monotonic() - start)
-            self._until(lambda: bool(self._told), patience, self._nobody, lambda: self._missing)
-            threading.Thread(target=self._connect, name="connecting", daemon=True).start()
-            self._until(self._connected, 1.5 * self._own.timeout, self._unconnected)
-            control.send(connected=True)
-            self._until(lambda: self._met, 2.5 * self._own.timeout, self._silent)
-        except BaseException as error:
-            if control is not None and not self._informed:
-                control.send(stop=self._stop_notice(error, "connect" if fault is None else "load"))
-            self._leave(control, failed=True)
-            raise
-        self._leave(control, failed=False)
-        return self._result(self._sockets())
-
-    def _join(self, find: Callable[[float], Address], seconds: float) -> Control:
-        """Reach the coordinator, as soon as it is there."""
-        own, coordinator = self._own, self._roster.coordinator
-        end, line = time.monotonic() + seconds, time.monotonic() + 1
-        self._where = where = find(seconds)
-        greeting = Greeting(Purpose.MEET, self._roster.me.number, coordinator.number)
-        while True:
-            left = max(0.05, min(end - time.monotonic(), own.timeout))
-            try:
-                connection = call(where, left, own.guard, self._roster, coordinator, greeting, own.proxy)
-                assert isinstance(connection, socket.socket)
-                return Control(connection, coordinator, own.timeout, self._hear, self.fail)
-            except OSError as error:
-                why = "it closes the connection" if isinstance(error, Closed) else error.strerror
-                if time.monotonic() + _RETRY > end:
-                    raise PartyMissing(
-                        f"{coordinator} cannot be met at {where} ({why}) within {seconds:g} s: is it "
-                        "running, its port open, network.address right?",
-                        (PartyMissing.__name__, coordinator.name, "connect"),
-                    ) from None
-            if time.monotonic() > line:
-                own.say(f"waiting for {coordinator} at {where} ({why})")
-                line += SAY
-            time.sleep(_RETRY)
-
-    def _hear(self, message: Message) -> None:
-        coordinator = self._roster.coordinator
-        if "missing" in message:
-            self._missing = tuple(self._roster.parties[number] for number in message["missing"])
-        elif "all" in message:
-            told = {int(number): Told.read(said) for number, said in message["all"].items()}
-            if set(told) != {party.number for party in self._roster.parties}:
-                raise nonsense(coordinator)
-            told[coordinator.number] = Told(self._where, told[coordinator.number].token)
-            check_forwarding(self._roster, told, self._own.guard)
-            with self._changed:
-                self._told = told
-                self._changed.notify_all()
-        elif "stop" in message:
-            self._informed = True
-            self.fail(self._read_stop(message["stop"], coordinator))
-        elif "met" in message:
-            with self._changed:
-                self._met = self._failure is None
-                self._changed.notify_all()
-        else:
-            raise nonsense(coordinator)
-
-    def _nobody(self) -> MpcSpearmanError:
-        lacking = self._missing or self._roster.peers
-        return PartyMissing(
-            f"{' and '.join(map(str, lacking))} did not join within {self._own.join_timeout:g} s",
-            (PartyMissing.__name__, lacking[0].name, "connect"),
-        )
-
-    def _silent(self) -> MpcSpearmanError:
-        coordinator = self._roster.coordinator
-        return PeerTimeout(
-            f"{coordinator} does not say that all have met",
-            (PeerTimeout.__name__, coordinator.name, "connect"),
-        )
-
-    def _leave(self, control: Control | None, *, failed: bool) -> None:
-        if self._door is not None:
-            self._door.close()
-        if failed:
-            self.fail(NetworkError("over"))  # what is still being made is closed
-            self._sockets().close()
-        if control is not None:
-            control.finish(_KNOWN)
-            if failed:
-                control.join()
-
-
-def way(one: Party, other: Party, told: Mapping[int, Told]) -> tuple[Party, str]:
-    """Return which party of a pair begins its connections, and whether they are direct or forwarded."""
-    low, high = sorted((one, other), key=lambda party: party.number)
-    if low.number == 0 or told[low.number].address is not None:
-        return high, DIRECT
-    if told[high.number].address is not None:
-        return low, DIRECT
-    return high, FORWARDED
-
-
-def ways(roster: Roster, told: Mapping[int, Told]) -> dict[tuple[str, str], str]:
-    """Return how each pair is connected."""
-    return {
-        (one.name, other.name): way(one, other, told)[1] for one, other in combinations(roster.parties, 2)
-    }
-
-
-def unreachable(
-    finder: Party, peer: Party, address: Address, reason: str, *, heard: bool = False
-) -> Unreachable:
-    """Say that a party cannot be reached, and blame nobody: what is between the two may be why."""
-    why = f" ({reason})" if reason else ""
-    error = Unreachable(
-        f"{finder} cannot reach {peer} at {address}{why}: a firewall is between, or `listen` or `advertise` "
-        f"of {peer.name} names an address that others cannot use; without either, {peer.name}'s connections "
-        "are forwarded by the coordinator's host",
-        (Unreachable.__name__, finder.name, "connect"),
-        heard=heard,
-    )
-    error.number = peer.number
-    return error
-
-
-def check_forwarding(roster: Roster, told: Mapping[int, Told], guard: Guard) -> None:
-    """Refuse to have bytes forwarded that nothing protects from whoever forwards them.
-
-    Raises
-    ------
-    HandshakeError
-        Naming two parties neither of which can be dialled.
-    """
-    for (one, other), how in ways(roster, told).items():
-        if how == FORWARDED and not guard.ends:
-            raise HandshakeError(
-                f"neither {one} nor {other} can be dialled by the other, and under network.tls: insecure the "
-                "coordinator's host forwards nothing, which it could change. Give one of them `listen`, or "
-                "use TLS"
-            )

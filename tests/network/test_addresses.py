@@ -142,7 +142,7 @@ def test_a_proxy_that_refuses_is_named_with_why_and_nothing_else_it_says(
 ) -> None:
     proxy = proxies(answer)
     with pytest.raises(OSError, match=re.escape(words)) as raised:
-        dial(Address("c.example", 29500), 5.0, proxy.address)
+        dial(Address("c.example", 29500), 60.0, proxy.address)
     assert f"the proxy {proxy.address}" in raised.value.strerror
     assert "\x1b" not in raised.value.strerror
 

@@ -14,8 +14,8 @@ import pytest
 
 from mpc_spearman.errors import TableError, Unreachable
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.meeting import DIRECT, FORWARDED, Meeting, way
-from mpc_spearman.network.meeting import Told as Told
+from mpc_spearman.network.meeting import Meeting
+from mpc_spearman.network.pairs import DIRECT, FORWARDED, Told, way
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.wire.tls import fingerprint
 from support import meetings
@@ -101,8 +101,17 @@ def test_a_party_that_cannot_take_part_tells_all(meet: Meet, party: Party) -> No
 
 @pytest.mark.parametrize("second", [A, B], ids=str)
 @pytest.mark.parametrize("last", PARTIES, ids=str)
-def test_two_processes_of_one_party_are_an_error_at_everyone(meet: Meet, second: Party, last: Party) -> None:
+def test_two_processes_of_one_party_are_an_error_at_everyone(
+    meet: Meet, monkeypatch: pytest.MonkeyPatch, second: Party, last: Party
+) -> None:
     run = meet(None)
+    connect = Meeting._connect
+
+    def connect_late(self: Meeting) -> None:
+        eventually(lambda: "second" in run.met)  # before all have met
+        connect(self)
+
+    monkeypatch.setattr(Meeting, "_connect", connect_late)
     come(run, *(member for member in PARTIES if member not in (last, second)))
     run.come(second)
     run.come(second, "second")
@@ -193,7 +202,7 @@ def test_a_party_that_ends_is_lost_to_all(meet: Meet, monkeypatch: pytest.Monkey
 
 def test_a_party_that_says_nothing_more_is_lost(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
     run = meet(None, timeout=1.5)
-    monkeypatch.setattr("mpc_spearman.network.meeting.Guest._hear", lambda self, message: time.sleep(4))
+    monkeypatch.setattr("mpc_spearman.network.guest.Guest._hear", lambda self, message: time.sleep(4))
     come(run)
     met = run.wait()
     assert type(met["C"]).__name__ == "PeerTimeout"

@@ -15,8 +15,9 @@ from typing import Any
 
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.guards import Guard, Secret, Tls
+from mpc_spearman.network.guest import Guest
 from mpc_spearman.network.hub import Hub
-from mpc_spearman.network.meeting import Guest, Met, Own
+from mpc_spearman.network.meeting import Met, Own
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.tls import Credentials
 from support.memory_network import A, B, C

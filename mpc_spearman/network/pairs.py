@@ -1,0 +1,107 @@
+"""Which way each pair of parties is connected, as all parties work it out from what each has told.
+
+- With the coordinator: the other party dials it.
+- Two data parties: the one of the higher number dials the other if that one can be dialled, else the other
+  way round if that is possible; else both dial the coordinator, which joins the two connections, and inside
+  the one of the higher number is the client.
+
+A pair has two connections, one for each direction of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+from mpc_spearman.errors import HandshakeError, Unreachable
+from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.door import TOKEN
+from mpc_spearman.network.guards import Guard
+from mpc_spearman.parties import Party, Roster
+from mpc_spearman.wire.meter import FORWARDED
+
+DIRECT = "direct"
+# Longest name of a host.
+_HOST = 255
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a party tells all others: where to dial it, if anywhere, and the token that shows it did."""
+
+    address: Address | None
+    token: bytes = field(repr=False)
+
+    def plain(self) -> list[Any]:
+        """Return it as JSON can have it."""
+        where = None if self.address is None else [self.address.host, self.address.port]
+        return [where, self.token.hex()]
+
+    @classmethod
+    def read(cls, said: Any) -> Told:
+        """Read what `plain` returned; raises ValueError, TypeError or LookupError if it is not that."""
+        where, token = said
+        address = None
+        if where is not None:
+            host, port = where
+            address = Address(host, port)
+            if not isinstance(host, str) or not 0 < len(host) <= _HOST or not host.isprintable():
+                raise ValueError("no host")
+            if type(port) is not int or not 0 < port < 1 << 16:
+                raise ValueError("no port")
+        read = cls(address, bytes.fromhex(token))
+        if len(read.token) != TOKEN:
+            raise ValueError("no token")
+        return read
+
+
+def way(one: Party, other: Party, told: Mapping[int, Told]) -> tuple[Party, str]:
+    """Return which party of a pair begins its connections, and whether they are direct or forwarded."""
+    low, high = sorted((one, other), key=lambda party: party.number)
+    if low.number == 0 or told[low.number].address is not None:
+        return high, DIRECT
+    if told[high.number].address is not None:
+        return low, DIRECT
+    return high, FORWARDED
+
+
+def ways(roster: Roster, told: Mapping[int, Told]) -> dict[tuple[str, str], str]:
+    """Return how each pair is connected."""
+    return {
+        (one.name, other.name): way(one, other, told)[1] for one, other in combinations(roster.parties, 2)
+    }
+
+
+def unreachable(
+    finder: Party, peer: Party, address: Address, reason: str, *, heard: bool = False
+) -> Unreachable:
+    """Say that a party cannot be reached, and blame nobody: what is between the two may be why."""
+    why = f" ({reason})" if reason else ""
+    error = Unreachable(
+        f"{finder} cannot reach {peer} at {address}{why}: a firewall is between, or `listen` or `advertise` "
+        f"of {peer.name} names an address that others cannot use; without either, {peer.name}'s connections "
+        "are forwarded by the coordinator's host",
+        (Unreachable.__name__, finder.name, "connect"),
+        heard=heard,
+    )
+    error.number = peer.number
+    return error
+
+
+def check_forwarding(roster: Roster, told: Mapping[int, Told], guard: Guard) -> None:
+    """Refuse to have bytes forwarded that nothing protects from whoever forwards them.
+
+    Raises
+    ------
+    HandshakeError
+        Naming two parties neither of which can be dialled.
+    """
+    for (one, other), how in ways(roster, told).items():
+        if how == FORWARDED and not guard.ends:
+            raise HandshakeError(
+                f"neither {one} nor {other} can be dialled by the other, and under network.tls: insecure the "
+                "coordinator's host forwards nothing, which it could change. Give one of them `listen`, or "
+                "use TLS"
+            )
