@@ -30,7 +30,7 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from threadpoolctl import threadpool_limits
 
-from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.config import RULES_OFF, Plan, load_plan
 from mpc_spearman.data.ids import id_digest, id_order
 from mpc_spearman.data.pseudonyms import common, pseudonyms, shuffled
 from mpc_spearman.data.ranks import Ranks, rank_columns
@@ -183,24 +183,26 @@ class Machine:
             found.append((n, seconds(partial(rank_columns, columns)) / columns.size))
         return found
 
-    def _ranks(self, columns: int) -> Ranks:
-        rows = max(256, min(_ROWS, _CELLS // columns))
+    def _ranks(self, columns: int, cells: int = _CELLS) -> Ranks:
+        rows = max(cells * 256 // _CELLS, min(_ROWS, cells // columns))
         values = np.random.default_rng(3).normal(size=(columns, rows))
         values[2::3] = values[2::3].round()
         return rank_columns(values)
 
-    def _rules(self, columns: int) -> float:
-        """Seconds a row for an owner's rules on its own columns."""
-        ranks = self._ranks(columns)
+    def _rules(self, columns: int) -> tuple[float, float]:
+        """Seconds for an owner's rules on its own columns: whatever the rows, and for each."""
         names = [str(column) for column in range(columns)]
 
-        def examine() -> None:
-            check_groups(ranks, names, "party", 2)
+        def examine(ranks: Ranks) -> None:
+            check_groups(ranks, names, "party", int(RULES_OFF["min_group"]))
             distinct_defined(ranks)
             lasting_in_a_mean(ranks)
             highest_leverage(ranks, coefficient_grid(ranks.n))
 
-        return seconds(examine) / ranks.n
+        few, many = (self._ranks(columns, cells) for cells in (_CELLS // 8, _CELLS))
+        at_few, at_many = (seconds(partial(examine, ranks)) for ranks in (few, many))
+        each = max(0.0, at_many - at_few) / max(1, many.n - few.n)
+        return max(0.0, at_few - each * few.n), each
 
     # --- shares
 

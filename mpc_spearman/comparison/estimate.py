@@ -6,7 +6,8 @@ ciphertexts :mod:`mpc_spearman.comparison.ciphertexts`). The steps of the partie
 run: what a party does not spend at work it waits. The table that results is one of `compare`, so that
 :func:`mpc_spearman.comparison.network_model.on_network` puts it on a network as it does measured ones.
 
-What is left out: starting Python, meeting and agreeing keys; keep-alives; the owners' ledgers.
+What is left out: starting Python, meeting and agreeing keys; keep-alives; the owners' ledgers, and their
+search for rows that many flags taken together single out.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ def _work(
         sessions = 1 if owner in sources else len(sources)
         work[owner, "load"] = _FIRST + n * (row + columns * cell)
         work[owner, "rank"] = n * columns * machine.ranking(n)
-        work[owner, "protect"] = n * machine.rules(columns)
+        whatever, each = machine.rules(columns)
+        work[owner, "protect"] = whatever + n * each
         work[owner, "align"] = n * machine.digest * sessions
         if plan.alignment == "intersect":
             own, matching = machine.intersection

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mpc_spearman.config import Plan, within
+from mpc_spearman.data.ranks import MAX_ROWS
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.protocols.he.engine import most_of_message
 from mpc_spearman.protocols.he.scheme import PublicKey
@@ -14,8 +15,8 @@ from mpc_spearman.wire.kinds import Kind
 
 #: Bytes of a row's id: text, offsets, and what finds an id that is there twice.
 _ID = 60
-#: Bytes of a rank.
-_RANK = 4
+#: Bytes of a rank, or of a cell of an encoded column; and of a row while columns are ranked.
+_RANK, _RANKING = 4, 44
 #: What the libraries take that read tables, which the coordinator does without.
 _READERS = 60 << 20
 # A block that is sent is in so many forms at once, from values to frame; and so many are on the way.
@@ -44,14 +45,13 @@ def peaks(
     found = {coordinator: max(0, base - _READERS) + 64 * pairs}
     if plan.alignment == "intersect":
         found[coordinator] += 32 * n * len(shapes.features)
+    mpc, scaled = plan.protocol == "mpc", matrix and n > MAX_ROWS and plan.reveal != "differences"
     for owner in (target, *sources):
         columns = shapes.features.get(owner, shapes.m_target)
-        found[owner] = base + n * (_ID + columns * (cell + _RANK))
-        if not matrix:  # encoded vectors
-            found[owner] += 8 * n * (4 if owner in sources else columns + 3)
-    if plan.protocol == "mpc":
-        for owner in (target, *sources):
-            found[owner] += blocks_bytes(plan, shapes)
+        vectors = 0 if matrix and not scaled else 8 if owner in sources and not scaled else _RANK * columns
+        later = n * vectors + (blocks_bytes(plan, shapes) if mpc else 0)
+        found[owner] = base + n * (_ID + columns * (cell + _RANK)) + max(n * _RANKING, later)
+    if mpc:
         differences = plan.reveal == "differences"
         found[coordinator] += blocks_bytes(plan, shapes) if differences else _FORMS * BLOCK_BYTES
         return found

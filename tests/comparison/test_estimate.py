@@ -34,8 +34,9 @@ class Clockwork(Machine):
 
     def __init__(self) -> None:
         one: Any = lambda *columns: 1e-6  # noqa: E731
-        self.products = self.rules = self.squares = self.encoding = one
+        self.products = self.squares = self.encoding = one
         self.wire: Any = lambda width: (1e-6, 1e-6)
+        self.rules: Any = lambda columns: (0.0, 1e-6)
 
     def ranking(self, n: int) -> float:
         return 1e-6
