@@ -97,7 +97,7 @@ def main() -> None:
         if ways[name].forwarded and direct:
             # Of each pair that was measured one after the other, the ratio in the middle.
             ratio = median(one / other for one, other in zip(found, direct, strict=True))
-            line += f"{ratio:>10.2f}" + (f"{FORWARDED:>8}" if ways[name].forwarded == "tls" else "")
+            line += f"{ratio:>10.2f}" + (f"{FORWARDED:>8}" if name == "links, forwarded" else "")
         print(line)
 
 

@@ -78,20 +78,41 @@ class Forwarding:
         block = memoryview(bytearray(_BLOCK))
         ends = {first: second, second: first}
         with first, second, suppress(OSError):
+            for end in ends:
+                end.settimeout(0.0)
+            ready = list(ends)
             while True:
-                ready = [end for end in ends if _pending(end)] or select.select(list(ends), [], [])[0]
                 for source in ready:
-                    size = source.recv_into(block)
-                    if not size:
+                    size, over = len(block), False
+                    while size == len(block) and not over:  # or there may be more that the system has not
+                        size, over = _received(source, block)
+                        _send(ends[source], block[:size])
+                        self._carried(low, high, size)
+                    if over:
                         _hang_up(ends[source])
                         return
-                    ends[source].sendall(block[:size])
-                    self._carried(low, high, size)
+                ready, _, _ = select.select(list(ends), [], [])
 
 
-def _pending(connection: socket.socket) -> bool:
-    """Tell whether bytes were decrypted that nobody has read: of those the system knows nothing."""
-    return isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
+def _received(source: socket.socket, block: memoryview) -> tuple[int, bool]:
+    """Receive what is there, as much as the block holds; say how much, and whether that was the end."""
+    size = 0
+    with suppress(BlockingIOError, ssl.SSLWantReadError):
+        while size < len(block):
+            count = source.recv_into(block[size:])
+            if not count:
+                return size, True
+            size += count
+    return size, False
+
+
+def _send(sink: socket.socket, data: memoryview) -> None:
+    """Send all of it, waiting for the other end to take it."""
+    while data:
+        try:
+            data = data[sink.send(data) :]
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            select.select([], [sink], [])
 
 
 def _hang_up(connection: socket.socket) -> None:

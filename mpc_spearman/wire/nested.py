@@ -8,8 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-# Bytes that are encrypted, or read, at a time.
-_STEP = 1 << 18
+# Bytes that a record holds (RFC 8446, 5.1), and of those of the outer connection a whole inner one: then each
+# record is read as it comes. How many are sent at a time.
+_RECORD, _INNER, _AT_ONCE = 1 << 14, (1 << 14) - 22, 4
 _T = TypeVar("_T")
 
 
@@ -47,7 +48,8 @@ class Nested:
         """Send all of it."""
         left = memoryview(data)
         while left:
-            left = left[self._inner.write(left[:_STEP]) :]
+            for _ in range(_AT_ONCE):
+                left = left[self._inner.write(left[:_INNER]) :] if left else left
             self._flush()
 
     def recv(self, size: int) -> bytes:
@@ -65,6 +67,8 @@ class Nested:
             return count
 
         try:
+            if not self._arriving.pending and not self._inner.pending():
+                self._fetch()
             return self._advance(read)
         except ssl.SSLZeroReturnError:
             return 0
@@ -104,11 +108,14 @@ class Nested:
                 self._flush()
             if end is not None:
                 self._outer.settimeout(max(0.01, end - time.monotonic()))
-            data = self._outer.recv(_STEP)
-            if data:
-                self._arriving.write(data)
-            else:
-                self._arriving.write_eof()
+            self._fetch()
+
+    def _fetch(self) -> None:
+        data = self._outer.recv(_RECORD)
+        if data:
+            self._arriving.write(data)
+        else:
+            self._arriving.write_eof()
 
     def _flush(self) -> None:
         data = self._leaving.read()

@@ -215,7 +215,7 @@ def test_raising_before_all_have_met(run_with: RunWith, party: str, phase: str) 
     after.assert_clean()
     after.assert_ended_by_themselves()
     assert "unexpected MemoryError" in str(after.error)
-    assert {type(after.error_of(other)) for other in others(party)} == {PeerDied}
+    assert {type(after.error_of(other)) for other in others(party)} == {PeerFailed}
 
 
 # ---- silence

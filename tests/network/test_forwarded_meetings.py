@@ -53,7 +53,6 @@ def forwarded(meet: Meet, certificates: Path, monkeypatch: pytest.MonkeyPatch) -
         pass_on(self, Watched(first), Watched(second), low, high)  # type: ignore[arg-type]
 
     monkeypatch.setattr(forwarding.Forwarding, "_pass_on", watched)
-    monkeypatch.setattr(forwarding, "_pending", lambda end: end.pending() > 0)
     run = meet(certificates, listen={})
     for member in PARTIES:
         run.come(member)
