@@ -168,7 +168,9 @@ class Control:
                     self.send(alive=True)
                 elif "alive" not in message:
                     self._heard(message)
-            except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+            except MpcSpearmanError:
+                raise
+            except Exception:  # of whatever kind: nobody is left waiting for a message that does not fit
                 raise nonsense(self._peer) from None
             data = rest
         return data

@@ -25,10 +25,12 @@ import socket
 import struct
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Protocol
 
 from mpc_spearman.errors import (
@@ -50,7 +52,8 @@ _MAGIC, _VERSION = b"MPCSPEAR", 2
 #: Bytes of a token.
 TOKEN = 16
 #: Seconds in which a caller must have shown who it is, and how many callers may be about to. When there are
-#: more, the oldest is dropped: a party whose caller is dropped tries again.
+#: more, the oldest of the network that has most of them is dropped, so that one that calls without end keeps
+#: out nobody else's: a party whose caller is dropped tries again.
 PATIENCE, MOST = 10.0, 64
 _AGAIN = 0.2
 
@@ -81,7 +84,7 @@ class Greeting:
     purpose: Purpose
     caller: int
     to: int
-    token: bytes = bytes(TOKEN)
+    token: bytes = field(default=bytes(TOKEN), repr=False)
 
     def pack(self) -> bytes:
         """Return its bytes; they differ each time."""
@@ -275,9 +278,9 @@ class Door:
             ) from None
         self.port: int = self._listener.getsockname()[1]
         self._listener.settimeout(1.0)
-        # Each with the time at which it is dropped; what is held is a second handle of the connection, since
-        # TLS takes the first one away.
-        self._knocking: dict[socket.socket, float] = {}
+        # Each with the time at which it is dropped, and where it comes from; what is held is a second handle
+        # of the connection, since TLS takes the first one away.
+        self._knocking: dict[socket.socket, tuple[float, str]] = {}
         self._lock = threading.Lock()
         self._closed = False
         threading.Thread(target=self._accept, name="door", daemon=True).start()
@@ -293,7 +296,7 @@ class Door:
     def _accept(self) -> None:
         while not self._closed:
             try:
-                raw, _ = self._listener.accept()
+                raw, origin = self._listener.accept()
                 handle = raw.dup()
             except OSError:
                 self._make_room(MOST)
@@ -301,16 +304,22 @@ class Door:
                 continue
             self._make_room(MOST - 1)
             with self._lock:
-                self._knocking[handle] = time.monotonic() + self._patience
+                self._knocking[handle] = time.monotonic() + self._patience, network_of(origin[0])
             threading.Thread(target=self._admit, args=(raw, handle), name="caller", daemon=True).start()
 
     def _make_room(self, left: int) -> None:
-        """Drop whose time is over, and then the oldest until so many are left."""
+        """Drop whose time is over, and then those of the largest crowd, until so many are left."""
+        now = time.monotonic()
         with self._lock:
-            for handle, end in list(self._knocking.items()):
-                if len(self._knocking) > left or time.monotonic() > end:
-                    del self._knocking[handle]
-                    _drop(handle)
+            late = [handle for handle, (end, _) in self._knocking.items() if now > end]
+            while late or len(self._knocking) > left:
+                handle = late.pop() if late else self._oldest_of_most()
+                del self._knocking[handle]
+                _drop(handle)
+
+    def _oldest_of_most(self) -> socket.socket:
+        ((most, _),) = Counter(origin for _, origin in self._knocking.values()).most_common(1)
+        return next(handle for handle, (_, origin) in self._knocking.items() if origin == most)
 
     def _admit(self, raw: socket.socket, handle: socket.socket) -> None:
         def still() -> bool:
@@ -328,6 +337,14 @@ class Door:
         finally:
             still()
             handle.close()
+
+
+def network_of(host: str) -> str:
+    """Return what one machine cannot change of its address: of IPv6 it has the last 64 bits to itself."""
+    address = ip_address(host.partition("%")[0])
+    if isinstance(address, IPv4Address):
+        return str(address)
+    return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
 
 
 def _drop(raw: socket.socket) -> None:

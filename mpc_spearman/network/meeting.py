@@ -283,11 +283,11 @@ class Meeting:
         """Turn what a party said when it stopped into an error of this one."""
         error, name, phase, number = said
         parties = self._roster.parties
-        if error == Unreachable.__name__ and number is not None:
-            finder = next(party for party in parties if party.name == name)
-            where = self._told[parties[number].number].address
-            assert where is not None
-            return unreachable(finder, parties[number], where, "", heard=True)
+        finder = next((party for party in parties if party.name == name), None)
+        if error == Unreachable.__name__ and number is not None and finder is not None:
+            peer = parties[number]
+            # Where the coordinator is dialled, it does not know itself.
+            return unreachable(finder, peer, self._told[peer.number].address, "", heard=True)
         names = {party.name for party in parties}
         me = self._roster.me.name
         return from_notice(error, name, phase, told_by=str(teller), parties=names, me=me)

@@ -75,14 +75,19 @@ def ways(roster: Roster, told: Mapping[int, Told]) -> dict[tuple[str, str], str]
 
 
 def unreachable(
-    finder: Party, peer: Party, address: Address, reason: str, *, heard: bool = False
+    finder: Party, peer: Party, address: Address | None, reason: str, *, heard: bool = False
 ) -> Unreachable:
     """Say that a party cannot be reached, and blame nobody: what is between the two may be why."""
+    where = "" if address is None else f" at {address}"
     why = f" ({reason})" if reason else ""
+    cause = (
+        "the meeting's connection got there, so look at what limits how many there may be"
+        if peer.number == 0
+        else f"a firewall is between, or `listen` or `advertise` of {peer.name} names an address that others "
+        f"cannot use; without either, {peer.name}'s connections are forwarded by the coordinator's host"
+    )
     error = Unreachable(
-        f"{finder} cannot reach {peer} at {address}{why}: a firewall is between, or `listen` or `advertise` "
-        f"of {peer.name} names an address that others cannot use; without either, {peer.name}'s connections "
-        "are forwarded by the coordinator's host",
+        f"{finder} cannot reach {peer}{where}{why}: {cause}",
         (Unreachable.__name__, finder.name, "connect"),
         heard=heard,
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +167,36 @@ def test_an_address_that_cannot_be_reached_is_named_to_all_and_nobody_is_blamed(
         assert error.about == ("Unreachable", "A", "connect")
         assert str(error).startswith("A (source) cannot reach B (target) at 127.0.0.1:9"), name
         assert "lost" not in str(error)
+
+
+def test_a_coordinator_that_is_reached_once_and_not_again_is_named_to_all(meet: Meet) -> None:
+    run = meet(None)
+    come(run, C, B)
+    listener = socket.create_server(("127.0.0.1", 0))
+    run.come(A, where=Address("127.0.0.1", listener.getsockname()[1]))
+    near, _ = listener.accept()
+    listener.close()  # A's later connections are refused
+    far = socket.create_connection((run.address.host, run.address.port))
+    threads = [threading.Thread(target=pass_on, args=pair) for pair in ((near, far), (far, near))]
+    for thread in threads:
+        thread.start()
+    met = run.wait()
+    for thread in threads:
+        thread.join(60.0)
+    near.close()
+    far.close()
+    for error in met.values():
+        assert type(error) is Unreachable
+        assert error.about == ("Unreachable", "A", "connect")
+        assert str(error).startswith("A (source) cannot reach C (coordinator)")
+        assert "the meeting's connection got there" in str(error)
+
+
+def pass_on(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while data := one.recv(4096):
+            other.sendall(data)
+        other.shutdown(socket.SHUT_WR)
 
 
 def test_nothing_is_forwarded_without_tls(meet: Meet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import socket
@@ -20,8 +21,12 @@ from mpc_spearman.errors import HandshakeError, MpcSpearmanError
 from mpc_spearman.network import door
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import LONGEST, Control
-from mpc_spearman.network.door import Greeting, Purpose, enter
+from mpc_spearman.network.door import Greeting, Purpose, enter, network_of
 from mpc_spearman.network.guards import Closed, Secret
+from mpc_spearman.network.guest import Guest
+from mpc_spearman.network.hub import Hub
+from mpc_spearman.network.meeting import Own
+from mpc_spearman.network.pairs import Told
 from mpc_spearman.parties import Roster
 from mpc_spearman.wire.certificates import make_certificates
 from support.meetings import PARTIES, SECRET, Meeting, assert_connected, guard, knock
@@ -62,6 +67,39 @@ def test_silent_strangers_hold_nobody_up(meet: Meet, certificates: Path, secured
     assert time.monotonic() - began < door.PATIENCE / 2
     for stranger in silent:
         stranger.close()
+
+
+def test_a_host_that_never_stops_calling_keeps_out_no_party_at_another_address(meet: Meet) -> None:
+    run = meet(None)
+    run.come(C)
+    at = run.address.host, run.address.port
+    slow = [socket.create_connection(at, 20.0) for _ in (B, A)]
+    crowd = [socket.create_connection(at, 20.0, ("127.0.0.2", 0)) for _ in range(3 * door.MOST)]
+    for stranger in crowd[: 2 * door.MOST]:
+        assert stranger.recv(1) == b""  # dropped, since others have come
+    for raw, member in zip(slow, (B, A), strict=True):
+        greeting = Greeting(Purpose.MEET, member.number, 0)
+        enter(raw, Secret(SECRET), Roster(PARTIES, member), C, greeting).close()  # type: ignore[union-attr]
+    for stranger in crowd:
+        stranger.close()
+    assert run.classes() == {"C": "PeerDied"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("192.0.2.1", "192.0.2.2", False),
+        ("192.0.2.1", "::ffff:192.0.2.1", True),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+        ("2001:db8::1", "2001:db8::ffff:0:0:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+    ],
+)
+def test_strangers_are_counted_by_what_they_cannot_change_of_their_address(
+    one: str, other: str, same: bool
+) -> None:
+    assert (network_of(one) == network_of(other)) == same
 
 
 def test_memory_and_threads_do_not_grow_with_strangers(meet: Meet) -> None:
@@ -236,26 +274,29 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
                 st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
             ),
             max_leaves=6,
-        ).map(lambda value: __import__("json").dumps(value).encode()),
-        st.sampled_from(["terms", "stop", "all", "connected"]).flatmap(
-            lambda key: st.sampled_from(
-                [None, [], {}, 7, "x", ["TableError", "A", "load"], {"told": []}]
-            ).map(lambda value: __import__("json").dumps({key: value}).encode())
-        ),
+        ).map(lambda value: json.dumps(value).encode()),
+        st.tuples(
+            st.sampled_from(["terms", "stop", "all", "connected", "missing"]),
+            st.sampled_from([None, [], {}, 7, "x", ["TableError", "A", "load"], {"told": []}]),
+        ).map(lambda pair: json.dumps(dict([pair])).encode()),
+        st.tuples(
+            st.sampled_from(["Unreachable", "TableError", "x", []]),
+            st.sampled_from(["A", "C", "x", None, {}]),
+            st.sampled_from(["connect", "x", 1]),
+            st.sampled_from([None, 0, 1, 2, 3, -1, 1.5, "A", []]),
+        ).map(lambda said: json.dumps({"stop": said}).encode()),
     )
 )
-def test_any_message_at_the_meeting_is_our_own_error(said: bytes) -> None:
-    from mpc_spearman.network.hub import Hub
-    from mpc_spearman.network.meeting import Own
-
-    hub = Hub(
-        Roster(PARTIES, C),
-        Own(Secret(SECRET), None, None, None, 5.0, 5.0, lambda text: None),
-        lambda low, high, size: None,
-    )
+@pytest.mark.parametrize("side", [Hub, Guest])
+def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> None:
+    own = Own(Secret(SECRET), None, None, None, 5.0, 5.0, lambda text: None)
+    me, peer = (C, A) if side is Hub else (A, C)
+    one = side(Roster(PARTIES, me), own, *([lambda low, high, size: None] if side is Hub else []))
+    one._told = {member.number: Told(None, bytes(16)) for member in PARTIES}
     near, far = socket.socketpair()
     lost: list[MpcSpearmanError] = []
-    control = Control(near, A, 5.0, lambda message: hub._hear(A, message), lost.append)
+    hear = (lambda message: one._hear(A, message)) if side is Hub else one._hear
+    control = Control(near, peer, 5.0, hear, lost.append)
     far.sendall(struct.pack("!I", len(said)) + said)
     far.shutdown(socket.SHUT_WR)
     control.join()
@@ -288,3 +329,4 @@ def test_two_connections_of_one_direction_are_one_too_many(meet: Meet) -> None:
 
 def test_a_secret_is_in_no_repr() -> None:
     assert SECRET.hex() not in repr(Secret(SECRET))
+    assert repr(SECRET[:16]) not in repr(Greeting(Purpose.SEND, 1, 0, SECRET[:16]))
