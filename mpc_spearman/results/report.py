@@ -147,5 +147,5 @@ def _flat(value: Any, key: str = "") -> list[tuple[str, Any]]:
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
         return [leaf for i, item in enumerate(value) for leaf in _flat(item, f"{key}.{i}")]
     if isinstance(value, list):
-        return [(key, ", ".join(str(item) for item in value))]
+        return [(key, ", ".join(map(str, value)) or "none")]
     return [(key, "not set" if value is None else value)]

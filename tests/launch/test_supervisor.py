@@ -98,7 +98,7 @@ def test_each_process_gets_its_own_order_and_table_and_shares_no_memory(
 
 def test_no_order_holds_another_partys_own_things(tmp_path: Path) -> None:
     parties = plan().parties
-    target = parties.target.model_copy(update={"table": Path("/secret/b.csv"), "id": "patient"})
+    target = parties.target.model_copy(update={"table": Path("/secret/b.csv"), "id": ("patient",)})
     its = plan().model_copy(update={"parties": parties.model_copy(update={"target": target})})
     lines = {order.party: order.line() for order in assignments(its, tmp_path)}
     assert b"/secret/b.csv" in lines["B"]

@@ -202,6 +202,7 @@ def test_every_shared_setting_is_listed() -> None:
     assert settings["parties.sources.0.name"] == "A"
     assert settings["network.timeout"] == "60.0"
     assert settings["rows"] == "not set"
+    assert settings["normalise"] == "none"
     assert settings["results.sources"] == "nothing"
 
 
