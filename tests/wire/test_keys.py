@@ -53,8 +53,9 @@ def private(raw: bytes) -> X25519PrivateKey:
     return X25519PrivateKey.from_private_bytes(raw)
 
 
-def pair(me=A, peer=B, mine=MINE, theirs=THEIRS, run=RUN, plan=PLAN) -> PairKey:
-    return PairKey(private(mine), private(theirs).public_key().public_bytes_raw(), me, peer, run, plan)
+def pair(me=A, peer=B, mine=MINE, theirs=THEIRS, run=RUN, plan=PLAN, secret=None) -> PairKey:
+    public = private(theirs).public_key().public_bytes_raw()
+    return PairKey(private(mine), public, me, peer, run, plan, secret)
 
 
 # ---- the reimplementation itself, against published vectors ----
@@ -75,13 +76,15 @@ def test_hkdf_of_the_transcript_is_that_of_the_rfc():
 
 
 @pytest.mark.parametrize("purpose", list(Purpose))
-def test_subkeys_are_hkdf_of_x25519_bound_to_run_plan_parties_and_public_keys(purpose):
+def test_subkeys_are_hkdf_of_x25519_and_the_secret_bound_to_run_plan_parties_and_public_keys(purpose):
     a, b = x25519(MINE, NINE), x25519(THEIRS, NINE)
     secret = x25519(MINE, b)
     assert secret == x25519(THEIRS, a)
-    expected = subkey(secret, purpose.value, "A1", run=RUN, plan=PLAN, ends=[(2, "A", a), (1, "B", b)])
-    assert pair().subkey(purpose, "A1") == expected
-    assert pair(B, A, THEIRS, MINE).subkey(purpose, "A1") == expected
+    for shared, salt in ((None, bytes(32)), (MINE, MINE)):
+        ends = [(2, "A", a), (1, "B", b)]
+        expected = subkey(secret, purpose.value, "A1", run=RUN, plan=PLAN, ends=ends, salt=salt)
+        assert pair(secret=shared).subkey(purpose, "A1") == expected
+        assert pair(B, A, THEIRS, MINE, secret=shared).subkey(purpose, "A1") == expected
 
 
 def test_whatever_differs_gives_another_key():
@@ -96,6 +99,8 @@ def test_whatever_differs_gives_another_key():
         "peer's rank": pair(peer=Party("B", Role.TARGET, 0)),
         "my key": pair(mine=other),
         "peer's key": pair(theirs=other),
+        "a secret": pair(secret=RUN + RUN),
+        "another secret": pair(secret=PLAN),
         # what is joined must not run together
         "names cut elsewhere": pair(Party("AB", Role.SOURCE, 2), Party("", Role.TARGET, 1)),
         "names exchanged": pair(Party("B", Role.SOURCE, 2), Party("A", Role.TARGET, 1)),
