@@ -35,9 +35,12 @@ class Relay:
         with suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
-                self._ends.append(near)
-                far = socket.create_connection(("127.0.0.1", self.behind))
-                self._ends.append(far)
+                try:
+                    far = socket.create_connection(("127.0.0.1", self.behind))
+                except OSError:  # nobody is there yet: who has called is to call again
+                    near.close()
+                    continue
+                self._ends += near, far
                 for pair in ((near, far), (far, near)):
                     self._threads.append(threading.Thread(target=self._pass, args=pair))
                     self._threads[-1].start()
