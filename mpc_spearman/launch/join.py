@@ -22,8 +22,8 @@ from mpc_spearman.results import run_directory
 from mpc_spearman.results.result import Result
 
 INSECURE = (
-    "network.tls is insecure: whoever is between the hosts can take part in the key agreement and read or "
-    "change everything the parties send"
+    "network.tls is insecure: whoever has network.secret can pose as any party, and read or change "
+    "everything the parties send"
 )
 
 
@@ -58,6 +58,7 @@ def run_party(
     MpcSpearmanError
         What ended the run for this party; see :mod:`mpc_spearman.errors`.
     """
+    plan.party(party)  # refuses one that the plan does not have, before there is a folder of its name
     directory = out.absolute() / party
     with run_directory.held(directory):
         return _run_party(plan, party, directory, watch, note)

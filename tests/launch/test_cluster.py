@@ -85,7 +85,7 @@ def test_two_jobs_at_once_with_join(network: ShapedNetwork, tmp_path: Path, by_m
         mpc.check(by_mpc)
         he.check(expected)
     for text in he.output.values():
-        assert "network.tls is insecure: whoever is between the hosts" in " ".join(text.split())
+        assert "network.tls is insecure: whoever has network.secret" in " ".join(text.split())
 
 
 def test_torchrun(network: ShapedNetwork, tmp_path: Path, by_mpc: Result) -> None:

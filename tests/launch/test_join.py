@@ -38,6 +38,21 @@ def test_nowhere_to_write(tmp_path: Path) -> None:
     assert taken.read_text() == "a file"
 
 
+def test_a_party_that_the_plan_does_not_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [
+        "join",
+        str(CLUSTER),
+        "network.address=127.0.0.1",
+        "--party",
+        "Z",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main(command) == PlanError.exit_code
+    assert "the plan has no party 'Z'; parties: C, B, A" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("rank", "party", "error", "named"),
     [
