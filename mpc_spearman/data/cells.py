@@ -123,7 +123,10 @@ class Cells:
         if self._order is not None:
             values, strange = positions(text, self._order)
             if strange.any():
-                raise Unusable(at_rows(rows[strange], "value", " that encode does not list"))
+                raise Unusable(
+                    at_rows(rows[strange], "value", " that encode does not list")
+                    + "; list them there as well"
+                )
             return values
         number = _matches(text, _NUMBER)
         if number.all():
@@ -151,7 +154,7 @@ class Cells:
             raise Unusable(f"{said}; if its comma is a decimal point, set csv.decimal to ','")
         if wrong.all() and not self._read and not _matches(text, _TRUTH).any():
             raise Unusable(f"{said}; list its order under encode, or leave it out (exclude)")
-        raise Unusable(said)
+        raise Unusable(f"{said}; if they stand for missing values, list them under missing_values")
 
 
 def positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, Mask]:

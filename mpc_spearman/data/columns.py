@@ -116,7 +116,9 @@ def _from_text(array: pa.LargeStringArray, missing: Mask, order: Sequence[str] |
         )
     values, strange = positions(pc.ascii_trim_whitespace(array), order)
     if (strange & ~missing).any():
-        raise Unusable(at(strange & ~missing, "value", " that encode does not list"))
+        raise Unusable(
+            at(strange & ~missing, "value", " that encode does not list") + "; list them there as well"
+        )
     return values, missing
 
 

@@ -59,7 +59,7 @@ def join(names: Sequence[str], columns: Sequence[pa.LargeStringArray]) -> pa.Lar
     for name, column in zip(names, columns, strict=True):
         empty = pc.or_(column.is_null(), pc.equal(column.fill_null(""), "")).to_numpy(zero_copy_only=False)
         if empty.any():
-            raise Unusable(f"column {show(name)}: {at(empty, 'empty id')}")
+            raise Unusable(f"column {show(name)}: {at(empty, 'empty id')}; fill them in or remove the rows")
     if len(columns) == 1:
         return columns[0]
     parts = []

@@ -172,7 +172,10 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
             if share == 1:
                 raise Unusable(f"all {len(missing)} values are missing")
             if missing.any() and not keys.missing.drop_rows:
-                raise Unusable(f"{at(missing, 'missing value')}; missing: drop_rows leaves such rows out")
+                raise Unusable(
+                    f"{at(missing, 'missing value')}; missing: drop_rows leaves such rows out, "
+                    "under alignment: intersect"
+                )
         except Unusable as unusable:
             found.problems.append(f"column {show(name)}: {unusable}")
             continue
@@ -269,5 +272,8 @@ def _ids(
         first = pc.index(ids, ids[int(later.argmax())]).as_py() + 1
         where = f"column{'s' if len(names) > 1 else ''} {listed(names)}"
         made = f" (after {', '.join(normalise)})" if normalise else ""
-        raise Unusable(f"{where}: {at(later, 'duplicate id', made)}, which repeats data row {first}")
+        raise Unusable(
+            f"{where}: {at(later, 'duplicate id', made)}, which repeats data row {first}; "
+            "duplicates: drop leaves all rows of such ids out, under alignment: intersect"
+        )
     return ids, ~all_copies

@@ -65,7 +65,8 @@ def test_other_problems_stay_errors(csv: Any) -> None:
     lines = "id,x,y\na,,inf\nb,2,2\nc,SECRET,3\nd,4,4\n"
     text = refusal(csv(lines), missing="drop_rows")
     assert text.splitlines()[1:] == [
-        "  column 'x': 1 non-numeric value, the first in data row 3",
+        "  column 'x': 1 non-numeric value, the first in data row 3"
+        "; if they stand for missing values, list them under missing_values",
         "  column 'y': 1 infinite value, the first in data row 1",
     ]
 

@@ -20,7 +20,8 @@ def arrow(values: list[Any]) -> pd.arrays.ArrowExtensionArray:
 # ---- what is refused: rows and cells --------------------------------------------------------------------
 
 
-GAPS = "; missing: drop_rows leaves such rows out"
+GAPS = "; missing: drop_rows leaves such rows out, under alignment: intersect"
+ODD = "; if they stand for missing values, list them under missing_values"
 ENCODE = "; list its order under encode, or leave it out (exclude)"
 COMMA = "; if its comma is a decimal point, set csv.decimal to ','"
 
@@ -38,6 +39,7 @@ def test_too_few_rows(csv, parquet):
 
 def test_duplicate_ids(csv, parquet):
     said = "column 'id': 2 duplicate ids, the first in data row 4, which repeats data row 2"
+    said += "; duplicates: drop leaves all rows of such ids out, under alignment: intersect"
     ids = ["a", "SECRET", "c", "SECRET", "c"]
     assert refusal(csv("id,x\n" + "".join(f"{i},1\n" for i in ids))) == said
     assert refusal(parquet({"id": ids, "x": [1] * 5})) == said
@@ -45,7 +47,7 @@ def test_duplicate_ids(csv, parquet):
 
 
 def test_empty_ids(csv, parquet):
-    said = "column 'id': 2 empty ids, the first in data row 2"
+    said = "column 'id': 2 empty ids, the first in data row 2; fill them in or remove the rows"
     assert refusal(csv('id,x\na,1\n,2\nc,3\n"",4\n')) == said
     assert refusal(parquet({"id": ["a", None, "c", ""], "x": [1] * 4})) == said
     assert refusal(parquet({"id": [1, None, 3, None], "x": [1] * 4})) == said
@@ -133,19 +135,19 @@ def test_infinite_values(csv, dtype):
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        (["1", "SECRET", "3", "4 SECRET"], "2 non-numeric values, the first in data row 2"),
-        (["1", "", "SECRET"], "1 non-numeric value, the first in data row 3"),
-        (["1", "1_000", "0x10"], "2 non-numeric values, the first in data row 2"),
+        (["1", "SECRET", "3", "4 SECRET"], f"2 non-numeric values, the first in data row 2{ODD}"),
+        (["1", "", "SECRET"], f"1 non-numeric value, the first in data row 3{ODD}"),
+        (["1", "1_000", "0x10"], f"2 non-numeric values, the first in data row 2{ODD}"),
         (["0x1", "0x2", "0X3"], f"3 non-numeric values, the first in data row 1{ENCODE}"),
-        (["1", "2020-01-01", "3"], "1 non-numeric value, the first in data row 2"),
-        (["1", "1+2j", "3"], "1 non-numeric value, the first in data row 2"),
-        (["1", "True", "3"], "1 non-numeric value, the first in data row 2"),
-        (["yes", "True", "no"], "3 non-numeric values, the first in data row 1"),
-        (["1", "2\u00a0", "3"], "1 non-numeric value, the first in data row 2"),
-        (["1", "\u0662", "--3", "+-1", "1e", "."], "5 non-numeric values, the first in data row 2"),
+        (["1", "2020-01-01", "3"], f"1 non-numeric value, the first in data row 2{ODD}"),
+        (["1", "1+2j", "3"], f"1 non-numeric value, the first in data row 2{ODD}"),
+        (["1", "True", "3"], f"1 non-numeric value, the first in data row 2{ODD}"),
+        (["yes", "True", "no"], f"3 non-numeric values, the first in data row 1{ODD}"),
+        (["1", "2\u00a0", "3"], f"1 non-numeric value, the first in data row 2{ODD}"),
+        (["1", "\u0662", "--3", "+-1", "1e", "."], f"5 non-numeric values, the first in data row 2{ODD}"),
         (["low", "", "high"], f"2 non-numeric values, the first in data row 1{ENCODE}"),
         (['"1,5"', "2", "3"], f"1 non-numeric value, the first in data row 1{COMMA}"),
-        (['"1,5"', "2", "SECRET"], "2 non-numeric values, the first in data row 1"),
+        (['"1,5"', "2", "SECRET"], f"2 non-numeric values, the first in data row 1{ODD}"),
         (["1", str(2**64), "3"], "1 number beyond 64 bits, the first in data row 2"),
         (["1", "9" * 5000, "3"], "1 number beyond 64 bits, the first in data row 2"),
         (["-1", str(2**63), str(2**63 - 1)], "1 number beyond 64 bits, the first in data row 2"),

@@ -45,7 +45,10 @@ def ids_of(values: Any, **settings: Any) -> list[str]:
 def test_ids_become_text(values: Any, expected: list[str] | None) -> None:
     if expected is None:
         table = pa.table({"id": values, "x": [1, 2, 3]})
-        assert refusal(table) == "column 'id': 1 empty id, the first in data row 3"
+        assert (
+            refusal(table)
+            == "column 'id': 1 empty id, the first in data row 3; fill them in or remove the rows"
+        )
     else:
         assert ids_of(values) == expected
 
@@ -102,10 +105,14 @@ def test_what_each_step_does(steps: list[str], expected: list[str]) -> None:
 
 def test_ids_that_become_empty_or_equal_are_refused(csv: Any) -> None:
     lines = "id,x\n123-45,1\nSECRET,2\n123 45,3\n7,4\n9,5\n"
-    assert refusal(csv(lines), normalise=["digits"]) == "column 'id': 1 empty id, the first in data row 2"
+    assert (
+        refusal(csv(lines), normalise=["digits"])
+        == "column 'id': 1 empty id, the first in data row 2; fill them in or remove the rows"
+    )
     lines = lines.replace("SECRET", "8")
     assert refusal(csv(lines), normalise=["digits"]) == (
         "column 'id': 1 duplicate id (after digits), the first in data row 3, which repeats data row 1"
+        "; duplicates: drop leaves all rows of such ids out, under alignment: intersect"
     )
     found = read(csv(lines), normalise=["digits"], duplicates="drop")
     assert (found.ids.to_pylist(), found.duplicates) == (["8", "7", "9"], 2)
@@ -132,9 +139,13 @@ def test_joined_ids_are_equal_only_where_all_columns_are(rows: list[tuple[str, s
 
 def test_what_is_said_of_several_id_columns(csv: Any) -> None:
     lines = "a,b,x\n1,SECRET,1\n1,,2\n1,SECRET,3\n"
-    assert refusal(csv(lines), id=["a", "b"]) == "column 'b': 1 empty id, the first in data row 2"
+    assert (
+        refusal(csv(lines), id=["a", "b"])
+        == "column 'b': 1 empty id, the first in data row 2; fill them in or remove the rows"
+    )
     assert refusal(csv(lines.replace(",,", ",q,")), id=["a", "b"]) == (
         "columns 'a', 'b': 1 duplicate id, the first in data row 3, which repeats data row 1"
+        "; duplicates: drop leaves all rows of such ids out, under alignment: intersect"
     )
     assert refusal(csv(lines), id=["a", "c"]).startswith("id: there is no column 'c'")
 

@@ -191,7 +191,7 @@ def test_text_with_an_order_is_its_place_in_it(csv: Any, parquet: Any) -> None:
         read_table = read(source, encode={"x": ["low", "mid", "high"]})
         assert read_table.column(0).tolist() == [1, 0, 2, 1]
         assert refusal(source, encode={"x": ["low", "high"]}) == (
-            "column 'x': 2 values that encode does not list, the first in data row 1"
+            "column 'x': 2 values that encode does not list, the first in data row 1; list them there as well"
         )
 
 
@@ -304,4 +304,7 @@ def test_a_comma_as_decimal_point(csv: Any) -> None:
     assert cells(csv, ["1", "2", "3"], ",") == [1, 2, 3]
     for bad in ("1.234", "1.234,5", "1,2,3", "0.10"):
         text = refusal(csv(f"id;x\na;1,5\nb;{bad}\nc;1\n"), csv={"delimiter": ";", "decimal": ","})
-        assert text == "column 'x': 1 non-numeric value, the first in data row 2"
+        assert text == (
+            "column 'x': 1 non-numeric value, the first in data row 2"
+            "; if they stand for missing values, list them under missing_values"
+        )
