@@ -78,8 +78,8 @@ def main() -> None:
     within = sum(abs(one) <= WANTED for one in off)
     line = measuring.environment("torch", "numpy")
     text = (
-        f"{measuring.table(heads, rows)}\n{within} of {len(off)} figures are within {WANTED:.0%}. Estimated / "
-        f"measured, the median of {options.repeats}; {line}\n"
+        f"{measuring.table(heads, rows)}\n{within} of {len(off)} figures are within {WANTED:.0%}. "
+        f"Estimated / measured, the median of {options.repeats}; {line}\n"
     )
     measuring.show(text, __file__, write=options.write)
     if problem is not None:
