@@ -171,8 +171,8 @@ def read_key(path: Path, setting: str) -> bytes:
             key = file.read(KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
         raise PlanError(
-            f"{setting}: {path} is not a file of {KEY_BYTES} bytes, so not a key "
-            "that a run made; name another file, and it will be made"
+            f"{setting}: {path} is not a file of {KEY_BYTES} bytes, so not a key that this package made; "
+            "name one that is"
         )
     check_private(path, mode, setting)
     return key
