@@ -15,7 +15,7 @@ from mpc_spearman.parties import Role, Roster
 
 if TYPE_CHECKING:
     from mpc_spearman.network.addresses import Address
-    from mpc_spearman.network.guards import Guard
+    from mpc_spearman.network.authentication import Authentication
     from mpc_spearman.network.sockets import Sockets
     from mpc_spearman.wire.credentials import Credentials
     from mpc_spearman.wire.meter import Meter
@@ -177,15 +177,15 @@ def _attend(
 ) -> Sockets:  # fmt: skip
     # Not above: the supervisor, which needs none of it, is here too.
     from mpc_spearman.network.addresses import Address
-    from mpc_spearman.network.guest import Guest
-    from mpc_spearman.network.hub import Hub
+    from mpc_spearman.network.coordinator import CoordinatorMeeting
+    from mpc_spearman.network.data_party import DataPartyMeeting
     from mpc_spearman.network.meeting import Own
 
     network, party = plan.network, plan.party(roster.me.name)
     listen = point.listen or party.listen
     proxy = None if network.proxy is None else network.proxy.removeprefix("http://").removesuffix("/")
     own = Own(
-        guard=_guard(plan, roster.me.name, secret),
+        authentication=_authentication(plan, roster.me.name, secret),
         listen=None if listen is None else Address(*host_and_port(listen, any_address=True)),
         advertise=None if party.advertise is None else Address(*host_and_port(party.advertise)),
         proxy=None if proxy is None else Address(*host_and_port(proxy)),
@@ -218,9 +218,11 @@ def _attend(
         meter.passed((roster.parties[low].name, roster.parties[high].name), size, size)
 
     if roster.me.role is Role.COORDINATOR:
-        met = Hub(roster, own, carried).attend(Address(point.bind, point.port), announce, fault)
+        met = CoordinatorMeeting(roster, own, carried).attend(
+            Address(point.bind, point.port), announce, fault
+        )
     else:
-        met = Guest(roster, own).attend(find, fault)
+        met = DataPartyMeeting(roster, own).attend(find, fault)
     meter.ways = met.ways
     for sentence in met.sentences:
         say(sentence)
@@ -242,9 +244,9 @@ def check_credentials(plan: Plan, roster: Roster) -> None:
         check_own(files, roster.me.name)
 
 
-def _guard(plan: Plan, party: str, secret: bytes | None) -> Guard:
+def _authentication(plan: Plan, party: str, secret: bytes | None) -> Authentication:
     """Return how a party proves who it is."""
-    from mpc_spearman.network.guards import Secret, Tls
+    from mpc_spearman.network.authentication import Secret, Tls
 
     files = credentials(plan, party)
     if files is not None:

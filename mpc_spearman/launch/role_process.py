@@ -44,8 +44,8 @@ _SLOW = (
     "scipy.special",
     "threadpoolctl",
     "mpc_spearman.launch.meeting",
-    "mpc_spearman.network.guest",
-    "mpc_spearman.network.hub",
+    "mpc_spearman.network.data_party",
+    "mpc_spearman.network.coordinator",
 )
 
 

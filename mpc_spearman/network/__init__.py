@@ -8,8 +8,9 @@
     A ════ links, directly, where B or A has `listen` ════ B
     A ──── links, forwarded by C: bytes under TLS of A and B, inside the TLS of each with C ──── B
 
-From the bottom: `addresses` (dialling, also through an HTTP proxy), `guards` (who is at the other end: mutual
-TLS, or a shared secret), `door` (what a connection begins with, and how many strangers may knock), `pairs`
-(which way each pair is connected), `control` (the connection of a meeting), `forwarding`, `meeting` with its
-two sides, `guest` (a data party's) and `hub` (the coordinator's), and `sockets` (the bytes of the run).
+From the bottom: `addresses` (dialling, also through an HTTP proxy), `authentication` (who is at the
+other end: mutual TLS, or a shared secret), `handshake` (what a connection begins with, and how many
+strangers may be about to), `pairs` (which way each pair is connected), `control` (the connection of a
+meeting), `forwarding`, `meeting` with its two sides, `data_party` and `coordinator`, and `sockets` (the
+bytes of the run).
 """

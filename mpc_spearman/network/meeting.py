@@ -20,8 +20,8 @@ from typing import Any
 
 from mpc_spearman.errors import MpcSpearmanError, NetworkError, PeerTimeout, Unreachable
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.door import TOKEN, Answer, Door, Greeting, Purpose, admit, call, enter
-from mpc_spearman.network.guards import Closed, Connection, Guard
+from mpc_spearman.network.authentication import Authentication, Closed, Connection
+from mpc_spearman.network.handshake import TOKEN, Answer, Greeting, Listener, Purpose, admit, call, enter
 from mpc_spearman.network.pairs import Told, unreachable, way, ways
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Party, Roster
@@ -42,7 +42,7 @@ class Own:
 
     Attributes
     ----------
-    guard : Guard
+    authentication : Authentication
         How it proves who it is.
     listen : Address, optional
         Where others may dial it.
@@ -56,7 +56,7 @@ class Own:
         Told what is worth a sentence.
     """
 
-    guard: Guard
+    authentication: Authentication
     listen: Address | None
     advertise: Address | None
     proxy: Address | None
@@ -103,10 +103,10 @@ class Meeting:
         self._taken: set[tuple[int, Purpose]] = set()
         self._sending: dict[int, Connection] = {}
         self._receiving: dict[int, Connection] = {}
-        self._door: Door | None = None
+        self._listener: Listener | None = None
         self._notes: set[str] = set()
 
-    # --- for who connects (an Entrance)
+    # --- for who connects (an Acceptor)
 
     def knows(self, greeting: Greeting) -> bool:
         """Tell whether the caller has been told this party's token."""
@@ -175,7 +175,7 @@ class Meeting:
         greeting = Greeting(purpose, roster.me.number, peer.number, told.token)
         try:
             if how == FORWARDED:
-                connection = enter(self._forwarded(peer), own.guard, roster, peer, greeting)  # type: ignore[arg-type]
+                connection = enter(self._forwarded(peer), own.authentication, roster, peer, greeting)  # type: ignore[arg-type]
             else:
                 connection = self._dial(peer, greeting)
         except Closed:
@@ -190,7 +190,7 @@ class Meeting:
         own = self._own
         try:
             return call(
-                address, own.timeout, own.guard, self._roster, peer, greeting, own.proxy,
+                address, own.timeout, own.authentication, self._roster, peer, greeting, own.proxy,
                 lambda: self._failure is not None,
             )  # fmt: skip
         except Closed:
@@ -211,7 +211,7 @@ class Meeting:
     def _be_called(self, peer: Party) -> None:
         try:
             raw = self._forwarded(peer)
-            admit(raw, self._own.guard, self._roster, self, lambda: True)  # type: ignore[arg-type]
+            admit(raw, self._own.authentication, self._roster, self, lambda: True)  # type: ignore[arg-type]
         except Closed:
             return  # who stopped, or failed, has told so
         except OSError:
@@ -266,7 +266,7 @@ class Meeting:
         connected, me = ways(self._roster, self._told), self._roster.me
         lines = []
         for peer in self._roster.peers:
-            shown = self._own.guard.shown(self._sending[peer.number])
+            shown = self._own.authentication.shown(self._sending[peer.number])
             if shown is not None:
                 lines.append(f"{peer} has the certificate {shown}")
         for pair in (pair for pair, how in connected.items() if how == FORWARDED):

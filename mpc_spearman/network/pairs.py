@@ -17,8 +17,8 @@ from typing import Any
 
 from mpc_spearman.errors import HandshakeError, Unreachable
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.door import TOKEN
-from mpc_spearman.network.guards import Guard
+from mpc_spearman.network.authentication import Authentication
+from mpc_spearman.network.handshake import TOKEN
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.meter import FORWARDED
 
@@ -95,7 +95,7 @@ def unreachable(
     return error
 
 
-def check_forwarding(roster: Roster, told: Mapping[int, Told], guard: Guard) -> None:
+def check_forwarding(roster: Roster, told: Mapping[int, Told], authentication: Authentication) -> None:
     """Refuse to have bytes forwarded that nothing protects from whoever forwards them.
 
     Raises
@@ -104,7 +104,7 @@ def check_forwarding(roster: Roster, told: Mapping[int, Told], guard: Guard) -> 
         Naming two parties neither of which can be dialled.
     """
     for (one, other), how in ways(roster, told).items():
-        if how == FORWARDED and not guard.ends:
+        if how == FORWARDED and not authentication.ends:
             raise HandshakeError(
                 f"neither {one} nor {other} can be dialled by the other, and under network.tls: insecure the "
                 "coordinator's host forwards nothing, which it could change. Give one of them `listen`, or "

@@ -21,7 +21,7 @@ PLAN = mapping(results={"sources": "coefficients"})
 #: Opens hundreds of connections, says what strangers say, and tells the most that it heard over one of them.
 STRANGER = """
 import json, secrets, socket, ssl, sys
-from mpc_spearman.network.door import Greeting, Purpose
+from mpc_spearman.network.handshake import Greeting, Purpose
 host, heard = sys.argv[1], []
 def tls(raw):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -145,7 +145,7 @@ def test_the_server_name_is_sent_for_who_routes_by_it(
     names: list[str | None] = []
     run = meet(certificates, listen={})
     hub = run.come(C)
-    server = hub._own.guard._server  # type: ignore[attr-defined]
+    server = hub._own.authentication._server  # type: ignore[attr-defined]
     server.sni_callback = lambda connection, name, context: names.append(name)
     proxy = proxied()
     proxy.goal = lambda: run.address

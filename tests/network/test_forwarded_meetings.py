@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from mpc_spearman.errors import MpcSpearmanError, WrongName
-from mpc_spearman.network import door, forwarding
+from mpc_spearman.network import forwarding, handshake
+from mpc_spearman.network.authentication import Tls
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.guards import Tls
 from mpc_spearman.network.meeting import Met
 from mpc_spearman.parties import Roster
-from support.meetings import PARTIES, Meeting, assert_connected, guard
+from support.meetings import PARTIES, Meeting, assert_connected, authentication
 from support.memory_network import A, B
 from support.processes import EVER, eventually
 
@@ -80,7 +80,7 @@ def test_a_coordinator_that_answers_itself_is_found_out(
     meet: Meet, certificates: Path, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
     """It speaks TLS with the party in the place of the other one, with the only certificate that it has."""
-    install, own = forwarding.Forwarding.install, guard(certificates, "C")
+    install, own = forwarding.Forwarding.install, authentication(certificates, "C")
     assert isinstance(own, Tls)
 
     def answer(self: Forwarding, caller: int, to: int, connection: Any) -> None:
@@ -92,10 +92,10 @@ def test_a_coordinator_that_answers_itself_is_found_out(
             connection.settimeout(EVER)
             try:
                 if side == "caller":
-                    door.admit(connection, own, Roster(PARTIES, B), _Anyone(), lambda: True)
+                    handshake.admit(connection, own, Roster(PARTIES, B), _Anyone(), lambda: True)
                 else:
-                    greeting = door.Greeting(door.Purpose.SEND, 2, 1)
-                    door.enter(connection, own, Roster(PARTIES, A), B, greeting).close()
+                    greeting = handshake.Greeting(handshake.Purpose.SEND, 2, 1)
+                    handshake.enter(connection, own, Roster(PARTIES, A), B, greeting).close()
             except (MpcSpearmanError, OSError):
                 connection.close()
 
@@ -118,7 +118,7 @@ class _Anyone:
         return False
 
     def reserve(self, greeting: Any) -> Any:
-        return door.Answer.WELCOME
+        return handshake.Answer.WELCOME
 
     def install(self, greeting: Any, connection: Any) -> None:
         connection.close()

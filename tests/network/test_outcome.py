@@ -224,7 +224,7 @@ def test_a_party_that_ends_is_lost_to_all(meet: Meet, monkeypatch: pytest.Monkey
     come(run, C, A)
     side = run.come(B)
     eventually(lambda: bool(side._told))
-    controls = run.sides["C"]._guests  # type: ignore[union-attr]
+    controls = run.sides["C"]._controls  # type: ignore[union-attr]
     controls[A.number]._connection.close()
     met = run.wait()
     held.set()
@@ -234,7 +234,9 @@ def test_a_party_that_ends_is_lost_to_all(meet: Meet, monkeypatch: pytest.Monkey
 
 def test_a_party_that_says_nothing_more_is_lost(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
     run = meet(None, timeout=1.5)
-    monkeypatch.setattr("mpc_spearman.network.guest.Guest._hear", lambda self, message: time.sleep(4))
+    monkeypatch.setattr(
+        "mpc_spearman.network.data_party.DataPartyMeeting._hear", lambda self, message: time.sleep(4)
+    )
     come(run)
     met = run.wait()
     assert type(met["C"]).__name__ == "PeerTimeout"
@@ -253,7 +255,8 @@ def test_who_dials_whom() -> None:
 
 def test_meeting_takes_no_torch() -> None:
     code = (
-        "import sys, mpc_spearman.network.hub, mpc_spearman.launch.meeting, mpc_spearman.launch.local\n"
+        "import sys, mpc_spearman.network.coordinator\n"
+        "import mpc_spearman.launch.meeting, mpc_spearman.launch.local\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

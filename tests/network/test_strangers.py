@@ -1,4 +1,4 @@
-"""Strangers at the door, and answers of all kinds: a meeting is not disturbed."""
+"""Strangers at the listener, and answers of all kinds: a meeting is not disturbed."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError
-from mpc_spearman.network import door
+from mpc_spearman.network import handshake
 from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.authentication import Closed, Secret
 from mpc_spearman.network.control import LONGEST, Control
-from mpc_spearman.network.door import Greeting, Purpose, enter, network_of
-from mpc_spearman.network.guards import Closed, Secret
-from mpc_spearman.network.guest import Guest
-from mpc_spearman.network.hub import Hub
+from mpc_spearman.network.coordinator import CoordinatorMeeting
+from mpc_spearman.network.data_party import DataPartyMeeting
+from mpc_spearman.network.handshake import Greeting, Purpose, enter, network_of
 from mpc_spearman.network.meeting import Own
 from mpc_spearman.network.pairs import Told
 from mpc_spearman.parties import Roster
 from mpc_spearman.wire.certificates import make_certificates
-from support.meetings import PARTIES, SECRET, Meeting, assert_connected, guard, knock
+from support.meetings import PARTIES, SECRET, Meeting, assert_connected, authentication, knock
 from support.memory_network import A, B, C
 from support.processes import EVER, eventually
 
@@ -60,12 +60,12 @@ def test_silent_strangers_hold_nobody_up(meet: Meet, certificates: Path, secured
     run = meet(certificates if secured else None)
     run.come(C)
     # Three times as many as are let in at the same time: the oldest have to go.
-    silent = [knock(run.address, b"MPC" if i % 2 else b"") for i in range(3 * door.MOST)]
+    silent = [knock(run.address, b"MPC" if i % 2 else b"") for i in range(3 * handshake.MOST)]
     began = time.monotonic()
     run.come(B)
     run.come(A)
     assert_connected(run.wait())
-    assert time.monotonic() - began < door.PATIENCE / 2
+    assert time.monotonic() - began < handshake.PATIENCE / 2
     for stranger in silent:
         stranger.close()
 
@@ -75,8 +75,8 @@ def test_a_host_that_never_stops_calling_keeps_out_no_party_at_another_address(m
     run.come(C)
     at = run.address.host, run.address.port
     slow = [socket.create_connection(at, 20.0) for _ in (B, A)]
-    crowd = [socket.create_connection(at, 20.0, ("127.0.0.2", 0)) for _ in range(3 * door.MOST)]
-    for stranger in crowd[: 2 * door.MOST]:
+    crowd = [socket.create_connection(at, 20.0, ("127.0.0.2", 0)) for _ in range(3 * handshake.MOST)]
+    for stranger in crowd[: 2 * handshake.MOST]:
         assert stranger.recv(1) == b""  # dropped, since others have come
     for raw, member in zip(slow, (B, A), strict=True):
         greeting = Greeting(Purpose.MEET, member.number, 0)
@@ -108,12 +108,12 @@ def test_memory_and_threads_do_not_grow_with_strangers(meet: Meet) -> None:
     threads = threading.active_count()
     run.come(C)
     with ExitStack() as strangers:
-        for i in range(3 * door.MOST):
+        for i in range(3 * handshake.MOST):
             strangers.enter_context(knock(run.address, b"MPC"))
-            if i == door.MOST:
+            if i == handshake.MOST:
                 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         # Those whose caller was dropped end a moment later.
-        eventually(lambda: threading.active_count() - threads < door.MOST + 20)
+        eventually(lambda: threading.active_count() - threads < handshake.MOST + 20)
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # kilobytes
     run.come(B)
     run.come(A)
@@ -122,7 +122,7 @@ def test_memory_and_threads_do_not_grow_with_strangers(meet: Meet) -> None:
 
 def test_who_takes_its_time_is_dropped() -> None:
     dropped: list[MpcSpearmanError] = []
-    here = door.Door(
+    here = handshake.Listener(
         Address("127.0.0.1", 0), Secret(SECRET), Roster(PARTIES, C), Nobody(), dropped.append, patience=1.0
     )
     slow = knock(Address("127.0.0.1", here.port), b"")
@@ -162,7 +162,7 @@ def test_a_stranger_without_the_secret_learns_nothing_and_is_named(meet: Meet) -
     run = meet(None)
     run.come(C)
     run.come(B)
-    run.come(A, "stranger", guarded=Secret(bytes(32)))
+    run.come(A, "stranger", authenticated=Secret(bytes(32)))
     error = run.wait("stranger")["stranger"]
     assert type(error) is HandshakeError
     assert "C (coordinator) does not know this party's `network.secret`" in str(error)
@@ -215,7 +215,7 @@ def test_a_stranger_with_a_certificate_of_another_ca_is_turned_away(
     run = meet(certificates)
     run.come(C)
     run.come(B)
-    run.come(A, "stranger", guarded=guard(tmp_path / "own", "A"))
+    run.come(A, "stranger", authenticated=authentication(tmp_path / "own", "A"))
     assert run.classes("stranger") == {"stranger": "UntrustedCertificate"}
     eventually(lambda: any(line.startswith("a connection was turned away") for line in run.said["C"]))
     run.come(A)
@@ -226,7 +226,7 @@ def test_a_party_with_anothers_certificate_stops_all(meet: Meet, certificates: P
     run = meet(certificates)
     run.come(C)
     run.come(B)
-    run.come(A, guarded=guard(certificates, "B"))
+    run.come(A, authenticated=authentication(certificates, "B"))
     assert set(run.classes().values()) == {"WrongName"}
 
 
@@ -243,7 +243,7 @@ def test_a_pin_takes_one_certificate_and_no_other(
     run = meet(certificates, listen={})
     run.come(C)
     run.come(A)
-    run.come(B, guarded=guard(certificates, "B", pins))
+    run.come(B, authenticated=authentication(certificates, "B", pins))
     met = run.wait()
     if pinned:
         assert_connected(met)
@@ -288,15 +288,17 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
         ).map(lambda said: json.dumps({"stop": said}).encode()),
     )
 )
-@pytest.mark.parametrize("side", [Hub, Guest])
+@pytest.mark.parametrize("side", [CoordinatorMeeting, DataPartyMeeting])
 def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> None:
     own = Own(Secret(SECRET), None, None, None, 5.0, 5.0, lambda text: None)
-    me, peer = (C, A) if side is Hub else (A, C)
-    one = side(Roster(PARTIES, me), own, *([lambda low, high, size: None] if side is Hub else []))
+    me, peer = (C, A) if side is CoordinatorMeeting else (A, C)
+    one = side(
+        Roster(PARTIES, me), own, *([lambda low, high, size: None] if side is CoordinatorMeeting else [])
+    )
     one._told = {member.number: Told(None, bytes(16)) for member in PARTIES}
     near, far = socket.socketpair()
     lost: list[MpcSpearmanError] = []
-    hear = (lambda message: one._hear(A, message)) if side is Hub else one._hear
+    hear = (lambda message: one._hear(A, message)) if side is CoordinatorMeeting else one._hear
     control = Control(near, peer, 5.0, hear, lost.append)
     far.sendall(struct.pack("!I", len(said)) + said)
     far.shutdown(socket.SHUT_WR)

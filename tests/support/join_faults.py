@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mpc_spearman.errors import MpcSpearmanError
-from mpc_spearman.network import hub, meeting
+from mpc_spearman.network import coordinator, meeting
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.kinds import Kind
@@ -137,19 +137,19 @@ def _is_socket(file: int) -> bool:
 
 def _at_the_meeting(happen: Callable[[], None]) -> None:
     """Let something happen at this role when all have joined, before it connects to anyone."""
-    connect, tell = meeting.Meeting._connect, hub.Hub._tell
+    connect, tell = meeting.Meeting._connect, coordinator.CoordinatorMeeting._tell
 
     def connect_then(self: meeting.Meeting) -> None:
         happen()
         connect(self)
 
-    def tell_then(self: hub.Hub, message: dict[str, Any]) -> None:
+    def tell_then(self: coordinator.CoordinatorMeeting, message: dict[str, Any]) -> None:
         if "all" in message:
             happen()
         tell(self, message)
 
     meeting.Meeting._connect = connect_then  # type: ignore[method-assign]
-    hub.Hub._tell = tell_then  # type: ignore[method-assign]
+    coordinator.CoordinatorMeeting._tell = tell_then  # type: ignore[method-assign]
 
 
 def connected(

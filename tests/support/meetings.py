@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.guards import Guard, Secret, Tls
-from mpc_spearman.network.guest import Guest
-from mpc_spearman.network.hub import Hub
+from mpc_spearman.network.authentication import Authentication, Secret, Tls
+from mpc_spearman.network.coordinator import CoordinatorMeeting
+from mpc_spearman.network.data_party import DataPartyMeeting
 from mpc_spearman.network.meeting import Met, Own
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.tls import Credentials
@@ -33,7 +33,9 @@ def credentials(folder: Path, party: str) -> Credentials:
     return Credentials(folder / "ca.pem", folder / f"{party}.pem", folder / f"{party}.key")
 
 
-def guard(folder: Path | None, party: str, pins: Mapping[str, str] = MappingProxyType({})) -> Guard:
+def authentication(
+    folder: Path | None, party: str, pins: Mapping[str, str] = MappingProxyType({})
+) -> Authentication:
     return Secret(SECRET) if folder is None else Tls(credentials(folder, party), pins)
 
 
@@ -57,7 +59,7 @@ class Meeting:
         #: What each party was told, and what was forwarded of each pair.
         self.said: dict[str, list[str]] = {}
         self.carried: Counter[tuple[int, int]] = Counter()
-        self.sides: dict[str, Hub | Guest] = {}
+        self.sides: dict[str, CoordinatorMeeting | DataPartyMeeting] = {}
         self._address: queue.Queue[Address] = queue.Queue()
         self._threads: dict[str, threading.Thread] = {}
 
@@ -74,15 +76,15 @@ class Meeting:
         label: str = "",
         *,
         parties: tuple[Party, ...] = PARTIES,
-        guarded: Guard | None = None,
+        authenticated: Authentication | None = None,
         where: Address | None = None,
         fault: Exception | None = None,
         **own: Any,
-    ) -> Hub | Guest:
+    ) -> CoordinatorMeeting | DataPartyMeeting:
         """Let a party come; `label` tells two processes of one apart, `where` is where the coordinator is."""
         label = label or member.name
         settings = {
-            "guard": guarded or guard(self._folder, member.name),
+            "authentication": authenticated or authentication(self._folder, member.name),
             "listen": self._listen.get(member),
             "advertise": None,
             "proxy": None,
@@ -92,12 +94,14 @@ class Meeting:
             **own,
         }
         roster = Roster(parties, member)
-        side: Hub | Guest
+        side: CoordinatorMeeting | DataPartyMeeting
         if member == C:
-            side = Hub(roster, Own(**settings), lambda low, high, size: self._carry(low, high, size))
+            side = CoordinatorMeeting(
+                roster, Own(**settings), lambda low, high, size: self._carry(low, high, size)
+            )
             arguments = (where or ANYWHERE, self._address.put, fault)
         else:
-            side = Guest(roster, Own(**settings))
+            side = DataPartyMeeting(roster, Own(**settings))
             arguments = (lambda seconds: where or self.address, fault)
         self.sides[label] = side
 

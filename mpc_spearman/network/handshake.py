@@ -15,7 +15,7 @@ bytes  from the party that connects
 =====  ==============================================================================
 
 Without TLS the two now show each other that they know the secret
-(:class:`mpc_spearman.network.guards.Secret`). It is answered by one byte, :class:`Answer`.
+(:class:`mpc_spearman.network.authentication.Secret`). It is answered by one byte, :class:`Answer`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mpc_spearman.errors import (
     WrongName,
 )
 from mpc_spearman.network.addresses import Address, dial, listening
-from mpc_spearman.network.guards import Closed, Connection, Guard, exactly
+from mpc_spearman.network.authentication import Authentication, Closed, Connection, exactly
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire import tls
 
@@ -100,7 +100,7 @@ class Greeting:
         return cls(Purpose(purpose), caller, to, token)
 
 
-class Entrance(Protocol):
+class Acceptor(Protocol):
     """What becomes of those who have shown who they are."""
 
     def knows(self, greeting: Greeting) -> bool:
@@ -117,7 +117,12 @@ class Entrance(Protocol):
 
 
 def enter(
-    raw: socket.socket, guard: Guard, roster: Roster, peer: Party, greeting: Greeting, host: str = ""
+    raw: socket.socket,
+    authentication: Authentication,
+    roster: Roster,
+    peer: Party,
+    greeting: Greeting,
+    host: str = "",
 ) -> Connection:
     """Begin a connection as the caller, and be let in; it is closed on failure.
 
@@ -125,7 +130,7 @@ def enter(
     ----------
     raw : socket
         Connected, with a time-out.
-    guard : Guard
+    authentication : Authentication
     roster : Roster
     peer : Party
         Who must be at the other end.
@@ -144,10 +149,10 @@ def enter(
     connection: Connection = raw
     seconds = raw.gettimeout() or 0.0
     try:
-        connection = guard.call(raw, peer, host)
+        connection = authentication.call(raw, peer, host)
         said = greeting.pack()
         connection.sendall(said)
-        guard.prove(connection, said, peer)
+        authentication.prove(connection, said, peer)
         _understand(exactly(connection, 1), roster.me, peer)
         _settle(connection)
     except BaseException as error:
@@ -163,16 +168,22 @@ def enter(
 
 
 def call(
-    address: Address, seconds: float, guard: Guard, roster: Roster, peer: Party, greeting: Greeting,
-    proxy: Address | None = None, over: Callable[[], bool] = lambda: False,
-) -> Connection:  # fmt: skip
+    address: Address,
+    seconds: float,
+    authentication: Authentication,
+    roster: Roster,
+    peer: Party,
+    greeting: Greeting,
+    proxy: Address | None = None,
+    over: Callable[[], bool] = lambda: False,
+) -> Connection:
     """Dial a party and enter; again if it had no room.
 
     Parameters
     ----------
     address, seconds, proxy
         As for :func:`mpc_spearman.network.addresses.dial`.
-    guard, roster, peer, greeting
+    authentication, roster, peer, greeting
         As for :func:`enter`.
     over : callable
         Whether there is no reason to try again.
@@ -188,7 +199,7 @@ def call(
     while True:
         raw = dial(address, max(0.05, end - time.monotonic()), proxy)
         try:
-            return enter(raw, guard, roster, peer, greeting, address.host)
+            return enter(raw, authentication, roster, peer, greeting, address.host)
         except Closed:
             if over() or time.monotonic() + _AGAIN > end:
                 raise
@@ -196,7 +207,11 @@ def call(
 
 
 def admit(
-    raw: socket.socket, guard: Guard, roster: Roster, entrance: Entrance, still: Callable[[], bool]
+    raw: socket.socket,
+    authentication: Authentication,
+    roster: Roster,
+    acceptor: Acceptor,
+    still: Callable[[], bool],
 ) -> None:
     """Begin a connection as the one that is connected to; it is closed on failure.
 
@@ -204,7 +219,7 @@ def admit(
     ----------
     raw : socket
         Connected, with a time-out.
-    guard, roster, entrance
+    authentication, roster, acceptor
     still : callable
         Called when the caller has shown who it is; whether it is still wanted.
 
@@ -215,7 +230,7 @@ def admit(
     """
     connection: Connection = raw
     try:
-        connection = guard.answer(raw)
+        connection = authentication.answer(raw)
         said = exactly(connection, _FORMAT.size)
         greeting = Greeting.unpack(said)
         peer = None if greeting is None else _of_number(roster, greeting.caller)
@@ -223,17 +238,17 @@ def admit(
             connection.sendall(bytes([Answer.UNKNOWN]))
             raise HandshakeError("who connected is no party of this run")
         try:
-            guard.check(connection, said, peer)
+            authentication.check(connection, said, peer)
         except TlsError as error:
             # Who has another party's certificate, or has been told this party's token, takes part.
-            others = {party.name for party in roster.parties} & set(guard.named(connection))
-            if entrance.knows(greeting) or (isinstance(error, WrongName) and others):
-                entrance.fail(error)
+            others = {party.name for party in roster.parties} & set(authentication.named(connection))
+            if acceptor.knows(greeting) or (isinstance(error, WrongName) and others):
+                acceptor.fail(error)
             connection.sendall(bytes([Answer.NAME if isinstance(error, WrongName) else Answer.PIN]))
             raise
         if not still():
             raise Closed("too late")
-        answer = entrance.reserve(greeting)
+        answer = acceptor.reserve(greeting)
         connection.sendall(bytes([answer]))
         if answer is not Answer.WELCOME:
             raise Closed("not let in")
@@ -241,17 +256,17 @@ def admit(
     except BaseException:
         connection.close()
         raise
-    entrance.install(greeting, connection)
+    acceptor.install(greeting, connection)
 
 
-class Door:
+class Listener:
     """A listening socket: whoever shows who it is gets in, all others hold nobody up.
 
     Parameters
     ----------
     where : Address
         Port 0 is any free one.
-    guard, roster, entrance
+    authentication, roster, acceptor
     turned_away : callable
         Told why a caller was not let in.
     patience : float
@@ -264,10 +279,10 @@ class Door:
     """
 
     def __init__(
-        self, where: Address, guard: Guard, roster: Roster, entrance: Entrance,
+        self, where: Address, authentication: Authentication, roster: Roster, acceptor: Acceptor,
         turned_away: Callable[[MpcSpearmanError], None], patience: float = PATIENCE,
     ) -> None:  # fmt: skip
-        self._guard, self._roster, self._entrance = guard, roster, entrance
+        self._authentication, self._roster, self._entrance = authentication, roster, acceptor
         self._turned_away, self._patience = turned_away, patience
         try:
             self._listener = listening(where)
@@ -283,7 +298,7 @@ class Door:
         self._knocking: dict[socket.socket, tuple[float, str]] = {}
         self._lock = threading.Lock()
         self._closed = False
-        threading.Thread(target=self._accept, name="door", daemon=True).start()
+        threading.Thread(target=self._accept, name="listener", daemon=True).start()
 
     def close(self) -> None:
         """Stop listening, and drop those who are not in yet."""
@@ -328,7 +343,7 @@ class Door:
 
         try:
             raw.settimeout(self._patience)
-            admit(raw, self._guard, self._roster, self._entrance, still)
+            admit(raw, self._authentication, self._roster, self._entrance, still)
         except MpcSpearmanError as error:
             # Anyone can connect and show nothing: that must not stop the run.
             self._turned_away(error)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from mpc_spearman.errors import MpcSpearmanError, NetworkError, PartyMissing, PeerTimeout
 from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.authentication import Closed
 from mpc_spearman.network.control import Control, Message, nonsense
-from mpc_spearman.network.door import Door, Greeting, Purpose, call
-from mpc_spearman.network.guards import Closed
+from mpc_spearman.network.handshake import Greeting, Listener, Purpose, call
 from mpc_spearman.network.meeting import SAY, TELL, Meeting, Met, Own
 from mpc_spearman.network.pairs import Told, check_forwarding
 from mpc_spearman.parties import Party, Roster
@@ -20,7 +20,7 @@ from mpc_spearman.parties import Party, Roster
 _RETRY, _KNOWN = 0.5, 2.0
 
 
-class Guest(Meeting):
+class DataPartyMeeting(Meeting):
     """A data party's side."""
 
     def __init__(self, roster: Roster, own: Own) -> None:
@@ -48,8 +48,10 @@ class Guest(Meeting):
         try:
             address = None
             if self._own.listen is not None and fault is None:
-                self._door = Door(self._own.listen, self._own.guard, self._roster, self, self._turned_away)
-                address = self._own.advertise or Address(self._own.listen.host, self._door.port)
+                self._listener = Listener(
+                    self._own.listen, self._own.authentication, self._roster, self, self._turned_away
+                )
+                address = self._own.advertise or Address(self._own.listen.host, self._listener.port)
             start = time.monotonic()
             control = self._join(find, TELL if fault is not None else self._own.join_timeout)
             if fault is not None:
@@ -79,7 +81,9 @@ class Guest(Meeting):
         while True:
             left = max(0.05, min(end - time.monotonic(), own.timeout))
             try:
-                connection = call(where, left, own.guard, self._roster, coordinator, greeting, own.proxy)
+                connection = call(
+                    where, left, own.authentication, self._roster, coordinator, greeting, own.proxy
+                )
                 assert isinstance(connection, socket.socket)
                 return Control(connection, coordinator, own.timeout, self._hear, self.fail)
             except OSError as error:
@@ -104,7 +108,7 @@ class Guest(Meeting):
             if set(told) != {party.number for party in self._roster.parties}:
                 raise nonsense(coordinator)
             told[coordinator.number] = Told(self._where, told[coordinator.number].token)
-            check_forwarding(self._roster, told, self._own.guard)
+            check_forwarding(self._roster, told, self._own.authentication)
             with self._changed:
                 self._told = told
                 self._changed.notify_all()
@@ -133,8 +137,8 @@ class Guest(Meeting):
         )
 
     def _leave(self, control: Control | None, *, failed: bool) -> None:
-        if self._door is not None:
-            self._door.close()
+        if self._listener is not None:
+            self._listener.close()
         if failed:
             self.fail(NetworkError("over"))  # what is still being made is closed
             self._sockets().close()

@@ -1,7 +1,8 @@
 """Who is at the other end of a connection: shown by mutual TLS, or by knowing a secret.
 
-Both do the same at the same moments of a connection's beginning (:mod:`mpc_spearman.network.door`): first
-`call` or `answer`, before a byte is sent; then, once the caller has said who it is, `prove` and `check`.
+Both do the same at the same moments of a connection's beginning (:mod:`mpc_spearman.network.handshake`):
+first `call` or `answer`, before a byte is sent; then, once the caller has said who it is, `prove` and
+`check`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Closed(OSError):
     """The other end closed the connection as it began, without a word why."""
 
 
-class Guard(ABC):
+class Authentication(ABC):
     """What both ends of every connection do to know each other.
 
     Attributes
@@ -72,7 +73,7 @@ class Guard(ABC):
         """Return what people can compare: the fingerprint of the other end's certificate."""
 
 
-class Tls(Guard):
+class Tls(Authentication):
     """Mutual TLS 1.3 (RFC 8446): certificates of one CA, with the party's exact name.
 
     Parameters
@@ -145,7 +146,7 @@ def _secured(connection: Connection) -> ssl.SSLSocket:
     return connection  # type: ignore[return-value]
 
 
-class Secret(Guard):
+class Secret(Authentication):
     """A secret that all parties know: each end answers the other's challenge with an HMAC under it.
 
     Three passes, as in ISO/IEC 9798-4, 5.2.2 (mutual authentication), with HMAC-SHA256 (RFC 2104): the
@@ -218,4 +219,4 @@ def exactly(connection: Connection, size: int) -> bytes:
     return data
 
 
-__all__ = ["Closed", "Connection", "Guard", "Secret", "Tls", "WrongName", "exactly"]
+__all__ = ["Authentication", "Closed", "Connection", "Secret", "Tls", "WrongName", "exactly"]

@@ -21,10 +21,10 @@ from mpc_spearman.errors import (
     Unreachable,
 )
 from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.authentication import Connection
 from mpc_spearman.network.control import Control, Message, nonsense
-from mpc_spearman.network.door import Answer, Door, Greeting, Purpose
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.guards import Connection
+from mpc_spearman.network.handshake import Answer, Greeting, Listener, Purpose
 from mpc_spearman.network.meeting import TELL, Meeting, Met, Own
 from mpc_spearman.network.pairs import DIRECT, Told, check_forwarding, way
 from mpc_spearman.network.sockets import Sockets
@@ -36,7 +36,7 @@ from mpc_spearman.wire.aborts import lost_party
 _LINGER, _LOOK = 2.0, 1.0
 
 
-class Hub(Meeting):
+class CoordinatorMeeting(Meeting):
     """The coordinator's side.
 
     Parameters
@@ -50,8 +50,8 @@ class Hub(Meeting):
     def __init__(self, roster: Roster, own: Own, carried: Callable[[int, int, int], None]) -> None:
         super().__init__(roster, own)
         self._forwarding = Forwarding(carried)
-        self._seats: set[int] = set()
-        self._guests: dict[int, Control] = {}
+        self._admitted: set[int] = set()
+        self._controls: dict[int, Control] = {}
         self._ready: set[int] = set()
         self._stopped: set[int] = set()
         self._outcome: dict[str, Any] | None = None
@@ -76,9 +76,9 @@ class Hub(Meeting):
         MpcSpearmanError
             See :func:`mpc_spearman.launch.meeting.join`.
         """
-        door = Door(where, self._own.guard, self._roster, self, self._turned_away)
+        listener = Listener(where, self._own.authentication, self._roster, self, self._turned_away)
         try:
-            announce(Address(where.host, door.port))
+            announce(Address(where.host, listener.port))
             if fault is not None:
                 raise fault
             threading.Thread(target=self._tell_missing, name="missing", daemon=True).start()
@@ -87,11 +87,11 @@ class Hub(Meeting):
             with self._changed:
                 self._told[me] = Told(None, self._token)
             self._tell({"all": {str(number): told.plain() for number, told in self._told.items()}})
-            check_forwarding(self._roster, self._told, self._own.guard)
+            check_forwarding(self._roster, self._told, self._own.authentication)
             done = lambda: self._connected() and len(self._ready) == len(self._roster.peers)  # noqa: E731
             self._until(done, 2 * self._own.timeout, self._unready)
         except BaseException as error:
-            self._stop(error, door, "connect" if fault is None else "load")
+            self._stop(error, listener, "connect" if fault is None else "load")
             raise
         with self._changed:
             # Whoever stops from here on says so over the links.
@@ -99,22 +99,22 @@ class Hub(Meeting):
         if not self._met:
             assert self._failure is not None
             self._outcome = None
-            self._stop(self._failure, door, "connect")
+            self._stop(self._failure, listener, "connect")
             raise self._failure
-        door.close()
+        listener.close()
         self._tell(self._outcome)
-        for guest in self._guests.values():
-            guest.finish()
+        for control in self._controls.values():
+            control.finish()
         return self._result(_Sockets(self._sending, self._receiving, self._end))
 
     # --- for who connects
 
     def reserve(self, greeting: Greeting) -> Answer:
-        """Give each party one seat, and let those in that have been told the token."""
+        """Let in one process of each party, and connections that have been told the token."""
         if greeting.purpose is Purpose.MEET:
             with self._changed:
-                second = greeting.caller in self._seats
-                self._seats.add(greeting.caller)
+                second = greeting.caller in self._admitted
+                self._admitted.add(greeting.caller)
             if second:
                 peer = self._roster.parties[greeting.caller]
                 self.fail(HandshakeError(f"two processes have joined as {peer} (number {peer.number})"))
@@ -127,14 +127,14 @@ class Hub(Meeting):
         return super().reserve(greeting)
 
     def install(self, greeting: Greeting, connection: Connection) -> None:
-        """Give a party its seat, join connections, or keep this party's own."""
+        """Begin a control connection, join connections, or keep this party's own."""
         if greeting.purpose is Purpose.FORWARD:
             self._forwarding.install(greeting.caller, greeting.to, connection)
         elif greeting.purpose is Purpose.MEET:
             peer = self._roster.parties[greeting.caller]
             assert isinstance(connection, socket.socket)
-            with self._changed:  # what it says is not heeded before it is among the guests
-                guest = self._guests[peer.number] = Control(
+            with self._changed:  # what it says is not heeded before it is among the controls
+                control = self._controls[peer.number] = Control(
                     connection,
                     peer,
                     self._own.timeout,
@@ -143,7 +143,7 @@ class Hub(Meeting):
                 )
                 outcome = self._outcome
             if outcome is not None:
-                guest.send(**outcome)
+                control.send(**outcome)
         else:
             super().install(greeting, connection)
 
@@ -152,7 +152,7 @@ class Hub(Meeting):
         if len(numbers) < 2 or not numbers <= {peer.number for peer in self._roster.peers}:
             return False
         one, other = (self._roster.parties[number] for number in numbers)
-        return self._own.guard.ends and way(one, other, self._told)[1] != DIRECT
+        return self._own.authentication.ends and way(one, other, self._told)[1] != DIRECT
 
     # --- what the others say
 
@@ -188,11 +188,11 @@ class Hub(Meeting):
 
     def _look(self, error: Unreachable) -> None:
         """See first whether the party that cannot be reached is gone: then that is what happened."""
-        guest = self._guests.get(error.number or 0)
+        control = self._controls.get(error.number or 0)
         now, end = time.monotonic(), time.monotonic() + _LOOK
-        if guest is not None:
-            guest.probe()
-            while guest.last < now and time.monotonic() < end and self._failure is None:
+        if control is not None:
+            control.probe()
+            while control.last < now and time.monotonic() < end and self._failure is None:
                 time.sleep(0.02)
         self.fail(error)
 
@@ -204,13 +204,13 @@ class Hub(Meeting):
     def _tell_missing(self) -> None:
         """Tell those who are there, now and then, who is not."""
         while self._outcome is None and (missing := self._missing()):
-            for guest in list(self._guests.values()):
-                guest.send(missing=[party.number for party in missing])
+            for control in list(self._controls.values()):
+                control.send(missing=[party.number for party in missing])
             time.sleep(1.0)
 
     def _tell(self, message: dict[str, Any]) -> None:
-        for guest in list(self._guests.values()):
-            guest.send(**message)
+        for control in list(self._controls.values()):
+            control.send(**message)
 
     def _turned_away(self, error: MpcSpearmanError) -> None:
         super()._turned_away(error)
@@ -233,25 +233,25 @@ class Hub(Meeting):
             (PeerTimeout.__name__, late.name, "connect"),
         )
 
-    def _stop(self, error: BaseException, door: Door, phase: str) -> None:
+    def _stop(self, error: BaseException, listener: Listener, phase: str) -> None:
         """Tell all who are there, and those who come in a moment, with what this meeting ends."""
         lost = lost_party(error)
         with self._changed:
             self._outcome = {"stop": self._stop_notice(error, phase)}
-            told = list(self._guests.values())
-        for guest in told:
-            guest.send(**self._outcome)
+            told = list(self._controls.values())
+        for control in told:
+            control.send(**self._outcome)
         end = time.monotonic() + (TELL if phase == "load" else _LINGER)
         expected = [peer for peer in self._roster.peers if peer.name != lost]
-        while time.monotonic() < end and any(peer.number not in self._guests for peer in expected):
+        while time.monotonic() < end and any(peer.number not in self._controls for peer in expected):
             time.sleep(0.05)
-        door.close()
+        listener.close()
         self._sockets().close()
         self._forwarding.close()
-        for guest in self._guests.values():
-            guest.finish()
-        for guest in self._guests.values():
-            guest.join()
+        for control in self._controls.values():
+            control.finish()
+        for control in self._controls.values():
+            control.join()
 
     def _end(self) -> None:
         self._forwarding.close(self._own.timeout)
