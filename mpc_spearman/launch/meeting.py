@@ -166,7 +166,7 @@ def decline(
     """Tell the other parties, if they can be reached, that this one has failed and will not come."""
     if not point.host:
         return  # who has started all roles passes it on
-    say(f"cannot take part, and tells the others: {error}")  # now: they may not be there yet
+    say(f"cannot take part, and tells the others if it can: {error}")  # now: they may not be there yet
     with suppress(NetworkError, HandshakeError, PlanError, type(error)):
         _attend(point, plan, roster, secret, passing, meter, say, error)
 

@@ -46,7 +46,10 @@ class Credentials:
             try:
                 path.read_bytes()  # ssl's own errors do not say which of its files they mean
             except OSError as error:
-                raise TlsError(f"TLS: the {what} file {path} cannot be read: {error.strerror}") from None
+                raise TlsError(
+                    f"network.tls.{what.lower()}: the {what} file {path} cannot be read: {error.strerror}. "
+                    "Name the file that is meant; mpc-spearman certs makes some for trials"
+                ) from None
         try:
             context.load_verify_locations(cafile=str(self.ca))
         except ssl.SSLError:
