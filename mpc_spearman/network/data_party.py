@@ -87,7 +87,8 @@ class DataPartyMeeting(Meeting):
                 assert isinstance(connection, socket.socket)
                 return Control(connection, coordinator, own.timeout, self._hear, self.fail)
             except OSError as error:
-                why = "it closes the connection" if isinstance(error, Closed) else error.strerror
+                closed = "it closes the connection, as one does whose network.tls is another"
+                why = closed if isinstance(error, Closed) else error.strerror
                 if time.monotonic() + _RETRY > end:
                     raise PartyMissing(
                         f"{coordinator} cannot be met at {where} ({why}) within {seconds:g} s: is it "
