@@ -93,7 +93,7 @@ def intersect(run: Run, table: Table) -> Table:
     others = id_help(table.ids.take(pa.array(rows[~marked][:_LOOKED_AT])))
     run.say(
         f"{aligned.n:,} of {table.n:,} rows are common to all data parties"
-        + (f". Among the others: {others}" if others else "")
+        + (f". Not common: {others[0].lower()}{others[1:]}" if others else "")
     )
     check_policy_rows(run.plan, me.name, aligned.n)
     tag(run, aligned)

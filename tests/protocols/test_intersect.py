@@ -132,7 +132,7 @@ def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
     assert heard["A"] == [f"{n} of 170 rows are common to all data parties"]
     (text,) = heard["B"]
     assert text.startswith(
-        f"{n} of 200 rows are common to all data parties. Among the others: Of the {200 - n} ids"
+        f"{n} of 200 rows are common to all data parties. Not common: of the {200 - n} ids"
     )
     assert "21 have spaces around them" in text
 
