@@ -14,6 +14,7 @@ import os
 import statistics
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,9 +160,10 @@ def processors() -> float:
     """Return the processors' seconds of roles that have ended: what their fork servers waited for."""
     ticks = 0
     for task in Path("/proc/self/task").iterdir():
-        for child in (task / "children").read_text(encoding="ascii").split():
-            fields = Path(f"/proc/{child}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-            ticks += int(fields[13]) + int(fields[14])
+        with suppress(FileNotFoundError):  # a thread, or a child, that has just ended
+            for child in (task / "children").read_text(encoding="ascii").split():
+                fields = Path(f"/proc/{child}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+                ticks += int(fields[13]) + int(fields[14])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

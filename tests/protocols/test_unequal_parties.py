@@ -102,7 +102,7 @@ def told_of(ended: Ended, party: str, phase: str, error: type[Exception]) -> Non
 def test_a_column_that_gives_rows_away_stops_all_before_data_moves() -> None:
     target = TARGET.assign(x=[1.0, *[0.0] * 39])
     ended = run_in_memory(plan(privacy={"min_group": 3}), {"A": SOURCE, "B": target})
-    told_of(ended, "B", "rank", DisclosureError)
+    told_of(ended, "B", "load", DisclosureError)
     assert "x" in str(ended.errors["B"])
 
 
