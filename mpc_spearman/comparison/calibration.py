@@ -3,6 +3,8 @@
 Everything is timed on one core, in seconds a row, at the columns that the run will have, so that only the
 number of rows is extrapolated; and in a few seconds altogether. Ranking is tried at two sizes, since it grows
 a little faster than the rows.
+
+NumPy's generators make the tables that are timed. They are nobody's: no mask, key or share comes from them.
 """
 
 from __future__ import annotations
