@@ -14,13 +14,16 @@ anything else prints goes to standard error.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -47,6 +50,14 @@ _SLOW = (
     "mpc_spearman.network.data_party",
     "mpc_spearman.network.coordinator",
 )
+
+
+# Seconds between reports on how much of a phase is done.
+_PAUSE = 0.05
+# From glibc's <malloc.h>: how much free memory at the end of a heap goes back to the kernel, and from which
+# size on a block has pages of its own, which do so at once.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT = {_M_TRIM_THRESHOLD: 1 << 26, _M_MMAP_THRESHOLD: 1 << 25}
 
 
 @dataclass(frozen=True)
@@ -179,6 +190,7 @@ def main(prepare: Prepare = unprepared) -> None:
         What a program that executes this, in place of the package's own, does first: to record, to break.
         It can change the assignment's dictionaries, and the supervisor's `say`.
     """
+    keep_freed_memory()
     supervisor = Supervisor()
     assignment, stream = supervisor.assignment()
     os.environ.clear()
@@ -195,6 +207,14 @@ def main(prepare: Prepare = unprepared) -> None:
     supervisor.say(done=True)
     # Everything is written and everyone has said farewell: nothing is left that an orderly exit would do.
     os._exit(0)
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep what is freed: to take pages anew for every block takes as long as the work on it."""
+    with suppress(AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        for parameter, value in _KEPT.items():
+            mallopt(parameter, value)
 
 
 def load(protocol: str | None = None) -> None:
@@ -246,6 +266,14 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     def say(text: str) -> None:
         supervisor.say(note=text)
 
+    reported = 0.0
+
+    def progress(phase: str, done: int, of: int) -> None:
+        nonlocal reported
+        if done in (0, of) or time.monotonic() - reported > _PAUSE:
+            reported = time.monotonic()
+            supervisor.say(phase=phase, done=done, of=of)
+
     secret = _secret(assignment, plan)
 
     def join(roster: Roster, meter: Meter) -> Sockets:
@@ -265,7 +293,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         ready=lambda roster: meeting.check_credentials(plan, roster),
         decline=decline,
         secret=secret,
-        progress=lambda phase, done, of: supervisor.say(phase=phase, done=done, of=of),
+        progress=progress,
         say=say,
     )
     result.save(assignment.out)

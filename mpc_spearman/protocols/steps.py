@@ -53,8 +53,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Bytes of one block of the wider table: enough to keep BLAS and the link busy, and small enough for caches.
-BLOCK_BYTES = 1 << 22
+#: Bytes of one block of the wider table: enough to keep the link busy, and small enough for caches. Several
+#: are on their way at a time, in several forms.
+BLOCK_BYTES = 1 << 20
 #: The most features of the target at ``ranking``: about 2 million pairs, 32 MB a message and 16 bytes a pair.
 MAX_COMPARED = 2000
 # What to do about rows that differ, by the plan's ``alignment``.

@@ -82,6 +82,8 @@ class PhaseCost:
     peak_memory_bytes: int = 0
 
 
+# Seconds.
+_BLINK = 0.02
 #: Columns of ``cost.csv``.
 COLUMNS = ("party", "phase", *(field.name for field in fields(PhaseCost)))
 
@@ -115,6 +117,8 @@ class Meter:
         self.ways: Mapping[tuple[str, str], str] = {}
         self.forwarded: dict[tuple[str, str], list[int]] = {}
         self._lock = threading.Lock()
+        self._within = 0  # of how many phases
+        self._looked = 0.0  # when memory was noted last
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -126,21 +130,30 @@ class Meter:
         cost = self.costs[name]
         elsewhere = self._busy()
         self._note_memory(outer)
-        _reset_peak_memory()
+        self._within += 1
         start = self._clock()
         try:
             yield
         finally:
             inside = self._busy() - elsewhere
             cost.seconds += self._clock() - start - inside
+            self._within -= 1
             self._note_memory(name)
-            _reset_peak_memory()
         # Not after an error: it is reported with the phase that it happened in.
         self.current = outer
 
     def _note_memory(self, phase: str) -> None:
+        """Charge the peak since the last look to a phase.
+
+        To look takes longer than a block does: phases within another that are faster share one look.
+        """
+        now = time.monotonic()
+        if self._within and now - self._looked < _BLINK:
+            return
+        self._looked = now
         cost = self.costs[phase]
         cost.peak_memory_bytes = max(cost.peak_memory_bytes, _peak_memory())
+        _reset_peak_memory()
 
     def _busy(self) -> float:
         """Seconds already charged somewhere: an enclosing phase leaves them out of its own."""
