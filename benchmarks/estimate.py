@@ -111,7 +111,7 @@ def expected(variant: Variant, size: Size, network: Link | None) -> Figures:
     nothing = estimate(variant, Size(_NONE, size.m_A, size.m_B), machine, Host(1, shared=False))
     return Figures(
         float(run["seconds" if network is None else "modelled"]),
-        float(alone["seconds"].sum() - nothing["seconds"].sum()) * machine.crowding,
+        float(alone["seconds"].sum() - nothing["seconds"].sum()),
         float(table.loc[table["party"] != "C", "memory"].max()),
     )
 

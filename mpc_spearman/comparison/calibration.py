@@ -1,8 +1,8 @@
 """How fast this machine does what a run is made of: each step's own code, tried on a few rows.
 
 Everything is timed on one core, in seconds a row, at the columns that the run will have, so that only the
-number of rows is extrapolated; and in a few seconds altogether. Ranking is tried at two sizes, since it grows
-a little faster than the rows.
+number of rows is extrapolated; and in a few seconds altogether. What grows a little faster than the rows is
+tried at two sizes: ranking, and taking rows in another order, which leaves the caches behind.
 
 NumPy's generators make the tables that are timed. They are nobody's: no mask, key or share comes from them.
 """
@@ -18,14 +18,13 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import cache, cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -37,6 +36,7 @@ from mpc_spearman.data.ids import id_digest, id_order
 from mpc_spearman.data.pseudonyms import common, pseudonyms, shuffled
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.data.tables import Table
+from mpc_spearman.launch.role_process import keep_freed_memory
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.privacy.groups import check_groups, distinct_defined, lasting_in_a_mean
@@ -45,8 +45,9 @@ from mpc_spearman.privacy.precision import coefficient_grid
 from mpc_spearman.protocols import ring
 from mpc_spearman.protocols.encoding import Encoding
 from mpc_spearman.protocols.load import own_table
+from mpc_spearman.protocols.shapes import Shape
 from mpc_spearman.protocols.squared_differences import Squares
-from mpc_spearman.protocols.steps import BLOCK_BYTES
+from mpc_spearman.protocols.steps import BLOCK_BYTES, Run
 from mpc_spearman.wire.keys import Box, PairKey, Stream
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
@@ -98,12 +99,14 @@ class Machine:
     """
 
     def __init__(self, kind: str = ".parquet", *, tls: bool = False) -> None:
+        keep_freed_memory()  # as roles do
         self._kind, self._tls = kind, tls
         self.base, self.cell_bytes = _resident(), 8 if kind == ".csv" else 0
         self._ciphertexts: dict[str, Ciphertexts] = {}
         self.products = cache(self._products)
         self.rules = cache(self._rules)
         self.squares = cache(self._squares)
+        self.opening = cache(self._opening)
         self.encoding = cache(self._encoding)
         self.wire = cache(self._wire)
 
@@ -119,25 +122,22 @@ class Machine:
     # --- a table
 
     @cached_property
-    def reading(self) -> tuple[float, float]:
-        """Seconds to read a row with its id, and one cell of a feature."""
+    def reading(self) -> tuple[float, float, float]:
+        """Seconds to read a row with its id, to read a cell of a feature, and to take one to be ranked."""
         few, many = (self._read(columns) for columns in (1, 9))
-        cell = max(0.0, many - few) / 8
-        return max(0.0, few - cell), cell
+        cell, taken = (max(0.0, b - a) / 8 for a, b in zip(few, many, strict=True))
+        return max(0.0, few[0] - cell), cell, taken
 
-    def _read(self, columns: int) -> float:
+    def _read(self, columns: int) -> tuple[float, float]:
         with tempfile.TemporaryDirectory(prefix="mpc-spearman-estimate-") as folder:
             path = Path(folder, "table" + self._kind)
             frame = self._frame(columns)
             frame.to_parquet(path, index=False) if self._kind != ".csv" else frame.to_csv(path, index=False)
             plan = load_plan(_PLAN, (), {"B": path})
-
-            def read() -> None:
-                table = own_table(plan, "B")
-                for index in range(table.m):
-                    table.column(index)
-
-            return seconds(read) / len(frame)
+            read = seconds(lambda: own_table(plan, "B"))
+            table = own_table(plan, "B")
+            taken = seconds(lambda: [table.column(index) for index in range(columns)])
+            return read / len(frame), taken / len(frame)
 
     def _frame(self, columns: int) -> pd.DataFrame:
         rng = np.random.default_rng(1)  # data, not secrets
@@ -171,10 +171,8 @@ class Machine:
     # --- ranks
 
     def ranking(self, n: int) -> float:
-        """Seconds to rank a cell of a column of n rows: measured at two sizes, by the logarithm between."""
-        (small, at_small), (large, at_large) = self._ranking
-        slope = max(0.0, at_large - at_small) / math.log2(large / small)
-        return max(at_small / 2, at_large + slope * math.log2(n / large))
+        """Seconds to rank a cell of a column of n rows."""
+        return _between(self._ranking, n)
 
     @cached_property
     def _ranking(self) -> list[tuple[int, float]]:
@@ -184,6 +182,26 @@ class Machine:
             columns[2] = columns[2].round()  # as in the tables of `compare`
             found.append((n, seconds(partial(rank_columns, columns)) / columns.size))
         return found
+
+    def shuffling(self, n: int) -> tuple[float, float]:
+        """Seconds to draw the place of one of n rows in another order, and to take a cell from there."""
+        drawn, taken = self._shuffling
+        return _between(drawn, n), _between(taken, n)
+
+    @cached_property
+    def _shuffling(self) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+        drawn, taken = [], []
+        for n in _RANKED:
+            stream, own, rows = (
+                Stream(os.urandom(32)),
+                np.ones((8, n), np.int32),
+                BLOCK_BYTES // (8 * _COLUMNS),
+            )
+            order = stream.permutation(n)
+            blocks = [order[start : start + rows] for start in range(0, n, rows)]
+            drawn.append((n, seconds(partial(stream.permutation, n)) / n))
+            taken.append((n, seconds(partial(_take, own, blocks)) / own.size))
+        return drawn, taken
 
     def _ranks(self, columns: int, cells: int = _CELLS) -> Ranks:
         rows = max(cells * 256 // _CELLS, min(_ROWS, cells // columns))
@@ -269,6 +287,24 @@ class Machine:
         basis = np.resize(np.arange(-rows, rows), (m_source + m_target - 1, rows)).astype(np.int64)
         return seconds(lambda: sums.add_basis(basis)) / rows
 
+    def _opening(self, m_source: int, m_target: int) -> float:
+        """Seconds a row to make re-randomised shares of the basis of differences from shares of ranks."""
+        from mpc_spearman.protocols.mpc.differences import basis
+        from mpc_spearman.protocols.mpc.session import Session
+
+        roster, secret = Roster.of(load_plan(_PLAN), "A"), X25519PrivateKey.generate()
+        shape = Shape(BLOCK_BYTES // (8 * (m_source + m_target)), m_source, m_target)
+        with ExitStack() as stack:
+            (links, _), _ = _pair(stack)
+            run = Run(load_plan(_PLAN), roster, _nobody, Meter(), lambda *_: None, lambda _: None)
+            run.links = links
+            for peer in roster.peers:
+                public = X25519PrivateKey.generate().public_key().public_bytes_raw()
+                run.keys[peer] = PairKey(secret, public, roster.me, peer, bytes(16), bytes(32))
+            session = Session(run, roster.me, shape)
+            x, y = (session.shared(Stream(os.urandom(32)).ring((m, shape.n))) for m in (m_source, m_target))
+            return seconds(lambda: session.rerandomised(basis(session, x, y))) / shape.n
+
     def _encoding(self, reveal: Reveal, estimator: Estimator, columns: int, source: bool) -> float:
         """Seconds a row to encode an owner's columns for a mean."""
         ranks = self._ranks(columns)
@@ -282,21 +318,6 @@ class Machine:
     def order_of_ids(self) -> float:
         """Seconds a row to sort ids."""
         return seconds(lambda: id_order(self._table.ids)) / self._table.n
-
-    @cached_property
-    def crowding(self) -> float:
-        """How much longer a core takes for its work while all others are at work: caches are shared."""
-        cores = len(os.sched_getaffinity(0))
-        x, y = (Stream(os.urandom(32)).ring((_COLUMNS, _ROWS)) for _ in range(2))
-
-        def on(threads: int) -> float:
-            def work() -> None:
-                with ThreadPoolExecutor(threads) as pool:
-                    list(pool.map(lambda _: ring.matmul(x, y), range(threads)))
-
-            return seconds(work) / threads
-
-        return max(1.0, on(cores) / on(1))
 
     @cached_property
     def comparison(self) -> float:
@@ -323,6 +344,22 @@ def _pair(stack: ExitStack) -> tuple[tuple[Links, Party], tuple[Links, Party]]:
         return links, peer
 
     return end("A", there[0], back[1]), end("B", back[0], there[1])
+
+
+def _between(tried: list[tuple[int, float]], n: int) -> float:
+    """Return what `n` rows take each, where fewer and more have been tried: by the logarithm between."""
+    (small, at_small), (large, at_large) = tried
+    slope = max(0.0, at_large - at_small) / math.log2(large / small)
+    return max(at_small / 2, at_large + slope * math.log2(n / large))
+
+
+def _nobody() -> NoReturn:
+    raise RuntimeError("nobody is met for an estimate")
+
+
+def _take(own: np.ndarray, blocks: Iterable[np.ndarray]) -> None:
+    for rows in blocks:
+        own[:, rows]
 
 
 def _connected() -> tuple[socket.socket, socket.socket]:

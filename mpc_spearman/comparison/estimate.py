@@ -35,7 +35,7 @@ from mpc_spearman.wire.words import width_of
 #: UTF-8 bytes of a feature's name, where nobody says more.
 NAME_BYTES = 10
 # Seconds that reading a first table takes: its libraries are not used before.
-_FIRST = 0.05
+_FIRST = 0.02
 # Steps that use all workers; of the others one thread.
 _ON_ALL_WORKERS = ("rank",)
 _PAILLIER = ("encrypt", "evaluate", "decrypt")
@@ -101,7 +101,7 @@ def estimate(
     check_shapes(plan, shapes)
     keys: Mapping[Party, PublicKey] = machine.ciphertexts(plan).keys(shapes) if plan.protocol == "he" else {}
     flows = Traffic(plan, shapes, keys, name_bytes).flows
-    work = _work(plan, shapes, machine, keys, flows, host)
+    work = _work(plan, shapes, machine, keys, flows)
     spent, wall = _schedule(plan, roster, work, host)
     memory = peaks(plan, shapes, keys, machine.base[plan.protocol], machine.cell_bytes)
     about = [variant.protocol, variant.scheme, variant.level, variant.estimator, *size, 0]
@@ -125,17 +125,16 @@ def _work(
     machine: Machine,
     keys: Mapping[Party, PublicKey],
     flows: Mapping[tuple[Party, str], Flow],
-    host: Host,
 ) -> Work:
     """Return the seconds of one core that each party spends in each phase."""
     n, work = shapes.n, Work()
     coordinator, target, *sources = Roster.of(plan, plan.names[0]).parties
-    row, cell = machine.reading
+    row, cell, taken = machine.reading
     for owner in (target, *sources):
         columns = shapes.features.get(owner, shapes.m_target)
         sessions = 1 if owner in sources else len(sources)
         work[owner, "load"] = _FIRST + n * (row + columns * cell)
-        work[owner, "rank"] = n * columns * machine.ranking(n)
+        work[owner, "rank"] = n * columns * (taken + machine.ranking(n))
         whatever, each = machine.rules(columns)
         work[owner, "protect"] = whatever + n * each
         work[owner, "align"] = n * machine.digest * sessions
@@ -165,9 +164,6 @@ def _work(
     if plan.reveal == "ranking":
         for party in (coordinator, target, sources[0]):
             work[party, "reveal"] += flows[party, "reveal"].bytes_sent / 8 * machine.comparison
-    if host.shared:
-        for at in work:
-            work[at] *= machine.crowding
     return work
 
 
@@ -193,10 +189,12 @@ def _differences(shapes: Shapes, source: Party, machine: Machine, coordinator: P
     a, b = shapes.features[source], shapes.m_target
     basis = a + b - 1
     give, take = machine.wire(width_of(2 * (n - 1)))
+    drawn, taken = machine.shuffling(n)
+    opening = machine.opening(a, b)
     for owner, own in ((source, a), (target, b)):
-        work[owner, "share"] = n * own * 2 * machine.mask
-        work[owner, "reveal"] = n * basis * (2 * machine.mask + give)
-    work[coordinator, "reveal"] = n * ((a + b + 2 * basis) * machine.mask + 2 * basis * take)
+        work[owner, "share"] = n * (drawn + own * (taken + machine.mask))
+        work[owner, "reveal"] = n * (opening + basis * give)
+    work[coordinator, "reveal"] = n * ((a + b) * machine.mask + opening + 2 * basis * take)
     work[coordinator, "multiply"] = n * machine.squares(a, b)
     return work
 

@@ -29,17 +29,20 @@ class Clockwork(Machine):
     cell_bytes = 8
     base: Any = dict.fromkeys(("mpc", "he"), 0)
     digest = mask = order_of_ids = comparison = 1e-6
-    touch, crowding = 0.0, 1.0
-    reading = intersection = (1e-6, 1e-6)
+    touch = 0.0
+    reading, intersection = (1e-6, 1e-6, 0.0), (1e-6, 1e-6)
 
     def __init__(self) -> None:
         one: Any = lambda *columns: 1e-6  # noqa: E731
-        self.products = self.squares = self.encoding = one
+        self.products = self.squares = self.encoding = self.opening = one
         self.wire: Any = lambda width: (1e-6, 1e-6)
         self.rules: Any = lambda columns: (0.0, 1e-6)
 
     def ranking(self, n: int) -> float:
         return 1e-6
+
+    def shuffling(self, n: int) -> tuple[float, float]:
+        return 1e-6, 1e-6
 
 
 def variant(*sources: str, **settings: Any) -> Variant:

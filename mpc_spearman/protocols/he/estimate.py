@@ -5,13 +5,21 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mpc_spearman.parties import Party
-from mpc_spearman.protocols.he.scheme import HeSettings, Operation, PublicKey, SecretKey, Sizes
+from mpc_spearman.protocols.he.scheme import (
+    Ciphertext,
+    HeSettings,
+    Operation,
+    Products,
+    PublicKey,
+    SecretKey,
+    Sizes,
+)
 from mpc_spearman.protocols.he.schemes import public_key
 from mpc_spearman.protocols.steps import Run
 from mpc_spearman.results.units import human_seconds
@@ -33,7 +41,8 @@ class Operations:
     Attributes
     ----------
     encrypt, load, export, decrypt : float
-        The source's, to bytes; the target's, from bytes, and of a result, to bytes; the coordinator's.
+        The source's, to bytes; the target's, from bytes until all its columns can be multiplied, and of a
+        result, to bytes; the coordinator's.
     own : float
         The target's, at differences, of what it encrypts itself.
     multiply : float
@@ -104,22 +113,31 @@ def _products(
     products = public.new_products()
     results = products.export()
     exported = time.process_time() - start
-    products = public.new_products()
     block = public.load_many(raws) * (public.ciphertexts_for(rows) // len(raws))
-    added = []
-    for _ in range(blocks):
-        start = time.process_time()
-        products.add(block, y)
-        products.settle()
-        added.append(time.process_time() - start)
+    # With one column's values, and zeros else, a block takes what it takes once, and one column.
+    alone = np.vstack([y[:1], np.zeros_like(y[1:])])
+    once, added = (_block_seconds(public.new_products(), block, each, blocks) for each in (alone, y))
+    multiply = (added - once) / (sizes.m_target - 1) if sizes.m_target > 1 else added
+    load += max(0.0, once - multiply) / len(block)
     return Operations(
         encrypt=encrypt,
         load=load,
         export=exported / len(results),
         decrypt=_seconds(lambda: key.open_products(results), trial) / len(results),
-        multiply=statistics.median(added) / (len(block) * sizes.m_target) * products.saved(rows),
+        multiply=max(0.0, multiply) / len(block) * products.saved(rows),
         tables=max(0.0, first - len(raws) * encrypt),
     )
+
+
+def _block_seconds(products: Products, block: Sequence[Ciphertext], y: np.ndarray, blocks: int) -> float:
+    """Return the median of the seconds that the same block takes, so many times."""
+    times = []
+    for _ in range(blocks):
+        start = time.process_time()
+        products.add(block, y)
+        products.settle()
+        times.append(time.process_time() - start)
+    return statistics.median(times)
 
 
 def core_seconds(

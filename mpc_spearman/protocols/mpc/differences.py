@@ -44,7 +44,7 @@ def open_differences(run: Run, session: Session, source: Party, own: np.ndarray,
         theirs = session.absent(other_columns, values.shape[1])
         x, y = (mine, theirs) if is_source else (theirs, mine)
         with run.meter.phase("reveal"):
-            session.reveal(_basis(session, x, y))
+            session.reveal(basis(session, x, y))
         run.tick(rows.stop, shape.n)
 
 
@@ -65,14 +65,14 @@ def square_differences(run: Run, session: Session, source: Party, shape: Shape) 
             session.shared(stream.ring((m, rows.stop - rows.start)))
             for stream, m in zip(masks, columns, strict=True)
         )
-        basis = session.reveal(_basis(session, x, y))
+        opened = session.reveal(basis(session, x, y))
         with run.meter.phase("multiply"):
-            squares.add_basis(basis)
+            squares.add_basis(opened)
         run.tick(rows.stop, shape.n)
     return squares.total
 
 
-def _basis(session: Session, x: Any, y: Any) -> Any:
-    """From shares of X (m_A, rows) and Y (m_B, rows) to shares of the m_A + m_B − 1 basis differences."""
+def basis(session: Session, x: Any, y: Any) -> Any:
+    """Turn shares of X (m_A, rows) and Y (m_B, rows) into those of the m_A + m_B − 1 basis differences."""
     first = y[:1]
     return session.shared(torch.cat([(x - first).share, (y[1:] - first).share]).numpy())
