@@ -20,7 +20,7 @@ notebooks: install
 
 # Measures the tables of docs/costs.md again, in place; an hour, and a quiet one. SPU=python adds SPU.
 benchmarks: install
-	for name in on_paper pieces plaintext estimate levels order alignment; do \
+	for name in on_paper pieces plaintext large estimate levels order alignment; do \
 		$(BIN)/python benchmarks/$$name.py --write || exit 1; done
 	$(BIN)/python benchmarks/systems.py --write $(if $(SPU),--spu $(SPU))
 

@@ -1,6 +1,6 @@
 """Compare `mpc-spearman estimate` with runs that it has not seen, here and on shaped networks.
 
-    python benchmarks/estimate.py [--repeats 5] [--no-networks] [--write]      (networks: Linux, root)
+    python benchmarks/estimate.py [--repeats 3] [--no-networks] [--write]      (networks: Linux, root)
 
 For every plan and size, from a fresh calibration: the processors' seconds of all parties beyond those of a
 run of a hundred rows, which another load on this machine hardly changes; the time after start-up, which it
@@ -57,7 +57,7 @@ class Figures:
 def main() -> None:
     """Measure everything and print, or write, the table."""
     parser = measuring.parser(__doc__)
-    parser.add_argument("--repeats", type=int, default=measuring.REPEATS)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--no-networks", action="store_true", help="on this machine alone")
     options = parser.parse_args()
     problem = "left out" if options.no_networks else unavailable()

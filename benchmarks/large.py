@@ -1,26 +1,27 @@
 """Measure whole runs at many rows: seconds, memory a party, and how far coefficients are from exact ones.
 
-    python benchmarks/large.py [--rows 1_000_000] [--columns 50] [--scipy] [--repeats 5] [--folder DIR]
+    python benchmarks/large.py [--write] [--folder DIR]
+    python benchmarks/large.py --rows 200000 --columns 50 [--repeats 5] [--no-scipy]
 
-Two Parquet files are made, of `--columns` columns each, all with a common part: in the first three quarters
+Two Parquet files are made, of so many columns each, all with a common part: in the first three quarters
 normals, of the others half whole numbers with ties and half flags. Every repeat is one run at the defaults
-with three processes on this machine, and with `--scipy` one of ``scipy.stats.spearmanr`` on the pooled
+with three processes on this machine and, up to a million rows, one of ``scipy.stats.spearmanr`` on the pooled
 arrays, in turn. Seconds are after start-up. Exact coefficients are computed for one column of each kind, with
-SciPy's ranks and integers.
+SciPy's ranks and integers. Without a number of rows the sizes of docs/costs.md are measured, the largest ones
+once, which takes 16 GB of memory.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import measuring
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,26 +31,38 @@ from scipy.stats import rankdata, spearmanr
 from mpc_spearman import run_local
 from mpc_spearman.data.ranks import total
 from mpc_spearman.results.costs import totals
+from mpc_spearman.results.units import human_seconds
 
 BLOCK = 1 << 20  # rows
+#: Rows, columns of each side, and how often they are run; up to so many rows beside SciPy.
+SIZES = ((200_000, 50, 5), (1_000_000, 50, 5), (10_000_000, 20, 1), (50_000_000, 4, 1))
+POOLED = 1_000_000
 
 
 def main() -> None:
-    """Make tables, run, and print what it took."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--columns", type=int, default=50, help="of each side")
-    parser.add_argument("--scipy", action="store_true", help="beside SciPy on the pooled arrays")
-    parser.add_argument("--repeats", type=int, default=1)
+    """Make tables, run, and print, or write, what it took."""
+    parser = measuring.parser(__doc__)
+    parser.add_argument("--rows", type=int, help="this size alone")
+    parser.add_argument("--columns", type=int, default=50, help="of each side, with --rows")
+    parser.add_argument("--repeats", type=int, default=measuring.REPEATS, help="with --rows")
+    parser.add_argument("--no-scipy", action="store_true", help="private runs alone")
     parser.add_argument("--folder", type=Path, help="for the tables, rather than a temporary one")
     options = parser.parse_args()
-    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} processors, load {load}")
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        paths = {party: Path(folder) / f"{party}.parquet" for party in "AB"}
-        for party, path in paths.items():
-            write(path, party, options.rows, options.columns)
-        measure(paths, options.rows, options.repeats, options.scipy)
+    if options.write and options.rows:
+        parser.error("--write is for all sizes")
+    load = os.getloadavg()[0]
+    rows = []
+    for n, columns, repeats in [(options.rows, options.columns, options.repeats)] if options.rows else SIZES:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            paths = {party: Path(folder) / f"{party}.parquet" for party in "AB"}
+            for party, path in paths.items():
+                write(path, party, n, columns)
+            scipy = n <= POOLED and not options.no_scipy
+            rows.append([f"{n:,}", columns, repeats, *measured(paths, repeats, scipy)])
+    heads = ["rows", "columns of each side", "runs", "seconds", "of SciPy's", "sent in all"]
+    heads += ["memory, data party", "C", "off exact coefficients"]
+    line = measuring.environment("scipy", "numpy", "torch", load=load)
+    measuring.show(f"{measuring.table(heads, rows)}\nMedians; {line}\n", __file__, write=options.write)
 
 
 def write(path: Path, party: str, n: int, columns: int) -> None:
@@ -72,8 +85,8 @@ def made(columns: int, common: np.ndarray, rng: np.random.Generator) -> Iterator
         yield values if i < ties else np.rint(10 * values) if i < flags else (values > 1).astype(float)
 
 
-def measure(paths: dict[str, Path], n: int, repeats: int, scipy: bool) -> None:
-    """Run, alternating, and print the medians."""
+def measured(paths: dict[str, Path], repeats: int, scipy: bool) -> list[str]:
+    """Run, alternating, and return the medians as cells of the table."""
     plan = {
         "parties": {
             "coordinator": {"name": "C"},
@@ -81,32 +94,35 @@ def measure(paths: dict[str, Path], n: int, repeats: int, scipy: bool) -> None:
             "sources": [{"name": "A", "table": str(paths["A"])}],
         }
     }
-    ours, theirs = [], []
-    for _ in range(repeats):
+    results = []
+
+    def ours() -> float:
+        results.append(run_local(plan))
+        return totals(results[-1]).seconds
+
+    def theirs() -> float:
+        pooled = [pq.read_table(path).to_pandas().iloc[:, 1:].to_numpy() for path in paths.values()]
         began = time.perf_counter()
-        result = run_local(plan)
-        whole = time.perf_counter() - began
-        spent = totals(result)
-        ours.append(spent.seconds)
-        memory = ", ".join(f"{party} {decimal(size)}" for party, size in spent.memory)
-        print(f"run: {spent.seconds:.2f} s ({whole:.2f} s with start-up), {decimal(spent.wire)}, {memory}")
-        if scipy:
-            pooled = [pq.read_table(path).to_pandas().iloc[:, 1:].to_numpy() for path in paths.values()]
-            began = time.perf_counter()
-            spearmanr(*pooled)
-            theirs.append(time.perf_counter() - began)
-            del pooled
-            print(f"scipy.stats.spearmanr: {theirs[-1]:.2f} s; {ours[-1] / theirs[-1]:.2f} times that")
-    print(f"median: {statistics.median(ours):.2f} s")
-    if theirs:
-        ratio = statistics.median(ours) / statistics.median(theirs)
-        print(f"median of SciPy: {statistics.median(theirs):.2f} s; {ratio:.2f} times that")
-    for line in result.warnings:
-        print("note:", line)
+        spearmanr(*pooled)
+        return time.perf_counter() - began
+
+    ways = {"a run": ours} | ({"SciPy": theirs} if scipy else {})
+    took = measuring.in_turn(ways, repeats, note=f"{pq.read_metadata(paths['A']).num_rows:,} rows:")
+    result, spent = results[-1], [totals(one) for one in results]
+    memory = {
+        party: statistics.median(dict(one.memory)[party] for one in spent) for party, _ in spent[0].memory
+    }
     m = result.coefficients.shape[1]
     some = sorted({0, m - m // 4 - 1, m - m // 8 - 1, m - 1})
-    off = np.abs(result.coefficients.to_numpy()[np.ix_(some, some)] - exact(paths, some))
-    print(f"largest distance to exact coefficients, {len(some)} × {len(some)} of them: {off.max():.1e}")
+    off = np.abs(result.coefficients.to_numpy()[np.ix_(some, some)] - exact(paths, some)).max()
+    return [
+        human_seconds(took["a run"]),
+        f"{took['a run'] / took['SciPy']:.2f}" if scipy else "–",
+        decimal(spent[0].wire),
+        decimal(int(max(memory["A"], memory["B"]))),
+        decimal(int(memory["C"])),
+        f"{off:.1e}" if off else "not at all",
+    ]
 
 
 def exact(paths: dict[str, Path], columns: list[int]) -> np.ndarray:

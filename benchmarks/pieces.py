@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from unittest.mock import patch
 
 import measuring
 import numpy as np
@@ -19,6 +20,7 @@ import torch
 from scipy.stats import rankdata
 
 from mpc_spearman.comparison.calibration import Machine, seconds
+from mpc_spearman.protocols import ring
 
 COLUMNS, ROWS, RANKED = 50, 1 << 14, 200_000
 _BANDWIDTH = 1e8
@@ -42,8 +44,6 @@ def pieces() -> list[list[str]]:
     """Measure each piece and what could be in its place."""
     rng = np.random.default_rng(0)  # data, not secrets
     column = rng.normal(size=RANKED)
-    ranks = np.resize(np.arange(-ROWS, ROWS, 2), (COLUMNS, ROWS))
-    ring = rng.integers(-(2**63), 2**63, (COLUMNS, ROWS))
     twister = torch.Generator().manual_seed(1)
     low, high = -(2**63), 2**63 - 1
 
@@ -87,12 +87,24 @@ def pieces() -> list[list[str]]:
             "product of ranks and shares",
             "a row",
             lambda machine: machine.products(COLUMNS, COLUMNS, True),
-            "`int64` product (`torch.matmul`)",
-            lambda: seconds(lambda: torch.from_numpy(ranks) @ torch.from_numpy(ring).T) / ROWS,
+            "in limbs, as without AVX-512",
+            lambda: in_limbs(small=True),
         ),
-        both("product of shares", "a row", lambda machine: machine.products(COLUMNS, COLUMNS, False)),
+        both(
+            "product of shares",
+            "a row",
+            lambda machine: machine.products(COLUMNS, COLUMNS, False),
+            "in limbs, as without AVX-512",
+            lambda: in_limbs(small=False),
+        ),
         both("digest", "an id", lambda machine: machine.digest),
     ]
+
+
+def in_limbs(*, small: bool) -> float:
+    """Measure the product as a processor without vectors of 64-bit integers would take it."""
+    with patch.object(ring, "vectorised", lambda: False):
+        return Machine().products(COLUMNS, COLUMNS, small)
 
 
 def widths() -> list[list[str]]:

@@ -204,7 +204,7 @@ class Machine:
         return drawn, taken
 
     def _ranks(self, columns: int, cells: int = _CELLS) -> Ranks:
-        rows = max(cells * 256 // _CELLS, min(_ROWS, cells // columns))
+        rows = max(cells * 256 // _CELLS, cells // columns)
         values = np.random.default_rng(3).normal(size=(columns, rows))
         values[2::3] = values[2::3].round()
         return rank_columns(values)

@@ -35,7 +35,7 @@ from mpc_spearman.wire.words import width_of
 #: UTF-8 bytes of a feature's name, where nobody says more.
 NAME_BYTES = 10
 # Seconds that reading a first table takes: its libraries are not used before.
-_FIRST = 0.02
+_FIRST = 0.03
 # Steps that use all workers; of the others one thread.
 _ON_ALL_WORKERS = ("rank",)
 _PAILLIER = ("encrypt", "evaluate", "decrypt")
