@@ -1,9 +1,8 @@
 """Exact matrix products modulo 2^64, fast: in integers where the processor has vectors of them.
 
-With AVX-512, PyTorch multiplies int64 matrices at ten multiply-adds per nanosecond and core (FBGEMM's
-``cblas_gemm_i64_i64acc``), wrap-around and all. Without, it takes them one by one at a tenth of one, and
-float64 BLAS is ten to twenty times as fast, exact as long as no partial sum exceeds 2^53. So there ring
-elements are split into three balanced limbs of 22 bits,
+With AVX-512, PyTorch multiplies int64 matrices in vectors (FBGEMM's ``cblas_gemm_i64_i64acc``), wrap-around
+and all. Without, it takes them one by one, and float64 BLAS is many times as fast, exact as long as no
+partial sum exceeds 2^53. So there ring elements are split into three balanced limbs of 22 bits,
 
     a = a0 + a1·2^22 + a2·2^44 (mod 2^64),   |a0|, |a1| ≤ 2^21,  |a2| ≤ 2^20 + 1,
 
@@ -13,7 +12,7 @@ where wrap-around is the arithmetic wanted.
 
 from __future__ import annotations
 
-from functools import cache
+import sys
 
 import numpy as np
 
@@ -68,12 +67,14 @@ def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray
     return total
 
 
-@cache
 def vectorised() -> bool:
-    """Tell whether PyTorch multiplies int64 matrices in vectors on this processor."""
-    import torch  # here, since roles under HE multiply nothing and do without it
-
-    return torch.backends.cpu.get_cpu_capability() == "AVX512"
+    """Tell whether PyTorch is there, as under MPC, and multiplies int64 matrices in vectors here."""
+    torch = sys.modules.get("torch")  # roles under HE do without it
+    return (
+        torch is not None
+        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        and "fbgemm" in torch.backends.quantized.supported_engines
+    )
 
 
 def _in_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.protocols import ring
 from mpc_spearman.protocols.ring import matmul
+from support.harness import ROOT
 
 LOW, HIGH = -(2**63), 2**63 - 1
 #: Ends of the ring, and around the ends of the limbs into which elements are split.
@@ -63,6 +68,22 @@ def test_equal_extremes_add_up_over_every_block(value, rows):
     assert matmul(x, y)[0].tolist() == expected
     if abs(value) < 2**22:
         assert matmul(x, y, max(1, abs(value)))[0].tolist() == expected
+
+
+def test_a_product_as_under_he_brings_no_pytorch_into_the_process():
+    """It would be there twice as long as all else, and in the memory that is measured."""
+    code = (
+        "import sys, numpy as np; from mpc_spearman.protocols.ring import matmul; x = np.array([[3, -5]]);"
+        "assert matmul(x, x, 5).tolist() == [[34]]; sys.exit('torch' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+def test_ranks_of_32_bits_at_the_ends_of_their_type():
+    x = np.array([[2**31 - 1, -(2**31), -(2**31) + 1, 2**31 - 1]], dtype=np.int32)
+    y = np.array([[HIGH, LOW, LOW + 1, HIGH - 1], [1, -1, 2**44, -(2**22)]])
+    assert matmul(x, y).tolist() == matmul(x, y, 2**31).tolist() == exact(x, y)
 
 
 def test_uniform_elements_over_several_blocks():
