@@ -54,8 +54,8 @@ _SLOW = (
 
 # Seconds between reports on how much of a phase is done.
 _PAUSE = 0.05
-# From glibc's <malloc.h>: how much free memory at the end of a heap goes back to the kernel, and from which
-# size on a block has pages of its own, which do so at once.
+# From glibc's <malloc.h>: from how much free memory on the end of a heap goes back to the kernel, and from
+# which size on a block has pages of its own, which do so at once.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT = {_M_TRIM_THRESHOLD: 1 << 26, _M_MMAP_THRESHOLD: 1 << 25}
 
@@ -126,6 +126,7 @@ class Supervisor:
         os.dup2(2, 1)
         self._lock = threading.Lock()
         self._joined = False
+        self._shown, self._shown_at = "", 0.0
         self._coordinator: Queue[tuple[str, int]] = Queue()
 
     def assignment(self) -> tuple[Assignment, bytes]:
@@ -137,6 +138,13 @@ class Supervisor:
         """Report one thing."""
         with self._lock:
             print(json.dumps(report), file=self._reports, flush=True)
+
+    def progress(self, phase: str, done: int, of: int) -> None:
+        """Report how much of a phase is done: when it begins, when it is done, and now and then between."""
+        now = time.monotonic()
+        if phase != self._shown or done in (0, of) or now - self._shown_at > _PAUSE:
+            self._shown, self._shown_at = phase, now
+            self.say(phase=phase, done=done, of=of)
 
     def fail(self, error: MpcSpearmanError) -> None:
         """Report an error and end the process with its code; what other threads do no longer matters."""
@@ -266,14 +274,6 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     def say(text: str) -> None:
         supervisor.say(note=text)
 
-    reported = 0.0
-
-    def progress(phase: str, done: int, of: int) -> None:
-        nonlocal reported
-        if done in (0, of) or time.monotonic() - reported > _PAUSE:
-            reported = time.monotonic()
-            supervisor.say(phase=phase, done=done, of=of)
-
     secret = _secret(assignment, plan)
 
     def join(roster: Roster, meter: Meter) -> Sockets:
@@ -293,7 +293,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         ready=lambda roster: meeting.check_credentials(plan, roster),
         decline=decline,
         secret=secret,
-        progress=progress,
+        progress=supervisor.progress,
         say=say,
     )
     result.save(assignment.out)

@@ -82,7 +82,8 @@ class PhaseCost:
     peak_memory_bytes: int = 0
 
 
-# Seconds.
+# Seconds between looks at memory from phases within another: a look reads files of the kernel's, which many
+# small blocks would feel.
 _BLINK = 0.02
 #: Columns of ``cost.csv``.
 COLUMNS = ("party", "phase", *(field.name for field in fields(PhaseCost)))
@@ -117,7 +118,7 @@ class Meter:
         self.ways: Mapping[tuple[str, str], str] = {}
         self.forwarded: dict[tuple[str, str], list[int]] = {}
         self._lock = threading.Lock()
-        self._within = 0  # of how many phases
+        self._within = 0  # how many phases deep
         self._looked = 0.0  # when memory was noted last
 
     @contextmanager
@@ -143,15 +144,11 @@ class Meter:
         self.current = outer
 
     def _note_memory(self, phase: str) -> None:
-        """Charge the peak since the last look to a phase.
-
-        To look takes longer than a block does: phases within another that are faster share one look.
-        """
-        now = time.monotonic()
-        if self._within and now - self._looked < _BLINK:
+        """Charge the peak since the last look to a phase; phases within another share looks but the first."""
+        cost, now = self.costs[phase], self._clock()
+        if self._within and cost.peak_memory_bytes and now - self._looked < _BLINK:
             return
         self._looked = now
-        cost = self.costs[phase]
         cost.peak_memory_bytes = max(cost.peak_memory_bytes, _peak_memory())
         _reset_peak_memory()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from mpc_spearman.errors import PeerDied, RoleCrashed
-from mpc_spearman.launch import forkserver
+from mpc_spearman.launch import forkserver, role_process
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import assignments
 from mpc_spearman.launch.supervisor import Outcome, launch
@@ -141,6 +142,48 @@ def test_what_one_protocol_needs_is_no_part_of_the_others_memory(server: ForkSer
     assert notes(tmp_path, server, look)["A"] == ["[True, True, True]"]
     he = {"protocol": "he", "he": {"key_bits": 512, "insecure": True}}
     assert notes(tmp_path, server, look, settings=he)["A"] == ["[True, False, False]"]
+
+
+# ---- what a role reports, and the memory it keeps
+
+
+def test_of_many_ticks_few_are_reported_but_each_phase_from_its_beginning_to_its_end(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    body = (
+        "for phase, of in (('rank', 3000), ('multiply', 2000), ('reveal', 0)):\n"
+        "    for tick in range(1, (of or 1000) + 1): supervisor.progress(phase, tick, of)\n"
+        "done()"
+    )
+    seen: list[tuple[str, int, int]] = []
+    do(tmp_path, server, body, watch=lambda party, *at: seen.append(at) if party == "A" else None)
+    told = [at for at in seen if at[0] in ("rank", "multiply", "reveal")]
+    assert {("rank", 1, 3000), ("rank", 3000, 3000), ("multiply", 1, 2000), ("multiply", 2000, 2000)} <= {
+        *told
+    }
+    assert ("reveal", 1, 0) in told  # one of which nobody knows how long it is
+    assert len(told) < 600
+
+
+def test_a_role_keeps_the_memory_that_it_has_freed(server: ForkServer, tmp_path: Path) -> None:
+    if "glibc" not in platform.libc_ver():
+        pytest.skip("another C library decides for itself")
+    body = (
+        "import resource\n"
+        "def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "def eight(): [np.ones(1 << 18) for _ in range(8)]\n"
+        "for _ in range(3): eight()\n"
+        "before = faults()\n"
+        "for _ in range(10): eight()\n"
+        "note(faults() - before)"
+    )
+    (faults,) = notes(tmp_path, server, body)["A"]
+    assert int(faults) < 1000  # ten times eight blocks of 2 MB have 40,960 pages
+
+
+def test_another_c_library_keeps_what_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(role_process.ctypes, "CDLL", lambda name: object())
+    role_process.keep_freed_memory()
 
 
 DRAWS = """

@@ -156,6 +156,23 @@ def test_an_inner_phase_keeps_its_peak_and_the_outer_one_its_own() -> None:
     assert multiply > share + 150_000_000
 
 
+@needs_proc
+@pytest.mark.parametrize(("spent", "charged"), [(0.0, "multiply"), (1.0, "share")])
+def test_phases_within_another_that_go_by_fast_share_looks_at_memory(spent: float, charged: str) -> None:
+    clock = Clock()
+    meter = Meter(clock)
+    with meter.phase("multiply"):
+        with meter.phase("share"):
+            pass
+        with meter.phase("share"):
+            np.ones(25_000_000)
+            clock.spend(spent)
+    peaks = {phase: meter.costs[phase].peak_memory_bytes for phase in ("multiply", "share")}
+    other = peaks["share" if charged == "multiply" else "multiply"]
+    assert peaks[charged] > other + 150_000_000
+    assert other > 10_000_000  # looked at once, at least
+
+
 def test_the_table_has_a_row_for_every_phase_in_order() -> None:
     clock = Clock()
     meter = Meter(clock)
