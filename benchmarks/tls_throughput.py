@@ -1,8 +1,8 @@
 """Compare our links with a plain TLS socket: megabytes a second from one process to another on loopback.
 
-    python benchmarks/tls_throughput.py [--blocks 100] [--repeats 5]
+    python benchmarks/tls_throughput.py [--blocks 400] [--repeats 5]
 
-One direction, blocks of 4 MB as they travel in a run, the best of the repeats, all ways in turn:
+One direction, blocks of 1 MB as they travel in a run, the best of the repeats, all ways in turn:
 
 - ``ssl``: a plain blocking `ssl` socket, TLS 1.3, `sendall` and `recv_into`, and nothing else;
 - ``transport``: our two connections per pair (:mod:`mpc_spearman.network.sockets`), over TLS;
@@ -42,8 +42,8 @@ from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 from mpc_spearman.wire.tls import Credentials, client_context, handshake, server_context
 
-#: Bytes of a block: 16 columns of 32,768 ring elements.
-COLUMNS, ROWS = 16, 1 << 15
+#: Bytes of a block: 16 columns of 8,192 ring elements.
+COLUMNS, ROWS = 16, 1 << 13
 BLOCK = 8 * COLUMNS * ROWS
 #: Share of a plain TLS socket's throughput wanted, and where forwarded of the direct connection's.
 TARGET, FORWARDED = 0.6, 0.4
@@ -67,7 +67,7 @@ class Way:
 def main() -> None:
     """Measure every way and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--blocks", type=int, default=100)
+    parser.add_argument("--blocks", type=int, default=400)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     ways: dict[str, Way] = {

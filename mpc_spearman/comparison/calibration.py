@@ -47,7 +47,7 @@ from mpc_spearman.protocols.encoding import Encoding
 from mpc_spearman.protocols.load import own_table
 from mpc_spearman.protocols.shapes import Shape
 from mpc_spearman.protocols.squared_differences import Squares
-from mpc_spearman.protocols.steps import BLOCK_BYTES, Run
+from mpc_spearman.protocols.steps import BLOCK_BYTES, Run, rows_of_block
 from mpc_spearman.wire.keys import Box, PairKey, Stream
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
@@ -122,22 +122,25 @@ class Machine:
     # --- a table
 
     @cached_property
-    def reading(self) -> tuple[float, float, float]:
-        """Seconds to read a row with its id, to read a cell of a feature, and to take one to be ranked."""
+    def reading(self) -> tuple[float, float]:
+        """Seconds to read a row with its id, and one cell of a feature, and to take it to be ranked."""
         few, many = (self._read(columns) for columns in (1, 9))
-        cell, taken = (max(0.0, b - a) / 8 for a, b in zip(few, many, strict=True))
-        return max(0.0, few[0] - cell), cell, taken
+        cell = max(0.0, many - few) / 8
+        return max(0.0, few - cell), cell
 
-    def _read(self, columns: int) -> tuple[float, float]:
+    def _read(self, columns: int) -> float:
         with tempfile.TemporaryDirectory(prefix="mpc-spearman-estimate-") as folder:
             path = Path(folder, "table" + self._kind)
             frame = self._frame(columns)
             frame.to_parquet(path, index=False) if self._kind != ".csv" else frame.to_csv(path, index=False)
             plan = load_plan(_PLAN, (), {"B": path})
-            read = seconds(lambda: own_table(plan, "B"))
-            table = own_table(plan, "B")
-            taken = seconds(lambda: [table.column(index) for index in range(columns)])
-            return read / len(frame), taken / len(frame)
+
+            def read() -> None:
+                table = own_table(plan, "B")
+                for index in range(table.m):
+                    table.column(index)
+
+            return seconds(read) / len(frame)
 
     def _frame(self, columns: int) -> pd.DataFrame:
         rng = np.random.default_rng(1)  # data, not secrets
@@ -190,14 +193,9 @@ class Machine:
 
     @cached_property
     def _shuffling(self) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
-        drawn, taken = [], []
+        drawn, taken, stream, rows = [], [], Stream(os.urandom(32)), rows_of_block(_COLUMNS)
         for n in _RANKED:
-            stream, own, rows = (
-                Stream(os.urandom(32)),
-                np.ones((8, n), np.int32),
-                BLOCK_BYTES // (8 * _COLUMNS),
-            )
-            order = stream.permutation(n)
+            own, order = np.ones((8, n), np.int32), stream.permutation(n)
             blocks = [order[start : start + rows] for start in range(0, n, rows)]
             drawn.append((n, seconds(partial(stream.permutation, n)) / n))
             taken.append((n, seconds(partial(_take, own, blocks)) / own.size))
@@ -244,7 +242,7 @@ class Machine:
 
     def _wire(self, width: int) -> tuple[float, float]:
         """Seconds to mask and send a ring element of so many bytes, and to receive one: over real links."""
-        rows = BLOCK_BYTES // (8 * _COLUMNS)
+        rows = rows_of_block(_COLUMNS)
         own, mask = np.ones((_COLUMNS, rows), np.int32), np.ones((_COLUMNS, rows), np.int64)
         sizes = {"m_source": _COLUMNS, "rows": rows}
         with ExitStack() as stack:
@@ -274,7 +272,7 @@ class Machine:
 
     def _products(self, left: int, right: int, small: bool) -> float:
         """Seconds a row for the product of two blocks of ring elements, of which one is ranks if `small`."""
-        rows = BLOCK_BYTES // (8 * max(left, right))
+        rows = rows_of_block(max(left, right))
         ranks = np.resize(np.arange(-rows, rows, 2), (left, rows)).astype(np.int32)
         x = ranks if small else Stream(os.urandom(32)).ring((left, rows))
         y = Stream(os.urandom(32)).ring((right, rows))
@@ -282,7 +280,7 @@ class Machine:
 
     def _squares(self, m_source: int, m_target: int) -> float:
         """Seconds a row for the squares of all differences, from their basis."""
-        rows = BLOCK_BYTES // (8 * (m_source + m_target))
+        rows = rows_of_block(m_source + m_target)
         sums = Squares(m_source, m_target, rows)
         basis = np.resize(np.arange(-rows, rows), (m_source + m_target - 1, rows)).astype(np.int64)
         return seconds(lambda: sums.add_basis(basis)) / rows
@@ -293,7 +291,7 @@ class Machine:
         from mpc_spearman.protocols.mpc.session import Session
 
         roster, secret = Roster.of(load_plan(_PLAN), "A"), X25519PrivateKey.generate()
-        shape = Shape(BLOCK_BYTES // (8 * (m_source + m_target)), m_source, m_target)
+        shape = Shape(rows_of_block(m_source + m_target), m_source, m_target)
         with ExitStack() as stack:
             (links, _), _ = _pair(stack)
             run = Run(load_plan(_PLAN), roster, _nobody, Meter(), lambda *_: None, lambda _: None)

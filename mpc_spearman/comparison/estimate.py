@@ -34,8 +34,8 @@ from mpc_spearman.wire.words import width_of
 
 #: UTF-8 bytes of a feature's name, where nobody says more.
 NAME_BYTES = 10
-# Seconds that reading a first table takes: its libraries are not used before.
-_FIRST = 0.03
+# Seconds that reading and ranking a first table take: their libraries are not used before.
+_FIRST = 0.05
 # Steps that use all workers; of the others one thread.
 _ON_ALL_WORKERS = ("rank",)
 _PAILLIER = ("encrypt", "evaluate", "decrypt")
@@ -129,12 +129,12 @@ def _work(
     """Return the seconds of one core that each party spends in each phase."""
     n, work = shapes.n, Work()
     coordinator, target, *sources = Roster.of(plan, plan.names[0]).parties
-    row, cell, taken = machine.reading
+    row, cell = machine.reading
     for owner in (target, *sources):
         columns = shapes.features.get(owner, shapes.m_target)
         sessions = 1 if owner in sources else len(sources)
         work[owner, "load"] = _FIRST + n * (row + columns * cell)
-        work[owner, "rank"] = n * columns * (taken + machine.ranking(n))
+        work[owner, "rank"] = n * columns * machine.ranking(n)
         whatever, each = machine.rules(columns)
         work[owner, "protect"] = whatever + n * each
         work[owner, "align"] = n * machine.digest * sessions

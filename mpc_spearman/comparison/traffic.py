@@ -16,6 +16,7 @@ from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.protocols.encoding import encoded_rows
 from mpc_spearman.protocols.he.scheme import PublicKey
 from mpc_spearman.protocols.shapes import Shapes
+from mpc_spearman.protocols.steps import rows_of_block
 from mpc_spearman.version import __version__
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.channel import CLEAR
@@ -164,7 +165,6 @@ class Traffic:
         return _Message(self._roster.coordinator, peer, Kind.RESULT, self._of(peer))
 
     def _multiparty(self) -> None:
-        from mpc_spearman.protocols.mpc.session import rows_of_block
         from mpc_spearman.protocols.mpc.sharing import opened_bound
 
         plan, shapes, roster = self._plan, self._shapes, self._roster

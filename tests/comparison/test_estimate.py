@@ -12,6 +12,7 @@ from mpc_spearman.comparison.estimate import Host, estimate
 from mpc_spearman.comparison.table import TIDY
 from mpc_spearman.comparison.variants import Size, Variant, alternatives, variants
 from mpc_spearman.errors import BoundError
+from mpc_spearman.protocols.steps import BLOCK_BYTES
 from support.plans import plan
 
 ALONE, ONE_CORE, MANY_CORES = Host(1, shared=False), Host(1, shared=True), Host(8, shared=False)
@@ -30,7 +31,7 @@ class Clockwork(Machine):
     base: Any = dict.fromkeys(("mpc", "he"), 0)
     digest = mask = order_of_ids = comparison = 1e-6
     touch = 0.0
-    reading, intersection = (1e-6, 1e-6, 0.0), (1e-6, 1e-6)
+    reading = intersection = (1e-6, 1e-6)
 
     def __init__(self) -> None:
         one: Any = lambda *columns: 1e-6  # noqa: E731
@@ -122,6 +123,22 @@ def test_alternatives_are_every_protocol_and_level_there_is() -> None:
         "strengths",
     }
     assert {len(one.plan.parties.sources) for one in found} == {2}
+
+
+def test_a_row_wider_than_a_block_can_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_no_time(monkeypatch)
+    machine, columns = Machine(), 140_000
+    assert 8 * columns > BLOCK_BYTES
+    assert min(machine.products(1, columns, True), machine.squares(1, columns)) > 0
+    assert machine.opening(1, columns) > 0
+
+
+def test_differences_cost_an_order_a_cell_and_a_basis() -> None:
+    table = estimate(variant(reveal="differences"), Size(10_000, 3, 4), Clockwork(), ALONE)
+    work = table.set_index(["party", "phase"])["seconds"]
+    assert work["A", "share"] == pytest.approx(10_000 * (1 + 3 * 2) * 1e-6)
+    assert work["A", "reveal"] == pytest.approx(10_000 * (1 + 6) * 1e-6)
+    assert work["C", "reveal"] == pytest.approx(10_000 * (7 + 1 + 2 * 6) * 1e-6)
 
 
 def test_a_real_machine_gives_numbers_for_each_protocol(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,8 +244,8 @@ def test_order_of_columns_changes_nothing_but_the_order_of_columns():
     ],
 )
 def test_tables_of_more_than_one_block(level, estimator):
-    """4 MB blocks: two of them at 8 columns, three at 9, the last one short."""
-    check_tables(_random_tables(5, 140_001, 2, 8), level, estimator)
+    """1 MB blocks: three of them at 8 columns as at 9, the last one short."""
+    check_tables(_random_tables(5, 35_001, 2, 8), level, estimator)
 
 
 def test_first_rows_ascending_absolute_values():

@@ -37,7 +37,7 @@ from mpc_spearman.protocols.mpc.crypten_import import (
     replicated,
 )
 from mpc_spearman.protocols.shapes import Shape
-from mpc_spearman.protocols.steps import BLOCK_BYTES, Run
+from mpc_spearman.protocols.steps import Run, rows_of_block
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
@@ -163,11 +163,6 @@ class Session:
             At the coordinator the opened value; elsewhere this party's re-randomised share.
         """
         return _open(self.rerandomised(value), self._communicator)
-
-
-def rows_of_block(columns: int, block_bytes: int = BLOCK_BYTES) -> int:
-    """Rows of a block of so many ring elements a row."""
-    return max(1, block_bytes // (8 * columns))
 
 
 def reveal_sum(run: Run, values: Sequence[Any]) -> np.ndarray:
