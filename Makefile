@@ -18,7 +18,8 @@ test-all: check
 notebooks: install
 	$(BIN)/python notebooks/execute.py
 
-# Measures the tables of docs/costs.md again, in place; an hour, and a quiet one. SPU=python adds SPU.
+# Measures the tables of docs/costs.md again, in place; an hour, and a quiet one, with 16 GB. SPU=python adds SPU;
+# as root, estimates are tried on shaped networks too.
 benchmarks: install
 	for name in on_paper pieces plaintext large estimate levels order alignment; do \
 		$(BIN)/python benchmarks/$$name.py --write || exit 1; done
