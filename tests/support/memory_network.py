@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -101,3 +102,7 @@ class Network:
             links._closing.set()
         for wire in self.wires.values():
             wire.close()
+
+
+#: Makes networks that are closed when the test ends.
+Make = Callable[..., Network]

@@ -1,0 +1,210 @@
+"""Links whose peers are gone, or stop: who is named, and what of an error is told."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from mpc_spearman.errors import (
+    ERRORS,
+    AlignmentError,
+    BoundError,
+    DisclosureError,
+    HandshakeError,
+    MpcSpearmanError,
+    NetworkError,
+    OutputError,
+    PeerDied,
+    PeerFailed,
+    PeerTimeout,
+    PlanMismatch,
+    PolicyError,
+    ProtocolViolation,
+    TableError,
+)
+from mpc_spearman.parties import Party
+from mpc_spearman.wire.disclosure import fields
+from mpc_spearman.wire.frames import Header
+from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.messages import encode
+from support.memory_network import HELLO, PLAN, SHAPE, A, B, C, Make
+from support.processes import EVER, eventually
+
+# ---- peers that are gone or stop
+
+
+def test_a_closed_connection_is_a_dead_peer(make: Make) -> None:
+    network = make()
+    threading.Timer(0.2, network.cut, (A,)).start()
+    with network.meters[C].phase("describe"), pytest.raises(PeerDied) as raised:
+        network.links[C].receive(A, Kind.SHAPE)
+    assert str(raised.value) == (
+        "the connection to A (source) is gone (closed by the peer) "
+        "[C (coordinator), waiting for SHAPE from A (source) in phase describe]"
+    )
+    assert raised.value.about == ("PeerDied", "A", "describe")
+
+
+def test_what_came_before_the_end_is_still_read(make: Make) -> None:
+    network = make()
+    network.links[A].send(C, Kind.SHAPE, SHAPE)
+    eventually(lambda: len(network.links[C]._channels[A]._inbox) == 1)
+    network.cut(A)
+    eventually(lambda: network.links[C]._channels[A].failure is not None)
+    assert network.links[C].receive(A, Kind.SHAPE)["n"] == [9]
+    with pytest.raises(PeerDied):
+        network.links[C].receive(A, Kind.SHAPE)
+
+
+OWN = [TableError, DisclosureError, PolicyError, BoundError, OutputError, ProtocolViolation, NetworkError]
+SHARED = [HandshakeError, PlanMismatch, AlignmentError]
+
+
+@pytest.mark.parametrize(
+    ("error", "heard", "name"),
+    [
+        *((cls("column 'salary'"), PeerFailed, cls.__name__) for cls in OWN),
+        *((cls("column 'salary'"), cls, cls.__name__) for cls in SHARED),
+        (ZeroDivisionError("column 'salary'"), PeerFailed, "MpcSpearmanError"),
+        (KeyboardInterrupt("column 'salary'"), PeerFailed, "MpcSpearmanError"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_peers_hear_the_class_and_the_phase_of_an_error_and_nothing_of_its_text(
+    make: Make, error: BaseException, heard: type[MpcSpearmanError], name: str
+) -> None:
+    network = make()
+    with pytest.raises(type(error)), network.meters[A].phase("load"):
+        raise error
+    network.links[A].abort(error)
+    for peer in (B, C):
+        with pytest.raises(heard) as raised:
+            network.links[peer].receive(A, Kind.SHAPE)
+        assert type(raised.value) is heard
+        assert raised.value.about == (name, "A", "load")
+        assert f"party A stopped in phase load: {ERRORS[name].public} ({name}) [" in str(raised.value)
+    assert b"salary" not in network.wire(A, B).log + network.wire(A, C).log
+
+
+@pytest.mark.parametrize(
+    ("error", "heard", "text"),
+    [
+        (TableError("x"), PeerFailed, "party A stopped in phase load: its table was refused (TableError)"),
+        (AlignmentError("x"), AlignmentError, "party A stopped in phase load: the parties' rows are not"),
+        (
+            PeerDied("x", ("PeerDied", "A", "load")),
+            PeerDied,
+            "B (target) reports a lost connection with party A (Pe",
+        ),
+        (
+            PeerTimeout("x", ("PeerTimeout", "A", "load")),
+            PeerTimeout,
+            "reports a lost connection with party A (P",
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_an_error_that_is_passed_on_still_names_the_party_it_began_at(
+    make: Make, error: MpcSpearmanError, heard: type[MpcSpearmanError], text: str
+) -> None:
+    network = make()
+    name = type(error).__name__
+    if error.about is None:
+        # A can tell B only; B tells C.
+        network.meters[A].current = "load"
+        network.wire(A, C).mute = True
+        network.links[A].abort(error)
+        with pytest.raises(heard) as raised:
+            network.links[B].receive(A, Kind.SHAPE)
+        error = raised.value
+    network.meters[B].current = "rank"
+    network.links[B].abort(error)
+    with pytest.raises(heard) as told:
+        network.links[C].receive(B, Kind.SHAPE)
+    assert text in str(told.value)
+    assert told.value.about == (name, "A", "load")
+
+
+def test_a_party_that_others_have_lost_is_not_told_that_it_is_lost(make: Make) -> None:
+    network = make()
+    network.links[A].abort(PeerTimeout("x", ("PeerTimeout", "B", "load")))
+    with pytest.raises(PeerTimeout, match=r"a lost connection with party B \(PeerTimeout\)"):
+        network.links[C].receive(A, Kind.SHAPE)
+    with pytest.raises(PeerTimeout) as raised:
+        network.links[B].receive(A, Kind.SHAPE)
+    assert "A (source) reports a lost connection with this party (PeerTimeout): it is still there" in str(
+        raised.value
+    )
+    assert "party B" not in str(raised.value)
+    assert raised.value.about == ("PeerTimeout", "B", "load")
+
+
+@pytest.mark.parametrize("first", [A, B])
+def test_why_a_party_stopped_is_shown_before_that_it_is_gone(first: Party, make: Make) -> None:
+    """Whichever of the two is known first."""
+    network = make()
+    links = network.links[C]
+    steps = {A: lambda: network.links[A].abort(TableError("x")), B: lambda: network.cut(B)}
+    for peer in (first, *({A, B} - {first})):
+        steps[peer]()
+        eventually(lambda peer=peer: links._channels[peer].failure is not None)
+    with pytest.raises(PeerFailed, match="party A stopped"):
+        links.check()
+
+
+@pytest.mark.parametrize(
+    "values", [("Oops", "A", "load"), ("TableError", "D", "load"), ("TableError", "A", "lunch")]
+)
+def test_an_abort_that_makes_no_sense(make: Make, values: tuple[str, str, str]) -> None:
+    network = make()
+    abort = fields(PLAN, Kind.ABORT, A.role, C.role)
+    assert abort is not None
+    payload = encode(abort, {}, dict(zip(("error", "party", "phase"), values, strict=True)))
+    network.wire(A, C).send(Header(Kind.ABORT, 0, 0, len(payload)).pack() + payload)
+    with pytest.raises(ProtocolViolation, match=r"A \(source\) stopped with a message that makes no sense"):
+        network.links[C].receive(A, Kind.SHAPE)
+
+
+def test_an_abort_is_not_held_up_by_a_peer_that_is_gone(make: Make) -> None:
+    network = make(last_words=EVER)
+    network.cut(B)
+    eventually(lambda: network.links[A]._channels[B].failure is not None)
+    network.links[A].abort(TableError("x"))
+    eventually(lambda: network.links[C]._channels[A].failure is not None)
+    assert isinstance(network.links[C]._channels[A].failure, PeerFailed)
+
+
+def test_last_words_that_nobody_listens_to_are_given_up(make: Make) -> None:
+    network = make(capacity=0, last_words=0.3)
+    begin = time.monotonic()
+    network.links[A].abort(TableError("x"))
+    assert time.monotonic() - begin > 0.25
+
+
+def test_how_parties_differ_is_still_heard_where_another_has_stopped_because_of_it(make: Make) -> None:
+    network = make(last_words=EVER)
+    network.links[A].abort(PlanMismatch("x"))
+    eventually(lambda: network.links[C]._channels[A].failure is not None)
+    threading.Timer(0.3, network.links[B].send, (C, Kind.HELLO, HELLO)).start()
+    assert network.links[C].receive(B, Kind.HELLO)["plan"] == "{}"
+    with pytest.raises(PlanMismatch):
+        network.links[C].receive(A, Kind.HELLO)
+
+
+def test_it_is_waited_for_no_longer_than_for_last_words(make: Make) -> None:
+    network = make(last_words=0.4)
+    network.links[A].abort(PlanMismatch("x"))
+    eventually(lambda: network.links[C]._channels[A].failure is not None)
+    begin = time.monotonic()
+    with pytest.raises(PlanMismatch, match=r"party A stopped .* waiting for HELLO from B \(target\)"):
+        network.links[C].receive(B, Kind.HELLO)
+    assert time.monotonic() - begin > 0.35
+
+
+def test_any_other_failure_ends_a_wait_for_another_peer_at_once(make: Make) -> None:
+    network = make(last_words=EVER)
+    network.links[A].abort(TableError("x"))
+    with pytest.raises(PeerFailed):
+        network.links[C].receive(B, Kind.HELLO)
