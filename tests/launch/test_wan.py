@@ -14,6 +14,7 @@ from mpc_spearman.comparison.network_model import WAN, on_network
 from mpc_spearman.comparison.table import after_handshake, per_run, tidy
 from mpc_spearman.comparison.variants import Size, variants
 from mpc_spearman.config import load_plan
+from mpc_spearman.results.costs import FORWARDED
 from mpc_spearman.results.result import Result
 from support.hosts import Job, hosts
 from support.plans import mapping
@@ -29,7 +30,8 @@ def test_seconds_and_bytes_over_a_wide_area_network(tmp_path: Path) -> None:
     """Work, bytes / bandwidth and rounds × RTT / 2 explain the seconds; the meter has the interface's bytes.
 
     Work is what the busiest party did in this same run, waiting left out: how fast this machine is, and what
-    else it has to do, then is no part of the comparison. Transfer and latency are those of `compare`'s model.
+    else it has to do, then is no part of the comparison. It may be done while bytes travel, or not. Transfer
+    and latency are those of `compare`'s model, or the time in which C's link forwards, if that is longer.
     """
     tables = data.tables(load_plan(PLAN), SIZE)
     local = run_local(PLAN, tables)
@@ -41,21 +43,22 @@ def test_seconds_and_bytes_over_a_wide_area_network(tmp_path: Path) -> None:
         carried = {name: network.counters(name) - before[name] for name in "CBA"}
 
     cost = costs(job.result("C"))
-    network_adds = per_run(on_network(cost, WAN)).loc[0]
+    forwarded = cost["phase"].str.startswith(FORWARDED)
+    network_adds = per_run(on_network(cost[~forwarded], WAN)).loc[0]
     work = after_handshake(cost).groupby("party")["seconds"].sum().max()
-    explained = work + network_adds["transfer"] + network_adds["latency"]
-    assert network_adds["seconds"] >= 5
-    assert network_adds["seconds"] == pytest.approx(explained, rel=0.25)
+    by_way_of_c = cost.loc[forwarded & (cost["party"] == "C"), "bytes"].sum() * 8 / WAN.bandwidth
+    on_the_way = max(network_adds["transfer"], by_way_of_c) + network_adds["latency"]
+    assert on_the_way >= 5
+    assert 0.9 * on_the_way <= network_adds["seconds"] <= 1.25 * (work + on_the_way)
 
     metered = cost.groupby("party")[["bytes", "received"]].sum()
     for name, wire in carried.items():
         # The meter counts messages. Every packet has headers, and half as many acknowledge the others'.
         packets = np.array([wire.packets_sent, wire.packets_received])
         payload = np.array([wire.sent, wire.received]) - HEADERS * packets
-        if name == "C":  # so few bytes that TLS's handshakes and the meeting point's count
-            assert np.abs(metered.loc[name] - payload).max() < 20_000
-        else:
-            np.testing.assert_allclose(metered.loc[name], payload, rtol=0.05)
+        # C's has what it forwards between the others. Some packets TCP sends again.
+        np.testing.assert_allclose(metered.loc[name, "received"], payload[1], rtol=0.05)
+        np.testing.assert_allclose(metered.loc[name, "bytes"], payload[0], rtol=0.1)
 
 
 def costs(result: Result) -> pd.DataFrame:
