@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,24 +13,8 @@ from mpc_spearman.wire.frames import HEADER, Header
 from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import encode
-from support.memory_network import HELLO, PLAN, SHAPE, A, B, C, Network
+from support.memory_network import HELLO, PLAN, SHAPE, A, B, C, Make, Network
 from support.processes import eventually
-
-Make = Callable[..., Network]
-
-
-@pytest.fixture
-def make() -> Iterator[Make]:
-    made: list[Network] = []
-
-    def network(**settings: Any) -> Network:
-        made.append(Network(**settings))
-        return made[-1]
-
-    yield network
-    for each in made:
-        each.close()
-
 
 # ---- headers
 
