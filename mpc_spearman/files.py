@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and locks on them."""
+"""Files that are written whole or not at all, that are one user's alone, and locks on them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
+
+from mpc_spearman.errors import PlanError
 
 
 def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
@@ -99,3 +101,18 @@ def lock(path: Path, flags: int) -> int:
             os.close(opened)
             raise
         os.close(opened)  # whoever had it has just taken it away: try what takes its place
+
+
+def check_private(path: Path, mode: int, setting: str) -> None:
+    """Refuse a file whose mode lets other users read or change it.
+
+    Raises
+    ------
+    PlanError
+        Naming the setting and the file.
+    """
+    if mode & 0o077:
+        raise PlanError(
+            f"{setting}: {path} may be read or changed by other users of this machine; "
+            "make it yours alone: chmod 600"
+        )

@@ -13,6 +13,7 @@ from mpc_spearman.cli import (
     compare,
     estimate,
     explain,
+    init,
     join,
     ledger,
     local,
@@ -70,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (local, join, check, explain, merge, compare, estimate, certs, secret, ledger):
+    for command in (local, join, check, explain, merge, compare, estimate, certs, secret, init, ledger):
         command.add(commands)
     return parser
 

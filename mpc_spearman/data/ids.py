@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.data.id_columns import by_python
 from mpc_spearman.errors import PlanError
-from mpc_spearman.files import write_whole
+from mpc_spearman.files import check_private, write_whole
 
 KEY_BYTES = 32
 # Numbers that a table of another program may hold as 7: with zeros in front, a point, an exponent or a sign.
@@ -146,21 +146,6 @@ def own_key(path: Path, setting: str) -> bytes:
         return read_key(path, setting)
     except OSError as error:
         raise PlanError(f"{setting}: {path} can be neither read nor made: {error.strerror}") from None
-
-
-def check_private(path: Path, mode: int, setting: str) -> None:
-    """Refuse a file whose mode lets other users read or change it.
-
-    Raises
-    ------
-    PlanError
-        Naming the setting and the file.
-    """
-    if mode & 0o077:
-        raise PlanError(
-            f"{setting}: {path} may be read or changed by other users of this machine; "
-            "make it yours alone: chmod 600"
-        )
 
 
 def read_key(path: Path, setting: str) -> bytes:

@@ -33,8 +33,9 @@ from pydantic import ValidationError
 
 from mpc_spearman.config.fields import Section
 from mpc_spearman.config.wording import canonical, nearest, shown
-from mpc_spearman.data.ids import check_private, own_key
+from mpc_spearman.data.ids import own_key
 from mpc_spearman.errors import PlanError, PolicyError
+from mpc_spearman.files import check_private
 from mpc_spearman.privacy.charges import (
     Charge,
     ChargedRun,

@@ -1,0 +1,174 @@
+"""A party's identity: an Ed25519 key pair (RFC 8032), of which the shared plan has the public half.
+
+The private key is a file that its party alone may read: PEM, PKCS#8, without a passphrase. The public key is
+one line of the plan, ``identity: ed25519:`` and 32 bytes in base64 (RFC 4648, section 4). A key signs TLS
+handshakes, and texts for a purpose that is part of what is signed: a signature made for one purpose is worth
+nothing for another, and none is a signature of TLS or of a certificate, which begin with other bytes.
+"""
+
+from __future__ import annotations
+
+import binascii
+import stat
+from base64 import b64decode, b64encode
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from mpc_spearman.errors import OutputError, PlanError
+from mpc_spearman.files import check_private, create
+
+_PREFIX = "ed25519:"
+_SIGNED = b"mpc_spearman signature 1\0"
+# More than any file of one key has.
+_LONGEST = 1 << 16
+
+# The curve -x² + y² = 1 + d·x²·y² over the integers modulo p, and the y of its points of order 1, 2, 4, 8.
+_P = 2**255 - 19
+_D = -121665 * pow(121666, -1, _P) % _P
+_ORDER_8 = int.from_bytes(
+    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
+)
+_SMALL_ORDER = {0, 1, _P - 1, _ORDER_8, _P - _ORDER_8}
+
+
+class Identity:
+    """A private key; its repr shows the public half only."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self.key = key
+
+    @classmethod
+    def new(cls) -> Identity:
+        """Make a fresh one."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def read(cls, path: Path, setting: str) -> Identity:
+        """Read a key file.
+
+        Parameters
+        ----------
+        path : Path
+        setting : str
+            What named the file, for the error's text.
+
+        Raises
+        ------
+        PlanError
+            It cannot be read, others may read it, or it is not such a key.
+        """
+        data = b""
+        try:
+            mode = path.stat().st_mode
+            if stat.S_ISREG(mode):  # a pipe could block for ever
+                with path.open("rb") as file:
+                    data = file.read(_LONGEST)
+        except OSError as error:
+            raise PlanError(
+                f"{setting}: {path} cannot be read: {error.strerror}. `mpc-spearman init --party NAME` makes "
+                "a party's key"
+            ) from None
+        check_private(path, mode, setting)
+        try:
+            key = load_pem_private_key(data, None)
+        except TypeError:
+            raise PlanError(
+                f"{setting}: {path} is protected by a passphrase, which nobody is there to type: "
+                "`openssl pkey -in FILE -out NEW` writes one without"
+            ) from None
+        except (ValueError, UnsupportedAlgorithm):
+            raise PlanError(f"{setting}: {path} holds no private key in PEM") from None
+        if not isinstance(key, Ed25519PrivateKey):
+            raise PlanError(f"{setting}: {path} holds a key of another kind; identities are Ed25519 keys")
+        return cls(key)
+
+    def write(self, path: Path) -> None:
+        """Write a new key file for its owner alone.
+
+        Raises
+        ------
+        OutputError
+            It exists, or cannot be written.
+        """
+        try:
+            create(
+                path, self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), durable=True
+            )
+        except FileExistsError:
+            raise OutputError(f"{path} exists and is not replaced") from None
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror}") from None
+
+    @property
+    def public(self) -> bytes:
+        """The public key, 32 bytes."""
+        return self.key.public_key().public_bytes_raw()
+
+    def sign(self, purpose: str, message: bytes) -> bytes:
+        """Sign a message for a purpose; 64 bytes."""
+        return self.key.sign(_signed(purpose, message))
+
+    def __str__(self) -> str:
+        return identity_text(self.public)
+
+    def __repr__(self) -> str:
+        return f"Identity({self})"
+
+
+def verify(public: bytes, purpose: str, message: bytes, signature: bytes) -> bool:
+    """Tell whether the private key that belongs to `public` signed this message for this purpose."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, _signed(purpose, message))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _signed(purpose: str, message: bytes) -> bytes:
+    if "\0" in purpose:
+        raise ValueError("a purpose has no NUL")
+    return _SIGNED + purpose.encode() + b"\0" + message
+
+
+def identity_text(public: bytes) -> str:
+    """Return a public key as a plan has it."""
+    return _PREFIX + b64encode(public).decode()
+
+
+def public_key(text: str) -> bytes:
+    """Read what `identity_text` returned.
+
+    Raises
+    ------
+    ValueError
+        It is not the one way to write a public key, or the key is one that everybody can sign for: a point
+        of small order (RFC 8032, section 5.1.7, does not exclude them).
+    """
+    try:
+        public = b64decode(text.removeprefix(_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        public = b""
+    if len(public) != 32 or text != identity_text(public):
+        raise ValueError(
+            "is not ed25519: and 32 bytes in base64, as `mpc-spearman init --party NAME` prints it; copy all "
+            "of it"
+        )
+    y = int.from_bytes(public, "little") & (1 << 255) - 1
+    # x² = (y² - 1) / (d·y² + 1) has a root where this is a square, or zero: Euler's criterion.
+    if y >= _P or pow((y * y - 1) * (_D * y * y + 1), (_P - 1) // 2, _P) == _P - 1:
+        raise ValueError(
+            "is no public key: is it mistyped? copy what `mpc-spearman init --party NAME` printed"
+        )
+    if y in _SMALL_ORDER:
+        raise ValueError(
+            "is a key that anybody can sign for (a point of small order), so it identifies nobody"
+        )
+    return public
