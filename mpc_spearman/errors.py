@@ -8,6 +8,7 @@
     ├── TableError                   4   a party's table cannot be used
     ├── DisclosureError              5   a column or a shape would give single rows away
     ├── PolicyError                  6   the plan goes beyond what a data owner's policy allows
+    │   └── ApprovalError           26   the owner's policy asks for an approval that this run does not have
     ├── BoundError                   7   the numbers do not fit the encoding
     ├── HandshakeError               8   the parties do not run the same thing
     │   ├── PlanMismatch             9   their plans differ, key by key
@@ -99,6 +100,13 @@ class PolicyError(MpcSpearmanError):
 
     exit_code = 6
     public = "its owner's policy does not allow this plan"
+
+
+class ApprovalError(PolicyError):
+    """The owner's policy asks for an approval, and there is none of exactly this run."""
+
+    exit_code = 26
+    public = "its owner's approval of this run is missing"
 
 
 class BoundError(MpcSpearmanError):

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from mpc_spearman.cli import (
+    approve,
     certs,
     check,
     compare,
@@ -15,6 +16,7 @@ from mpc_spearman.cli import (
     explain,
     init,
     join,
+    key,
     ledger,
     local,
     merge,
@@ -71,7 +73,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (local, join, check, explain, merge, compare, estimate, certs, secret, init, ledger):
+    for command in (
+        local,
+        join,
+        check,
+        explain,
+        merge,
+        compare,
+        estimate,
+        certs,
+        secret,
+        init,
+        key,
+        approve,
+        ledger,
+    ):
         command.add(commands)
     return parser
 

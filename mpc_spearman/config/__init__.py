@@ -2,9 +2,10 @@
 
 `levels` holds the order of levels and grants; `parties`, `network` and `sections` the plan's typed parts,
 made of `fields`; `plan` the whole and `load_plan`; `draft` reads YAML and overrides, `wording` makes
-sentences of what is wrong, and `policy` holds each owner's veto.
+sentences of what is wrong, `policy` holds each owner's veto, and `approval` who has to agree first.
 """
 
+from mpc_spearman.config.approval import Approval, check_approval, local_digest
 from mpc_spearman.config.levels import GRANTS, LEVELS, Grant, Reveal, least, reach, within
 from mpc_spearman.config.network import host_and_port
 from mpc_spearman.config.parties import CoordinatorParty, DataParty, Policy, Query, TargetParty
@@ -26,6 +27,7 @@ __all__ = [
     "GRANTS",
     "LEVELS",
     "RULES_OFF",
+    "Approval",
     "CoordinatorParty",
     "DataParty",
     "Estimator",
@@ -42,6 +44,7 @@ __all__ = [
     "Strength",
     "TableKeys",
     "TargetParty",
+    "check_approval",
     "check_policy",
     "check_policy_columns",
     "check_policy_network",
@@ -50,6 +53,7 @@ __all__ = [
     "host_and_port",
     "least",
     "load_plan",
+    "local_digest",
     "reach",
     "within",
 ]

@@ -159,12 +159,15 @@ class Draft:
         network = self.data.get("network")
         tls = network.get("tls") if isinstance(network, dict) else None
         policies = [party.get("policy") for party in self.data_parties()]
+        for party, policy in zip(self.data_parties(), policies, strict=True):
+            if isinstance(policy, dict) and policy.get("approved_by"):
+                policy.setdefault("approval", f"{party.get('name')}.approval")
         files = [
             *product(
                 self.data_parties(),
                 ("table", "alignment_key", "aligned", "write_aligned", "write_unaligned"),
             ),
-            *product((section for section in policies if isinstance(section, dict)), ("ledger",)),
+            *product((section for section in policies if isinstance(section, dict)), ("ledger", "approval")),
             *product([tls] if isinstance(tls, dict) else [], ("ca", "certificate", "key")),
             *product([network] if isinstance(network, dict) else [], ("secret",)),
         ]

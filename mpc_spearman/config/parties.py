@@ -47,6 +47,14 @@ def _advertise(value: str | None) -> str | None:
     return value
 
 
+def _officer(value: str | None) -> str | None:
+    if value is not None:
+        from mpc_spearman.identity import public_key  # not above: most plans need no cryptography to be read
+
+        public_key(value)
+    return value
+
+
 class Policy(Section):
     """What a data owner allows, whatever the shared plan says; local to that owner.
 
@@ -80,6 +88,10 @@ class Policy(Section):
     ledger : Path, optional
         A file in which the owner's runs are written down, made at first use: a run is refused for what it
         and earlier ones would tell together.
+    approved_by : str, optional
+        A public key: ``join`` runs nothing that its owner has not approved (`config.approval`).
+    approval : Path, optional
+        The file with the approval; left out of a plan, ``NAME.approval`` beside it.
     """
 
     max_reveal: Reveal = "coefficients"
@@ -98,6 +110,10 @@ class Policy(Section):
     min_key_bits: Count = key_bits()
     tls: Literal["mutual", "insecure"] = "mutual"
     ledger: OptionalFile = optional_file()
+    approved_by: Annotated[Text | None, AfterValidator(_officer)] = Field(
+        default=None, description="the public key of who approves runs: ed25519:..."
+    )
+    approval: OptionalFile = optional_file()
 
 
 class AnyParty(Section):

@@ -8,12 +8,13 @@ The role runs in a process of its own, as it does when all roles are on one mach
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from mpc_spearman.config import Plan
-from mpc_spearman.errors import MpcSpearmanError, OutputError
+from mpc_spearman.config import Approval, DataParty, Plan, check_approval
+from mpc_spearman.errors import ApprovalError, MpcSpearmanError, OutputError
 from mpc_spearman.files import write_whole
 from mpc_spearman.launch import supervisor
 from mpc_spearman.launch.meeting import meeting_point
@@ -82,7 +83,10 @@ def _run_party(
         raise OutputError(f"cannot make the run directory {directory}: {error.strerror}") from None
     ending: BaseException | None = None
     try:
+        approval = _approval(plan, party)
         assignment = Assignment.of(plan, party, meeting_point(plan, party), directory, roles=1)
+        if approval is not None:
+            assignment = replace(assignment, approval=approval.model_dump(mode="json"))
         if plan.network.security == "insecure":
             note(party, INSECURE)
         outcome = supervisor.launch([assignment], {}, watch=watch_phase, note=note)[party]
@@ -94,6 +98,21 @@ def _run_party(
         raise
     finally:
         _write_status(directory, party, started, phase, ending)
+
+
+def _approval(plan: Plan, party: str) -> Approval | None:
+    """Check the approval of a run before anyone is met; its ledger counts it before anything is sent."""
+    from mpc_spearman.privacy.ledger import Ledger, check_used
+
+    approval, own = check_approval(plan, party), plan.party(party)
+    if approval is not None and isinstance(own, DataParty):
+        if own.policy.ledger is None:
+            raise ApprovalError(
+                f"party {party}: policy.approved_by needs policy.ledger, in which the runs are counted"
+            )
+        if own.policy.ledger.exists():
+            check_used(approval, Ledger(own.policy.ledger).entries())
+    return approval
 
 
 def _write_status(

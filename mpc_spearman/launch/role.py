@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from mpc_spearman.config import Plan
+from mpc_spearman.config import Approval, Plan
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.roles import run_coordinator, run_source, run_target
@@ -27,6 +27,7 @@ def run_role(
     ready: Callable[[Roster], None] = lambda roster: None,
     decline: Callable[[Roster, Meter, Exception], None] = lambda roster, meter, error: None,
     secret: bytes | None = None,
+    approval: Approval | None = None,
     progress: Progress = lambda phase, done, of: None,
     say: Say = lambda text: None,
     links: Callable[..., Links] = Links,
@@ -52,6 +53,8 @@ def run_role(
         Tells the others where they meet that this party, having failed, will not come.
     secret : bytes, optional
         What all parties know, where there is no TLS.
+    approval : Approval, optional
+        That the owner has of this run.
     progress : callable
         Told of phases and of progress within them.
     say : callable
@@ -87,7 +90,9 @@ def run_role(
             joined = links(plan.shared(), roster, carrier, meter, plan.network.timeout)
         return joined, protocol
 
-    run = Run(plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes, secret)
+    run = Run(
+        plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes, secret, approval
+    )
     try:
         ready(roster)
         if roster.me.role is Role.COORDINATOR:

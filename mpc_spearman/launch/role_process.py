@@ -82,6 +82,8 @@ class Assignment:
         What all parties of a run on one machine know, in hexadecimal: no other process can take part.
     frame : int
         Length in bytes of the Arrow stream that follows; 0 if the table is a file, or there is none.
+    approval : dict, optional
+        Fields of the `Approval` of this run.
     """
 
     plan: dict[str, Any]
@@ -92,6 +94,7 @@ class Assignment:
     folder: str
     secret: str = field(default="", repr=False)
     frame: int = 0
+    approval: dict[str, Any] | None = None
 
     @classmethod
     def of(
@@ -255,7 +258,7 @@ def _unexpected(party: str, error: Exception) -> MpcSpearmanError:
 
 
 def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
-    from mpc_spearman.config import load_plan
+    from mpc_spearman.config import Approval, load_plan
 
     plan = load_plan(assignment.plan)
     supervisor.say(phase="start", party=assignment.party, done=0, of=0)
@@ -293,6 +296,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         ready=lambda roster: meeting.check_credentials(plan, roster),
         decline=decline,
         secret=secret,
+        approval=None if assignment.approval is None else Approval(**assignment.approval),
         progress=supervisor.progress,
         say=say,
     )

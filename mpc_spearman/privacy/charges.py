@@ -139,10 +139,11 @@ class ChargedRun(Section):
 
 
 class Charge(Section):
-    """A run that was allowed, and when. Whether it came to an end is not known, so it counts."""
+    """A run that was allowed, when, and by which approval. It counts though it may have failed since."""
 
     time: str
     run: ChargedRun
+    approval: str = ""
 
 
 def _printable(text: str) -> str:

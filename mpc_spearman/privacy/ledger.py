@@ -20,7 +20,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from io import FileIO
@@ -31,10 +31,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from mpc_spearman.config import Approval
 from mpc_spearman.config.fields import Section
 from mpc_spearman.config.wording import canonical, nearest, shown
 from mpc_spearman.data.ids import own_key
-from mpc_spearman.errors import PlanError, PolicyError
+from mpc_spearman.errors import ApprovalError, PlanError, PolicyError
 from mpc_spearman.files import check_private
 from mpc_spearman.privacy.charges import (
     Charge,
@@ -91,7 +92,9 @@ class Ledger:
             key = self._key(file)
         return fingerprint(key, ids, ranks)
 
-    def charge(self, run: ChargedRun, *, min_group: int, budget: float) -> None:
+    def charge(
+        self, run: ChargedRun, *, min_group: int, budget: float, approval: Approval | None = None
+    ) -> None:
         """Check a run against all earlier ones and write it down. It is on the disk when this returns.
 
         Parameters
@@ -100,14 +103,20 @@ class Ledger:
             Its ``own`` is this ledger's `fingerprint`.
         min_group, budget
             As in the shared plan's ``privacy``.
+        approval : Approval, optional
+            One of whose runs this is.
 
         Raises
         ------
         PolicyError
             Earlier runs and this one would together give too much away; nothing was written.
+        ApprovalError
+            The approval is used up.
         """
         with self._opened("r+b") as file:
             entries, check = self._read(file)
+            if approval is not None:
+                check_used(approval, entries)
             found = list(objections(run, entries, min_group=min_group, budget=budget))
             if found:
                 who = f"party {run.party} does not allow this run: its {_SETTING}: "
@@ -117,7 +126,7 @@ class Ledger:
                         [*(who + text for text in found), f"If a partner no longer keeps results: {out}"]
                     )
                 )
-            self._add(file, check, Charge(time=_now(), run=run))
+            self._add(file, check, Charge(time=_now(), run=run, approval=approval.digest if approval else ""))
 
     def forget(self, partner: str, reason: str) -> None:
         """No longer count what a partner got so far. The earlier lines stay, and the reason is kept.
@@ -235,6 +244,16 @@ class Ledger:
     def _add(self, file: FileIO, check: str, entry: Charge | Forgotten) -> None:
         content = entry.model_dump(mode="json")
         _append(file, canonical({"check": _check(check, entry), "entry": content}))
+
+
+def check_used(approval: Approval, entries: Sequence[Charge | Forgotten]) -> None:
+    """Refuse an approval that is used up: the runs that have sent something are in the ledger."""
+    used = sum(isinstance(entry, Charge) and entry.approval == approval.digest for entry in entries)
+    if used >= approval.runs:
+        raise ApprovalError(
+            f"party {approval.party}: the approval of {approval.made:%Y-%m-%d %H:%M} was for {approval.runs} "
+            f"run(s), and the ledger has {used}. `mpc-spearman approve` makes another"
+        )
 
 
 def _append(file: FileIO, text: str) -> None:

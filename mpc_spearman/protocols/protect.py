@@ -186,7 +186,8 @@ def charge(run: Run, table: Table, ranks: Ranks, shapes: Shapes, stated: Stated)
             for name, groups in zip(table.features, ranks.groups, strict=True)
         ),
     )
-    ledger.charge(entry, min_group=plan.privacy.min_group, budget=plan.privacy.budget)
+    privacy = plan.privacy
+    ledger.charge(entry, min_group=privacy.min_group, budget=privacy.budget, approval=run.approval)
 
 
 def published_to_others(

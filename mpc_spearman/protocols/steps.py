@@ -20,6 +20,7 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman.config import (
+    Approval,
     Plan,
     differences,
     within,
@@ -85,6 +86,8 @@ class Run:
         What that returned.
     secret : bytes, optional
         What all parties know, where there is no TLS: the salt of all keys.
+    approval : Approval, optional
+        That this party's owner has of this run; its ledger counts it.
     keys : dict
         The key shared with each peer, once connected.
     say : callable
@@ -112,6 +115,7 @@ class Run:
     workers: int = 1
     block_bytes: int = BLOCK_BYTES
     secret: bytes | None = field(default=None, repr=False)
+    approval: Approval | None = None
     links: Links = field(init=False)
     engine: Engine = field(init=False)
     keys: dict[Party, PairKey] = field(default_factory=dict)

@@ -1,0 +1,59 @@
+"""``mpc-spearman approve``: agree to one plan, for a time and a number of runs."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from mpc_spearman.cli.arguments import add_settings
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "approve",
+        help="sign that a data owner's runs of a plan are approved",
+        description="Sign one party's run of a plan: the shared plan, the party's own table, columns and "
+        "policy, a last day and a number of runs. Where its policy has approved_by, `join` runs nothing "
+        "else. This stops mistakes; whoever may change the party's local file can take the rule out.",
+        epilog="Exit codes: 0 done, 2 the plan or the key is wrong, 16 the approval cannot be written.",
+    )
+    add_settings(parser, "configs/cluster.yaml", "rows=5000")
+    parser.add_argument("--party", required=True, metavar="NAME", help="the data party")
+    parser.add_argument("--key", required=True, type=Path, metavar="FILE", help="who approves: their key")
+    parser.add_argument(
+        "--until", required=True, type=_day, metavar="DATE", help="the last day (UTC), such as 2030-12-31"
+    )
+    parser.add_argument("--runs", type=_runs, default=1, metavar="N", help="how many runs (default: 1)")
+    parser.set_defaults(run=run, prints=True)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Sign and say what was signed."""
+    from mpc_spearman.config import load_plan
+    from mpc_spearman.config.approval import approve
+    from mpc_spearman.identity import Identity
+
+    plan = load_plan(parsed.plan, parsed.settings)
+    officer = Identity.read(parsed.key, "--key")
+    file = approve(plan, parsed.party, officer, parsed.until, parsed.runs)
+    print(
+        f"{file}: party {parsed.party} may run this plan until {parsed.until}, {parsed.runs} time(s)\n"
+        f"plan {plan.digest().hex()}"
+    )
+    return 0
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day, such as 2030-12-31") from None
+
+
+def _runs(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**9):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs")
+    return int(text)

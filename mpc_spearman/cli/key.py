@@ -1,0 +1,30 @@
+"""``mpc-spearman key``: a key to approve runs with."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "key",
+        help="make a key that approves runs",
+        description="Make the key of somebody who approves runs, such as a data protection officer, and "
+        "print the line that a data owner puts below `policy`. It is never a party's key.",
+        epilog="Exit codes: 0 done, 16 the file exists or cannot be written.",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="what to make; no file is replaced")
+    parser.set_defaults(run=run, prints=True)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Make the key and print its line."""
+    from mpc_spearman.identity import Identity
+
+    officer = Identity.new()
+    officer.write(parsed.file)
+    print(f"approved_by: {officer}")
+    return 0

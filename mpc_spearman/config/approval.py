@@ -1,0 +1,179 @@
+"""An approval: that somebody who is asked agrees to one plan, signed with a key of their own.
+
+Whoever runs ``join`` can change the owner's local file, so also take ``policy.approved_by`` out of it: an
+approval stops mistakes, and a change that nobody has looked at, not somebody who is determined.
+
+A file of two lines: the approval as canonical JSON, and the signature over exactly these bytes in base64.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+from base64 import b64decode, b64encode
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from mpc_spearman.config.fields import Count, Name, Section, Text, whole
+from mpc_spearman.config.parties import DataParty
+from mpc_spearman.config.plan import Plan
+from mpc_spearman.config.wording import canonical, shown
+from mpc_spearman.errors import ApprovalError, OutputError, PlanError
+from mpc_spearman.files import write_whole
+
+if TYPE_CHECKING:
+    from mpc_spearman.identity import Identity
+
+_PURPOSE = "approval of a run"
+_LONGEST = 1 << 16
+# Where this party is, which is not what it gives; and the approval itself.
+_ELSEWHERE: dict[str, Any] = {"name": True, "listen": True, "advertise": True, "policy": {"approval"}}
+
+
+class Approval(Section):
+    """What is signed.
+
+    Attributes
+    ----------
+    party : str
+    plan : str
+        The shared plan's digest, hexadecimal.
+    local : str
+        `local_digest` of the party's own part.
+    made : datetime
+        Tells two approvals of the same thing apart: each is for its own runs.
+    until : date
+        The last day (UTC) on which a run may begin.
+    runs : int
+        How many runs may send something. The ledger counts them.
+    """
+
+    party: Name
+    plan: Text
+    local: Text
+    made: datetime
+    until: date
+    runs: Count = whole(1, default=1)
+
+    @property
+    def text(self) -> str:
+        """What is signed."""
+        return canonical(self.model_dump(mode="json"))
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of it, hexadecimal, by which the ledger counts its runs."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def local_digest(plan: Plan, party: str, folder: Path) -> str:
+    """Digest all that is local to a data party and says what it gives: its table, how it is read, its policy.
+
+    Files below `folder` count by their place in it, so that a folder can be copied. What is in the table, or
+    what a query answers, is not looked at.
+    """
+    own = plan.party(party)
+    content = own.model_dump(mode="json", exclude=_ELSEWHERE)
+
+    def placed(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: placed(item) for key, item in value.items()}
+        inside = isinstance(value, str) and value.startswith("/") and Path(value).is_relative_to(folder)
+        return str(Path(str(value)).relative_to(folder)) if inside else value
+
+    return hashlib.sha256(canonical(placed(content)).encode()).hexdigest()
+
+
+def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -> Path:
+    """Sign an approval and write it to ``policy.approval``.
+
+    Raises
+    ------
+    PlanError
+        The party is no data party, or its policy does not name this key.
+    OutputError
+        The file cannot be written.
+    """
+    own = plan.party(party)
+    if not isinstance(own, DataParty):
+        raise PlanError(f"{party} is the coordinator, and has no table that a run could need approval for")
+    if own.policy.approved_by != str(officer) or own.policy.approval is None:
+        raise PlanError(
+            f"the policy of party {party} names another key, or none: `approved_by: {officer}` below "
+            "`policy` makes `join` ask for this one's approval"
+        )
+    file = own.policy.approval
+    approval = Approval(
+        party=party,
+        plan=plan.digest().hex(),
+        local=local_digest(plan, party, file.parent),
+        made=datetime.now(timezone.utc),
+        until=until,
+        runs=runs,
+    )
+    text = approval.text.encode()
+    try:
+        write_whole(file, text + b"\n" + b64encode(officer.sign(_PURPOSE, text)) + b"\n", 0o644)
+    except OSError as error:
+        raise OutputError(f"cannot write {file}: {error.strerror}") from None
+    return file
+
+
+def check_approval(plan: Plan, party: str) -> Approval | None:
+    """Return the approval of a run that is about to begin; None where the owner's policy asks for none.
+
+    Whether it is used up only the ledger knows.
+
+    Raises
+    ------
+    ApprovalError
+        It is missing, forged, of something else, or expired.
+    """
+    own = plan.party(party)
+    if not isinstance(own, DataParty) or own.policy.approved_by is None:
+        return None
+    file, key = own.policy.approval, own.policy.approved_by
+    how = "`mpc-spearman approve` makes one"
+    if file is None:
+        raise ApprovalError(f"party {party} has no approval: {how}, and `policy.approval` names it")
+    if not file.is_file():  # a pipe could block for ever
+        raise ApprovalError(f"party {party} has no approval: {file} is no file; {how}")
+    try:
+        with file.open("rb") as opened:
+            text, _, signature = opened.read(_LONGEST).partition(b"\n")
+    except OSError as error:
+        raise ApprovalError(f"party {party}: its approval {file} cannot be read: {error.strerror}") from None
+    if not _signed(key, text, signature):
+        raise ApprovalError(
+            f"party {party}: {file} is not signed with the key of policy.approved_by, or was changed since; "
+            f"{how}"
+        )
+    try:
+        approval = Approval.model_validate_json(text)
+    except ValidationError:
+        raise ApprovalError(f"party {party}: {file} was made by another version; {how}") from None
+    for what, approved, found in (
+        ("party", approval.party, party),
+        ("shared plan", approval.plan, plan.digest().hex()),
+        ("local part (table, columns or policy)", approval.local, local_digest(plan, party, file.parent)),
+    ):
+        if approved != found:
+            raise ApprovalError(
+                f"party {party}: {file} approves another {what}: {shown(approved)}, but this is "
+                f"{shown(found)}. Settings on the command line count. Undo the change, or have it approved"
+            )
+    if datetime.now(timezone.utc).date() > approval.until:
+        raise ApprovalError(f"party {party}: {file} was good until {approval.until}; {how}")
+    return approval
+
+
+def _signed(key: str, text: bytes, signature: bytes) -> bool:
+    from mpc_spearman.identity import public_key, verify
+
+    try:
+        return verify(public_key(key), _PURPOSE, text, b64decode(signature.strip(), validate=True))
+    except (binascii.Error, ValueError):
+        return False

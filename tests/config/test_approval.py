@@ -1,0 +1,150 @@
+"""An approval is of one party, plan, local part, time and number of runs, and of nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from mpc_spearman.cli.main import main
+from mpc_spearman.config import check_approval, load_plan
+from mpc_spearman.errors import ApprovalError, OutputError, PlanError
+from mpc_spearman.identity import Identity
+from mpc_spearman.launch.join import run_party
+from support.in_memory import run_in_memory
+from support.plans import mapping
+
+FUTURE = "2999-12-31"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """A folder with a plan whose source asks for approval, the officer's key, and an approval."""
+    folder = tmp_path / "ours"
+    folder.mkdir()
+    assert main(["key", str(folder / "officer.key")]) == 0
+    content = mapping(cautious=True, alignment="intersect", network={"address": "127.0.0.1", "port": 9})
+    content["parties"]["sources"][0] |= {
+        "table": "insurer.csv",
+        "policy": {
+            "ledger": "A.ledger",
+            "approved_by": str(Identity.read(folder / "officer.key", "key")),
+        },
+    }
+    (folder / "plan.yaml").write_text(yaml.safe_dump(content))
+    assert approve(folder) == 0
+    return folder
+
+
+def approve(folder: Path, *arguments: str, until: str = FUTURE, key: str = "officer.key") -> int:
+    signed = [str(folder / "plan.yaml"), "--party", "A", "--key", str(folder / key), "--until", until]
+    return main(["approve", *signed, *arguments])
+
+
+def check(folder: Path, *settings: str) -> Any:
+    return check_approval(load_plan(folder / "plan.yaml", settings), "A")
+
+
+def test_what_was_approved_is_good_also_in_a_copy_of_the_folder(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "elsewhere")
+    approval = check(tmp_path / "elsewhere")
+    assert (approval.party, approval.runs, str(approval.until)) == ("A", 1, FUTURE)
+    # where the party can be reached says nothing of what it gives
+    assert check(made, "parties.sources.A.listen=10.0.0.7:29501") == approval
+    plan = load_plan(made / "plan.yaml")
+    assert check_approval(plan, "B") is None
+    assert check_approval(plan, "C") is None
+
+
+def forge(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b'"runs":1', b'"runs":9'))
+
+
+def sign_by_another(file: Path) -> None:
+    main(["key", str(file.with_name("other.key"))])
+    plan = file.with_name("plan.yaml")
+    text = plan.read_text()
+    ours, other = (str(Identity.read(file.with_name(f"{name}.key"), "key")) for name in ("officer", "other"))
+    plan.write_text(text.replace(ours, other))
+    assert approve(file.parent, key="other.key") == 0
+    plan.write_text(text)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        Path.unlink,
+        forge,
+        sign_by_another,
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_bytes(file.read_bytes().splitlines()[0] + b"\nAAAA\n"),
+        lambda file: approve(file.parent, until=str(date.today() - timedelta(days=2))),
+        lambda file: file.with_name("plan.yaml").write_text(
+            file.with_name("plan.yaml").read_text().replace("intersect", "same")
+        ),
+    ],
+    ids=["missing", "forged", "another's", "empty", "bad signature", "expired", "of another plan"],
+)
+def test_anything_else_ends_join_before_it_meets_anyone(made: Path, spoil: Callable[[Path], object]) -> None:
+    spoil(made / "A.approval")
+    with pytest.raises(ApprovalError):
+        check(made)
+    code = main(["join", str(made / "plan.yaml"), "--party", "A", "--out", str(made / "out")])
+    assert code == ApprovalError.exit_code == 26
+    assert not (made / "out" / "A" / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "rows=10",
+        "parties.sources.A.table=other.csv",
+        "parties.sources.A.exclude=[x]",
+        "parties.sources.A.encode={grade: [low, high]}",
+        "parties.sources.A.policy.max_reveal=differences",
+        "parties.sources.A.table={query: select 1, connection: 'env:DB'}",
+    ],
+)
+def test_a_setting_on_the_command_line_is_not_approved(made: Path, setting: str) -> None:
+    with pytest.raises(ApprovalError, match="approves another"):
+        check(made, setting)
+
+
+def test_an_approval_is_used_up_by_runs_that_sent_something(made: Path) -> None:
+    plan = load_plan(made / "plan.yaml")
+    assert approve(made) == 0
+    approval = check_approval(plan, "A")
+    table = pd.DataFrame({"id": range(400), "x": range(400)})
+
+    def run() -> Mapping[str, str]:
+        def approved(run: Callable[..., Any], *given: Any, **seams: Any) -> Any:
+            return run(*given, **seams, approval=approval)
+
+        return run_in_memory(plan, {"A": table, "B": table}, {"A": approved}).classes()
+
+    assert run() == {}
+    with pytest.raises(ApprovalError, match="was for 1 run"):
+        run_party(plan, "A", made / "out")
+    # also where it was used up meanwhile: nothing is sent
+    assert run() == {"A": "ApprovalError", "B": "PeerFailed", "C": "PeerFailed"}
+    assert approve(made) == 0
+    approval = check_approval(plan, "A")
+    assert run() == {}
+
+
+def test_what_cannot_be_approved_is_said(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["key", str(made / "officer.key")]) == OutputError.exit_code
+    assert approve(made, key="plan.yaml") == PlanError.exit_code  # others may read it, and it is no key
+    assert main(["key", str(made / "other.key")]) == 0
+    assert approve(made, key="other.key") == PlanError.exit_code
+    assert "names another key, or none" in capsys.readouterr().err
+    for wrong in (["--until", "soon"], ["--runs", "0"]):
+        with pytest.raises(SystemExit) as usage:
+            approve(made, *wrong)
+        assert usage.value.code == 2
