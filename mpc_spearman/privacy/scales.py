@@ -1,0 +1,150 @@
+r"""How much noise hides which of two rows is whose: the scales of two owners' vectors, and what they give.
+
+A level multiplies vectors a_p of one side with vectors b_q of the other. Of its own vectors an owner states
+
+    R_p  the range of a vector, max - min; 0 of a constant one, which gets no noise and does not count below,
+    D    the diameter, min(m, 4·max_i Σ_p (a_pi/R_p)²) over its m vectors, so that for any two
+         rows i and j Σ_p ((a_pi - a_pj)/R_p)² ≤ D: each term is at most 1, and |v_i - v_j| ≤ 2·max|v|.
+
+Both are computed from the very integers that are multiplied and rounded up to a power of 2^(1/4), which is
+what the others are told. They are the same for neighbouring tables, in which two rows are exchanged. Each
+number then gets noise of standard deviation
+
+    s_pq = R_p·R_q·√(D_A·D_B)/μ,    μ = √(2ρ),    ρ = privacy.loss.
+
+When rows i and j of one side are exchanged, number (p, q) changes by (a_pi - a_pj)(b_qj - b_qi). Hence
+
+    Σ_pq (Δ_pq/s_pq)² = μ² · Σ_p ((a_pi - a_pj)/R_p)²/D_A · Σ_q ((b_qi - b_qj)/R_q)²/D_B ≤ μ².
+
+With ``privacy.unit: value`` one column's values are exchanged, so that the sum is over the other side's
+columns alone: s_pq = R_p·R_q·√c/μ with c of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.privacy.loss import separation
+
+#: A scale is 2^(step/4). This one stands for 0, of a constant vector.
+NOTHING = -(2**15)
+_HIGHEST = 2**10
+_FLOAT64 = 1 + 2.0**-30  # above what all roundings of float64 here can take off
+_BLOCK = 1 << 17
+
+
+@dataclass(frozen=True)
+class Scales:
+    """What one owner states of the vectors that it gives to a run.
+
+    Attributes
+    ----------
+    ranges : tuple of int, length m
+        R of each vector in steps: R = 2^(step/4); ``NOTHING`` for 0.
+    diameter : int
+        D in steps.
+    """
+
+    ranges: tuple[int, ...]
+    diameter: int
+
+    @classmethod
+    def of(cls, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Scales:
+        """Compute the scales of vectors, rounded up.
+
+        Parameters
+        ----------
+        vectors : ndarray of integers, shape (m, rows)
+            As they are multiplied, but without entries that no exchange of rows moves.
+        units : sequence of float, length m
+            What 1 in each vector is in the numbers that are published: 1/‖x‖ where these are coefficients.
+            What a vector without a unit gets, 0, counts as constant.
+        """
+        widths = np.array([int(row.max()) - int(row.min()) for row in vectors])
+        moving = np.flatnonzero(widths * np.asarray(units))
+        ranges = [NOTHING] * len(vectors)
+        for p in moving.tolist():
+            ranges[p] = _up(float(widths[p] * units[p]))
+        return cls(tuple(ranges), _up(_diameter(vectors, widths, moving)))
+
+    @property
+    def widths(self) -> NDArray[np.float64]:
+        """R of each vector, (m,)."""
+        return np.array([0.0 if step == NOTHING else 2.0 ** (step / 4) for step in self.ranges])
+
+    @property
+    def spread(self) -> float:
+        """D."""
+        return float(2.0 ** (self.diameter / 4))
+
+    def problem(self, least: float, most: float) -> str | None:
+        """Say what of these scales no vectors of this length can have; None if nothing.
+
+        Parameters
+        ----------
+        least, most : float
+            Between which R of a vector that is not constant is.
+        """
+        moving = [step for step in self.ranges if step != NOTHING]
+        for step in moving:
+            if not -_HIGHEST <= step <= _HIGHEST or not least <= 2.0 ** ((step + 1) / 4) <= 2 * most:
+                return f"a range of 2^({step}/4), where {least:.2g} to {most:.2g} are possible"
+        if not 0 <= self.diameter <= _up(max(1, len(moving))):
+            return f"a diameter of 2^({self.diameter}/4), where 1 to {max(1, len(moving))} are possible"
+        return None
+
+
+def _up(value: float) -> int:
+    """Return the least step whose scale is not below a value, but for what float64 rounds."""
+    return math.ceil(4 * math.log2(value) - 1e-11)
+
+
+def _diameter(vectors: NDArray[Any], widths: NDArray[np.int64], moving: NDArray[np.int64]) -> float:
+    if len(moving) < 2:
+        return 1.0
+    rows, highest = max(1, _BLOCK // len(moving)), 0.0
+    for start in range(0, vectors.shape[1], rows):
+        block = vectors[moving, start : start + rows] / widths[moving, None]
+        highest = max(highest, float(np.einsum("pi,pi->i", block, block).max()))
+    return max(1.0, min(len(moving), 4 * highest))
+
+
+def joined(owners: Iterable[Scales]) -> Scales:
+    """Stack the vectors of several sources: their diameters add up, for a row that all of them have."""
+    owners = list(owners)
+    ranges = tuple(step for owner in owners for step in owner.ranges)
+    return Scales(ranges, _up(sum(owner.spread for owner in owners)))
+
+
+def summed(owners: Iterable[Scales]) -> Scales:
+    """Add up vectors, one of each source, to one, whose range is at most the sum of theirs."""
+    width = sum(float(owner.widths.sum()) for owner in owners)
+    return Scales((_up(width) if width else NOTHING,), 0)
+
+
+def mean(side: Scales, count: int) -> Scales:
+    """Return scales of a mean over a side's `count` columns, or of absolute values: R = Σ_p R_p/K."""
+    width = float(side.widths.sum()) / max(1, count)
+    return Scales((_up(width) if width else NOTHING,), 0)
+
+
+def deviations(rows: Scales, columns: Scales, loss: float, others: int | None = None) -> NDArray[np.float64]:
+    """Return s of every number, (rows, columns); 0 where one of the two is constant.
+
+    Parameters
+    ----------
+    rows, columns : Scales
+        Of the two sides.
+    loss : float
+        ρ, ``privacy.loss``.
+    others : int, optional
+        With ``privacy.unit: value`` how many columns of a receiver's come with one column of the other side.
+    """
+    spread = math.sqrt(rows.spread * columns.spread if others is None else others)
+    return np.outer(rows.widths, columns.widths) * (spread / separation(loss) * _FLOAT64)

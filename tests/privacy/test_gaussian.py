@@ -1,0 +1,60 @@
+"""Noise has exactly the distribution that the guarantee supposes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mpc_spearman.privacy import gaussian
+from mpc_spearman.privacy.gaussian import LARGEST, REACH, discrete_gaussian
+
+
+def _fits(sigma: int, draws: int) -> float:
+    """p-value that so many draws are of the discrete Gaussian (chi-square; rare values together)."""
+    x = np.arange(-REACH * sigma, REACH * sigma + 1)
+    chances = np.exp(-(x**2) / (2 * sigma**2))
+    chances /= chances.sum()
+    drawn = np.bincount(discrete_gaussian(np.full(draws, sigma)) + REACH * sigma, minlength=x.size)
+    often = chances * draws >= 20
+    seen = np.append(drawn[often], drawn[~often].sum())
+    expected = np.append(chances[often], chances[~often].sum()) * draws
+    return float(stats.chisquare(seen, expected).pvalue)
+
+
+@pytest.mark.parametrize("sigma", [1, 2, 13])
+def test_draws_have_the_probabilities_of_the_discrete_gaussian(sigma: int) -> None:
+    assert _fits(sigma, 100_000) > 1e-6
+
+
+def test_so_do_draws_that_float64_does_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaussian, "_MARGIN", 0.9)  # whatever is not far from the limit is settled by decimals
+    assert _fits(2, 20_000) > 1e-6
+
+
+def test_what_is_settled_exactly_is_right_where_one_digit_counts() -> None:
+    edge = 11_188_515_852_577_165_299  # ⌊exp(-1/2)·2^64⌋, computed with 50 digits
+    assert [gaussian._below(edge + by, 1, 1) for by in (-edge, -1, 1)] == [True, True, False]
+    assert gaussian._below(2**64 - 1, 0, 1)
+
+
+def test_large_deviations_draw_as_normals_do_and_none_beyond_ten() -> None:
+    drawn = discrete_gaussian(np.full(50_000, LARGEST))
+    assert stats.kstest(drawn / LARGEST, "norm").pvalue > 1e-6
+    assert np.abs(drawn // REACH).max() <= LARGEST
+    assert len({int(x) % 2**20 for x in drawn}) > 40_000  # the low digits are drawn too
+
+
+def test_every_number_has_its_own_deviation_and_zero_has_none() -> None:
+    sigma = np.array([[0, 10**3], [10**6, 0]])
+    drawn = np.array([discrete_gaussian(sigma) for _ in range(2000)])
+    spread = drawn.std(axis=0)
+    assert not drawn[:, sigma == 0].any()
+    assert np.allclose(spread[sigma > 0] / sigma[sigma > 0], 1, atol=0.1)
+    assert abs(np.corrcoef(drawn[:, 0, 1], drawn[:, 1, 0])[0, 1]) < 0.12
+
+
+@pytest.mark.parametrize("sigma", [-1, LARGEST + 1])
+def test_a_deviation_out_of_range_is_refused(sigma: int) -> None:
+    with pytest.raises(ValueError, match="standard deviation"):
+        discrete_gaussian(np.array([sigma]))
