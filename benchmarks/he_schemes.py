@@ -18,8 +18,8 @@ import measuring
 import numpy as np
 
 from mpc_spearman.config import HeSettings
-from mpc_spearman.protocols.he.scheme import Sizes
-from mpc_spearman.protocols.he.schemes import public_key, secret_key
+from mpc_spearman.engines.he.scheme import Sizes
+from mpc_spearman.engines.he.schemes import public_key, secret_key
 
 #: Speed wanted, relative to literal, and bytes wanted per rank.
 TARGETS = {"packed, full": (50, 6), "packed, short": (300, 6), "BFV": (5000, 55)}

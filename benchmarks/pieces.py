@@ -20,7 +20,7 @@ import torch
 from scipy.stats import rankdata
 
 from mpc_spearman.comparison.calibration import Machine, seconds
-from mpc_spearman.protocols import ring
+from mpc_spearman.engines import ring
 
 COLUMNS, ROWS, RANKED = 50, 1 << 14, 200_000
 _BANDWIDTH = 1e8

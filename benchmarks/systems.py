@@ -116,7 +116,7 @@ def crypten(x: np.ndarray, y: np.ndarray, folder: str) -> float:
 
 def _crypten(rank: int, meeting: str, x: np.ndarray, y: np.ndarray, results: Any) -> None:
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": "3", "RENDEZVOUS": f"file://{meeting}"}
-    # What mpc_spearman.protocols.mpc.crypten_import says about importing it.
+    # What mpc_spearman.engines.mpc.crypten_import says about importing it.
     sys.modules["torch.onnx.symbolic_registry"] = ModuleType("torch.onnx.symbolic_registry")
     import crypten
     import torch

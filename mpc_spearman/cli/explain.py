@@ -115,7 +115,7 @@ def _opened(plan: Plan, n: int | None, k: int) -> str:
 
 def _published(plan: Plan, grant: str, n: int | None, k: int) -> str:
     """Say how precise what is passed on is."""
-    from mpc_spearman.protocols.precision import Precision
+    from mpc_spearman.levels.precision import Precision
 
     if plan.reveal == "ranking":
         return _resolution(plan, n, k)
@@ -130,7 +130,7 @@ def _published(plan: Plan, grant: str, n: int | None, k: int) -> str:
 
 def _resolution(plan: Plan, n: int | None, k: int) -> str:
     """Say how close two strengths must be to come in the wrong order."""
-    from mpc_spearman.protocols.encoding import Encoding
+    from mpc_spearman.levels.encoding import Encoding
 
     if n is None:
         return "strengths in the right order but for the closest; --rows says how close"

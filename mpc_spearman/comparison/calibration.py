@@ -36,18 +36,18 @@ from mpc_spearman.data.ids import id_digest, id_order
 from mpc_spearman.data.pseudonyms import common, pseudonyms, shuffled
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.data.tables import Table
+from mpc_spearman.engines import ring
+from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.launch.role_process import keep_freed_memory
+from mpc_spearman.levels.encoding import Encoding
+from mpc_spearman.levels.shapes import Shape
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.privacy.groups import check_groups, distinct_defined, lasting_in_a_mean
 from mpc_spearman.privacy.leverage import highest_leverage
 from mpc_spearman.privacy.precision import coefficient_grid
-from mpc_spearman.protocols import ring
-from mpc_spearman.protocols.encoding import Encoding
 from mpc_spearman.protocols.load import own_table
-from mpc_spearman.protocols.shapes import Shape
-from mpc_spearman.protocols.squared_differences import Squares
-from mpc_spearman.protocols.steps import BLOCK_BYTES, Run, rows_of_block
+from mpc_spearman.run import BLOCK_BYTES, Run, rows_of_block
 from mpc_spearman.wire.keys import Box, PairKey, Stream
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
@@ -287,8 +287,8 @@ class Machine:
 
     def _opening(self, m_source: int, m_target: int) -> float:
         """Seconds a row to make re-randomised shares of the basis of differences from shares of ranks."""
-        from mpc_spearman.protocols.mpc.differences import basis
-        from mpc_spearman.protocols.mpc.session import Session
+        from mpc_spearman.engines.mpc.differences import basis
+        from mpc_spearman.engines.mpc.session import Session
 
         roster, secret = Roster.of(load_plan(_PLAN), "A"), X25519PrivateKey.generate()
         shape = Shape(rows_of_block(m_source + m_target), m_source, m_target)

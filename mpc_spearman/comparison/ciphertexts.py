@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from mpc_spearman.comparison.calibration import Work
 from mpc_spearman.config import Plan
+from mpc_spearman.engines.he.engine import sizes, vectors_of
+from mpc_spearman.engines.he.scheme import Operation, PublicKey, SecretKey, Sizes
+from mpc_spearman.engines.he.schemes import public_key, secret_key
+from mpc_spearman.engines.he.timing import Operations, core_seconds
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.protocols.he.engine import sizes, vectors_of
-from mpc_spearman.protocols.he.estimate import Operations, core_seconds
-from mpc_spearman.protocols.he.scheme import Operation, PublicKey, SecretKey, Sizes
-from mpc_spearman.protocols.he.schemes import public_key, secret_key
-from mpc_spearman.protocols.shapes import Shapes
 
 # Operations are tried for so many columns of the target at most: each is the same for one more.
 _TRIED_COLUMNS = 8

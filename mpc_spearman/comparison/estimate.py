@@ -25,10 +25,10 @@ from mpc_spearman.comparison.traffic import Flow, Traffic
 from mpc_spearman.comparison.variants import Size, Variant
 from mpc_spearman.config import Plan, within
 from mpc_spearman.data.ranks import MAX_ROWS
+from mpc_spearman.engines.he.scheme import PublicKey
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.protocols.he.scheme import PublicKey
-from mpc_spearman.protocols.shapes import Shapes
-from mpc_spearman.protocols.steps import check_shapes
+from mpc_spearman.protocols.agree import check_shapes
 from mpc_spearman.wire.meter import costed
 from mpc_spearman.wire.words import width_of
 
@@ -170,7 +170,7 @@ def _work(
 def _products(
     plan: Plan, shapes: Shapes, source: Party, machine: Machine, coordinator: Party, target: Party
 ) -> Work:
-    from mpc_spearman.protocols.mpc.sharing import opened_bound
+    from mpc_spearman.engines.mpc.sharing import opened_bound
 
     n, work = shapes.n, Work()
     a = shapes.features[source] if within("coefficients", plan.reveal) else 1

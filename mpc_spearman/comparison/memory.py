@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from mpc_spearman.config import Plan, within
 from mpc_spearman.data.ranks import MAX_ROWS
+from mpc_spearman.engines.he.engine import most_of_message
+from mpc_spearman.engines.he.scheme import PublicKey
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.protocols.he.engine import most_of_message
-from mpc_spearman.protocols.he.scheme import PublicKey
-from mpc_spearman.protocols.shapes import Shapes
-from mpc_spearman.protocols.steps import BLOCK_BYTES
+from mpc_spearman.run import BLOCK_BYTES
 from mpc_spearman.wire.kinds import Kind
 
 #: Bytes of a row's id: text, offsets, and what finds an id that is there twice.

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mpc_spearman.config import Plan, within
+from mpc_spearman.engines.he.scheme import PublicKey
+from mpc_spearman.levels.encoding import encoded_rows
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role, Roster
-from mpc_spearman.protocols.encoding import encoded_rows
-from mpc_spearman.protocols.he.scheme import PublicKey
-from mpc_spearman.protocols.shapes import Shapes
-from mpc_spearman.protocols.steps import rows_of_block
+from mpc_spearman.run import rows_of_block
 from mpc_spearman.version import __version__
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.channel import CLEAR
@@ -165,7 +165,7 @@ class Traffic:
         return _Message(self._roster.coordinator, peer, Kind.RESULT, self._of(peer))
 
     def _multiparty(self) -> None:
-        from mpc_spearman.protocols.mpc.sharing import opened_bound
+        from mpc_spearman.engines.mpc.sharing import opened_bound
 
         plan, shapes, roster = self._plan, self._shapes, self._roster
         coordinator, target = roster.coordinator, roster.target
@@ -206,7 +206,7 @@ class Traffic:
             self._compare()
 
     def _compare(self) -> None:
-        """Follow :mod:`mpc_spearman.protocols.mpc.order`."""
+        """Follow :mod:`mpc_spearman.engines.mpc.order`."""
         circle = coordinator, target, source = self._roster.parties[:3]
         columns, top = self._shapes.m_target, self._plan.top
         pairs = columns * (columns - 1) // 2
@@ -234,7 +234,7 @@ class Traffic:
         self._hop(*(_Message(one, receiver, Kind.ORDER, packed) for one in circle if one != receiver))
 
     def _homomorphic(self) -> None:
-        from mpc_spearman.protocols.he import engine
+        from mpc_spearman.engines.he import engine
 
         plan, shapes, roster = self._plan, self._shapes, self._roster
         coordinator, target = roster.coordinator, roster.target
@@ -269,7 +269,7 @@ class Traffic:
         self, sender: Party, receiver: Party, key: PublicKey, kind: Kind, lots: list[tuple[int, int]]
     ) -> None:
         """Send lots of ciphertexts, each of so many, so many times."""
-        from mpc_spearman.protocols.he import engine
+        from mpc_spearman.engines.he import engine
 
         most = engine.most_of_message(key, kind)
         self._hop(

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from mpc_spearman.config import Approval, Plan
+from mpc_spearman.engines import engine_for
 from mpc_spearman.parties import Role, Roster
-from mpc_spearman.protocols.engine import Engine
 from mpc_spearman.protocols.roles import run_coordinator, run_source, run_target
-from mpc_spearman.protocols.steps import BLOCK_BYTES, Progress, Run, Say
 from mpc_spearman.results.result import Result
+from mpc_spearman.run import BLOCK_BYTES, Progress, Run, Say
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
@@ -77,18 +77,18 @@ def run_role(
     roster, meter = Roster.of(plan, party), Meter()
     came, carrier, joined = False, None, None
 
-    def meet() -> tuple[Links, Engine]:
+    def meet() -> Links:
         nonlocal came, carrier, joined
         # To import it may fail, and takes longer than to read a small table, which came first: in no phase,
         # and not while others wait.
-        protocol = engine(plan.protocol)
+        engine_for(plan.protocol)
         came = True  # from here on it is `join` that tells the others of a failure, then the links
         with meter.phase("connect"):
             progress("connect", 0, 0)
             with meter.waiting():
                 carrier = join(roster, meter)
             joined = links(plan.shared(), roster, carrier, meter, plan.network.timeout)
-        return joined, protocol
+        return joined
 
     run = Run(
         plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes, secret, approval
@@ -112,17 +112,6 @@ def run_role(
     for leave in run.at_end:
         leave()
     return result
-
-
-def engine(protocol: str) -> Engine:
-    """Import a protocol: only what it needs has to be installed."""
-    if protocol == "he":
-        from mpc_spearman.protocols.he.engine import He
-
-        return He()
-    from mpc_spearman.protocols.mpc.engine import Mpc
-
-    return Mpc()
 
 
 def workers() -> int:

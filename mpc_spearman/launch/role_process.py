@@ -47,6 +47,7 @@ _SLOW = (
     "scipy.special",
     "threadpoolctl",
     "mpc_spearman.launch.meeting",
+    "mpc_spearman.launch.role",
     "mpc_spearman.network.data_party",
     "mpc_spearman.network.coordinator",
 )
@@ -235,13 +236,13 @@ def load(protocol: str | None = None) -> None:
     """
     gc.disable()  # to look for garbage in what stays would take a quarter of the time
     try:
-        from mpc_spearman.launch import role
+        from mpc_spearman.engines import engine_for
         from mpc_spearman.results import report
 
         for name in _SLOW:
             import_module(name)
         if protocol is not None:
-            role.engine(protocol)
+            engine_for(protocol)
         report.page()
         gc.freeze()  # nor is any looked for there later
     finally:

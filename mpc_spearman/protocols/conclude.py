@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator, Plan
 from mpc_spearman.data.ranks import Ranks, total
+from mpc_spearman.levels.encoding import encoding_of
+from mpc_spearman.levels.products import Products
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.privacy.groups import equal_or_reversed
-from mpc_spearman.protocols.encoding import encoding_of
-from mpc_spearman.protocols.products import Products
-from mpc_spearman.protocols.shapes import Shapes
-from mpc_spearman.protocols.steps import Run
+from mpc_spearman.results.dataframes import interval_matrix
 from mpc_spearman.results.result import Result
-from mpc_spearman.results.tables import interval_matrix
+from mpc_spearman.run import Run
 from mpc_spearman.statistics import estimators, inference, result_warnings
 from mpc_spearman.wire.kinds import Field
 

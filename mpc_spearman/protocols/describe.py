@@ -13,10 +13,10 @@ import numpy as np
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party
 from mpc_spearman.protocols.conclude import Description
-from mpc_spearman.protocols.shapes import Shapes
-from mpc_spearman.protocols.steps import Run, step
+from mpc_spearman.run import Run, step
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.kinds import Kind
 

@@ -9,15 +9,15 @@ from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_
 from mpc_spearman.data.ranks import check_width, rank_columns
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.errors import BoundError, DisclosureError, MpcSpearmanError, PolicyError
+from mpc_spearman.levels.precision import Precision
+from mpc_spearman.levels.products import check_rows
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.examine import Examination, examine
 from mpc_spearman.privacy.groups import distinct_defined, lasting_in_a_mean
 from mpc_spearman.privacy.leverage import highest_leverage
 from mpc_spearman.protocols.load import own_table
-from mpc_spearman.protocols.precision import Precision
-from mpc_spearman.protocols.products import check_rows
 from mpc_spearman.protocols.protect import published_to_others
-from mpc_spearman.protocols.shapes import Shapes
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from mpc_spearman.data.tables import MIN_ROWS, Table
 from mpc_spearman.errors import AlignmentError, BoundError, DisclosureError, ProtocolViolation
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.protocols.load import tag
-from mpc_spearman.protocols.steps import Run, step
+from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
 
 #: The most ids of one party: 1.6 GB at the coordinator.

@@ -18,7 +18,7 @@ from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import PlanError, TableError
 from mpc_spearman.privacy.groups import check_groups
-from mpc_spearman.protocols.steps import Run, step
+from mpc_spearman.run import Run, step
 
 # Cells of a table that are ranked twice rather than have a refusal come late: a fraction of a second.
 _AT_ONCE = 1_000_000

@@ -19,16 +19,16 @@ from mpc_spearman.config import DataParty, Plan, check_policy_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.levels.encoding import encoding_of
+from mpc_spearman.levels.precision import Precision
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.budget import Published, check_budget, held, order_bits, told
 from mpc_spearman.privacy.charges import ChargedRun, Column, Fingerprint, Peer
 from mpc_spearman.privacy.groups import distinct_defined, lasting_in_a_mean
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.privacy.leverage import highest_leverage, rounded_up
-from mpc_spearman.protocols.encoding import encoding_of
-from mpc_spearman.protocols.precision import Precision
-from mpc_spearman.protocols.shapes import Shapes
-from mpc_spearman.protocols.steps import Run, step
+from mpc_spearman.run import Run, step
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.kinds import Kind
 

@@ -1,7 +1,7 @@
 """The step in which the coordinator passes on what ``results`` grants, as precisely as it says.
 
 What each grant holds is in the view table (:mod:`mpc_spearman.wire.disclosure`), how precise it is in
-:mod:`mpc_spearman.protocols.precision`.
+:mod:`mpc_spearman.levels.precision`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mpc_spearman.levels.precision import Precision
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.protocols.conclude import Conclusion
-from mpc_spearman.protocols.precision import Precision
-from mpc_spearman.protocols.shapes import Shapes
-from mpc_spearman.protocols.steps import Run, step
+from mpc_spearman.run import Run, step
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.kinds import Kind
 

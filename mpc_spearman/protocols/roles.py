@@ -1,6 +1,6 @@
 """The three roles, each a flat list of steps, for every protocol.
 
-The steps before and after the private computation are in :mod:`mpc_spearman.protocols.steps` and the modules
+The steps before and after the private computation are in the modules
 named after their phases; the computation itself is the engine's. Each role learns what the view table lists
 for it (:func:`mpc_spearman.wire.disclosure.learnt`).
 
@@ -16,6 +16,12 @@ import pyarrow as pa
 
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
+from mpc_spearman.engines import engine_for
+from mpc_spearman.levels.precision import Precision
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.protocols.account import account
+from mpc_spearman.protocols.agree import agree
+from mpc_spearman.protocols.align import align
 from mpc_spearman.protocols.conclude import (
     Conclusion,
     Description,
@@ -25,15 +31,15 @@ from mpc_spearman.protocols.conclude import (
     impossible,
     repeated_columns,
 )
+from mpc_spearman.protocols.connect import connect
 from mpc_spearman.protocols.describe import describe, receive_description
 from mpc_spearman.protocols.intersect import intersect, match
 from mpc_spearman.protocols.load import load
-from mpc_spearman.protocols.precision import Precision
 from mpc_spearman.protocols.protect import charge, count_columns, protect
 from mpc_spearman.protocols.publish import publish, receive_result
-from mpc_spearman.protocols.shapes import Shapes
-from mpc_spearman.protocols.steps import Run, account, agree, align, connect, rank, step
+from mpc_spearman.protocols.rank import rank
 from mpc_spearman.results.result import Result
+from mpc_spearman.run import Run, step
 from mpc_spearman.statistics.inference import ties
 from mpc_spearman.wire import disclosure
 
@@ -52,7 +58,7 @@ def run_source(run: Run, frame: pa.Table | None) -> Result:
     align(run, table, me)
     charge(run, table, ranks, shapes, stated)
     describe(run, table, ranks)
-    run.engine.give(run, table, ranks, shapes)
+    engine_for(run.plan.protocol).give(run, table, ranks, shapes)
     given = receive_result(run, shapes)
     labels = Labels([(me.name, name) for name in table.features], given.get("target_names", ()))
     return _own_result(run, table, ranks, shapes, given, labels)
@@ -72,7 +78,7 @@ def run_target(run: Run, frame: pa.Table | None) -> Result:
         align(run, table, source)
     charge(run, table, ranks, shapes, stated)
     describe(run, table, ranks)
-    opened = run.engine.give(run, table, ranks, shapes)
+    opened = engine_for(run.plan.protocol).give(run, table, ranks, shapes)
     given = receive_result(run, shapes)
     labels = Labels.of(shapes, given.get("source_names", ()), table.features)
     conclusion = conclude(run, opened, [], Description(), shapes) if opened is not None else None
@@ -85,7 +91,7 @@ def run_coordinator(run: Run) -> Result:
     if run.plan.alignment == "intersect":
         match(run)
     shapes = agree(run)
-    with run.engine.opening(run, shapes) as opened:
+    with engine_for(run.plan.protocol).opening(run, shapes) as opened:
         shapes, _ = count_columns(run, shapes)
         of_sources = [receive_description(run, source, shapes) for source in run.roster.sources]
         of_target = receive_description(run, run.roster.target, shapes)

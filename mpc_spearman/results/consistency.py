@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.results.tables import BOUNDS
+from mpc_spearman.results.dataframes import BOUNDS
 from mpc_spearman.statistics import estimators, inference
 from mpc_spearman.statistics.inference import Ties
 

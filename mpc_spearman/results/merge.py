@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from mpc_spearman.config import least
 from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.results import run_directory
+from mpc_spearman.results.dataframes import COST_COLUMNS
 from mpc_spearman.results.result import Result
-from mpc_spearman.results.tables import COST_COLUMNS
 from mpc_spearman.statistics import estimators
 
 #: What must be the same in all runs.

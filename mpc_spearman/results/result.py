@@ -20,7 +20,7 @@ from mpc_spearman.config import GRANTS, LEVELS, within
 from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.results import run_directory, saved
 from mpc_spearman.results.consistency import Contradiction, check
-from mpc_spearman.results.tables import (
+from mpc_spearman.results.dataframes import (
     INTERVAL_ROWS,
     MATRIX_ROWS,
     plain_cost,

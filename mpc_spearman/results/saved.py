@@ -19,7 +19,7 @@ import pandas as pd
 
 from mpc_spearman.errors import OutputError
 from mpc_spearman.results import cells, run_directory
-from mpc_spearman.results.tables import COST_COLUMNS, ESTIMATORS, INTERVAL_ROWS, MATRIX_ROWS, RANKING
+from mpc_spearman.results.dataframes import COST_COLUMNS, ESTIMATORS, INTERVAL_ROWS, MATRIX_ROWS, RANKING
 from mpc_spearman.version import __version__
 
 if TYPE_CHECKING:

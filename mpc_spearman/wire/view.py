@@ -7,7 +7,7 @@ sources together; of the one source a message is about ``m_source`` and ``basis`
 ``rows`` of one block, or ciphertexts of one batch, and how many bytes each takes; ``ids`` of one block of
 pseudonyms; ``words`` of one step of a comparison, and ``packed``, the bytes of bits opened or of a bitmap.
 
-An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.protocols.mpc.sharing`).
+An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.engines.mpc.sharing`).
 
 How the table is asked is in :mod:`mpc_spearman.wire.disclosure`.
 """

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from mpc_spearman.attacks.twister import ENOUGH, twisted_bits
-from mpc_spearman.protocols.mpc.crypten_import import (
+from mpc_spearman.engines.mpc.crypten_import import (
     ArithmeticSharedTensor,
     arithmetic,
     communicator,

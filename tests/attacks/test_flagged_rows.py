@@ -12,8 +12,8 @@ import pytest
 from mpc_spearman.attacks import few_rows, integrality, lattice, mean, programme, rows
 from mpc_spearman.attacks.simulated import Floats, Ints, coefficients, encoded, flag, untied
 from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.privacy.precision import coefficient_grid, strength_grid
-from mpc_spearman.protocols.encoding import Encoding
 
 
 class Flagged:

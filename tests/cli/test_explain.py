@@ -11,7 +11,7 @@ import yaml
 from mpc_spearman import learnt, load_plan
 from mpc_spearman.cli.main import main
 from mpc_spearman.errors import PlanError, PolicyError
-from mpc_spearman.protocols.encoding import Encoding
+from mpc_spearman.levels.encoding import Encoding
 from support.harness import ROOT
 from support.plans import mapping
 

@@ -12,7 +12,7 @@ from mpc_spearman.comparison.estimate import Host, estimate
 from mpc_spearman.comparison.table import TIDY
 from mpc_spearman.comparison.variants import Size, Variant, alternatives, variants
 from mpc_spearman.errors import BoundError
-from mpc_spearman.protocols.steps import BLOCK_BYTES
+from mpc_spearman.run import BLOCK_BYTES
 from support.plans import plan
 
 ALONE, ONE_CORE, MANY_CORES = Host(1, shared=False), Host(1, shared=True), Host(8, shared=False)

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.comparison.traffic import Flow, Traffic
+from mpc_spearman.engines.he.engine import sizes
+from mpc_spearman.engines.he.schemes import secret_key
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Roster
-from mpc_spearman.protocols.he.engine import sizes
-from mpc_spearman.protocols.he.schemes import secret_key
-from mpc_spearman.protocols.shapes import Shapes
 from support.in_memory import run_in_memory
 from support.plans import plan
 

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engines.he.test_he_end_to_end import SCHEMES
 from mpc_spearman.data.ranks import rank_columns
-from mpc_spearman.protocols import ring
-from mpc_spearman.protocols.he.engine import He
-from mpc_spearman.protocols.he.paillier import keys as paillier_keys
-from mpc_spearman.protocols.mpc.engine import Mpc
-from mpc_spearman.protocols.shapes import Shapes
-from mpc_spearman.protocols.steps import Run
+from mpc_spearman.engines import ring
+from mpc_spearman.engines.he.engine import He
+from mpc_spearman.engines.he.paillier import keys as paillier_keys
+from mpc_spearman.engines.mpc.engine import Mpc
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.run import Run
 from mpc_spearman.statistics.reference import reference
-from protocols.he.test_he_end_to_end import SCHEMES
 from support.in_memory import Ended, run_in_memory
 from support.plans import plan
 from support.recording import FEATURES, TABLES, encoded
@@ -43,7 +43,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
         monkeypatch.setattr(ring, "matmul", lambda x, y, bound=None: matmul(x, y))
         monkeypatch.setattr(paillier_keys, "magnitude", lambda values: 0)
         if importlib.util.find_spec("tenseal") is not None:
-            monkeypatch.setattr("mpc_spearman.protocols.he.bfv.keys.check", lambda values, bound, what: None)
+            monkeypatch.setattr("mpc_spearman.engines.he.bfv.keys.check", lambda values, bound, what: None)
         for engine in (Mpc, He):
             for name in ("give_differences", "give_products", "give_sums"):
                 monkeypatch.setattr(engine, name, shifted(getattr(engine, name), row, by))

@@ -13,12 +13,12 @@ import pytest
 from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.errors import PolicyError, ProtocolViolation
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.protocols.conclude import Conclusion
 from mpc_spearman.protocols.describe import receive_description
 from mpc_spearman.protocols.protect import count_columns
-from mpc_spearman.protocols.shapes import Shapes
-from mpc_spearman.protocols.steps import Run
+from mpc_spearman.run import Run
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.meter import Meter
 from support.plans import plan

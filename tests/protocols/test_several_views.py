@@ -15,9 +15,9 @@ import pytest
 
 from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.engines.he.scheme import Sizes
+from mpc_spearman.engines.he.schemes import public_key
 from mpc_spearman.errors import NotRevealed
-from mpc_spearman.protocols.he.scheme import Sizes
-from mpc_spearman.protocols.he.schemes import public_key
 from mpc_spearman.statistics.reference import Reference, reference
 from protocols.test_views import (
     COST,

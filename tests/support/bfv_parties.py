@@ -10,12 +10,12 @@ import numpy as np
 from scipy.stats import chi2
 
 from mpc_spearman.data.ranks import total
-from mpc_spearman.protocols.he.scheme import HeSettings, Sizes
+from mpc_spearman.engines.he.scheme import HeSettings, Sizes
 
 HAS_SEAL = importlib.util.find_spec("tenseal") is not None
 if HAS_SEAL:
-    from mpc_spearman.protocols.he.bfv.keys import BfvPublicKey, BfvSecretKey
-    from mpc_spearman.protocols.he.bfv.tenseal_import import sealapi
+    from mpc_spearman.engines.he.bfv.keys import BfvPublicKey, BfvSecretKey
+    from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
 
 SETTINGS = HeSettings(scheme="bfv")
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from mpc_spearman.config import Plan
 from mpc_spearman.parties import Roster
-from mpc_spearman.protocols.mpc.engine import Mpc
-from mpc_spearman.protocols.steps import Run, connect
+from mpc_spearman.protocols.connect import connect
+from mpc_spearman.run import Run
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 from support.processes import EVER
@@ -26,7 +26,7 @@ def together(plan: Plan, play: Callable[[Run], T], links: Callable[..., Links] =
         try:
             roster, meter = Roster.of(plan, name), Meter()
             joined = links(plan.shared(), roster, wires.end(number), meter, EVER)
-            run = Run(plan, roster, lambda: (joined, Mpc()), meter, lambda *_: None, lambda _: None)
+            run = Run(plan, roster, lambda: joined, meter, lambda *_: None, lambda _: None)
             connect(run)
             found[name] = play(run)
             joined.close()

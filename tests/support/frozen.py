@@ -18,9 +18,9 @@ from scipy import sparse, special, stats
 from scipy.cluster import hierarchy
 
 from mpc_spearman.config import Plan
+from mpc_spearman.engines.mpc import session
 from mpc_spearman.network import control
 from mpc_spearman.parties import Roster
-from mpc_spearman.protocols.mpc import session
 from mpc_spearman.results import report
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire import keys

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.results import report, saved
+from mpc_spearman.results.dataframes import interval_matrix
 from mpc_spearman.results.result import Result
-from mpc_spearman.results.tables import interval_matrix
 from mpc_spearman.statistics import estimators, inference
 from mpc_spearman.statistics.inference import Ties
 from mpc_spearman.statistics.reference import reference

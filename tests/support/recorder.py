@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman.config import Plan
+from mpc_spearman.engines.mpc.crypten_import import ArithmeticSharedTensor
 from mpc_spearman.parties import Party
-from mpc_spearman.protocols.mpc.crypten_import import ArithmeticSharedTensor
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.keys import PairKey

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 from scipy.stats import rankdata
 
-from mpc_spearman.protocols.steps import BLOCK_BYTES
+from mpc_spearman.run import BLOCK_BYTES
 from support.harness import Roles, run_roles
 from support.in_memory import run_in_memory
 from support.plans import plan

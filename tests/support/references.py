@@ -11,8 +11,8 @@ import pandas as pd
 from scipy.stats import rankdata, spearmanr
 
 from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.privacy.groups import distinct_defined
-from mpc_spearman.protocols.encoding import Encoding
 from support.harness import ROOT
 
 DATA = ROOT / "data"

@@ -1,0 +1,237 @@
+"""SEAL under one plaintext modulus, with access to the coefficients, which SEAL itself does not give.
+
+SEAL reads and writes its objects as compressed files only. Here they go through anonymous memory
+(``memfd_create``: no name in any file system, gone when closed), never through a disk, and the wire never
+sees SEAL's format: a ciphertext travels as its bare coefficients, each in as many bytes as its prime
+has, so its length is fixed. What SEAL is given to load is a stream this module writes itself around
+coefficients it has checked: uncompressed, no seed, the size and the level expected at this place. A peer
+chooses nothing in it but coefficients below their prime.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow
+from numpy.typing import NDArray
+
+from mpc_spearman.engines.he.bfv.parameters import Parameters
+from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
+from mpc_spearman.errors import PlanError, ProtocolViolation
+from mpc_spearman.wire.keys import Stream
+from mpc_spearman.wire.words import bytes_to_words, words_to_bytes
+
+#: Coefficients of a ciphertext's two polynomials, one row per prime: uint64 (2, primes, N).
+Coefficients = NDArray[np.uint64]
+
+# SEAL's stream: magic number, header's size, version, compression, reserved, the stream's size.
+_HEADER = struct.Struct("<HBBBBHQ")
+# A ciphertext: level, in transformed form?, polynomials, N, primes, scale, correction factor; then an array.
+_CIPHERTEXT = struct.Struct("<32s?QQQdQ")
+# A plaintext: level (zero unless transformed), coefficients, scale; then an array.
+_PLAINTEXT = struct.Struct("<32sQd")
+_COUNT = struct.Struct("<Q")
+_STORED, _ZLIB, _ZSTD = 0, 1, 2
+
+_LIMB = 48  # bits of a long integer that are reduced at a time
+
+
+class Ring:
+    """SEAL's context and what works in it, for one plaintext modulus.
+
+    Attributes
+    ----------
+    plain : int
+        t.
+    first, kept : tuple of int
+        SEAL's names of two levels: ciphertexts that source and target work with; ones for the coordinator.
+    evaluator : SEAL's Evaluator
+    """
+
+    def __init__(self, parameters: Parameters, plain: int) -> None:
+        moduli = (*parameters.data, parameters.special)
+        chosen = sealapi.EncryptionParameters(sealapi.SCHEME_TYPE.BFV)
+        chosen.set_poly_modulus_degree(parameters.layout.degree)
+        chosen.set_coeff_modulus([sealapi.Modulus(prime) for prime in moduli])
+        chosen.set_plain_modulus(sealapi.Modulus(plain))
+        self.context = sealapi.SEALContext(chosen, True, sealapi.SEC_LEVEL_TYPE.TC128)
+        if not self.context.parameters_set():
+            raise PlanError(f"SEAL refuses these parameters: {self.context.parameters_error_message()}")
+        self.plain = plain
+        self.degree = parameters.layout.degree
+        self.evaluator = sealapi.Evaluator(self.context)
+        self.first = self.context.first_parms_id()
+        level = self.context.first_context_data()
+        for _ in parameters.dropped:
+            level = level.next_context_data()
+        self.kept = level.parms_id()
+        self._moduli = {
+            tuple(self.context.key_parms_id()): moduli,
+            tuple(self.first): parameters.data,
+            tuple(self.kept): parameters.kept,
+        }
+
+    def generate(self) -> tuple[Any, Coefficients]:
+        """Make a key pair: what decrypts, and the public key's coefficients. The secret stays in SEAL."""
+        generator, public = sealapi.KeyGenerator(self.context), sealapi.PublicKey()
+        generator.create_public_key(public)
+        return sealapi.Decryptor(self.context, generator.secret_key()), self._read(
+            public, self.context.key_parms_id()
+        )
+
+    def encryptor(self, public: Coefficients) -> Any:
+        """Return what encrypts under a public key."""
+        key = sealapi.PublicKey()
+        head = self._ciphertext_head(public, self.context.key_parms_id(), transformed=True)
+        self._load(key, head, public)
+        return sealapi.Encryptor(self.context, key)
+
+    def read(self, ciphertext: Any) -> Coefficients:
+        """Return a ciphertext's coefficients; they must not be in transformed form."""
+        return self._read(ciphertext, ciphertext.parms_id())
+
+    def write(self, coefficients: Coefficients, level: Sequence[int]) -> Any:
+        """Make a ciphertext of coefficients that are below their primes."""
+        ciphertext = sealapi.Ciphertext()
+        self._load(ciphertext, self._ciphertext_head(coefficients, level, transformed=False), coefficients)
+        return ciphertext
+
+    def plaintext(self, values: NDArray[np.int64], start: int = 0) -> Any:
+        """Make the plaintext polynomial with these coefficients, mod t, from z^start on, and zeros."""
+        reduced = np.zeros(self.degree, dtype="<u8")
+        reduced[start : start + len(values)] = np.mod(values, self.plain)
+        plaintext = sealapi.Plaintext()
+        self._load(plaintext, _PLAINTEXT.pack(bytes(32), self.degree, 1.0), reduced)
+        return plaintext
+
+    def _ciphertext_head(self, data: Coefficients, level: Sequence[int], *, transformed: bool) -> bytes:
+        name = struct.pack("<4Q", *level)
+        return _CIPHERTEXT.pack(name, transformed, 2, self.degree, data.shape[1], 1.0, 1)
+
+    def _load(self, target: Any, head: bytes, values: NDArray[np.uint64]) -> None:
+        """Have SEAL load its stream of an object: the head, and an array, a stream of its own inside."""
+        array = _header(_COUNT.size + values.nbytes) + _COUNT.pack(values.size)
+        start = _header(len(head) + len(array) + values.nbytes) + head + array
+        descriptor = os.memfd_create("seal")
+        try:
+            os.writev(descriptor, [start, np.ascontiguousarray(values, dtype="<u8").data])
+            target.load(self.context, f"/proc/self/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+
+    def _read(self, source: Any, level: Sequence[int]) -> Coefficients:
+        shape = (2, len(self._moduli[tuple(level)]), self.degree)
+        before = _CIPHERTEXT.size + _HEADER.size + _COUNT.size
+        size = before + 8 * int(np.prod(shape))
+        descriptor = os.memfd_create("seal")
+        try:
+            source.save(f"/proc/self/fd/{descriptor}")
+            stream = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+        finally:
+            os.close(descriptor)
+        compression = _HEADER.unpack_from(stream)[4]
+        body: Any = memoryview(stream)[_HEADER.size :]
+        if compression == _ZSTD:
+            body = pyarrow.decompress(body, size, "zstd")
+        elif compression == _ZLIB:
+            body = zlib.decompress(body)
+        if len(body) != size:
+            raise RuntimeError("this SEAL writes ciphertexts in another format")
+        return np.frombuffer(body, dtype="<u8", offset=before).reshape(shape)
+
+
+def pack(coefficients: Coefficients, primes: Sequence[int]) -> bytes:
+    """Write coefficients as the wire has them: little-endian, each as long as its prime, prime by prime."""
+    return b"".join(words_to_bytes(coefficients[:, i], _width(prime)) for i, prime in enumerate(primes))
+
+
+def unpack(raw: bytes, primes: Sequence[int], degree: int) -> Coefficients:
+    """Read what :func:`pack` wrote.
+
+    Raises
+    ------
+    ProtocolViolation
+        It is shorter or longer, or a coefficient is not below its prime.
+    """
+    if len(raw) != packed_bytes(primes, degree):
+        raise ProtocolViolation(
+            f"a BFV polynomial pair of {len(raw)} bytes, {packed_bytes(primes, degree)} expected"
+        )
+    coefficients = np.zeros((2, len(primes), degree), dtype="<u8")
+    start = 0
+    for i, prime in enumerate(primes):
+        width = _width(prime)
+        end = start + 2 * degree * width
+        coefficients[:, i] = bytes_to_words(raw[start:end], width).reshape(2, degree)
+        start = end
+        if (coefficients[:, i] >= prime).any():
+            raise ProtocolViolation("a BFV coefficient is not below its modulus")
+    return coefficients
+
+
+def packed_bytes(primes: Sequence[int], degree: int) -> int:
+    """Length of what :func:`pack` writes."""
+    return 2 * degree * sum(map(_width, primes))
+
+
+def uniform(stream: Stream, count: int, bound: int) -> NDArray[np.int64]:
+    """Draw independent integers uniform on [0, bound), bound < 2^63, by rejection."""
+    shift = np.uint64(64 - (bound - 1).bit_length())
+    kept = np.empty(0, dtype=np.uint64)
+    while len(kept) < count:
+        drawn = stream.ring((2 * count,)).view(np.uint64) >> shift  # at least half of them are below
+        kept = np.concatenate([kept, drawn[drawn < bound]])
+    return kept[:count].astype(np.int64)
+
+
+def flood(stream: Stream, degree: int, bits: int, primes: Sequence[int]) -> Coefficients:
+    """Draw a flooding polynomial: N independent integers uniform on [-2^bits, 2^bits), modulo each prime.
+
+    Returns
+    -------
+    ndarray of uint64, shape (len(primes), N)
+    """
+    count = -(-(bits + 1) // _LIMB)
+    limbs = stream.ring((count, degree)).view(np.uint64) >> np.uint64(64 - _LIMB)
+    limbs[0] >>= np.uint64(count * _LIMB - (bits + 1))
+    reduced = np.empty((len(primes), degree), dtype=np.uint64)
+    for i, prime in enumerate(primes):
+        value = np.zeros(degree, dtype=np.uint64)
+        for limb in limbs:
+            value = _shifted(value, limb, prime)
+        value += np.uint64(prime - pow(2, bits, prime))
+        reduced[i] = np.where(value >= prime, value - np.uint64(prime), value)
+    return reduced
+
+
+def _shifted(value: NDArray[np.uint64], limb: NDArray[np.uint64], prime: int) -> NDArray[np.uint64]:
+    """Return (value 2^48 + limb) mod prime, for value < prime < 2^60 and limb < 2^48.
+
+    The quotient is below 2^48, so float64 has it to within 2^-3 and its floor is off by at most one; what
+    is left, within [-prime, 2 prime + 2^48], is computed modulo 2^64.
+    """
+    quotient = (value.astype(np.float64) * (2.0**_LIMB / prime)).astype(np.uint64)
+    rest = (value << np.uint64(_LIMB)) + limb - quotient * np.uint64(prime) + np.uint64(prime)
+    return rest % np.uint64(prime)
+
+
+def _width(prime: int) -> int:
+    return (prime.bit_length() + 7) // 8
+
+
+def _header(body: int) -> bytes:
+    version = sealapi.Serialization.SEALHeader()
+    return _HEADER.pack(
+        version.magic,
+        version.header_size,
+        version.version_major,
+        version.version_minor,
+        _STORED,
+        0,
+        _HEADER.size + body,
+    )

@@ -1,0 +1,375 @@
+"""The homomorphic-encryption protocol for the roles: the paper's, literally or faster.
+
+Keys: the coordinator makes a key pair and sends the public key to source and target. With several sources,
+at ``differences`` and ``coefficients`` each source's session has a key pair of its own, so that it is the
+one-source protocol as it stands, with a layout and noise bounds of its own size.
+Ranks are the common step ``rank``. The paper's steps 1 to 3 depend on the level.
+
+``differences``
+    1. encrypt: the source sends its ranks encrypted, [R^A_p] = Enc(r^A_pi), to the target.
+    2. evaluate: the target encrypts its own, subtracts, [D_pq] = Enc(r^A_pi − r^B_qi), and sends the
+       differences to the coordinator.
+    3. decrypt: the coordinator decrypts d_pq^i and computes eq. 2.
+
+    Literally (``pairs: all``, ``packing: false``): one ciphertext per rank, every pair's vector, the tables'
+    order of rows, and no step the text lacks. The target does not re-randomise: Enc(r^A)·Enc(r^B)^-1 carries
+    the target's own fresh randomness. In it the coordinator, who can take randomness out of a Paillier
+    ciphertext, finds r_A/r_B modulo n, where r_A and r_B are uniform and independent of all ranks and of
+    each other, so its view can be simulated from the differences alone. Otherwise the rows are shuffled,
+    m_A + m_B − 1 vectors span the rest, many ranks share a ciphertext, and what leaves the target is
+    re-randomised.
+
+``coefficients`` and ``strengths``
+    1. encrypt: the source sends its columns, or its one vector, encrypted.
+    2. evaluate: the target multiplies them with its own integers in the clear, Enc(Σ_i x_pi y_qi), and sends
+       the inner products, re-randomised, to the coordinator.
+    3. decrypt: the coordinator decrypts one integer per pair, or per target column.
+
+    At ``strengths`` all sources encrypt under one key, and the target adds the products of all their vectors
+    up before it sends anything: the coordinator gets, and can decrypt, the sums over all sources alone.
+
+Plaintexts are centred doubled ranks, integers, since tied ranks are halves: d_pq^i is half of what is
+decrypted. Security: the target sees ciphertexts under a key it does not hold (IND-CPA, the scheme's
+assumption), the source receives nothing, and the coordinator learns what it decrypts, as the scheme's
+``export`` argues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from mpc_spearman.config import HeSettings, Plan
+from mpc_spearman.engines.engine import Engine
+from mpc_spearman.engines.he.scheme import Operation, PublicKey, SecretKey, Sizes, Tick
+from mpc_spearman.engines.he.schemes import public_key, secret_key
+from mpc_spearman.engines.shuffle import shuffle
+from mpc_spearman.engines.squared_differences import Squares
+from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.levels.encoding import encoding_of
+from mpc_spearman.levels.products import Products
+from mpc_spearman.levels.shapes import Shape, Shapes
+from mpc_spearman.parties import Party, Role
+from mpc_spearman.run import Run, step
+from mpc_spearman.wire.kinds import Kind
+
+# Bytes of one message of ciphertexts, about.
+_BATCH_BYTES = 1 << 22
+# Ciphertexts of one message at most: with slow schemes, so that the next role can begin.
+_BATCH = 512
+
+
+class He(Engine):
+    """Homomorphic encryption under the coordinator's keys: one per source's session, at `strengths` one."""
+
+    gives = "encrypt"
+
+    def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
+        """Encrypt the source's ranks; at the target subtract its own and pass the differences on."""
+        for source, key in receive_keys(run, shapes).items():
+            in_order = own if _literal(run.plan.he) else own[:, shuffle(run, source, shapes.n)]
+            if run.roster.me == source:
+                encrypt_ranks(run, key, in_order)
+            else:
+                subtract_ranks(run, key, source, in_order, shapes.of(source))
+
+    def give_products(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
+        """Encrypt the source's ranks; at the target multiply its own with them and pass the products on."""
+        for source, key in receive_keys(run, shapes).items():
+            if run.roster.me == source:
+                encrypt_vectors(run, key, own)
+            else:
+                multiply_vectors(run, key, [source], own, shapes.n)
+
+    def give_sums(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
+        """Encrypt the source's vector; at the target add up its products with all sources', pass them on."""
+        layout, operation = sizes(run.plan, shapes)
+        key = receive_key(run, layout, operation)
+        if run.roster.me.role is Role.SOURCE:
+            encrypt_vectors(run, key, own)
+        else:
+            multiply_vectors(run, key, run.roster.sources, own, layout.n)
+
+    @contextmanager
+    def opening(self, run: Run, shapes: Shapes) -> Iterator[Callable[[Shapes], Any]]:
+        """Make the keys while the others rank; then decrypt. At `strengths` the key's layout has to wait."""
+        if run.plan.reveal == "strengths":
+            yield lambda told: decrypt_products(run, make_key(run, told))
+            return
+        keys = {source: make_key(run, shapes, source) for source in run.roster.sources}
+        if run.plan.reveal == "differences":
+            yield lambda _: np.vstack(
+                [decrypt_differences(run, key, shapes.of(source)) for source, key in keys.items()]
+            )
+        else:
+            yield lambda _: np.vstack([decrypt_products(run, key) for key in keys.values()])
+
+
+def sizes(plan: Plan, shapes: Shapes, source: Party | None = None) -> tuple[Sizes, Operation]:
+    """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
+
+    The bounds are those of the ranks and of the encoding. At ``strengths`` one key, and one sum, serve all
+    sources: the rows are theirs put end to end, which is as often as the target's vectors are. Otherwise each
+    `source` has a key of its own.
+    """
+    if plan.reveal == "strengths":
+        encoding, sources = encoding_of(plan, shapes), len(shapes.features)
+        return Sizes(
+            n=encoding.rows * sources,
+            m_source=1,
+            m_target=shapes.m_target,
+            value_bound=encoding.value_bound,
+            target_bound=encoding.target_bound,
+            target_sum=encoding.target_sum * sources,
+            result_bound=encoding.result_bound,
+        ), "products"
+    assert source is not None
+    n, products, differences = shapes.n, Products(shapes.n), plan.reveal == "differences"
+    value_bound = n - 1 if differences else products.value_bound
+    return Sizes(
+        n=n,
+        m_source=shapes.features[source],
+        m_target=shapes.m_target,
+        value_bound=value_bound,
+        target_bound=value_bound,
+        target_sum=products.vector_sum,
+        result_bound=2 * (n - 1) if differences else products.result_bound,
+        keys=len(shapes.features),
+    ), "differences" if differences else "products"
+
+
+@step("keys")
+def make_key(run: Run, shapes: Shapes, source: Party | None = None) -> SecretKey:
+    """Make a key pair for one source's session or for all.
+
+    Its public half goes to that source, or to all, and to the target.
+    """
+    layout, operation = sizes(run.plan, shapes, source)
+    key = secret_key(run.plan.he, layout, operation)
+    for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
+        run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
+    _take_note(run, key.public)
+    if run.plan.he.scheme == "paillier":
+        from mpc_spearman.engines.he.timing import announce
+
+        vectors = vectors_of(run.plan, shapes.of(source)) if source and operation == "differences" else 0
+        announce(run, key, layout, vectors, source if len(run.roster.sources) > 1 else None)
+    return key
+
+
+def receive_keys(run: Run, shapes: Shapes) -> dict[Party, PublicKey]:
+    """Receive the key of each session this party takes part in, all of them before the first session.
+
+    So the coordinator never waits for a session to end before it can send a key of a later one.
+    """
+    return {source: receive_key(run, *sizes(run.plan, shapes, source)) for source in run.roster.sessions}
+
+
+@step("keys")
+def receive_key(run: Run, layout: Sizes, operation: Operation) -> PublicKey:
+    """Receive and check a public key of the coordinator's."""
+    raw = run.links.receive(run.roster.coordinator, Kind.PUBLIC_KEY)["key"]
+    key = public_key(raw, run.plan.he, layout, operation)
+    _take_note(run, key)
+    return key
+
+
+def _take_note(run: Run, key: PublicKey) -> None:
+    if key.caution and key.caution not in run.cautions:
+        run.cautions.append(key.caution)
+
+
+@step("encrypt")
+def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
+    """Source: encrypt its ranks and send them to the target (paper, step 1); `own` is int32 (m_A, n)."""
+    done, of = 0, len(own) * -(-own.shape[1] // key.slots)
+    for rows in groups(own.shape[1], len(own), key):
+        chunks = [chunk for column in _block(own, rows) for chunk in _chunks(column, key.slots)]
+        ciphertexts = key.encrypt_many(chunks, workers=run.workers, tick=_ticks(run, done, of))
+        done += len(ciphertexts)
+        send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in ciphertexts])
+
+
+@step("evaluate")
+def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, shape: Shape) -> None:
+    """Target: encrypt its ranks, subtract, and send the differences to the coordinator (paper, step 2).
+
+    By pairs, or by the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, whose second part the target encrypts itself.
+    """
+    he, m_source = run.plan.he, shape.m_source
+    everyone = he.pairs == "all"
+    done, of = 0, vectors_of(run.plan, shape) * -(-shape.n // key.slots)
+    for rows in groups(shape.n, m_source, key):
+        count = -(-(rows.stop - rows.start) // key.slots)
+        theirs = key.load_many(receive(run, key, source, Kind.CIPHERTEXT, m_source * count))
+        columns = _block(own, rows)
+        if not everyone:
+            columns[1:] -= columns[0]
+        chunks = [chunk for column in columns for chunk in _chunks(column, key.slots)]
+        mine = key.encrypt_many(chunks, workers=run.workers, tick=lambda _: run.links.check())
+        against = range(shape.m_target if everyone else 1)
+        pairs = [(p, q, c) for p in range(m_source) for q in against for c in range(count)]
+        differences = key.subtract_many(
+            [theirs[p * count + c] for p, _, c in pairs], [mine[q * count + c] for _, q, c in pairs]
+        )
+        differences += [] if everyone else mine[count:]
+        exported = key.export_many(
+            differences, rerandomise=not _literal(he), workers=run.workers, tick=_ticks(run, done, of)
+        )
+        done += len(exported)
+        send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
+
+
+@step("decrypt")
+def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
+    """Coordinator: decrypt the differences and sum their squares (paper, step 3).
+
+    Returns
+    -------
+    ndarray of Python int, shape (m_A, m_B)
+        Q_pq = Σ_i (2 d_pq^i)².
+    """
+    public = key.public
+    squares = Squares(shape.m_source, shape.m_target, shape.n)
+    vectors = vectors_of(run.plan, shape)
+    done, of = 0, vectors * -(-shape.n // public.slots)
+    for rows in groups(shape.n, shape.m_source, public):
+        lengths = [len(chunk) for chunk in _chunks(np.arange(rows.start, rows.stop), public.slots)]
+        raws = receive(run, public, run.roster.target, Kind.EVALUATED, vectors * len(lengths))
+        values = key.decrypt_many(raws, lengths * vectors, workers=run.workers, tick=_ticks(run, done, of))
+        done += len(raws)
+        opened = np.concatenate(values).reshape(vectors, -1)
+        if run.plan.he.pairs == "all":
+            squares.add_pairs(opened)
+        else:
+            squares.add_basis(opened)
+    return squares.total
+
+
+@step("encrypt")
+def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
+    """Source: encrypt its vectors, integers (vectors, rows), block by block, and send them to the target."""
+    done, n = 0, own.shape[1]
+    of = sum(key.ciphertexts_for(rows.stop - rows.start) for rows in _blocks(n, key.rows))
+    for rows in _blocks(n, key.rows):
+        block = key.encrypt_block(_block(own, rows), workers=run.workers, tick=_ticks(run, done, of))
+        done += len(block)
+        send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in block])
+
+
+@step("evaluate")
+def multiply_vectors(run: Run, key: PublicKey, sources: Sequence[Party], own: np.ndarray, of: int) -> None:
+    """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
+
+    `own` are integers (m_B, rows), the same for each source, `of` rows in all. The products of several
+    sources add up.
+    """
+    products, done = key.new_products(), 0
+    for source in sources:
+        for rows in _blocks(own.shape[1], key.rows):
+            count = rows.stop - rows.start
+            raws = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(count))
+            products.add(
+                key.load_many(raws), _block(own, rows), workers=run.workers, tick=lambda _: run.links.check()
+            )
+            done += count
+            run.tick(done, of)
+    exported = products.export(workers=run.workers, tick=lambda _: run.links.check())
+    send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
+
+
+@step("decrypt")
+def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
+    """Coordinator: decrypt the inner products; Python int, (m_A, m_B), or (1, m_B) at ``strengths``."""
+    count = key.public.product_ciphertexts
+    raws = receive(run, key.public, run.roster.target, Kind.EVALUATED, count)
+    return key.open_products(raws, workers=run.workers, tick=_ticks(run, 0, count))
+
+
+def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
+    """Cut n rows into groups, the ciphertexts of one of which go in a few messages; all parties cut alike."""
+    return _blocks(n, rows_of_group(columns, key))
+
+
+def rows_of_group(columns: int, key: PublicKey) -> int:
+    """Rows of one group, at differences."""
+    per_message = max(1, min(_BATCH, _BATCH_BYTES // key.ciphertext_bytes))
+    return key.slots * max(1, per_message // columns)
+
+
+def most_of_message(key: PublicKey, kind: Kind) -> int:
+    """Ciphertexts of one message at most."""
+    return max(1, _BATCH_BYTES // _bytes(key, kind))
+
+
+def send(run: Run, key: PublicKey, peer: Party, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
+    """Send ciphertexts of one length, as many to a message as fit, and the fingerprint of their key."""
+    for batch in _blocks(len(ciphertexts), most_of_message(key, kind)):
+        values = {"key": key.fingerprint, "batch": b"".join(ciphertexts[batch])}
+        run.links.send(peer, kind, values, sizes=sizes_of(key, batch.stop - batch.start))
+
+
+def receive(run: Run, key: PublicKey, peer: Party, kind: Kind, count: int) -> list[bytes]:
+    """Receive that many ciphertexts of one length.
+
+    Raises
+    ------
+    ProtocolViolation
+        They are under another key than the one this party has.
+    """
+    size = _bytes(key, kind)
+    ciphertexts: list[bytes] = []
+    for batch in _blocks(count, most_of_message(key, kind)):
+        values = run.links.receive(peer, kind, sizes=sizes_of(key, batch.stop - batch.start))
+        if values["key"] != key.fingerprint:
+            raise ProtocolViolation(f"{peer} sent ciphertexts under another key than the coordinator's")
+        payload = values["batch"]
+        ciphertexts += [payload[start : start + size] for start in range(0, len(payload), size)]
+    return ciphertexts
+
+
+def _bytes(key: PublicKey, kind: Kind) -> int:
+    return key.ciphertext_bytes if kind is Kind.CIPHERTEXT else key.result_ciphertext_bytes
+
+
+def sizes_of(key: PublicKey, ciphertexts: int) -> dict[str, int]:
+    """Say what the symbols mean in a message of so many ciphertexts."""
+    return {
+        "rows": ciphertexts,
+        "ciphertext_bytes": key.ciphertext_bytes,
+        "result_bytes": key.result_ciphertext_bytes,
+    }
+
+
+def _blocks(n: int, rows: int) -> Iterator[slice]:
+    for start in range(0, n, rows):
+        yield slice(start, min(n, start + rows))
+
+
+def _block(own: np.ndarray, rows: slice) -> np.ndarray:
+    """Return a copy of some rows, as the schemes take them."""
+    block: np.ndarray = own[:, rows].astype(np.int64)
+    return block
+
+
+def _chunks(column: np.ndarray, slots: int) -> list[np.ndarray]:
+    return [column[chunk] for chunk in _blocks(len(column), slots)]
+
+
+def _ticks(run: Run, done: int, of: int) -> Tick:
+    return lambda more: run.tick(done + more, of)
+
+
+def vectors_of(plan: Plan, shape: Shape) -> int:
+    """How many difference vectors the coordinator gets of a source."""
+    if plan.he.pairs == "all":
+        return shape.m_source * shape.m_target
+    return shape.m_source + shape.m_target - 1
+
+
+def _literal(he: HeSettings) -> bool:
+    """Tell whether this is the paper's protocol to the letter."""
+    return he.pairs == "all" and not he.packing

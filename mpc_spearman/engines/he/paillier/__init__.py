@@ -1,0 +1,1 @@
+"""Paillier's scheme behind the contract of :mod:`mpc_spearman.engines.he.scheme`."""

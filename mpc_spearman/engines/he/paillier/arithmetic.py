@@ -1,0 +1,223 @@
+"""Paillier's arithmetic on whole integers: no layout, no wire format.
+
+With n = pq and g = n + 1, a plaintext m modulo n is encrypted as (1 + mn) ρ mod n², ρ a random n-th residue.
+Products of ciphertexts decrypt to sums of plaintexts. Without p and q, ρ hides m under the decisional
+composite residuosity assumption (Paillier 1999). Two ways to draw ρ, ``he.randomness``:
+
+full
+    ρ = r^n for r uniform in Z_n^*: every n-th residue with the same chance. No further assumption.
+short
+    ρ = (h^n)^a, h = -x² mod n from the key, a uniform with 4κ bits where κ is the modulus's security level
+    in bits: 448 bits for 2048, 512 for 3072. The idea is that of Damgård, Jurik and Nielsen (2010), who
+    take a of half n's length, which can be reduced to factoring (Goldreich and Rosen 2003). A shorter a is
+    an assumption: that in the group h^n generates, of unknown order, powers with such exponents cannot be
+    told from random elements. The best attack known on it, Pollard's kangaroo, takes 2^(2κ) steps. Nothing
+    is proved of h's order beyond what p = q = 3 mod 4 and gcd(p - 1, q - 1) = 2 give: -1 is no square and
+    the squares are cyclic. The assumption is about those who lack p and q. What goes to the coordinator, who
+    has them, is re-randomised with a of |n| + 40 bits instead: h^n's order is below n, so that ρ is within
+    statistical distance 2^-40 of uniform in the group that h^n generates, of which all other short randomness
+    in the ciphertext is an element.
+
+Both run in time that depends on the secrets they touch (GMP's ordinary exponentiation, tables looked up by
+random bytes): who can time the cache of a party's own machine is outside the threat model.
+
+References
+----------
+P. Paillier, "Public-key cryptosystems based on composite degree residuosity classes", EUROCRYPT 1999.
+I. Damgård, M. Jurik, J. B. Nielsen, "A generalization of Paillier's public-key system with applications to
+electronic voting", Int. J. Inf. Secur. 9 (2010).
+O. Goldreich, V. Rosen, "On the security of modular exponentiation with application to the construction of
+pseudorandom generators", J. Cryptology 16 (2003).
+"""
+
+from __future__ import annotations
+
+import secrets
+from functools import cached_property
+
+from gmpy2 import gcd, invert, is_prime, is_strong_bpsw_prp, jacobi, mpz, powmod
+
+from mpc_spearman.engines.he.scheme import StaysHere
+
+# GMP's is_prime does a Baillie-PSW test and Miller-Rabin for every round above 24. The candidates are random,
+# for which 40 rounds leave far less than 2^-128 (Damgård, Landrock, Pomerance 1993).
+_PRIME_ROUNDS = 24 + 40
+# A modulus from the wire is tried by all primes below this: an honest one has no factor near it.
+_SMALL = 2000
+# Largest modulus, in bits, that counts as no stronger than so many bits.
+_STRENGTHS = ((2048, 112), (3072, 128), (7680, 192))
+# Bits of an exponent beyond those of the order it is taken modulo: the bias left is 2 to minus these.
+_STATISTICAL = 40
+# FIPS 186-5, A.1.3: primes closer than 2^(bits/2 - 100) could be found from n's square root.
+_FIPS_DISTANCE = 100
+
+
+class PublicNumbers(StaysHere):
+    """The public key's integers and what can be computed with them.
+
+    Parameters
+    ----------
+    n : mpz
+        The modulus.
+    h : mpz or None
+        The base of short randomness; None draws it in full.
+
+    Attributes
+    ----------
+    n, square : mpz
+        The modulus of plaintexts, and that of ciphertexts.
+    """
+
+    def __init__(self, n: mpz, h: mpz | None = None) -> None:
+        self.n, self.h = n, h
+        self.square = n * n
+        self._limit = int(n)  # what `secrets` takes
+
+    def encrypt(self, m: mpz) -> mpz:
+        """Encrypt an integer of either sign, taken modulo n, with fresh randomness."""
+        return (1 + m % self.n * self.n) * self.residue() % self.square
+
+    def rerandomise(self, c: mpz) -> mpz:
+        """Return another encryption of the same plaintext; nothing relates it to the first, even with p."""
+        return c * self._residue(self._wide_powers) % self.square
+
+    def residue(self) -> mpz:
+        """Draw a random n-th residue modulo n², short or in full."""
+        return self._residue(self._short_powers)
+
+    def _residue(self, powers: _Powers | None) -> mpz:
+        return powmod(self._unit(), self.n, self.square) if powers is None else powers.random()
+
+    def prepare(self) -> None:
+        """Make the tables of powers, if any: before threads would make them twice."""
+        _ = self._short_powers, self._wide_powers
+
+    @cached_property
+    def _short_powers(self) -> _Powers | None:
+        return self._powers(exponent_bytes(self.n.bit_length()))
+
+    @cached_property
+    def _wide_powers(self) -> _Powers | None:
+        return self._powers((self.n.bit_length() + _STATISTICAL) // 8)
+
+    def _powers(self, size: int) -> _Powers | None:
+        return None if self.h is None else _Powers(powmod(self.h, self.n, self.square), self.square, size)
+
+    def _unit(self) -> mpz:
+        while True:
+            r = mpz(secrets.randbelow(self._limit))
+            if gcd(r, self.n) == 1:
+                return r
+
+
+class _Powers:
+    """Random powers of one base: a multiplication per byte of the exponent, which has `size` bytes."""
+
+    def __init__(self, base: mpz, square: mpz, size: int) -> None:
+        self._square = square
+        # _table[j][d] is base^(d 256^j).
+        self._table: list[list[mpz]] = []
+        for _ in range(size):
+            powers = [mpz(1)]
+            for _ in range(256):
+                powers.append(powers[-1] * base % square)
+            base = powers.pop()
+            self._table.append(powers)
+
+    def random(self) -> mpz:
+        """Return the base to the power of an exponent drawn for this call."""
+        product = mpz(1)
+        for powers, digit in zip(self._table, secrets.token_bytes(len(self._table)), strict=True):
+            product = product * powers[digit] % self._square
+        return product
+
+
+class SecretNumbers(StaysHere):
+    """The factors of n. They leave this object by no method, and no error is raised where they are in sight.
+
+    Parameters
+    ----------
+    p, q : mpz
+        Different primes with gcd(pq, (p - 1)(q - 1)) = 1.
+    """
+
+    def __init__(self, p: mpz, q: mpz) -> None:
+        self._p, self._q = p, q
+        self._p_square, self._q_square = p * p, q * q
+        self._to_q = invert(q, p)
+        # c^(p-1) = 1 + (p - 1) m n mod p², whose L-value is -q m mod p; likewise with p and q exchanged.
+        self._p_factor, self._q_factor = invert(-q, p), invert(-p, q)
+
+    def decrypt(self, c: mpz) -> mpz:
+        """Return the plaintext in [0, n) of a unit modulo n², by the Chinese remainder theorem."""
+        of_p = (powmod(c, self._p - 1, self._p_square) - 1) // self._p * self._p_factor % self._p
+        of_q = (powmod(c, self._q - 1, self._q_square) - 1) // self._q * self._q_factor % self._q
+        return of_q + (of_p - of_q) * self._to_q % self._p * self._q
+
+
+def exponent_bytes(bits: int) -> int:
+    """Bytes of a short exponent, 4κ bits, for a modulus of `bits`; κ as in NIST SP 800-57 part 1, table 2."""
+    strength = next((strength for largest, strength in _STRENGTHS if bits <= largest), 256)
+    return 4 * strength // 8
+
+
+def generate(bits: int, *, short: bool) -> tuple[SecretNumbers, PublicNumbers]:
+    """Make a key whose modulus has exactly `bits` bits, from the operating system's randomness.
+
+    p and q have the same length and their top two bits set, so pq has exactly twice that length. Both are
+    3 mod 4 and gcd(p - 1, q - 1) = 2, which short randomness asks for and full does not mind.
+    """
+    half = bits // 2
+    while True:
+        p, q = _random_prime(half), _random_prime(half)
+        apart = half <= _FIPS_DISTANCE or abs(p - q).bit_length() > half - _FIPS_DISTANCE
+        if p != q and apart and gcd(p - 1, q - 1) == 2 and gcd(p * q, (p - 1) * (q - 1)) == 1:
+            break
+    n = p * q
+    public = PublicNumbers(n)
+    if short:
+        public = PublicNumbers(n, n - public._unit() ** 2 % n)
+    return SecretNumbers(p, q), public
+
+
+def plausible_modulus(n: mpz, bits: int) -> bool:
+    """Whether a number from the wire may be a modulus: all that shows without its factors."""
+    return bool(
+        n.bit_length() == bits
+        and gcd(n, _PRIMORIAL) == 1
+        and not n.is_power()
+        and not is_prime(n, _PRIME_ROUNDS)
+    )
+
+
+def plausible_base(h: mpz, n: mpz) -> bool:
+    """Whether a number from the wire may be -x² mod n for p = q = 3 mod 4: its Jacobi symbol is 1."""
+    return bool(1 < h < n - 1 and jacobi(h, n) == 1)
+
+
+def are_units(numbers: list[mpz], n: mpz) -> bool:
+    """Whether all have an inverse modulo n: one gcd for all, as a product has one if its factors have."""
+    product = mpz(1)
+    for number in numbers:
+        product = product * number % n
+    return bool(gcd(product, n) == 1)
+
+
+def _random_prime(bits: int) -> mpz:
+    """Draw a prime of that length, 3 mod 4, its top two bits set: every one with the same chance."""
+    fixed = mpz(0b11) << (bits - 2) | 0b11
+    while True:
+        candidate = mpz(secrets.randbits(bits)) | fixed
+        if is_prime(candidate, _PRIME_ROUNDS) and is_strong_bpsw_prp(candidate):
+            return candidate
+
+
+def _primorial(limit: int) -> mpz:
+    product = mpz(1)
+    for number in range(2, limit):
+        if is_prime(number):
+            product *= number
+    return product
+
+
+_PRIMORIAL = _primorial(_SMALL)

@@ -1,0 +1,78 @@
+"""Level ``differences``: the paper's rank differences, opened to the coordinator (paper, steps 2 and 3).
+
+All m_A·m_B difference vectors d_pq = a_p − b_q are spanned by m_A + m_B − 1 of them,
+
+    d_pq = (a_p − b_1) − (b_q − b_1),
+
+so opening the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2} tells the coordinator exactly what the paper's all
+pairs tell it, for fewer bytes. Rows are shuffled by a permutation that source and target draw from their
+own key: see :mod:`mpc_spearman.engines.shuffle`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from mpc_spearman.engines.mpc.session import Session
+from mpc_spearman.engines.mpc.sharing import mask_stream
+from mpc_spearman.engines.shuffle import shuffle
+from mpc_spearman.engines.squared_differences import Squares
+from mpc_spearman.levels.shapes import Shape
+from mpc_spearman.parties import Party
+from mpc_spearman.run import Run, step
+
+
+@step("share")
+def open_differences(run: Run, session: Session, source: Party, own: np.ndarray, shape: Shape) -> None:
+    """Share a data party's shuffled ranks and open the basis of differences.
+
+    Parameters
+    ----------
+    own : ndarray of int32, shape (m, n)
+        Centred doubled ranks.
+    """
+    is_source = run.roster.me == source
+    order = shuffle(run, source, shape.n)
+    masks = mask_stream(run, run.roster.coordinator, source)
+    other_columns = shape.m_target if is_source else shape.m_source
+    for rows in session.blocks(shape.n, shape.m_source + shape.m_target - 1):
+        values = own[:, order[rows]]
+        mine = session.shared(values - masks.ring(values.shape))
+        theirs = session.absent(other_columns, values.shape[1])
+        x, y = (mine, theirs) if is_source else (theirs, mine)
+        with run.meter.phase("reveal"):
+            session.reveal(basis(session, x, y))
+        run.tick(rows.stop, shape.n)
+
+
+@step("reveal")
+def square_differences(run: Run, session: Session, source: Party, shape: Shape) -> np.ndarray:
+    """Open the basis at the coordinator, block by block, and sum every pair's squares.
+
+    Returns
+    -------
+    ndarray of Python int, shape (m_A, m_B)
+        Q_pq = Σ_i (2 d_pq^i)², which is Σ (x_p − y_q)².
+    """
+    masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
+    columns = (shape.m_source, shape.m_target)
+    squares = Squares(shape.m_source, shape.m_target, shape.n)
+    for rows in session.blocks(shape.n, shape.m_source + shape.m_target - 1):
+        x, y = (
+            session.shared(stream.ring((m, rows.stop - rows.start)))
+            for stream, m in zip(masks, columns, strict=True)
+        )
+        opened = session.reveal(basis(session, x, y))
+        with run.meter.phase("multiply"):
+            squares.add_basis(opened)
+        run.tick(rows.stop, shape.n)
+    return squares.total
+
+
+def basis(session: Session, x: Any, y: Any) -> Any:
+    """Turn shares of X (m_A, rows) and Y (m_B, rows) into those of the m_A + m_B − 1 basis differences."""
+    first = y[:1]
+    return session.shared(torch.cat([(x - first).share, (y[1:] - first).share]).numpy())

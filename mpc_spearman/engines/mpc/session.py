@@ -1,0 +1,264 @@
+"""CrypTen for one source, the target and the coordinator: its tensors and its reveal, our links and masks.
+
+Stock CrypTen draws masks from Mersenne Twisters, lets rank 0 make the triples, opens products without
+re-randomising them and pickles what it sends. None of that is used here. While shares are re-randomised,
+compared or opened,
+
+- CrypTen's communicator is :class:`LinkCommunicator`, which sends typed messages over our links;
+- ``crypten.generators`` hold AES-256-CTR streams under the pairwise keys, so that CrypTen's own
+  pseudo-random zero sharing (Cramer, Damgård and Ishai, TCC 2005) is computationally hiding;
+- CrypTen's ``generate_random_ring_element`` refuses any other generator, and so does what it calls for bits;
+- CrypTen's AND of shared bits is :func:`_and`, whatever provider of triples it is set to.
+
+At all other times, and in every other thread, CrypTen has neither a communicator nor a generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from mpc_spearman.engines.mpc.crypten_import import (
+    ArithmeticSharedTensor,
+    BinarySharedTensor,
+    Communicator,
+    arithmetic,
+    beaver,
+    binary,
+    communicator,
+    crypten,
+    replicated,
+)
+from mpc_spearman.levels.shapes import Shape
+from mpc_spearman.parties import Party
+from mpc_spearman.run import Run, rows_of_block
+from mpc_spearman.wire.keys import Purpose, Stream
+from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.links import Links
+from mpc_spearman.wire.words import nearest
+
+_CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is still to be done of a message that CrypTen has asked for."""
+
+    wait: Callable[[], None]
+
+
+class LinkCommunicator(Communicator):  # type: ignore[misc]
+    """What CrypTen's ``reveal`` and replicated AND need of a communicator, over typed messages.
+
+    CrypTen numbers the parties by their place in `parties`: coordinator 0, target 1, then sources.
+    """
+
+    def __init__(self, links: Links, parties: Sequence[Party], me: Party, shape: Shape | None) -> None:
+        self._links, self._parties, self._me, self._shape = links, parties, me, shape
+
+    def get_rank(self) -> int:
+        """Return this party's number among the three."""
+        return self._parties.index(self._me)
+
+    def get_world_size(self) -> int:
+        """Return how many parties there are."""
+        return len(self._parties)
+
+    def reduce(
+        self, tensor: torch.Tensor, dst: int, op: object = None, async_op: bool = False
+    ) -> torch.Tensor:
+        """Add the parties' shares up at `dst`, in the ring they travel in; the others only send theirs."""
+        sizes = self._shape.sizes(rows=tensor.shape[1]) if self._shape else {}
+        if self.get_rank() != dst:
+            self._links.send(self._parties[dst], Kind.SHARE, {"share": tensor.numpy()}, sizes=sizes)
+            return tensor
+        for party in self._parties:
+            if party != self._me:
+                share = self._links.receive(party, Kind.SHARE, sizes=sizes)["share"]
+                tensor += torch.from_numpy(share.copy())
+        return torch.from_numpy(nearest(tensor.numpy(), self._links.dimensions["ring_bytes"]))
+
+    def isend(self, tensor: torch.Tensor, dst: int) -> _Request:
+        """Send a copy of one's shares to the next party."""
+        words = tensor.reshape(-1).numpy()
+        self._links.send(self._parties[dst], Kind.REPLICA, {"share": words}, sizes={"words": len(words)})
+        return _Request(lambda: None)
+
+    def irecv(self, tensor: torch.Tensor, src: int) -> _Request:
+        """Receive into `tensor`, when waited for, the shares of the previous party."""
+
+        def receive() -> None:
+            sizes = {"words": tensor.numel()}
+            share = self._links.receive(self._parties[src], Kind.REPLICA, sizes=sizes)["share"]
+            tensor.copy_(torch.from_numpy(share.copy()).reshape(tensor.shape))
+
+        return _Request(receive)
+
+
+class Session:
+    """Shares of one source's and the target's values, and their opening to the coordinator.
+
+    Parameters
+    ----------
+    run : Run
+    source : Party
+        The source whose session it is; its name separates the streams.
+    shape : Shape
+        Kept as an attribute: what the symbols in the session's messages stand for.
+    """
+
+    def __init__(self, run: Run, source: Party, shape: Shape) -> None:
+        self.shape = shape
+        parties = (run.roster.coordinator, run.roster.target, source)
+        self._block_bytes = run.block_bytes
+        self._communicator = LinkCommunicator(run.links, parties, run.roster.me, shape)
+        self._zeros = zero_streams(run, parties, Purpose.ZERO)
+
+    def blocks(self, n: int, columns: int) -> Iterator[slice]:
+        """Cut n rows into blocks of ``run.block_bytes`` for so many ring elements a row; all cut alike."""
+        rows = rows_of_block(columns, self._block_bytes)
+        for start in range(0, n, rows):
+            yield slice(start, min(n, start + rows))
+
+    def shared(self, share: np.ndarray) -> Any:
+        """Make the ``ArithmeticSharedTensor`` of which this party's additive share is `share`.
+
+        Parameters
+        ----------
+        share : ndarray of int64, shape (columns, rows)
+            One additive share modulo 2^64; the three parties' shares add up to the value.
+        """
+        return ArithmeticSharedTensor.from_shares(torch.from_numpy(share), precision=0)
+
+    def absent(self, columns: int, rows: int) -> Any:
+        """Make the tensor of a value of which this party's additive share is zero (stored once)."""
+        zero = torch.zeros(1, dtype=torch.int64).expand(columns, rows)
+        return ArithmeticSharedTensor.from_shares(zero, precision=0)
+
+    def rerandomised(self, value: Any) -> Any:
+        """Add a fresh pseudo-random share of zero.
+
+        It is ``F(prev) − F(next)``, as in Araki et al. (ePrint 2016/768, section 3). What the coordinator
+        receives from source and target is then uniform up to their sum, also to one who knows the
+        coordinator's two keys, because source and target mask each other's share with the key that only they
+        hold.
+        """
+        with lent(self._communicator, self._zeros):
+            zero = ArithmeticSharedTensor.PRZS(value.size())
+            zero.encoder = value.encoder  # integers on both sides: CrypTen would rescale otherwise
+            return value + zero
+
+    def reveal(self, value: Any) -> np.ndarray:
+        """Open a shared value to the coordinator, re-randomised.
+
+        Returns
+        -------
+        ndarray of int64, shape (columns, rows)
+            At the coordinator the opened value; elsewhere this party's re-randomised share.
+        """
+        return _open(self.rerandomised(value), self._communicator)
+
+
+def reveal_sum(run: Run, values: Sequence[Any]) -> np.ndarray:
+    """Open the sum of the values of all sources' sessions to the coordinator, and no value by itself.
+
+    Parameters
+    ----------
+    run : Run
+    values : sequence of ArithmeticSharedTensor
+        Re-randomised, of the sessions this party takes part in, in roster order.
+
+    Returns
+    -------
+    ndarray of int64, shape (columns, rows)
+        At the coordinator the opened sum; elsewhere what this party sent.
+
+    Notes
+    -----
+    Each source sends its share a_s, the target one share b, the sum of its own over all sessions; the
+    coordinator adds its own up likewise. With z_s the stream that source s and the target hold and the
+    coordinator does not, and everything else in α_s and β,
+
+        a_s = α_s + z_s,    b = β − Σ_s z_s    (modulo 2^64).
+
+    So each source's zero share pads what it sends, and the target's sum takes the pads off. The z_s are
+    uniform and independent of each other and of all else (up to AES-256-CTR as a pseudo-random generator).
+    Hence so are the a_s, whatever the values, and b follows from them, the coordinator's own shares and the
+    total. The coordinator could draw all that it receives by itself, from the total alone: it learns nothing
+    about one source's part. What the total itself tells is the business of the vectors that are multiplied:
+    see :mod:`mpc_spearman.levels.encoding`.
+    """
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return _open(total, LinkCommunicator(run.links, run.roster.parties, run.roster.me, None))
+
+
+def zero_streams(run: Run, parties: Sequence[Party], purpose: Purpose) -> dict[str, Stream]:
+    """Open the streams of shares of zero among coordinator, target and a source, as CrypTen names them."""
+    mine, source = parties.index(run.roster.me), parties[2]
+    return {
+        name: Stream(run.keys[parties[(mine + step) % 3]].subkey(purpose, source.name))
+        for name, step in (("prev", -1), ("next", 1))
+    }
+
+
+def _open(value: Any, ours: LinkCommunicator) -> np.ndarray:
+    with lent(ours, {}):
+        opened: torch.Tensor = value.reveal(dst=0)
+        return opened.numpy()
+
+
+#: What CrypTen may use just now, in this thread: who carries its messages, and its generators by name.
+_lent: ContextVar[tuple[LinkCommunicator, Mapping[str, Stream]]] = ContextVar("lent")
+
+
+@contextmanager
+def lent(ours: LinkCommunicator, generators: Mapping[str, Stream]) -> Iterator[None]:
+    """Lend CrypTen our communicator and streams for one operation."""
+    token = _lent.set((ours, generators))
+    try:
+        yield
+    finally:
+        _lent.reset(token)
+
+
+def _ring_element(
+    size: torch.Size, ring_size: int = 2**64, generator: object = None, **_: object
+) -> torch.Tensor:
+    """Stand in for CrypTen's ``generate_random_ring_element``: cipher streams only, called by name."""
+    _, streams = _lent.get()
+    stream = streams.get(generator) if isinstance(generator, str) else None
+    if stream is None or ring_size != 2**64:
+        raise RuntimeError("CrypTen asked for random ring elements that no cipher stream gives")
+    return torch.from_numpy(stream.ring(tuple(size)))
+
+
+def _and(x: Any, y: Any) -> Any:
+    """Stand in for CrypTen's AND of two shared bit vectors: replicated, with a fresh share of zero.
+
+    Every party sends its shares of x and y to the next, so that it holds two of the three of each, and
+    computes x_i·y_i ⊕ x_i·y_(i-1) ⊕ x_(i-1)·y_i (Araki et al., ePrint 2016/768, section 2.1, in ABY3's
+    form, ePrint 2018/403, section 3.2). CrypTen leaves it at that. But the result's share travels to the
+    next party at the next AND, or is opened, and as a function of shares that this party has two of, it
+    would tell of the third. So a fresh pseudo-random share of zero is added, F(prev) ⊕ F(next) (Araki et
+    al., section 2.2): F(prev) is from a key that the next party does not hold, which makes the share
+    uniform to it.
+    """
+    z = replicated.AND(x, y)
+    z.share = z.share ^ BinarySharedTensor.PRZS(z.size()).share
+    return z
+
+
+communicator.get = lambda: _lent.get()[0]
+arithmetic.generate_random_ring_element = _ring_element
+binary.generate_kbit_random_tensor = _ring_element
+beaver.AND = _and
+for _name in ("prev", "next"):
+    crypten.generators[_name][_CPU] = _name

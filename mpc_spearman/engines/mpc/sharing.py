@@ -1,0 +1,182 @@
+"""Shares of the two tables, and the product of two shared tables.
+
+Every value has an owner who knows it, so sharing takes no message: of the three additive shares modulo 2^64,
+
+    X = (X − R) [source] + 0 [target] + R [coordinator],    R from the source–coordinator mask key
+    Y = 0 [source] + (Y − U) [target] + U [coordinator],    U from the target–coordinator mask key
+
+In the replicated form of Araki et al. (ePrint 2016/768) and ABY3 (ePrint 2018/403, section 3.2) each party
+holds two of the three shares. Here the source knows both X − R and R, the target both Y − U and U, so only
+X − R has to travel to the target and Y − U to the source. Then
+
+    source X·(Y − U)ᵀ  +  target (X − R)·Uᵀ  +  coordinator R·Uᵀ  =  X·Yᵀ   (mod 2^64)
+
+and nobody needs a triple from a dealer. Security: R is unknown to the target and U to the source, each
+element is masked once by its own uniform ring element (a one-time pad, up to AES-256-CTR as a
+pseudo-random generator), and the coordinator receives nothing here. What the three terms are opened with
+is argued in :meth:`mpc_spearman.engines.mpc.session.Session.rerandomised` and
+:func:`mpc_spearman.engines.mpc.session.reveal_sum`.
+
+*On the wire* the ring is smaller. Everything that is opened is less than 2^(b-1) in size, for a b that all
+parties know beforehand, and reduction modulo 2^b is a homomorphism of rings. So masked blocks, the terms made
+of them and the shares of zero are, reduced, those of the same protocol over Z_2^b (Araki et al., section 2,
+have it for any Z_2^k), and add up to the value modulo 2^b, of which the representative nearest to 0 is the
+value. A uniform element of Z_2^64 reduces to a uniform one of Z_2^b: each masked element still has a one-time
+pad of its own, and what the coordinator receives is still uniform up to its sum. Masks and shares are drawn
+and multiplied modulo 2^64, and what travels is their lowest b/8 bytes, b the least multiple of 8
+(:func:`opened_bound`).
+
+Tables are held feature by feature, (m, n), and go through here in blocks of rows, so that messages stay
+small and the ends of a link work at the same time. Both holders of a mask key draw from it block by block.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+
+from mpc_spearman.config import Plan
+from mpc_spearman.engines import ring
+from mpc_spearman.engines.mpc.session import Session, reveal_sum
+from mpc_spearman.levels.encoding import encoding_of
+from mpc_spearman.levels.products import Products
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Party
+from mpc_spearman.run import Run, step
+from mpc_spearman.wire.channel import MAX_QUEUED
+from mpc_spearman.wire.keys import Purpose, Stream
+from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.words import width_of
+
+# Blocks shared before the peer's first is used, so that a slow link is never idle: 8 MB in a round trip, at
+# 40 ms 1.6 Gbit/s. Fewer than a link queues: both ends may be this far ahead without either waiting for the
+# other.
+_AHEAD = MAX_QUEUED // 2
+
+
+def opened_bound(plan: Plan, shapes: Shapes) -> int:
+    """Return a bound on the size of what is opened, or compared: ring elements travel in bytes for it.
+
+    At ``strengths`` it takes what all have told of their columns.
+    """
+    if plan.reveal == "differences":
+        return 2 * (shapes.n - 1)
+    if plan.reveal == "coefficients":
+        return Products(shapes.n).result_bound
+    return encoding_of(plan, shapes).result_bound
+
+
+def agree_on_ring(run: Run, shapes: Shapes) -> None:
+    """Note in how many bytes ring elements travel; all parties find the same."""
+    run.links.dimensions["ring_bytes"] = width_of(opened_bound(run.plan, shapes))
+
+
+def mask_stream(run: Run, peer: Party, source: Party) -> Stream:
+    """Open the stream of masks shared with a peer in one source's session."""
+    return Stream(run.keys[peer].subkey(Purpose.MASK, source.name))
+
+
+@step("multiply")
+def multiply_own(
+    run: Run, session: Session, source: Party, own: np.ndarray, other_columns: int, bound: int
+) -> np.ndarray:
+    """Compute a data party's term of X·Yᵀ.
+
+    Parameters
+    ----------
+    session : Session
+    source : Party
+        Whose session it is.
+    own : ndarray of int32 or int64, shape (m, n)
+        The party's own values.
+    other_columns : int
+        Columns of the other data party.
+    bound : int
+        Largest absolute value possible in `own`, at the source.
+
+    Returns
+    -------
+    ndarray of int64, shape (m_A, m_B)
+        X·(Y − U)ᵀ at the source, (X − R)·Uᵀ at the target, modulo 2^64.
+    """
+    is_source = run.roster.me == source
+    peer = run.roster.target if is_source else source
+    masks = mask_stream(run, run.roster.coordinator, source)
+    columns, n = own.shape
+    total = np.zeros((columns, other_columns) if is_source else (other_columns, columns), dtype=np.int64)
+    shared: deque[np.ndarray] = deque()
+    ahead = session.blocks(n, max(columns, other_columns))
+    depth = run.meter.depth
+    for rows in session.blocks(n, max(columns, other_columns)):
+        for early in islice(ahead, _AHEAD - len(shared)):
+            shared.append(share_block(run, session, peer, own[:, early], masks, depth))
+        mask, theirs = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
+        masked = theirs.share.numpy() + receive_block(run, session, peer, rows.stop - rows.start)
+        total += ring.matmul(own[:, rows], masked, bound) if is_source else ring.matmul(masked, mask)
+        run.tick(rows.stop, n)
+    return total
+
+
+@step("share")
+def share_block(
+    run: Run, session: Session, peer: Party, values: np.ndarray, masks: Stream, depth: int
+) -> np.ndarray:
+    """Share a block of one's own values and send the peer its copy; returns the mask, (m, rows)."""
+    mask = masks.ring(values.shape)
+    mine = session.shared(values - mask)
+    # Masked blocks depend on nothing that other blocks brought: one hop, however many there are.
+    block, sizes = mine.share.numpy(), session.shape.sizes(rows=values.shape[1])
+    run.links.send(peer, Kind.MASKED, {"block": block}, sizes=sizes, depth=depth)
+    return mask
+
+
+@step("share")
+def receive_block(run: Run, session: Session, peer: Party, rows: int) -> np.ndarray:
+    """Receive the peer's masked block: the copy that replication needs."""
+    values = run.links.receive(peer, Kind.MASKED, sizes=session.shape.sizes(rows=rows))
+    block: np.ndarray = values["block"]
+    return block
+
+
+@step("multiply")
+def multiply_masks(
+    run: Run, session: Session, source: Party, n: int, source_columns: int, target_columns: int
+) -> np.ndarray:
+    """Compute the coordinator's term, R·Uᵀ: it needs no message, so it runs while the others rank.
+
+    Returns
+    -------
+    ndarray of int64, shape (m_A, m_B)
+    """
+    masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
+    total = np.zeros((source_columns, target_columns), dtype=np.int64)
+    for rows in session.blocks(n, max(source_columns, target_columns)):
+        x, y = (
+            session.shared(stream.ring((columns, rows.stop - rows.start)))
+            for stream, columns in zip(masks, (source_columns, target_columns), strict=True)
+        )
+        total += ring.matmul(x.share.numpy(), y.share.numpy())
+        run.tick(rows.stop, n)
+    return total
+
+
+@step("reveal")
+def reveal(run: Run, session: Session, term: np.ndarray) -> np.ndarray:
+    """Open the sum of the three parties' terms to the coordinator.
+
+    Returns
+    -------
+    ndarray of int64, shape of `term`
+        At the coordinator the sum; elsewhere this party's own re-randomised share, which means nothing.
+    """
+    return session.reveal(session.shared(term))
+
+
+@step("reveal")
+def reveal_total(run: Run, terms: Sequence[tuple[Session, np.ndarray]]) -> np.ndarray:
+    """Open the sum over all sources' sessions to the coordinator; `terms` are this party's own."""
+    values = [session.rerandomised(session.shared(term)) for session, term in terms]
+    return reveal_sum(run, values)

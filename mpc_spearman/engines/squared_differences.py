@@ -1,0 +1,73 @@
+"""Sums of squared rank differences, exact: Σ_i (x_pi − y_qi)² for every pair, from opened differences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc_spearman.engines.ring import matmul
+
+
+class Squares:
+    """Adds up Q_pq = Σ_i (x_pi − y_qi)² = Σ_i (2 d_pq^i)² over blocks of rows; Q can reach 4N > 2^63.
+
+    Parameters
+    ----------
+    m_source, m_target : int
+        Columns of either side.
+    n : int
+        Rows in all: |x − y| ≤ 2(n − 1).
+
+    Notes
+    -----
+    What is opened may be anything. A vector with an element beyond 2(n - 1) is no difference of ranks: its
+    pairs have no sum.
+
+    A block's Q is summed twice, modulo 2^64 and as float64, which together give it exactly: the second is off
+    by less than 2^63, since Q ≤ 16·rows·n² and its relative error is about rows·2^-53 at most, for
+    rows·n < 2^56. A block is a message, of which the rows are far below 2^24.
+    """
+
+    def __init__(self, m_source: int, m_target: int, n: int) -> None:
+        self._sums = np.zeros((m_source, m_target), dtype=object)
+        self._impossible = np.zeros((m_source, m_target), dtype=bool)
+        self._bound = 2 * (n - 1)
+
+    @property
+    def total(self) -> np.ndarray:
+        """Python int, (m_A, m_B); -1 for pairs without a sum."""
+        return np.where(self._impossible, -1, self._sums)
+
+    def add_basis(self, opened: np.ndarray) -> None:
+        """Add a block of the basis {x_p − y_1} ∪ {y_q − y_1, q ≥ 2}, int64 (m_A + m_B − 1, rows).
+
+        Every pair's difference is (x_p − y_1) − (y_q − y_1), so with a and b the two parts (b_1 = 0),
+        Q_pq = Σ a_p² + Σ b_q² − 2 Σ a_p b_q.
+        """
+        m_source = len(self._sums)
+        opened, beyond = self._within(opened)
+        self._impossible |= beyond[:m_source, None]
+        self._impossible[:, 1:] |= beyond[m_source:]
+        a, b = opened[:m_source], np.vstack([np.zeros_like(opened[:1]), opened[m_source:]])
+        left, right = a.astype(np.float64), b.astype(np.float64)
+        self._add(
+            (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * matmul(a, b, self._bound),
+            (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1) - 2 * left @ right.T,
+        )
+
+    def add_pairs(self, opened: np.ndarray) -> None:
+        """Add a block of all pairs' differences, int64 (m_A·m_B, rows), source column by source column."""
+        opened, beyond = self._within(opened)
+        shape = self._sums.shape
+        self._impossible |= beyond.reshape(shape)
+        floats = opened.astype(np.float64)
+        self._add((opened * opened).sum(axis=1).reshape(shape), (floats * floats).sum(axis=1).reshape(shape))
+
+    def _add(self, low: np.ndarray, rounded: np.ndarray) -> None:
+        """Add sums, int64 modulo 2^64, that are near `rounded`."""
+        turns = np.rint((rounded - low) * 2.0**-64).astype(np.int64)
+        self._sums += low.astype(object) + (turns.astype(object) << 64)
+
+    def _within(self, opened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Clip what was opened to the bound; tell which vectors were beyond it."""
+        clipped = np.clip(opened, -self._bound, self._bound)
+        return clipped, (clipped != opened).any(axis=1)

@@ -1,0 +1,119 @@
+r"""What is multiplied at ``coefficients``: ranks as they are, or, of more rows, columns scaled to one length.
+
+Up to ``MAX_ROWS`` rows S = Σ_i x_i y_i fits 64 bits, and the coordinator opens it exactly. S grows with the
+cube of the rows, the coefficient that it is for does not. So beyond, up to ``ranks.LARGEST``, each owner
+shares ⌊F·x/‖x‖⌉ for each of its columns, as the target does at ``strengths``
+(:mod:`mpc_spearman.levels.encoding`, whose rounding, bounds and proofs these are, for one source of one
+column): each element rounded up with the probability of its fraction, drawn from a stream that follows from
+the column itself. What is opened is V = F²·ρ and rounding noise, |V| ≤ 2^62 - 2. With F nearly 2^31 a
+coefficient is off by at most
+
+    ``error`` = z/F + z·(1 + r/F)/F + 22·2^-53 < 4·10^-9,    z = 3.77, r = ⌊√n⌋ + 1,
+
+except with probability 2^-39, and by 3·10^-10 or less as a standard deviation: on both sides alike, whatever
+the ties. From V, the tie terms and n follows S to within error·√((N - T_x)(N - T_y)), and from it all that an
+exact S gives. A column that is constant is zeros.
+
+**What the coordinator learns** is S to that precision, where it would have been S exactly, and the noise,
+which is not about any row: given the columns it is a sum of n independent roundings (up to AES-256-CTR as a
+pseudo-random generator). In return V has 62 bits, where S can have 91. The same columns always give the same
+V, whatever the order of rows, so that nothing can be averaged out of repeated runs. Who can guess an owner's
+whole column and has V can test the guess, as with S.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.config import Plan
+from mpc_spearman.data.ids import id_order
+from mpc_spearman.data.ranks import LARGEST, MAX_ROWS, Ranks, total
+from mpc_spearman.data.tables import Table
+from mpc_spearman.errors import BoundError
+from mpc_spearman.levels.encoding import Encoding
+
+
+def check_rows(plan: Plan, n: int) -> None:
+    """Refuse more rows than a run can have under a plan.
+
+    Raises
+    ------
+    BoundError
+    """
+    if n > LARGEST:
+        raise BoundError(f"{n} rows are more than the {LARGEST} whose ranks fit 32 bits")
+    if plan.reveal == "coefficients" and plan.results.precision == "exact" and n > MAX_ROWS:
+        raise BoundError(
+            f"results.precision: exact goes up to {MAX_ROWS} rows, whose products of ranks fit 64 bits; with "
+            f"{n} coefficients are computed to {Products(n).error:.0e}. Use precision: statistical"
+        )
+
+
+@dataclass(frozen=True)
+class Products:
+    """The public numbers of a run at ``coefficients``; every party computes the same.
+
+    Attributes
+    ----------
+    n : int
+        Rows.
+    """
+
+    n: int
+
+    @cached_property
+    def encoding(self) -> Encoding | None:
+        """How columns are scaled; None for ranks as they are."""
+        return None if self.n <= MAX_ROWS else Encoding.coefficients(self.n)
+
+    @property
+    def value_bound(self) -> int:
+        """No element of a vector is larger in size, on either side."""
+        return self.n - 1 if self.encoding is None else self.encoding.target_bound
+
+    @property
+    def vector_sum(self) -> int:
+        """The sizes of the elements of one vector add up to no more."""
+        return self.n * (self.n - 1) if self.encoding is None else self.encoding.target_sum
+
+    @property
+    def result_bound(self) -> int:
+        """Nothing that is opened is larger in size."""
+        return total(self.n) if self.encoding is None else self.encoding.result_bound
+
+    @property
+    def error(self) -> float:
+        """Coefficients are this close to exact ones, except with probability 2^-39 each; 0 for exactly."""
+        return 0.0 if self.encoding is None else self.encoding.error
+
+    def vectors(self, table: Table, ranks: Ranks) -> NDArray[Any]:
+        """Return what a data party shares, (m, n): a vector for each of its columns, int32."""
+        if self.encoding is None:
+            return ranks.matrix
+        return self.encoding.column_vectors(ranks, table.party, id_order(table.ids))
+
+    def decode(
+        self, opened: NDArray[Any], source_ties: Sequence[int], target_ties: Sequence[int]
+    ) -> NDArray[Any]:
+        """Return S of each pair from what was opened, (m_A, m_B); Python integers where it had been scaled.
+
+        What honest parties' columns cannot give becomes N + 1, which no S reaches: nothing raises for it.
+        """
+        if self.encoding is None:
+            return opened
+        unit, error = self.encoding.target_scale**2, self.encoding.error
+        result = np.empty(opened.shape, dtype=object)
+        for p, row in enumerate(opened.tolist()):
+            for q, value in enumerate(map(int, row)):
+                root = math.isqrt((total(self.n) - source_ties[p]) * (total(self.n) - target_ties[q]))
+                possible = value == 0 if root == 0 else abs(value / unit) <= 1 + error
+                scaled = (2 * value * root + unit) // (2 * unit)
+                result[p, q] = max(-root, min(root, scaled)) if possible else total(self.n) + 1
+        return result

@@ -1,1 +1,0 @@
-"""The BFV scheme (SEAL, through TenSEAL) behind the contract of :mod:`mpc_spearman.protocols.he.scheme`."""

@@ -1,1 +1,0 @@
-"""Paillier's scheme behind the contract of :mod:`mpc_spearman.protocols.he.scheme`."""

@@ -1,0 +1,30 @@
+"""The step in which a data party ranks its own columns."""
+
+from __future__ import annotations
+
+from mpc_spearman.data.ranks import Ranks, rank_columns
+from mpc_spearman.data.tables import Table
+from mpc_spearman.privacy.groups import check_groups
+from mpc_spearman.run import Run, step
+
+
+@step("rank")
+def rank(run: Run, table: Table) -> Ranks:
+    """Rank the party's own columns (paper: rank vectors) and refuse those that would give single rows away.
+
+    Raises
+    ------
+    DisclosureError
+        A column where fewer than ``privacy.min_group`` rows lie outside its largest group.
+    """
+    ranked = 0
+
+    def tick() -> None:
+        nonlocal ranked
+        ranked += 1
+        run.tick(ranked, table.m)
+
+    columns = map(table.column, range(table.m))
+    ranks = rank_columns(columns, table.m, workers=run.workers, tick=tick)
+    check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
+    return ranks

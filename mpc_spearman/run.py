@@ -1,0 +1,109 @@
+"""One role's run: what every step and every engine needs, and how a step is charged to its phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import update_wrapper
+from typing import Concatenate, ParamSpec, TypeVar
+
+from mpc_spearman.config import Approval, Plan
+from mpc_spearman.parties import Party, Roster
+from mpc_spearman.wire.keys import PairKey
+from mpc_spearman.wire.links import Links
+from mpc_spearman.wire.meter import Meter
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Bytes of one block of the wider table: enough to keep the link busy, and small enough for caches. Several
+#: are on their way at a time, in several forms.
+BLOCK_BYTES = 1 << 20
+#: Called with phase, steps done, steps in all (0 where unknown).
+Progress = Callable[[str, int, int], None]
+#: Called with a sentence for whoever watches the run.
+Say = Callable[[str], None]
+
+
+@dataclass
+class Run:
+    """One role's run: what all steps need.
+
+    Attributes
+    ----------
+    plan : Plan
+        Of the local parts it holds this party's only.
+    meet : callable
+        Meets the other parties and returns the links with them; called once, by `connect`.
+    links : Links
+        What that returned.
+    secret : bytes, optional
+        What all parties know, where there is no TLS: the salt of all keys.
+    approval : Approval, optional
+        That this party's owner has of this run; its ledger counts it.
+    keys : dict
+        The key shared with each peer, once connected.
+    say : callable
+        Tells whoever watches the run something worth a sentence.
+    workers : int
+        Threads this role may use.
+    block_bytes : int
+        Of the blocks of rows in which tables are shared; the same at all parties.
+    cautions : list of str
+        What the result's reader must know of how it was computed; engines add to it.
+    offered : dict of str to int
+        Where rows were intersected: how many each party had to match, as far as this one knows.
+    at_end : list of callable
+        What this party leaves for itself, once all have done all they had to.
+    alignment : str, optional
+        The target's tag of its row ids, for its own result and nobody else.
+    """
+
+    plan: Plan
+    roster: Roster
+    meet: Callable[[], Links]
+    meter: Meter
+    progress: Progress
+    say: Say
+    workers: int = 1
+    block_bytes: int = BLOCK_BYTES
+    secret: bytes | None = field(default=None, repr=False)
+    approval: Approval | None = None
+    links: Links = field(init=False)
+    keys: dict[Party, PairKey] = field(default_factory=dict)
+    cautions: list[str] = field(default_factory=list)
+    offered: dict[str, int] = field(default_factory=dict)
+    at_end: list[Callable[[], None]] = field(default_factory=list)
+    alignment: str | None = None
+    _shown: set[str] = field(default_factory=set)
+
+    def enter(self, phase: str) -> None:
+        """Show that a phase has begun, once: steps within steps come back to it block by block."""
+        if phase not in self._shown:
+            self._shown.add(phase)
+            self.progress(phase, 0, 0)
+
+    def tick(self, done: int, of: int) -> None:
+        """Report progress; raise if a peer is lost meanwhile."""
+        self.links.check()
+        self.progress(self.meter.current, done, of)
+
+
+def rows_of_block(columns: int, block_bytes: int = BLOCK_BYTES) -> int:
+    """Rows of a block of so many ring elements a row."""
+    return max(1, block_bytes // (8 * columns))
+
+
+def step(name: str) -> Callable[[Callable[Concatenate[Run, P], T]], Callable[Concatenate[Run, P], T]]:
+    """Charge a function to a phase and show that the phase began."""
+
+    def decorate(function: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
+        def run_step(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            with run.meter.phase(name):
+                run.enter(name)
+                return function(run, *args, **kwargs)
+
+        update_wrapper(run_step, function)
+        return run_step
+
+    return decorate

@@ -1,0 +1,411 @@
+"""BFV: parameters, exact integers at the bounds, the wire, and what a key refuses.
+
+What every scheme must do is in test_he_contract.py, what ciphertexts give away in test_bfv_noise.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import math
+import os
+import runpy
+import sys
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mpc_spearman.data.ranks import MAX_ROWS, total
+from mpc_spearman.engines.he.bfv import parameters as module
+from mpc_spearman.engines.he.bfv.parameters import SECURITY, Parameters, choose, fresh_noise, is_prime
+from mpc_spearman.engines.he.scheme import HeSettings, Sizes
+from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation, SetupError
+from mpc_spearman.levels.encoding import Encoding
+from support.bfv_parties import HAS_SEAL, SETTINGS, exact, key, rank_sizes, ranks, received, sent_products
+
+IMPORT = module.__file__.replace("parameters", "tenseal_import")
+
+if HAS_SEAL:
+    from mpc_spearman.engines.he.bfv import seal
+    from mpc_spearman.engines.he.bfv.keys import BfvSecretKey
+    from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
+
+with_seal = pytest.mark.skipif(
+    not HAS_SEAL, reason="TenSEAL is not installed (it has no build for Python 3.10)"
+)
+
+
+# --- parameters
+
+
+def hold(parameters: Parameters, sizes: Sizes) -> None:
+    """Everything that its docstring promises, recomputed."""
+    layout, degree = parameters.layout, parameters.layout.degree
+    moduli = (*parameters.data, parameters.special, *parameters.plain)
+    assert len(set(moduli)) == len(moduli)
+    assert all(prime % (2 * degree) == 1 and is_prime(prime) for prime in moduli)
+    assert math.prod((*parameters.data, parameters.special)).bit_length() <= SECURITY[degree]
+    assert math.prod(parameters.plain) > 4 * sizes.result_bound
+    assert layout.columns * layout.rows <= degree
+    assert layout.groups * layout.columns >= sizes.m_source
+    hidden = degree * layout.results * (parameters.before + 1)
+    assert Fraction(hidden, 2 ** (parameters.flood_bits + 1)) <= Fraction(1, 2**40)
+    assert parameters.distance_bits >= 40
+    noise = Fraction(parameters.before + 2**parameters.flood_bits)
+    for prime in parameters.dropped:
+        noise = noise / prime + Fraction(1 + degree, 2)
+    assert noise <= parameters.after
+    assert 4 * max(parameters.plain) * parameters.after <= math.prod(parameters.kept)
+    assert parameters.budget >= 1
+
+
+@given(st.integers(3, MAX_ROWS), st.integers(1, 200), st.integers(1, 200), st.sampled_from(["basis", "all"]))
+@settings(max_examples=60, deadline=None)
+def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target, pairs):
+    chosen = HeSettings(scheme="bfv", pairs=pairs)
+    sizes = rank_sizes(n, m_source, m_target)
+    products = choose(chosen, sizes, "products")
+    hold(products, sizes)
+    assert products.before >= sizes.target_sum * fresh_noise(products.layout.degree, products.special)
+    assert products.layout.results >= products.layout.moduli * products.layout.groups * m_target
+    sizes = rank_sizes(n, m_source, m_target, products=False)
+    differences = choose(chosen, sizes, "differences")
+    hold(differences, sizes)
+    assert len(differences.plain) == 1
+    vectors = m_source * m_target if pairs == "all" else m_source + m_target - 1
+    assert differences.layout.results >= vectors * -(-n // differences.layout.degree)
+
+
+@given(
+    st.integers(3, 10**6), st.integers(1, 100), st.integers(1, 5), st.sampled_from(["tie_corrected", "paper"])
+)
+@settings(max_examples=60, deadline=None)
+def test_parameters_at_strengths_keep_their_promises(n, m, sources, estimator):
+    columns = max(m, sources)
+    encoding = Encoding.strengths(
+        n, columns=columns, sources=sources, estimator=estimator, defined=columns, distinct=columns
+    )
+    sizes = Sizes(
+        n=encoding.rows * sources,
+        m_source=1,
+        m_target=m,
+        value_bound=encoding.value_bound,
+        target_bound=encoding.target_bound,
+        target_sum=encoding.target_sum * sources,
+        result_bound=encoding.result_bound,
+    )
+    parameters = choose(SETTINGS, sizes, "products")
+    hold(parameters, sizes)
+    assert parameters.before >= sizes.target_sum * fresh_noise(parameters.layout.degree, parameters.special)
+
+
+def test_parameters_hold_any_64_bit_sum():
+    sizes = Sizes(10_002, 1, 30, 2**63 - 1, 2**62, 2**63, 2**63 - 1)
+    hold(choose(SETTINGS, sizes, "products"), sizes)
+
+
+@pytest.mark.parametrize("products", [False, True])
+@pytest.mark.parametrize("keys", [2, 3, 64])
+def test_the_keys_of_a_run_share_the_flooding_distance(products, keys):
+    operation = "products" if products else "differences"
+    alone = rank_sizes(5_000, 3, 4, products=products)
+    several = dataclasses.replace(alone, keys=keys)
+    parameters = choose(SETTINGS, several, operation)
+    hold(parameters, several)
+    hidden = keys * parameters.layout.degree * parameters.layout.results * (parameters.before + 1)
+    assert hidden << module.STATISTICAL <= 1 << (parameters.flood_bits + 1)
+    assert parameters.flood_bits > choose(SETTINGS, alone, operation).flood_bits
+
+
+def test_more_columns_share_a_ciphertext_where_that_is_cheaper():
+    assert choose(SETTINGS, rank_sizes(1_000, 14, 14), "products").layout.groups == 1
+    assert choose(SETTINGS, rank_sizes(200_000, 50, 50), "products").layout.groups > 1
+
+
+def test_sums_stay_within_memory_where_there_is_a_choice():
+    layout = choose(SETTINGS, rank_sizes(1_000_000, 100, 100), "products").layout
+    ciphertext = 2 * 8 * layout.degree * 3
+    assert layout.results == layout.moduli * layout.groups * 100
+    assert layout.results * ciphertext <= 2**30 < 4 * layout.results * ciphertext
+
+
+def test_sizes_without_secure_flooded_parameters_are_refused(monkeypatch):
+    sizes = rank_sizes(10_000)
+    choose.cache_clear()
+    for bits in (800, 2000):
+        monkeypatch.setattr(module, "STATISTICAL", bits)
+        with pytest.raises(BoundError, match="no parameters of 128-bit security"):
+            choose(SETTINGS, sizes, "products")
+    monkeypatch.undo()
+    assert choose(SETTINGS, sizes, "products").layout.degree == 8192
+
+
+def test_one_ciphertext_per_rank_is_refused():
+    with pytest.raises(PlanError, match=r"use he\.scheme: paillier"):
+        choose(HeSettings(scheme="bfv", packing=False), rank_sizes(300, products=False), "differences")
+
+
+def test_primes():
+    sieve = [n for n in range(2000) if n > 1 and all(n % d for d in range(2, math.isqrt(n) + 1))]
+    assert [n for n in range(2000) if is_prime(n)] == sieve
+    assert is_prime(2**61 - 1)
+    # strong pseudoprimes to the first 9 and 12 prime bases
+    for composite in (3_825_123_056_546_413_051, 318_665_857_834_031_151_167_461, (2**31 - 1) ** 2):
+        assert not is_prime(composite)
+
+
+@with_seal
+def test_seal_has_the_same_table_of_security_and_refuses_more():
+    for degree, bits in SECURITY.items():
+        assert sealapi.CoeffModulus.MaxBitCount(degree, sealapi.SEC_LEVEL_TYPE.TC128) == bits
+    parameters = choose(SETTINGS, rank_sizes(10_000), "products")
+    seal.Ring(parameters, parameters.plain[0])
+    more = tuple(modulus.value() for modulus in sealapi.CoeffModulus.Create(8192, [60]))
+    with pytest.raises(PlanError, match="SEAL refuses"):
+        seal.Ring(dataclasses.replace(parameters, dropped=parameters.dropped + more), parameters.plain[0])
+
+
+def test_without_tenseal_the_error_names_what_to_do(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "version_info", (3, 11, 0))
+    with pytest.raises(SetupError, match="pip install tenseal"):
+        runpy.run_path(IMPORT)
+    monkeypatch.setattr(sys, "version_info", (3, 10, 9))
+    with pytest.raises(PlanError, match=r"Use Python 3\.11 or newer, or he\.scheme: paillier"):
+        runpy.run_path(IMPORT)
+
+
+# --- exact integers
+
+
+@with_seal
+@pytest.mark.parametrize("n", [3, 4096, 5000])
+def test_differences_of_plus_and_minus_the_bound_in_neighbouring_slots(n):
+    sizes = rank_sizes(n, products=False)
+    public, secret = received(sizes, "differences"), key(sizes, "differences")
+    a = (n - 1) * np.resize([1, -1, -1, 1, 0], n)
+    for left, right in ((a, -a), (a, a), (2 * a, 0 * a)):
+        found = []
+        for start in range(0, n, public.slots):
+            rows = slice(start, start + public.slots)
+            theirs = public.load(public.dump(public.encrypt(left[rows])))
+            raw = public.export(public.subtract(theirs, public.encrypt(right[rows])))
+            found.append(secret.decrypt(raw, len(left[rows])))
+        np.testing.assert_array_equal(np.concatenate(found), left - right)
+
+
+@with_seal
+@pytest.mark.parametrize(
+    ("n", "m_source", "m_target"), [(3, 1, 1), (8192, 1, 1), (9_000, 3, 2), (60_001, 1, 1), (30_000, 7, 1)]
+)
+def test_products_up_to_the_largest(n, m_source, m_target):
+    rng, sizes = np.random.default_rng(n), rank_sizes(n, m_source, m_target)
+    x, y = ranks(rng, m_source, n), ranks(rng, m_target, n)
+    x[0].sort(), y[0].sort()
+    x[-1] *= -1
+    found = key(sizes).open_products(sent_products(received(sizes), x, y))
+    np.testing.assert_array_equal(found, exact(x, y))
+    assert abs(found[0, 0]) == total(n)
+
+
+@with_seal
+def test_columns_in_several_groups_the_last_of_them_not_full(monkeypatch):
+    sizes = rank_sizes(50, 5, 2)
+    monkeypatch.setattr(
+        module, "_cost", lambda layout, *_: (layout.degree, layout.columns != 2, layout.moduli)
+    )
+    choose.cache_clear()
+    secret = BfvSecretKey.generate(SETTINGS, sizes, "products")
+    choose.cache_clear()
+    assert secret.public.parameters.layout.groups == 3
+    x, y = ranks(np.random.default_rng(0), 5, 50), ranks(np.random.default_rng(1), 2, 50)
+    np.testing.assert_array_equal(secret.open_products(sent_products(secret.public, x, y)), exact(x, y))
+
+
+@with_seal
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_64_bit_sum_under_two_plaintext_moduli(sign):
+    limit = 2**63 - 1
+    sizes = Sizes(3, 1, 2, limit, 1, 3, limit)
+    x = np.array([[2**62, 2**62 - 1, 5]]) * sign
+    public = received(sizes)
+    assert len(public.rings) == 2
+    found = key(sizes).open_products(sent_products(public, x, np.array([[1, 1, 0], [0, 0, 0]])))
+    assert found.tolist() == [[sign * limit, 0]]
+    # what is beyond its bound is for whoever uses it to see
+    beyond = key(sizes).open_products(sent_products(received(sizes), x, np.array([[1, 1, 1], [0, 0, 0]])))
+    assert beyond.tolist() == [[sign * (limit + 5), 0]]
+
+
+# --- the wire, keys, and limits
+
+
+@with_seal
+def test_a_coefficient_is_below_its_prime_or_refused():
+    sizes = rank_sizes(50)
+    public = received(sizes)
+    raw = bytearray(public.dump(public.encrypt_block(ranks(np.random.default_rng(1), 1, 50))[0]))
+    prime = public.parameters.data[0]
+    width = (prime.bit_length() + 7) // 8
+    raw[1 : 1 + width] = (prime - 1).to_bytes(width, "little")
+    public.load(bytes(raw))
+    raw[1 : 1 + width] = prime.to_bytes(width, "little")
+    with pytest.raises(ProtocolViolation, match="not below its modulus"):
+        public.load(bytes(raw))
+    raw[1 : 1 + width] = bytes(width)
+    raw[0] = len(public.rings)
+    with pytest.raises(ProtocolViolation, match="no plaintext modulus"):
+        public.load(bytes(raw))
+
+
+@with_seal
+def test_what_arrives_is_coefficients_and_never_a_stream_of_seals():
+    sizes = rank_sizes(50)
+    public = received(sizes)
+    fresh = public.encrypt_block(ranks(np.random.default_rng(1), 1, 50))[0]
+    raw = public.dump(fresh)
+    descriptor = os.memfd_create("seal")
+    fresh.seal.save(f"/proc/self/fd/{descriptor}")
+    stream = os.pread(descriptor, 1 << 24, 0)
+    os.close(descriptor)
+    assert len(stream) != len(raw)
+    with pytest.raises(ProtocolViolation):
+        public.load(bytes([0]) + stream)
+    headed = bytes([0]) + stream[:16] + raw[17:]  # SEAL's header becomes two small or refused coefficients
+    try:
+        loaded = public.rings[0].read(public.load(headed).seal)
+    except ProtocolViolation:
+        return
+    assert loaded[0, 0, 0] == int.from_bytes(headed[1:7], "little")
+
+
+@with_seal
+def test_blocks_that_cancel_out_stop_nothing_whatever_the_targets_rows_in_them_are():
+    """SEAL refuses a ciphertext whose second half is zero: a source must not see when that comes about."""
+    sizes = rank_sizes(100)
+    public = received(sizes)
+    x = ranks(np.random.default_rng(2), 1, 50)
+    sent = public.encrypt_block(x)[0]
+    coefficients = public.rings[0].read(sent.seal)
+    primes = np.array(public.parameters.data, dtype=np.uint64)[None, :, None]
+    raw = bytes([0]) + seal.pack((primes - coefficients) % primes, public.parameters.data)
+    y = ranks(np.random.default_rng(3), 1, 50)
+    sums = public.new_products()
+    sums.add([sent], y)
+    sums.add([public.load(raw)], y)
+    assert key(sizes).open_products(sums.export()).tolist() == [[0]]
+    coefficients[1] = 0
+    raw = bytes([0]) + seal.pack(coefficients, public.parameters.data)
+    with pytest.raises(ProtocolViolation, match="hides nothing"):
+        public.load(raw)
+
+
+@with_seal
+def test_round_trip_of_coefficients():
+    primes, degree = (2**16 + 1, 2**40 + 15, 2**59 + 131), 64
+    rng = np.random.default_rng(1)
+    data = np.stack([rng.integers(0, prime, (2, degree)) for prime in primes], axis=1).astype(np.uint64)
+    raw = seal.pack(data, primes)
+    assert len(raw) == seal.packed_bytes(primes, degree) == 2 * degree * (3 + 6 + 8)
+    np.testing.assert_array_equal(seal.unpack(raw, primes, degree), data)
+
+
+@with_seal
+def test_ciphertexts_under_the_wrong_plaintext_modulus_are_refused():
+    sizes = Sizes(10, 1, 1, 2**62, 9, 90, 2**63 - 1)
+    secret, public = key(sizes), received(sizes)
+    block = public.encrypt_block(np.ones((1, 10), dtype=np.int64))
+    for wrong in (block[::-1], block[:1], [*block, block[0]]):
+        with pytest.raises(ProtocolViolation, match="one per plaintext modulus"):
+            public.new_products().add(wrong, np.ones((1, 10), dtype=np.int64))
+    raws = sent_products(public, np.ones((1, 10), dtype=np.int64), np.ones((1, 10), dtype=np.int64))
+    with pytest.raises(ProtocolViolation, match="another plaintext modulus"):
+        secret.open_products(raws[::-1])
+
+
+@with_seal
+def test_no_more_rows_or_results_than_the_noise_bounds_count():
+    sizes = rank_sizes(50)
+    public = received(sizes)
+    block, y = public.encrypt_block(np.ones((1, 30), dtype=np.int64)), np.ones((1, 30), dtype=np.int64)
+    sums = public.new_products()
+    sums.add(block, y)
+    with pytest.raises(BoundError, match="agreed 50 rows"):
+        sums.add(block, y)
+    sums.export()
+    with pytest.raises(ValueError, match="have been exported"):
+        sums.export()
+    for _ in range(public.parameters.layout.results - 1):
+        public.new_products().export()
+    with pytest.raises(BoundError, match="is made for 64 ciphertexts"):
+        public.new_products().export()
+
+
+@with_seal
+def test_no_larger_sum_of_the_targets_values_than_the_noise_bounds_count():
+    sizes = dataclasses.replace(rank_sizes(50), target_sum=59)
+    public = received(sizes)
+    block, sums = public.encrypt_block(np.ones((1, 10), dtype=np.int64)), public.new_products()
+    sums.add(block, np.full((1, 10), -5))
+    with pytest.raises(BoundError, match="add up to more"):
+        sums.add(block, np.ones((1, 10), dtype=np.int64))
+
+
+@with_seal
+def test_a_key_serves_its_purpose_only():
+    public = received(rank_sizes(50))
+    with pytest.raises(ValueError, match="made for products"):
+        public.encrypt(np.array([1]))
+    public = received(rank_sizes(50, products=False), "differences")
+    with pytest.raises(ValueError, match="made for differences"):
+        public.new_products()
+    a = public.encrypt(np.array([1]))
+    with pytest.raises(BoundError, match="noise bound"):
+        public.subtract(public.subtract(a, a), a)
+
+
+@with_seal
+def test_whatever_leaves_twice_is_encrypted_afresh_even_where_the_paper_would_not():
+    public = received(rank_sizes(50, products=False), "differences")
+    one, two = public.encrypt(np.array([7])), public.encrypt(np.array([9]))
+    theirs = public.load(public.dump(one))
+    dumped = [public.dump(one) for _ in range(2)]
+    exported = [public.export(a, rerandomise=False) for a in (one, theirs, public.subtract(theirs, two)) * 2]
+    for raws, primes in ((dumped, public.parameters.data), (exported, public.parameters.kept)):
+        c1 = [seal.unpack(raw[1:], primes, public.slots)[1] for raw in raws]
+        assert all((a != b).mean() > 0.99 for i, a in enumerate(c1) for b in c1[:i])
+
+
+@with_seal
+def test_the_secret_key_is_never_saved(monkeypatch):
+    def caught(*args):
+        raise AssertionError("a secret key is being saved")
+
+    monkeypatch.setattr(sealapi.SecretKey, "save", caught)
+    sizes = rank_sizes(50)
+    secret = BfvSecretKey.generate(SETTINGS, sizes, "products")
+    x = ranks(np.random.default_rng(1), 1, 50)
+    assert secret.open_products(sent_products(secret.public, x, x)) == total(50)
+    assert set(vars(secret)) == {"public", "_decryptors"}
+
+
+@with_seal
+def test_a_forked_process_does_not_repeat_its_parents_randomness():
+    public = received(rank_sizes(50, products=False), "differences")
+    public.encrypt(np.array([1]))
+    read, write = os.pipe()
+    with (
+        warnings.catch_warnings()
+    ):  # Python 3.12 warns of threads, such as BLAS's, of which the child uses none
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        os.write(write, public.dump(public.encrypt(np.array([1])))[:64])
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 64) != public.dump(public.encrypt(np.array([1])))[:64]
+    os.close(read), os.close(write)

@@ -1,0 +1,265 @@
+"""What BFV ciphertexts give away: masks, noise and its flooding, and the attacks that they stop.
+
+The coordinator's attacks use its secret key, and more than it would ever see: the source's ciphertexts, and
+the target's before they shrink.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mpc_spearman.engines.he.bfv import parameters
+from mpc_spearman.engines.he.bfv.parameters import fresh_noise
+from mpc_spearman.engines.he.scheme import Sizes
+from mpc_spearman.wire.keys import Stream
+
+pytest.importorskip("tenseal", reason="TenSEAL is not installed (it has no build for Python 3.10)")
+
+from mpc_spearman.engines.he.bfv import keys, products, seal
+from mpc_spearman.engines.he.bfv.keys import BfvPublicKey, BfvSecretKey
+from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
+from support.bfv_parties import (
+    assert_uniform,
+    divided,
+    exact,
+    key,
+    noise,
+    rank_sizes,
+    ranks,
+    received,
+    sent_products,
+)
+
+# --- noise: bounds, flooding and the attack
+
+
+@pytest.fixture
+def before_shrinking(monkeypatch) -> list[np.ndarray]:
+    """Coefficients of what the target is about to shrink and send."""
+    seen = []
+
+    def shrunk(self, ciphertext, index):
+        seen.append(self.rings[index].read(ciphertext))
+        return original(self, ciphertext, index)
+
+    original = BfvPublicKey.shrunk
+    monkeypatch.setattr(BfvPublicKey, "shrunk", shrunk)
+    return seen
+
+
+@pytest.fixture
+def no_flood(monkeypatch) -> None:
+    monkeypatch.setattr(
+        keys, "flood", lambda stream, degree, bits, primes: np.zeros((len(primes), degree), dtype=np.uint64)
+    )
+
+
+def largest(values: np.ndarray) -> float:
+    return float(abs(values).max())
+
+
+def test_fresh_noise_is_within_its_bound():
+    secret, public = key(rank_sizes(8192)), received(rank_sizes(8192))
+    bound = fresh_noise(8192, public.parameters.special)
+    zeros = [largest(noise(secret, public.rings[0].read(public.fresh_zero(0)))) for _ in range(3)]
+    assert max(zeros) <= bound
+    assert max(zeros) > 20  # there is noise, some rounded Gaussian's of standard deviation 21
+    fresh = public.encrypt_block(ranks(np.random.default_rng(1), 1, 8192))[0]
+    assert largest(noise(secret, public.rings[0].read(fresh.seal))) <= bound + 0.5
+
+
+def test_noise_before_flooding_is_within_its_bound(no_flood, before_shrinking):
+    n = 20_000
+    secret, public = key(rank_sizes(n)), received(rank_sizes(n))
+    y = (n - 1) * np.where(np.arange(n) % 2, 1, -1)[None]
+    sent_products(public, ranks(np.random.default_rng(1), 1, n), y)
+    assert 2**20 < largest(noise(secret, before_shrinking[0])) <= public.parameters.before
+    secret, public = (
+        key(rank_sizes(n, products=False), "differences"),
+        received(rank_sizes(n, products=False), "differences"),
+    )
+    public.export(
+        public.subtract(public.encrypt(y[0, : public.slots]), public.encrypt(-y[0, : public.slots]))
+    )
+    assert 20 < largest(noise(secret, before_shrinking[1])) <= public.parameters.before
+
+
+@pytest.mark.parametrize("operation", ["products", "differences"])
+def test_noise_after_flooding_is_what_the_formula_says(operation, before_shrinking):
+    n = 8192
+    sizes = rank_sizes(n, products=operation == "products")
+    secret, public = key(sizes, operation), received(sizes, operation)
+    x, y = ranks(np.random.default_rng(1), 1, n), ranks(np.random.default_rng(2), 1, n)
+    if operation == "products":
+        raw = sent_products(public, x, y)[0]
+    else:
+        raw = public.export(public.encrypt(x[0, : public.slots]))
+    parameters, degree = public.parameters, public.parameters.layout.degree
+    found, scale = noise(secret, before_shrinking[0]), 2.0**parameters.flood_bits
+    assert largest(found) <= scale + parameters.before
+    # uniform on [-2^k, 2^k): the mean of N of them, their squares' mean, and 64 equal cells
+    units = found / scale
+    assert abs(units.mean()) < 8 / math.sqrt(3 * degree)
+    assert abs((units**2).mean() - 1 / 3) < 8 * math.sqrt(4 / 45 / degree)
+    assert_uniform(((units + 1) / 2).clip(0, 1 - 1e-12))
+    # after shrinking: the bound of the formula, and SEAL's own measure of it
+    _, coefficients = raw[0], seal.unpack(raw[1:], parameters.kept, degree)
+    assert largest(noise(secret, coefficients)) <= parameters.after
+    ring = public.rings[0]
+    budget = secret._decryptors[0].invariant_noise_budget(ring.write(coefficients, ring.kept))
+    assert parameters.budget <= budget <= parameters.budget + 12
+
+
+def from_noise(secret: BfvSecretKey, source: np.ndarray, target: list[np.ndarray], rows: int) -> np.ndarray:
+    """The attack: the noise of a product is y v + v0, v the source's noise; so y is about noise / v."""
+    v = noise(secret, source)
+    return np.concatenate([divided(noise(secret, each), v)[rows - 1 :: -1] for each in target])
+
+
+@pytest.mark.parametrize("flooded", [False, True])
+def test_ranks_come_back_from_noise_unless_it_is_flooded(flooded, before_shrinking, request):
+    if not flooded:
+        request.getfixturevalue("no_flood")
+    n, m_target = 8192, 4
+    sizes = rank_sizes(n, 1, m_target)
+    secret = key(sizes)
+    x, y = ranks(np.random.default_rng(1), 1, n), ranks(np.random.default_rng(2), m_target, n)
+    found = []
+    for _ in range(2):  # once in a few thousand times a frequency of the noise is too weak to divide by
+        public = received(sizes)
+        block = public.encrypt_block(x)
+        sums = public.new_products()
+        sums.add(block, y)
+        np.testing.assert_array_equal(secret.open_products(sums.export()), exact(x, y))
+        found.append(from_noise(secret, public.rings[0].read(block[0].seal), before_shrinking[-m_target:], n))
+    if flooded:
+        assert abs(np.corrcoef(np.concatenate(found), np.tile(y.ravel(), 2))[0, 1]) < 0.05
+    else:
+        assert any((np.rint(each) == y.ravel()).all() for each in found)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_ranks_come_back_without_any_key_unless_zero_is_added(fresh, before_shrinking, monkeypatch):
+    n = 8192
+    public = received(rank_sizes(n))
+    ring, primes = public.rings[0], public.parameters.data
+    known = np.zeros((2, len(primes), n), dtype=np.uint64)
+    if not fresh:
+        known[1, :, 0] = 1  # SEAL refuses all zeros
+        monkeypatch.setattr(BfvPublicKey, "fresh_zero", lambda self, index: ring.write(known, ring.first))
+    y = ranks(np.random.default_rng(2), 1, n)
+    block = public.encrypt_block(ranks(np.random.default_rng(1), 1, n))
+    sums = public.new_products()
+    sums.add(block, y)
+    sums.export()
+    # c1 is y times the c1 the source sent; division in transformed form, modulo the first prime
+    source, target = block[0].seal, ring.write(before_shrinking[0] - known, ring.first)
+    for each in (source, target):
+        ring.evaluator.transform_to_ntt_inplace(each)
+    above, below = ring.read(target)[1, 0].tolist(), ring.read(source)[1, 0].tolist()
+    prime = primes[0]
+    quotient = np.zeros((2, len(primes), n), dtype=np.uint64)
+    quotient[:, 0] = [a * pow(b, -1, prime) % prime for a, b in zip(above, below, strict=True)]
+    ciphertext = sealapi.Ciphertext()
+    ring._load(ciphertext, ring._ciphertext_head(quotient, ring.first, transformed=True), quotient)
+    ring.evaluator.transform_from_ntt_inplace(ciphertext)
+    found = ring.read(ciphertext)[0, 0].astype(np.int64)
+    found = np.where(found > prime // 2, found - prime, found)[::-1]
+    if fresh:
+        assert abs(np.corrcoef(found.astype(float), y[0])[0, 1]) < 0.08
+    else:
+        np.testing.assert_array_equal(found, y[0])
+
+
+# --- masks
+
+
+def opened(secret: BfvSecretKey, raws: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """The coordinator's plaintexts, as slots and as coefficients, over t."""
+    slots, coefficients = [], []
+    ring = secret.public.rings[0]
+    for raw in raws:
+        plaintext = secret._opened(raw, 0)
+        slots += secret.public.encoder.decode_uint64(plaintext)
+        coefficients += [plaintext[i] for i in range(plaintext.coeff_count())]
+    return np.array(slots) / ring.plain, np.array(coefficients) / ring.plain
+
+
+@pytest.mark.parametrize("n", [50, 8192])
+def test_the_coordinators_slots_are_uniform_before_they_are_summed(n, monkeypatch):
+    sizes = rank_sizes(n, 2, 3)
+    secret, same = key(sizes), np.tile(np.arange(1 - n, n, 2), (3, 1))
+    one, two = (sent_products(received(sizes), same[:2], same) for _ in range(2))
+    slots, coefficients = opened(secret, one)
+    assert_uniform(slots)
+    assert_uniform(coefficients)
+    for each in np.split(slots, len(one)):
+        assert_uniform(each)
+    again, _ = opened(secret, two)
+    assert_uniform((slots - again) % 1)
+    for raws in (one, two):
+        np.testing.assert_array_equal(secret.open_products(raws), exact(same[:2], same))
+    # without masks they are not
+    monkeypatch.setattr(products, "uniform", lambda stream, count, t: np.zeros(count, dtype=np.int64))
+    slots, coefficients = opened(secret, sent_products(received(sizes), same[:2], same))
+    with pytest.raises(AssertionError):
+        assert_uniform(coefficients)
+
+
+def test_masks_differ_between_moduli_and_leave_only_the_results():
+    sizes = Sizes(10, 2, 1, 2**62, 9, 90, 2**63 - 1)
+    secret, public = key(sizes), received(sizes)
+    x, y = np.zeros((2, 10), dtype=np.int64), np.zeros((1, 10), dtype=np.int64)
+    raws = sent_products(public, x, y)
+    assert len(raws) == len(public.rings) * public.parameters.layout.groups == 2
+    found = []
+    for index, raw in enumerate(raws):
+        plaintext = secret._opened(raw, index)
+        found.append([plaintext[i] if i < plaintext.coeff_count() else 0 for i in range(public.slots)])
+    for values in found:
+        assert [i for i, value in enumerate(values) if value == 0] == public.places(0)
+    assert np.mean(np.array(found[0]) == np.array(found[1])) < 0.01
+
+
+@given(st.integers(2, 2**60), st.integers(0, 2**32))
+@settings(max_examples=30, deadline=None)
+def test_uniform_draws_stay_below_their_bound(bound, seed):
+    drawn = seal.uniform(Stream(seed.to_bytes(32, "big")), 3000, bound)
+    assert drawn.shape == (3000,)
+    assert drawn.min() >= 0
+    assert drawn.max() < bound
+    if bound > 2**20:
+        assert_uniform(drawn / bound)
+
+
+@given(st.integers(0, 59), st.integers(1, 2**59), st.integers(0, 2**48 - 1), st.integers(0, 2**60))
+@settings(max_examples=300)
+def test_reduction_is_exact(bits, prime, limb, value):
+    prime = max(3, prime >> bits) if prime >> bits > 2**33 else prime % 2**26 + 2**34
+    for v in {value % prime, 0, prime - 1}:
+        for each in {limb, 0, 2**48 - 1}:
+            found = seal._shifted(np.array([v], np.uint64), np.array([each], np.uint64), prime)
+            assert int(found[0]) == ((v << 48) + each) % prime
+
+
+@pytest.mark.parametrize("bits", [31, 63, 64, 70, 97, 130])
+def test_flooding_noise_is_uniform_and_the_same_integer_under_every_prime(bits):
+    degree = 4096
+    primes = parameters._first(parameters._downwards(2**56, 2 * degree), 3)
+    residues = seal.flood(Stream(bytes(31) + bytes([bits])), degree, bits, primes)
+    q = math.prod(primes)
+    found = sum(
+        residues[i].astype(object) * (q // prime * pow(q // prime, -1, prime))
+        for i, prime in enumerate(primes)
+    )
+    found = np.array([value - q if value > q // 2 else value for value in found % q], dtype=object)
+    assert -(2**bits) <= found.min() < -(2**bits) * 0.99
+    assert 2**bits * 0.99 < found.max() < 2**bits
+    assert_uniform(((found + 2**bits) / 2 ** (bits + 1)).astype(float))
+    low = np.array([int(value) & 63 for value in found])
+    assert_uniform(low / 64)

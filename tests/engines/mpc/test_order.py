@@ -1,0 +1,381 @@
+"""The order alone: compared values against plain integers, whole runs against the plaintext's order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman.config import load_plan
+from mpc_spearman.data.ranks import Ranks, rank_columns
+from mpc_spearman.engines.mpc.order import Comparison
+from mpc_spearman.errors import BoundError, DisclosureError, NotRevealed, PlanError
+from mpc_spearman.levels.encoding import LARGEST, Encoding
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Roster
+from mpc_spearman.privacy.charges import Charge
+from mpc_spearman.privacy.ledger import Ledger
+from mpc_spearman.protocols.agree import MAX_COMPARED
+from mpc_spearman.protocols.conclude import from_order
+from mpc_spearman.run import Run
+from mpc_spearman.statistics.reference import reference
+from support.connected import together
+from support.in_memory import run_in_memory
+from support.plans import mapping, plan
+from support.references import table
+
+ESTIMATORS = ("tie_corrected", "paper")
+RING = 1 << 64
+
+
+def signed(value: int) -> int:
+    return (value + RING // 2) % RING - RING // 2
+
+
+def shares(values: Sequence[int], seed: int) -> dict[str, np.ndarray]:
+    """Additive shares of values: two are uniform."""
+    rng = np.random.default_rng(seed)
+    one, two = (rng.integers(-(2**63), 2**63, len(values), dtype=np.int64) for _ in range(2))
+    rest = [signed(int(v) - int(a) - int(b)) for v, a, b in zip(values, one, two, strict=True)]
+    return {"C": one, "B": two, "A": np.array(rest, dtype=np.int64).reshape(len(values))}
+
+
+def compared(cases: Sequence[Sequence[int]], ks: Sequence[int] | None = None) -> list[list[bool]]:
+    """Of each list of values "q not less than r" of its pairs, or with `ks` which are its k greatest."""
+
+    def play(run: Run) -> list[Any]:
+        three, found = Comparison(run), []
+        for seed, values in enumerate(cases):
+            mine = shares(values, seed)[run.roster.me.name]
+            found.append(three.open(three.strongest(mine, ks[seed]) if ks else three.before(mine)))
+        return found
+
+    opened = together(plan(reveal="ranking"), play)
+    assert all(bits is None for party in "AB" for bits in opened[party])
+    return [bits.tolist() for bits in opened["C"]]
+
+
+def check_orders(cases: Sequence[Sequence[int]]) -> None:
+    for values, order in zip(cases, compared(cases), strict=True):
+        m = len(values)
+        assert order == [values[q] >= values[r] for q in range(m) for r in range(q + 1, m)]
+
+
+def check_strongest(cases: Sequence[Sequence[int]]) -> None:
+    cases = [values for values in cases if len(values) > 1]
+    ks = [(1, len(values) // 2, len(values) - 1)[i % 3] for i, values in enumerate(cases)]
+    for values, k, chosen in zip(cases, ks, compared(cases, ks), strict=True):
+        by_value = sorted(range(len(values)), key=lambda q: -values[q])  # stable: of equal ones the first
+        assert chosen == [q in by_value[:k] for q in range(len(values))]
+
+
+UNDEFINED = -(LARGEST + 1)
+
+
+def adversarial() -> list[list[int]]:
+    """Equal, next to each other, extreme, alternating, of one sign, undefined; of 1, 2, 3 and more values."""
+    near = [0, 1, -1, 2, -2, 3]
+    extreme = [LARGEST, -LARGEST, UNDEFINED, 0, LARGEST - 1, 1 - LARGEST, UNDEFINED, LARGEST]
+    powers = [sign * (1 << e) + d for e in range(0, 62, 4) for sign in (1, -1) for d in (-1, 0, 1)]
+    return [
+        [5],
+        [UNDEFINED],
+        *([a, b] for a in (LARGEST, 0, -LARGEST, UNDEFINED) for b in (LARGEST, 1, 0, -1, UNDEFINED)),
+        *([a, b, c] for a in (LARGEST, 0, UNDEFINED) for b in (0, 1) for c in (-LARGEST, 0, LARGEST)),
+        [0] * 7,
+        [UNDEFINED] * 4,
+        [LARGEST] * 3 + [-LARGEST] * 3,
+        near,
+        near[::-1],
+        extreme,
+        extreme[::-1],
+        list(range(-9, 9)),
+        list(range(9, -9, -1)),
+        powers,
+    ]
+
+
+def random_cases() -> list[list[int]]:
+    rng, cases = np.random.default_rng(12), []
+    for size in (2, 3, 4, 5, 8, 13):
+        for bits in (1, 2, 8, 31, 32, 33, 61):
+            cases += [rng.integers(-(2**bits), 2**bits, size).tolist() for _ in range(3)]
+    return [*cases, rng.integers(-LARGEST, LARGEST, 100).tolist(), rng.integers(-3, 3, 100).tolist()]
+
+
+def test_values_compare_as_plain_integers_do():
+    cases = [*adversarial(), *random_cases()]
+    assert len(cases) + len(CASES) >= 190
+    check_orders(cases)
+
+
+def test_the_greatest_are_those_of_plain_integers():
+    check_strongest([*adversarial(), *random_cases()[::4]])
+
+
+@pytest.mark.long
+def test_the_greatest_are_those_of_plain_integers_in_every_case():
+    check_strongest(random_cases())
+
+
+# ---- encoded columns ----
+
+
+def columns(kind: str, n: int, m: int, rng: np.random.Generator) -> list[np.ndarray]:
+    base = rng.normal(size=n)
+    if kind == "random":
+        return [rng.normal(size=n) for _ in range(m)]
+    if kind == "tied":
+        return [rng.integers(0, 2 + i % 4, n) for i in range(m)]
+    if kind == "equal":
+        return [base if i % 2 else np.exp(base) for i in range(m)]  # of equal ranks
+    if kind == "near":  # two neighbouring rows exchanged
+        found = []
+        for i in range(m):
+            ranks = base.argsort().argsort()
+            where = [ranks.tolist().index(i % (n - 1)), ranks.tolist().index(i % (n - 1) + 1)]
+            ranks[where] = ranks[where[::-1]]
+            found.append(ranks)
+        return found
+    if kind == "constants":
+        return [np.full(n, i) if i % 3 == 1 else rng.normal(size=n) for i in range(m)]
+    assert kind == "reversed"
+    return [base if i % 2 else -base for i in range(m)]
+
+
+KINDS = ("random", "tied", "equal", "near", "constants", "reversed")
+CASES = [
+    (kind, n, m, estimator, order)
+    for kind in KINDS
+    for n, m in ((9, 3), (40, 6))
+    for estimator in ESTIMATORS
+    for order in ("descending", "ascending")
+]
+
+
+def encoded(sources: list[Ranks], target: Ranks, estimator: Any) -> tuple[Encoding, list[int]]:
+    """The encoding, and V in Python integers."""
+    encoding = Encoding.ranking(
+        target.n,
+        columns=sum(ranks.m for ranks in sources),
+        sources=len(sources),
+        estimator=estimator,
+        defined=sum(ranks.defined for ranks in sources),
+    )
+    vectors = [encoding.source_vector(ranks, f"A{i}")[0].astype(object) for i, ranks in enumerate(sources)]
+    values = encoding.column_vectors(target, "B").astype(object) @ sum(vectors)
+    return encoding, [int(value) for value in values]
+
+
+def test_columns_come_in_the_plaintexts_order_but_for_what_is_closer_than_the_bound():
+    rng, cases, expected = np.random.default_rng(5), [], []
+    for number, (kind, n, m, estimator, order) in enumerate(CASES):
+        tables = [columns("random", n, 2, rng), columns("tied", n, 1, rng)][: 1 + number % 2]
+        mine = columns(kind, n, m, rng)
+        target = rank_columns(mine)
+        encoding, values = encoded([rank_columns(each) for each in tables], target, estimator)
+        assert max(map(abs, values)) <= LARGEST
+        sign = -1 if order == "ascending" else 1
+        undefined = encoding.undefined(target)
+        cases.append([UNDEFINED if gone else sign * v for v, gone in zip(values, undefined, strict=True)])
+        mu = reference(
+            {f"A{i}": pd.DataFrame(dict(enumerate(each))) for i, each in enumerate(tables)},
+            pd.DataFrame({str(q): column for q, column in enumerate(mine)}),
+            estimator=estimator,
+        ).strengths.to_numpy()
+        expected.append((sign * mu, 2 * encoding.error, target))
+    decided = 0
+    for order, (mu, bound, target) in zip(compared(cases), expected, strict=True):
+        bits = iter(order)
+        for q in range(len(mu)):
+            for r in range(q + 1, len(mu)):
+                before = next(bits)
+                if np.isnan(mu[q]) or np.isnan(mu[r]):
+                    assert before == (np.isnan(mu[r]))
+                elif (target.matrix[q] == target.matrix[r]).all():
+                    assert before  # equal columns: the table's order
+                elif abs(mu[q] - mu[r]) > bound:
+                    assert before == (mu[q] > mu[r])
+                    decided += 1
+    assert decided > 150
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize(("n", "m", "sources"), [(5, 1, 1), (300, 20, 1), (2000, 3, 3), (50, 400, 2)])
+def test_encoded_sums_keep_to_the_bound_and_to_the_range(estimator, n, m, sources):
+    rng = np.random.default_rng(n)
+    tables = [rank_columns([np.arange(n)] * m)] * sources  # every strength as large as it can be
+    target = rank_columns([np.arange(n), -np.arange(n), rng.normal(size=n), rng.integers(0, 2, n)])
+    encoding, values = encoded(tables, target, estimator)
+    assert max(map(abs, values)) <= encoding.result_bound <= LARGEST
+    assert max(map(abs, values)) > 0.99 * LARGEST  # F and G are as large as they can be
+    unit = encoding.source_scale * encoding.target_scale * encoding.averaged
+    truth = reference(
+        {str(i): pd.DataFrame({"x": np.arange(n)}) for i in range(sources)},
+        pd.DataFrame(dict(enumerate(target.matrix))),
+        estimator=estimator,
+    ).strengths
+    for value, mu in zip(values, truth, strict=True):
+        assert abs(value / unit - mu) <= encoding.error
+    short = np.sqrt(n) * (1 / encoding.target_scale + sources / (encoding.source_scale * encoding.averaged))
+    assert encoding.error <= short * (1 if estimator == "paper" else 0.51) + m * sources * 2.0**-51
+
+
+# ---- whole runs ----
+
+
+def _tables() -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(23)
+    common = rng.normal(size=61)
+    height = common + rng.normal(size=61)
+    return {
+        "A": table(age=common + rng.normal(size=61), visits=rng.poisson(2.0, 61), same=np.full(61, 7)),
+        "D": table(car=rng.integers(0, 2, 61), age=rng.normal(size=61) - common),
+        "E": table(one=np.full(61, 3)),
+        "B": table(
+            smoker=(rng.normal(size=61) > 0).astype(int),
+            flat=np.full(61, 1),
+            height=height,
+            same=height**3,
+            steps=rng.integers(0, 9, 61),
+            plain=np.full(61, 2.5),
+            weight=-common,
+        ),
+    }
+
+
+TABLES = _tables()
+SOURCES = [("A",), ("A", "D"), ("E", "D", "A")]
+
+
+def ran(sources: Sequence[str], **settings: Any) -> Any:
+    tables = {name: TABLES[name] for name in (*sources, "B")}
+    return run_in_memory(plan(*sources, reveal="ranking", **settings), tables)
+
+
+def truth(sources: Sequence[str], **settings: Any) -> list[str]:
+    frames = {name: TABLES[name].drop(columns="id") for name in (*sources, "B")}
+    features = reference({name: frames[name] for name in sources}, frames["B"], **settings).ranking["feature"]
+    return [str(name) for name in features]
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("sources", SOURCES, ids="+".join)
+def test_the_order_is_that_of_the_plaintext(sources, estimator, order):
+    how = {"estimator": estimator, "order": order}
+    expected = truth(sources, **how)
+    ended = ran(sources, results={"sources": "ranking"}, **how)
+    for party in ("C", "B", *sources):
+        ranking = ended.result(party).ranking
+        assert ranking.columns.tolist() == ["position", "feature"]
+        assert ranking["feature"].tolist() == expected
+        assert ranking["position"].tolist() == list(range(1, 8))
+        for part in ("strengths", "counts", "coefficients"):
+            with pytest.raises(NotRevealed):
+                getattr(ended.result(party), part)
+    if estimator == "tie_corrected":
+        assert expected[-2:] == ["flat", "plain"]
+
+
+@pytest.mark.parametrize(("sources", "k"), [(("A",), 1), (("A", "D"), 3), (("A",), 6)])
+def test_the_strongest_are_opened_as_a_set(sources, k):
+    expected = truth(sources)
+    for party in ("C", "B"):
+        ranking = ran(sources, top=k).result(party).ranking
+        names = list(TABLES["B"].columns[1:])
+        first = ranking[ranking["position"] == 1]["feature"].tolist()
+        assert first == [name for name in names if name in expected[:k]]  # in the table's order
+        assert ranking["position"].tolist() == [1] * k + [k + 1] * (7 - k)
+
+
+@pytest.mark.parametrize("top", [None, 2])
+@pytest.mark.parametrize("sources", SOURCES[:2], ids="+".join)
+def test_the_order_can_be_opened_to_the_target_alone(sources, top):
+    ended = ran(sources, opened_to="target", top=top)
+    expected, ranking = truth(sources), ended.result("B").ranking
+    if top is None:
+        assert ranking["feature"].tolist() == expected
+    else:
+        assert set(ranking[ranking["position"] == 1]["feature"]) == set(expected[:top])
+    for party in ("C", *sources):
+        with pytest.raises(NotRevealed):
+            _ = ended.result(party).ranking
+
+
+@pytest.mark.parametrize("opened_to", ["coordinator", "target"])
+def test_one_column_of_the_target_has_an_order_without_a_comparison(opened_to):
+    tables = {"A": TABLES["A"], "B": TABLES["B"][["id", "height"]]}
+    its = plan(reveal="ranking", opened_to=opened_to)
+    ranking = run_in_memory(its, tables).result(its.informed).ranking
+    assert (ranking["position"].tolist(), ranking["feature"].tolist()) == ([1], ["height"])
+
+
+def test_as_many_as_there_are_are_not_the_strongest_of_them():
+    ended = ran(("A",), top=7)
+    said = "top: 7 leaves out none of the target's 7 features"
+    assert {type(error) for error in ended.errors.values() if said in str(error)} == {PlanError}
+
+
+def test_too_many_columns_to_compare_are_refused():
+    wide = MAX_COMPARED + 1
+    tables = {"A": TABLES["A"], "B": table(**{f"b{q}": np.arange(61) for q in range(wide)})}
+    ended = run_in_memory(plan(reveal="ranking"), tables)
+    said = f"{wide} of them; it takes {MAX_COMPARED} at most"
+    assert {type(error) for error in ended.errors.values() if said in str(error)} == {BoundError}
+
+
+def test_a_run_over_more_than_one_block_is_right():
+    tables = {name: TABLES[name] for name in "AB"}
+    ended = run_in_memory(plan(reveal="ranking", estimator="paper"), tables, block_bytes=512)
+    assert ended.result().ranking["feature"].tolist() == truth("A", estimator="paper")
+
+
+def test_the_budget_counts_an_order_and_a_set_of_the_strongest():
+    """Of the 58 bits of a flag over 61 rows a tenth may be told: log2 7! is more, log2 7 less."""
+    rule = {"budget": 0.1}
+    tables = {"A": table(flag=np.arange(61) < 29), "B": TABLES["B"]}
+    order, strongest = (
+        run_in_memory(plan(reveal="ranking", top=top, privacy=rule), tables) for top in (None, 1)
+    )
+    assert "the order that B will have tells 12.3, more than the 5.8" in str(order.errors["A"])
+    assert isinstance(order.errors["A"], DisclosureError)
+    assert not strongest.errors
+
+
+def test_a_ledger_says_that_the_coordinator_was_told_nothing(tmp_path):
+    for opened_to, grant in (("coordinator", "ranking"), ("target", "nothing")):
+        content = mapping(reveal="ranking", opened_to=opened_to)
+        content["parties"]["target"]["policy"]["ledger"] = str(tmp_path / opened_to)
+        run_in_memory(load_plan(content), {name: TABLES[name] for name in "AB"}).result("B")
+        (charge,) = (entry for entry in Ledger(tmp_path / opened_to).entries() if isinstance(entry, Charge))
+        assert charge.run.peers["C"].grant == grant
+
+
+# ---- what no order is ----
+
+
+def concluded(bits: Sequence[bool], m: int, **settings: Any) -> Any:
+    its = plan(reveal="ranking", **settings)
+    (source,) = Roster.of(its, "C").sources
+    sizes = Shapes(61, {source: 2}, m, defined={source: 2}, distinct={source: 2})
+    return from_order(its, np.array(bits), sizes)
+
+
+def test_comparisons_that_contradict_each_other_are_counted_with_a_warning():
+    circle = concluded([True, False, True], 3)  # 0 before 1, 2 before 0, 1 before 2
+    assert circle.positions.tolist() == [1, 1, 1]
+    assert any("contradict each other" in warning for warning in circle.warnings)
+    order = concluded([True, False, False], 3)
+    assert order.positions.tolist() == [2, 3, 1]
+    assert not any("contradict" in warning for warning in order.warnings)
+
+
+def test_another_number_of_strongest_is_said_with_a_warning():
+    assert concluded([True, True, False, True], 4, top=3).positions.tolist() == [1, 1, 4, 1]
+    wrong = concluded([True, False, False, True], 4, top=3)
+    assert wrong.positions.tolist() == [1, 3, 3, 1]
+    assert any("contradict each other" in warning for warning in wrong.warnings)

@@ -1,0 +1,172 @@
+"""Products modulo 2^64 against Python integers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from mpc_spearman.data.ranks import MAX_ROWS, total
+from mpc_spearman.engines import ring
+from mpc_spearman.engines.ring import matmul
+from support.harness import ROOT
+
+LOW, HIGH = -(2**63), 2**63 - 1
+#: Ends of the ring, and around the ends of the limbs into which elements are split.
+EXTREMES = sorted(
+    {LOW, LOW + 1, HIGH, HIGH - 1, 0, 1, -1}
+    | {sign * (2**bit + step) for bit in (21, 22, 43, 44, 62) for step in (-1, 0, 1) for sign in (1, -1)}
+)
+elements = st.one_of(st.sampled_from(EXTREMES), st.integers(LOW, HIGH))
+
+
+@pytest.fixture(autouse=True, scope="module", params=[True, False], ids=["integers", "limbs"])
+def vectorised(request):
+    """Either way of multiplying, whatever this machine's processor is."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ring, "vectorised", lambda: request.param)
+        yield request.param
+
+
+def exact(x: np.ndarray, y: np.ndarray) -> list[list[int]]:
+    """X · Yᵀ in Python integers, brought to −2^63 … 2^63 − 1."""
+    rows, columns = x.tolist(), y.tolist()
+    return [
+        [(sum(a * b for a, b in zip(p, q, strict=True)) - LOW) % 2**64 + LOW for q in columns] for p in rows
+    ]
+
+
+@st.composite
+def factors(draw, entries=elements):
+    a, b, n = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(0, 9))
+    x = draw(hnp.arrays(np.int64, (a, n), elements=entries))
+    return x, draw(hnp.arrays(np.int64, (b, n), elements=elements))
+
+
+@given(factors())
+def test_any_elements(xy):
+    assert matmul(*xy).tolist() == exact(*xy)
+
+
+@given(st.data(), st.sampled_from([0, 1, 5, 1000, 2**20, 2**21, 2**22 - 1, 2**22, 2**40, 2**42 - 1, 2**42]))
+def test_small_times_any(data, bound):
+    x, y = data.draw(factors(st.integers(-bound, bound) | st.sampled_from([-bound, bound])))
+    assert matmul(x, y, bound).tolist() == exact(x, y)
+
+
+@pytest.mark.parametrize("value", EXTREMES)
+@pytest.mark.parametrize("rows", [1, 2047, 2048, 2049, 5000])
+def test_equal_extremes_add_up_over_every_block(value, rows):
+    x, y = np.full((1, rows), value), np.array([[other] * rows for other in EXTREMES])
+    expected = [(rows * value * other - LOW) % 2**64 + LOW for other in EXTREMES]
+    assert matmul(x, y)[0].tolist() == expected
+    if abs(value) < 2**22:
+        assert matmul(x, y, max(1, abs(value)))[0].tolist() == expected
+
+
+def test_a_product_as_under_he_brings_no_pytorch_into_the_process():
+    """It would be there twice as long as all else, and in the memory that is measured."""
+    code = (
+        "import sys, numpy as np; from mpc_spearman.engines.ring import matmul; x = np.array([[3, -5]]);"
+        "assert matmul(x, x, 5).tolist() == [[34]]; sys.exit('torch' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+def test_ranks_of_32_bits_at_the_ends_of_their_type():
+    x = np.array([[2**31 - 1, -(2**31), -(2**31) + 1, 2**31 - 1]], dtype=np.int32)
+    y = np.array([[HIGH, LOW, LOW + 1, HIGH - 1], [1, -1, 2**44, -(2**22)]])
+    assert matmul(x, y).tolist() == matmul(x, y, 2**31).tolist() == exact(x, y)
+
+
+def test_uniform_elements_over_several_blocks():
+    rng = np.random.default_rng(5)
+    x, y = (rng.integers(LOW, HIGH, (m, 4500), endpoint=True) for m in (3, 2))
+    assert matmul(x, y).tolist() == exact(x, y)
+    small = rng.integers(-(2**21), 2**21, (3, 4500), endpoint=True)
+    assert matmul(small, y, 2**21).tolist() == exact(small, y)
+
+
+def test_rows_that_are_not_contiguous():
+    rng = np.random.default_rng(6)
+    x, y = rng.integers(LOW, HIGH, (2, 60)), rng.integers(LOW, HIGH, (3, 120))
+    assert matmul(x[::-1, ::2], y[:, ::4]).tolist() == exact(x[::-1, ::2], y[:, ::4])
+
+
+def test_inputs_are_left_alone():
+    x, y = np.full((2, 3), LOW), np.full((2, 3), HIGH)
+    x.flags.writeable = y.flags.writeable = False
+    matmul(x, y)
+    assert (x == LOW).all()
+    assert (y == HIGH).all()
+
+
+def test_a_bound_that_does_not_hold_is_an_error_where_the_product_would_be_wrong(vectorised):
+    x = np.array([[3, -5]])
+    assert matmul(x, x, 5).tolist() == [[34]]
+    if vectorised:
+        assert matmul(x, x, 4).tolist() == [[34]]
+        return
+    for wrong in (x, -x):
+        with pytest.raises(ValueError, match="beyond the stated bound 4"):
+            matmul(wrong, x, 4)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**63 - 1))
+def test_masked_terms_add_up_to_the_product(seed):
+    """X·(Y − U)ᵀ + (X − R)·Uᵀ + R·Uᵀ = X·Yᵀ, whatever the masks."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.integers(-99, 100, (2, 50)), rng.integers(-99, 100, (3, 50))
+    r, u = rng.integers(LOW, HIGH, x.shape), rng.integers(LOW, HIGH, y.shape)
+    with np.errstate(over="ignore"):
+        terms = matmul(x, y - u, 99), matmul(x - r, u), matmul(r, u)
+    assert sum(terms).tolist() == (x @ y.T).tolist()
+
+
+# ---- sorted columns at the largest number of rows: the largest partial sums there are ----
+
+
+@pytest.fixture(scope="module")
+def sorted_column() -> np.ndarray:
+    return np.arange(1 - MAX_ROWS, MAX_ROWS, 2, dtype=np.int64)[None, :]
+
+
+def test_sorted_columns_of_the_largest_size(sorted_column):
+    x, n = sorted_column, MAX_ROWS
+    assert x.shape == (1, n)
+    assert matmul(x, x, n - 1).tolist() == [[total(n)]]
+    assert 2**62 < total(n) < 2**63
+    assert matmul(x, x[:, ::-1], n - 1).tolist() == [[-total(n)]]
+
+
+def test_a_sorted_column_of_the_largest_size_times_masked_elements(sorted_column):
+    x, n = sorted_column, MAX_ROWS
+    # masked so that all limbs are large and of one sign: partial sums do not cancel
+    limbs = np.where(x < 0, -1, 1) * (2**21 - 1)
+    y = limbs + (limbs << 22) + (limbs >> 3 << 44)
+    # y is one element in the lower half and its near negative in the upper: sums of x are known
+    upper, lower = int(y[0, -1]), int(y[0, 0])
+    assert set(np.unique(y).tolist()) == {upper, lower}
+    half = int(x[x > 0].sum())
+    product = half * upper - half * lower
+    assert matmul(x, y, n - 1).tolist() == [[(product - LOW) % 2**64 + LOW]]
+
+
+def test_a_sorted_column_of_the_largest_size_times_uniform_elements(sorted_column):
+    y = np.random.default_rng(7).integers(LOW, HIGH, sorted_column.shape, endpoint=True)
+    # exact sums in Python integers: 16-bit limbs of y, chunks of rows short enough for int64
+    expected = 0
+    for start in range(0, MAX_ROWS, 1 << 16):
+        x, part = sorted_column[0, start : start + (1 << 16)], y[0, start : start + (1 << 16)]
+        for shift in (0, 16, 32, 48):
+            limb = part >> shift if shift == 48 else part >> shift & 0xFFFF
+            expected += int(x @ limb) << shift
+    assert matmul(sorted_column, y, MAX_ROWS - 1).tolist() == [[(expected - LOW) % 2**64 + LOW]]

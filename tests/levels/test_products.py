@@ -1,0 +1,288 @@
+"""Coefficients of more rows than have exact products: scaled ranks, with a limit that tests can lower."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines.he.test_he_end_to_end import SCHEMES
+from levels.test_encoding import inverse_root
+from mpc_spearman.data.ranks import LARGEST, MAX_ROWS, Ranks, rank_columns, total
+from mpc_spearman.engines.ring import matmul
+from mpc_spearman.engines.squared_differences import Squares
+from mpc_spearman.errors import BoundError
+from mpc_spearman.levels import encoding, products
+from mpc_spearman.levels.products import Products, check_rows
+from mpc_spearman.protocols.dry_run import dry_run
+from mpc_spearman.statistics.reference import reference
+from support.in_memory import run_in_memory
+from support.plans import plan
+from support.recording import FEATURES, TABLES
+
+MANY = [MAX_ROWS + 1, 10**7, 10**8, 10**9, LARGEST]
+STATISTICAL = {"results": {"precision": "statistical"}}
+CAUTION = "something was opened that ranks cannot give"
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scale ranks of any number of rows."""
+    monkeypatch.setattr(products, "MAX_ROWS", 2)
+
+
+def vectors(ranks: Ranks, party: str) -> np.ndarray:
+    scaled = encoding.Encoding.coefficients(ranks.n)
+    return scaled.column_vectors(ranks, party)
+
+
+def exact(x: np.ndarray, y: np.ndarray) -> int:
+    return sum(a * b for a, b in zip(x.tolist(), y.tolist(), strict=True))
+
+
+# ---- bounds ----
+
+
+@given(st.integers(1, LARGEST) | st.sampled_from([MAX_ROWS, *MANY]))
+def test_everything_fits_at_any_number_of_rows(n):
+    its = Products(n)
+    assert its.value_bound <= 2**31 - 1
+    assert its.result_bound <= 2**63 - 1
+    assert (its.error > 0) == (n > MAX_ROWS) == (its.encoding is not None)
+    assert its.error < 4e-9
+
+
+@pytest.mark.parametrize("n", MANY)
+def test_the_bound_of_what_is_opened_follows_from_the_vectors(n):
+    """‖x'‖ ≤ F + √n, so |V| ≤ (F + √n)²."""
+    its = Products(n)
+    assert (its.value_bound + math.isqrt(n) + 1) ** 2 <= its.result_bound
+    assert its.vector_sum**2 >= n * its.value_bound**2
+
+
+@pytest.mark.parametrize("level", ["differences", "coefficients", "strengths"])
+def test_more_rows_than_32_bits_rank_are_refused(level):
+    its = plan(reveal=level, **STATISTICAL)
+    check_rows(its, LARGEST)
+    with pytest.raises(BoundError, match=r"2147483649 rows are more than the 2147483648"):
+        check_rows(its, LARGEST + 1)
+
+
+def test_exact_results_end_where_exact_products_do():
+    check_rows(plan(reveal="coefficients"), MAX_ROWS)
+    check_rows(plan(reveal="differences"), LARGEST)
+    with pytest.raises(
+        BoundError, match=r"results\.precision: exact goes up to 3024616 rows.*4e-09.*statist"
+    ):
+        check_rows(plan(reveal="coefficients"), MAX_ROWS + 1)
+
+
+def test_exact_is_refused_to_all_before_data_moves_and_to_an_owner_alone(few):
+    ended = run_in_memory(plan(reveal="coefficients"), TABLES)
+    classes = ended.classes()  # whoever is told before it has looked itself names the other's error
+    assert "BoundError" in classes.values()
+    assert all(classes[party] == "BoundError" or "BoundError" in str(ended.errors[party]) for party in "CBA")
+    (refusal,) = dry_run(plan(reveal="coefficients"), "A", 4, TABLES["A"]).refusals
+    assert isinstance(refusal, BoundError)
+    assert not dry_run(plan(reveal="coefficients", **STATISTICAL), "A", 4, TABLES["A"]).refusals
+
+
+# ---- coefficients ----
+
+
+def columns(n: int) -> st.SearchStrategy[np.ndarray]:
+    seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+    return st.one_of(
+        seeds.map(lambda rng: rng.permutation(n)),
+        seeds.map(lambda rng: rng.integers(0, 5, n)),
+        seeds.map(lambda rng: (rng.permutation(n) < rng.integers(1, 4)).astype(int)),
+        st.sampled_from([np.arange(n), -np.arange(n), np.zeros(n)]),
+    )
+
+
+def test_equal_columns_round_alike_and_no_two_owners_do():
+    ranks = rank_columns([np.arange(500), np.arange(500) * 3, np.arange(500)[::-1]])
+    mine, theirs = vectors(ranks, "A"), vectors(ranks, "B")
+    assert (mine[0] == mine[1]).all()
+    for others in (theirs[0], -mine[2]):
+        assert 150 < np.count_nonzero(mine[0] != others) < 350
+        assert abs(mine[0] - others).max() <= 1
+
+
+@given(st.integers(3, 400).flatmap(lambda n: st.tuples(columns(n), columns(n))))
+@settings(deadline=None)
+def test_what_is_opened_gives_every_product_to_the_stated_precision(pair):
+    source, target = (rank_columns([column]) for column in pair)
+    n = source.n
+    its = Products(n)
+    its.__dict__["encoding"] = encoding.Encoding.coefficients(n)
+    opened = matmul(vectors(source, "A"), vectors(target, "B"), its.value_bound)
+    ((found,),) = its.decode(opened, source.tie_terms, target.tie_terms).tolist()
+    s = exact(source.matrix[0], target.matrix[0])
+    norms = (total(n) - source.tie_terms[0]) * (total(n) - target.tie_terms[0])
+    assert type(found) is int
+    assert found**2 <= norms
+    if norms == 0:
+        assert found == s == 0
+    else:
+        assert abs((found - s) * inverse_root(norms)) <= Fraction(its.error) + inverse_root(norms)
+
+
+@pytest.mark.parametrize("n", MANY)
+def test_synthetic_sums_of_many_rows(n):
+    its = Products(n)
+    assert its.encoding is not None
+    unit, flag, constant = its.encoding.target_scale**2, 10, total(n)
+    rare = total(n) - n * flag * (n - flag)
+    ties = [0, rare, constant]
+    for rho in (Fraction(0), Fraction(1, 3), Fraction(-9, 10), Fraction(1), Fraction(-1)):
+        opened = np.full((3, 3), int(rho * unit), dtype=np.int64)
+        opened[2], opened[:, 2] = 0, 0
+        found = its.decode(opened, ties, ties)
+        for (p, q), value in np.ndenumerate(found):
+            norms = (total(n) - ties[p]) * (total(n) - ties[q])
+            assert abs(value) <= math.isqrt(norms)
+            assert abs(value - rho * math.isqrt(norms)) <= 1 + math.isqrt(norms) / 2**60
+
+
+def test_a_value_that_no_columns_give_has_no_coefficient():
+    its = Products(10**7)
+    unit = its.encoding.target_scale**2 if its.encoding else 0
+    beyond = int(unit * (1 + 2 * its.error))
+    opened = np.array([[beyond, -beyond, 1], [2**62, -(2**63), 0]])
+    found = its.decode(opened, [0, 2], [0, 4, total(its.n)])
+    assert [value > total(its.n) for value in found.ravel().tolist()] == [True] * 5 + [False]
+
+
+# ---- whole runs ----
+
+
+@pytest.mark.parametrize("protocol", ["mpc", "paillier", "bfv"])
+@pytest.mark.parametrize("estimator", ["tie_corrected", "paper"])
+def test_a_run_with_scaled_ranks(few, protocol, estimator, monkeypatch):
+    if protocol == "bfv":
+        pytest.importorskip("tenseal")
+    settings: dict[str, Any] = {"reveal": "coefficients", "estimator": estimator, **STATISTICAL}
+    if protocol != "mpc":
+        settings |= {"protocol": "he", "he": SCHEMES[protocol]}
+    seen: list[np.ndarray] = []
+    decode = Products.decode
+    monkeypatch.setattr(Products, "decode", lambda self, v, *ties: seen.append(v) or decode(self, v, *ties))
+    result = run_in_memory(plan(**settings), TABLES).result()
+    truth = reference(
+        {"A": TABLES["A"].drop(columns="id")}, TABLES["B"].drop(columns="id"), estimator=estimator
+    )
+    error = Products(len(TABLES["A"])).error
+    np.testing.assert_allclose(result.coefficients, truth.coefficients, rtol=0, atol=2 * error)
+    assert any(f"each is within {error:.1g} of the exact one" in line for line in result.warnings)
+    # what was opened is the product of the vectors that the owners made, and nothing else
+    made = [
+        vectors(rank_columns([table[name].to_numpy()[order] for name in FEATURES[party]]), party)
+        for party, table in TABLES.items()
+        for order in [np.argsort(table["id"].to_numpy())]
+    ]
+    assert seen[0].tolist() == matmul(made[0], made[1].astype(np.int64)).tolist()
+
+
+@pytest.mark.long
+def test_a_run_just_above_the_limit():
+    n, rng = MAX_ROWS + 1, np.random.default_rng(12)
+    common, ids = rng.standard_normal(n), np.arange(n)
+    tables = {
+        "A": pd.DataFrame({"id": ids, "a": common + rng.standard_normal(n), "flag": common > 2}),
+        "B": pd.DataFrame({"id": ids, "b": np.round(common - rng.standard_normal(n), 1)}),
+    }
+    result = run_in_memory(plan(reveal="coefficients", **STATISTICAL), tables).result()
+    truth = reference({"A": tables["A"].drop(columns="id")}, tables["B"].drop(columns="id"))
+    np.testing.assert_allclose(result.coefficients, truth.coefficients, rtol=0, atol=Products(n).error)
+
+
+def test_several_sources_in_another_order_of_rows_give_the_same_numbers(few):
+    order = np.random.default_rng(3).permutation(len(TABLES["A"]))
+    tables = {"A": TABLES["A"], "A2": TABLES["A"].iloc[:, [0, 2, 1]], "B": TABLES["B"]}
+    shuffled = {party: table.iloc[order].reset_index(drop=True) for party, table in tables.items()}
+    settings = plan("A", "A2", reveal="coefficients", **STATISTICAL)
+    one, other = (run_in_memory(settings, its).result() for its in (tables, shuffled))
+    pd.testing.assert_frame_equal(one.coefficients, other.coefficients, check_exact=True)
+    error = Products(len(order)).error
+    again = one.coefficients.loc["A2"].reindex(one.coefficients.loc["A"].index[:2])
+    np.testing.assert_allclose(again, one.coefficients.loc["A"].iloc[:2], rtol=0, atol=2 * error)
+
+
+def test_noise_tells_nothing_of_the_rows():
+    """Two targets with the same S: what V is off from it has the same mean and spread, drawn anew."""
+    n, draws = 300, 400
+    rng = np.random.default_rng(5)
+    x, y = rng.permutation(n), rng.permutation(n)
+    other = y.copy()
+    # exchange values of two pairs of rows so that the sum of products stays what it was
+    places = {}
+    for i in range(n - 1):
+        change = (x[i] - x[i + 1]) * (y[i] - y[i + 1])
+        if -change in places and abs(places[-change] - i) > 1:
+            break
+        places[change] = i
+    for k in (i, places[-change]):
+        other[[k, k + 1]] = other[[k + 1, k]]
+    source, targets = rank_columns([x]), [rank_columns([y]), rank_columns([other])]
+    assert exact(source.matrix[0], targets[0].matrix[0]) == exact(source.matrix[0], targets[1].matrix[0])
+    unit = encoding.Encoding.coefficients(n).target_scale ** 2
+    spread = []
+    for target in targets:
+        opened = [
+            matmul(vectors(source, f"A{i}"), vectors(target, f"B{i}").astype(np.int64)).item()
+            for i in range(draws)
+        ]
+        rho = exact(source.matrix[0], target.matrix[0]) / total(n)
+        off = np.array([float(Fraction(value, unit)) - rho for value in opened])
+        spread.append((off.mean(), off.std()))
+    for mean, deviation in spread:
+        assert abs(mean) < 5 * deviation / math.sqrt(draws)
+        assert deviation < 3.3e-10
+    assert spread[0][1] == pytest.approx(spread[1][1], rel=0.2)
+
+
+def test_a_source_that_shifts_what_it_shares_stops_nothing(few, monkeypatch):
+    from mpc_spearman.engines import ring
+    from mpc_spearman.engines.mpc.engine import Mpc
+
+    multiply, give = ring.matmul, Mpc.give_products
+    monkeypatch.setattr(ring, "matmul", lambda x, y, bound=None: multiply(x, y))
+
+    def shifted(self: Mpc, run: Any, own: np.ndarray, shapes: Any) -> None:
+        if run.roster.me.name == "A":
+            own = own.astype(np.int64)
+            own[0, 5] += 2**61
+        give(self, run, own, shapes)
+
+    monkeypatch.setattr(Mpc, "give_products", shifted)
+    result = run_in_memory(plan(reveal="coefficients", **STATISTICAL), TABLES).result()
+    assert result.coefficients.iloc[0].isna().any()
+    assert result.coefficients.iloc[1].notna().all()
+    assert sum(CAUTION in line for line in result.warnings) == 1
+
+
+# ---- differences ----
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([10, MAX_ROWS, *MANY]))
+@settings(max_examples=40, deadline=None)
+def test_squared_differences_are_exact_at_any_number_of_rows(seed, n):
+    rng = np.random.default_rng(seed)
+    blocks = [rng.integers(1 - n, n, (5, 70)) for _ in range(3)]
+    blocks.append(np.array([[n - 1, 1 - n] * 35] * 2 + [[1 - n, n - 1] * 35] * 3))
+    basis, pairs = Squares(2, 3, n), Squares(2, 3, n)
+    sums = np.zeros((2, 3), dtype=object)
+    for values in blocks:
+        x, y = values[:2], values[2:]
+        basis.add_basis(np.vstack([x - y[0], y[1:] - y[0]]))
+        differences = (x[:, None] - y[None]).reshape(6, -1)
+        pairs.add_pairs(differences)
+        sums += (differences.astype(object) ** 2).sum(axis=1).reshape(2, 3)
+    assert basis.total.tolist() == pairs.total.tolist() == sums.tolist()
