@@ -1,0 +1,106 @@
+"""What is known of a column's ties wherever coefficients are tested: a class, and the skewness of its ranks.
+
+Both are the owner's to compute, from the ranks alone. Everything about two columns that the tests and the
+intervals take follows from them: of a column of two values even the sizes of its two groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.data.ranks import Ranks, total
+
+#: Share of the largest possible tie term above which a column has many ties. Five equally frequent values
+#: have 0.04, four 0.06, a flag of one half 0.25, one of a fifth 0.52.
+MANY_TIES = 0.05
+
+
+class Ties(IntEnum):
+    """How far a column is tied."""
+
+    NONE = 0
+    SOME = 1
+    MANY = 2  # a tie term above `MANY_TIES` of the largest possible
+    TWO_VALUES = 3  # whose tie term is a quarter of the largest possible or more
+    CONSTANT = 4
+
+
+@dataclass(frozen=True)
+class Columns:
+    """One side's columns; what takes two sides lets them broadcast, so the sources' come as `rows`.
+
+    Attributes
+    ----------
+    ties : ndarray of int64, shape (m,)
+        Values of `Ties`.
+    skewness : ndarray of float64, shape (m,)
+        Third standardised moment of the ranks; 0 without ties, positive where the larger of two groups is
+        below.
+    """
+
+    ties: NDArray[np.int64]
+    skewness: NDArray[np.float64]
+
+    @property
+    def rows(self) -> Columns:
+        """The same as the rows of a matrix of pairs, shape (m, 1)."""
+        return Columns(self.ties[:, None], self.skewness[:, None])
+
+
+def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> NDArray[np.int64]:
+    """Class of each column by its tie term T, and by whether it has two values.
+
+    Returns
+    -------
+    ndarray of int64, shape (m,)
+        Values of `Ties`.
+    """
+    full = total(n)
+
+    def of(term: int, flag: bool) -> Ties:
+        if term == full:
+            return Ties.CONSTANT
+        if flag:
+            return Ties.TWO_VALUES
+        return Ties.MANY if term > MANY_TIES * full else Ties.SOME if term else Ties.NONE
+
+    classes = [of(int(term), flag) for term, flag in zip(tie_terms, two_values, strict=True)]
+    return np.array(classes, dtype=np.int64)
+
+
+def skewness(ranks: Ranks) -> NDArray[np.float64]:
+    """Skewness of each column's ranks, shape (m,); 0 where they are constant or symmetric.
+
+    The sum of cubes is 0 for symmetric ranks, up to rounding: what is below 1e-9 counts as 0.
+    """
+    cubes = sum(((block**3).sum(axis=1) for block in ranks.blocks()), np.zeros(ranks.m))
+    squares = np.array([total(ranks.n) - term for term in ranks.tie_terms], dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        found: NDArray[np.float64] = np.sqrt(ranks.n) * cubes / squares**1.5
+    found[np.isnan(found) | (np.abs(found) < 1e-9)] = 0.0
+    return found
+
+
+def rounded(skewness: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Skewness as a receiver is told it: to the nearest power of 2^(1/4), and 0 below 1/16.
+
+    So the sizes of a flag's two groups are told to within about a fifth, which tests and intervals hardly
+    feel.
+    """
+    size = np.abs(skewness)
+    coarse = 2.0 ** (np.rint(4 * np.log2(np.maximum(size, 1 / 16))) / 4)
+    told: NDArray[np.float64] = np.where(size < 1 / 16, 0.0, np.copysign(coarse, skewness))
+    return told
+
+
+def upper_share(skewness: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of rows that have the upper of a column's two values, from g = (1 - 2p)/sqrt(p(1 - p))."""
+    root = np.sqrt(skewness**2 + 4)
+    below = 2 / (root * (root + np.abs(skewness)))  # of the smaller group, without cancellation
+    share: NDArray[np.float64] = np.where(skewness < 0, 1 - below, below)
+    return share

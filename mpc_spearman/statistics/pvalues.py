@@ -1,0 +1,241 @@
+"""p-values and q-values of coefficients, from what is published beside them.
+
+The hypothesis is independence, the model that of permutations: given the two columns, all n! ways of pairing
+their values are equally likely. Under it S has variance (N - T_x)(N - T_y)/(n - 1), so rho has 1/(n - 1)
+whatever the ties, and skewness g_x g_y/sqrt(n), up to terms in 1/n, with g the skewness of a column's ranks.
+
+Published coefficients may carry Gaussian noise of known standard deviation s. It adds s^2 to the variance,
+and what is left of the skewness is g_x g_y/sqrt(n)/(1 + s^2 (n - 1))^1.5.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.statistics.columns import Columns, Ties, upper_share
+
+if TYPE_CHECKING:
+    from mpc_spearman.config import Estimator
+
+#: Up to so many rows p-values of pairs without ties are exact: beyond, 2^n sets of rows take too long.
+EXACT_ROWS = 15
+#: Skewness of S above which a p-value needs a warning, and above which there is none.
+SKEWED, TOO_SKEWED = 0.2, 1.0
+_NEXT_TO_NORMAL = 1e-3  # skewness below which Pearson's type III is the normal to three digits at any p
+
+_Noise = NDArray[np.float64] | float
+
+
+def testable(source: Columns, target: Columns, estimator: Estimator) -> NDArray[np.bool_]:
+    """Pairs of columns that can be tested at all.
+
+    Under ``tie_corrected`` those without a constant column; under ``paper`` those without any tie, because
+    eq. 2 is otherwise not the statistic whose null distribution is known.
+    """
+    worst = np.maximum(source.ties, target.ties)
+    kept: NDArray[np.bool_] = worst <= (Ties.NONE if estimator == "paper" else Ties.TWO_VALUES)
+    return kept
+
+
+def two_flags(source: Columns, target: Columns) -> NDArray[np.bool_]:
+    """Pairs of which each column has two values."""
+    found: NDArray[np.bool_] = (source.ties == Ties.TWO_VALUES) & (target.ties == Ties.TWO_VALUES)
+    return found
+
+
+def null_skewness(n: int, source: Columns, target: Columns, noise: _Noise = 0.0) -> NDArray[np.float64]:
+    """Skewness of a coefficient plus its noise where the columns are independent, in size."""
+    product = np.abs(source.skewness * target.skewness)
+    found: NDArray[np.float64] = product / np.sqrt(n) / (1 + np.square(noise) * (n - 1)) ** 1.5
+    return found
+
+
+def pvalues(
+    rho: NDArray[np.float64],
+    n: int,
+    source: Columns,
+    target: Columns,
+    estimator: Estimator,
+    noise: _Noise = 0.0,
+    step: float = 0.0,
+) -> NDArray[np.float64]:
+    """Two-sided p-values of independence: how often |rho| is at least what it is here.
+
+    - Neither column tied, up to `EXACT_ROWS` rows: exact, the share of the n! arrangements.
+    - Two values in each column: exact, the hypergeometric distribution of their table.
+    - Otherwise Student's t with n - 2 degrees of freedom at t = rho sqrt((n - 2)/(1 - rho^2)), as
+      ``scipy.stats.spearmanr`` has it. Where both columns are tied so that S is skewed, Pearson's type III
+      distribution at the normal deviate that has the same p-value; where both have many ties, at
+      rho sqrt(n - 1), since t is too small for coefficients near 1 of few groups.
+
+    With noise, and for a rounded coefficient of two flags, there is no exact test: type III at
+    rho/sqrt(1/(n - 1) + s^2), which is the normal without skewness.
+
+    Parameters
+    ----------
+    rho : ndarray of float64, shape (m_A, m_B)
+        Coefficients; NaN where undefined. Noisy ones may be beyond ±1.
+    n : int
+        Rows, at least 3.
+    source, target : Columns
+        They broadcast to the shape of `rho`. Where `noise` and `step` are 0, with their skewness unrounded.
+    estimator : str
+        As in the plan.
+    noise : ndarray of float64, shape (m_A, m_B), or float
+        Standard deviation of the noise in each coefficient; 0 for exact ones.
+    step : float
+        Grid to which exact coefficients were rounded; 0 if they were not. Exact p-values count half a step to
+        the safe side, and a rounded ±1 counts as ±(1 - step/2).
+
+    Returns
+    -------
+    ndarray of float64, shape (m_A, m_B)
+        NaN where there is no coefficient, the pair is not `testable`, or S is skewed beyond `TOO_SKEWED` and
+        has no exact test.
+    """
+    from scipy.special import (
+        ndtr,
+        ndtri,
+        stdtr,
+    )  # only who has coefficients needs it: not at everyone's start
+
+    tied = np.maximum(source.ties, target.ties)
+    many = np.minimum(source.ties, target.ties) >= Ties.MANY
+    noise = np.broadcast_to(noise, rho.shape)
+    size = np.abs(rho)
+    exact = noise == 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inner = np.minimum(size, 1 - step / 2)
+        t = 2 * stdtr(n - 2, -inner * np.sqrt((n - 2) / ((1 + inner) * (1 - inner))))
+    normal = 2 * ndtr(-size / np.sqrt(1 / (n - 1) + noise**2))
+    p = np.where(exact & ~many, t, normal)
+    untied = tied == Ties.NONE
+    p = np.where(exact & untied, np.maximum(p, 2 * math.exp(-math.lgamma(n + 1))), p)
+    skew = null_skewness(n, source, target, noise)
+    skewed = skew > _NEXT_TO_NORMAL
+    p[skewed] = _pearson3(-ndtri(p[skewed] / 2), skew[skewed])
+    p[skew > TOO_SKEWED] = np.nan
+    if n <= EXACT_ROWS:
+        tail = _tails(n)
+        # Half a step to the safe side, and 1e-9 for what a float64 coefficient is off its fraction.
+        farthest = np.nan_to_num((1 - size + step / 2) * (len(tail) - 1)) + 1e-9
+        at = np.clip(farthest.astype(int), 0, len(tail) - 1)
+        p = np.where(exact & untied, tail[at], p)
+    flags = two_flags(source, target) & exact & ~np.isnan(rho)
+    if step == 0 and flags.any():
+        upper = (np.rint(n * upper_share(side.skewness)) for side in (source, target))
+        a, b = (np.broadcast_to(rows, rho.shape)[flags] for rows in upper)
+        p[flags] = _two_flags(rho[flags], a, b, n)
+    return np.where(testable(source, target, estimator) & ~np.isnan(rho), p, np.nan)
+
+
+def _pearson3(z: NDArray[np.float64], skew: NDArray[np.float64]) -> NDArray[np.float64]:
+    """P(|Z| >= z) for Z of mean 0, variance 1 and that skewness: a shifted gamma of shape 4/skew^2."""
+    from scipy.special import gammainc, gammaincc
+
+    shape, apart = 4 / skew**2, 2 * z / skew
+    p: NDArray[np.float64] = gammaincc(shape, shape + apart) + gammainc(shape, np.maximum(shape - apart, 0))
+    return p
+
+
+def _two_flags(
+    rho: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float64], n: int
+) -> NDArray[np.float64]:
+    """Exact p-values of pairs of two-valued columns, 1-d, from how many rows have the upper value.
+
+    Of a rows and b rows with it k have it in both columns; then S = n (n k - a b), and if the columns are
+    independent k is hypergeometric. Both tails count whose |S| is at least as large.
+    """
+    k = np.rint((rho * np.sqrt(a * (n - a)) * np.sqrt(b * (n - b)) + a * b) / n).astype(np.int64)
+    ab = a.astype(np.int64) * b.astype(np.int64)  # the mean of k, times n: integers, up to 2^62
+    above = n * k >= ab
+    upper = np.where(above, k, -((n * k - 2 * ab) // n))
+    lower = np.where(above, (2 * ab - n * k) // n, k)
+    # At most `lower` in both is at least a - lower in the first column alone.
+    return np.minimum(_at_least(upper, a, b, n) + _at_least(a - lower, a, n - b, n), 1.0)
+
+
+def _at_least(k: NDArray[Any], a: NDArray[np.float64], b: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """P(K >= k) for K hypergeometric: how many of a rows are among b of n.
+
+    Terms are added from k on. Each is the one before times a ratio that falls, so once a ratio is below 1
+    the sum of all that follow is known to be less than that of a geometric series.
+    """
+    from scipy.special import gammaln
+
+    k = np.maximum(k, np.maximum(0, a + b - n))
+    possible = k <= np.minimum(a, b)
+    p = np.zeros(k.shape)
+    k, a, b = k[possible], a[possible], b[possible]
+    margins, cells = (a, b, n - a, n - b), (k, a - k, b - k, n - a - b + k)
+    first = sum(gammaln(m + 1) for m in margins) - gammaln(n + 1) - sum(gammaln(c + 1) for c in cells)
+    total, term, left = np.ones(k.shape), np.ones(k.shape), np.arange(k.size)
+    while left.size:
+        ratio = (a - k) * (b - k) / ((k + 1) * (n - a - b + k + 1))
+        term *= ratio
+        total[left] += term
+        going = (ratio >= 1) | (term * ratio > 1e-17 * total[left] * (1 - ratio))
+        left, k, a, b, term = left[going], k[going] + 1, a[going], b[going], term[going]
+    p[possible] = np.exp(first) * total
+    return p
+
+
+@lru_cache(maxsize=1)
+def _tails(n: int) -> NDArray[np.float64]:
+    """Two-sided tail of D = sum d^2 over all arrangements of n ranks without ties.
+
+    Row by row, over all sets of ranks that the rows so far can have: 2^n sets, each with the numbers of ways
+    to every sum. Rho = 1 - D/half is symmetric about D = half = n(n^2 - 1)/6, so sums beyond it are dropped.
+
+    Returns
+    -------
+    ndarray of float64, shape (half + 1,)
+        At D: the share of the n! arrangements with |rho| >= 1 - D/half. Counts are exact up to n = 18.
+    """
+    half = n * (n * n - 1) // 6
+    sizes = np.array([bin(chosen).count("1") for chosen in range(1 << n)])
+    place = np.zeros(1 << n, dtype=np.int64)
+    ways = np.zeros((1, half + 1))
+    ways[0, 0] = 1
+    for i in range(n):
+        place[sizes == i] = np.arange(len(ways))
+        larger = np.flatnonzero(sizes == i + 1)
+        before, ways = ways, np.zeros((len(larger), half + 1))
+        for j in range(n):
+            square = (i - j) ** 2
+            if square <= half:
+                having = np.flatnonzero(larger >> j & 1)
+                ways[having, square:] += before[place[larger[having] ^ (1 << j)], : half + 1 - square]
+    tail: NDArray[np.float64] = np.minimum(1.0, 2 * np.cumsum(ways[0]) / math.factorial(n))
+    return tail
+
+
+def qvalues(pvalues: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Smallest false discovery rates at which each pair would be among the discoveries.
+
+    Benjamini and Hochberg (1995), over all pairs that have a p-value.
+
+    Parameters
+    ----------
+    pvalues : ndarray of float64
+        NaN where there is none.
+
+    Returns
+    -------
+    ndarray of float64, same shape
+        NaN where there is no p-value.
+    """
+    found = np.full_like(pvalues, np.nan)
+    defined = ~np.isnan(pvalues)
+    values = pvalues[defined]
+    # As scipy.stats.false_discovery_control, whose import would take longer than a small run.
+    falling = np.argsort(values)[::-1]
+    scaled = values[falling] * (len(values) / np.arange(len(values), 0, -1))
+    values[falling] = np.minimum.accumulate(np.minimum(scaled, 1.0))
+    found[defined] = values
+    return found

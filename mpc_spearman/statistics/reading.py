@@ -1,0 +1,115 @@
+"""What helps to read numbers: standard errors of strengths, what n rows can show, what flags can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.statistics.columns import Columns, upper_share
+
+#: A test that "shows" something finds it so often, at this level.
+POWER, LEVEL = 0.8, 0.05
+_HALVINGS = 52
+
+
+def detectable(n: int, tests: int = 1, noise: float = 0.0) -> float:
+    """Smallest |rho| of the population that a test finds with probability `POWER`.
+
+    Of columns without ties, about: where r exceeds its critical value under independence, as a normal
+    variable whose variance at rho is that of :mod:`mpc_spearman.statistics.intervals` (Bonett and Wright).
+
+    Parameters
+    ----------
+    n : int
+        Rows, at least 4.
+    tests : int
+        How many pairs are tested: each at `LEVEL` divided by their number (Bonferroni).
+    noise : float
+        Standard deviation of the noise in a coefficient.
+
+    Returns
+    -------
+    float
+        1 where no |rho| below 1 is found so often.
+    """
+    from scipy.special import ndtri
+
+    critical = -ndtri(LEVEL / tests / 2) * np.sqrt(1 / (n - 1) + noise**2)
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        rho = (low + high) / 2
+        spread = np.sqrt((1 - rho**2) ** 2 * (1 + rho**2 / 2) / (n - 3) + noise**2)
+        low, high = (low, rho) if rho - ndtri(POWER) * spread > critical else (rho, high)
+    return high
+
+
+def strength_error(
+    norms: Sequence[float], n: int, noise: NDArray[np.float64] | float = 0.0
+) -> NDArray[np.float64]:
+    """Compute the standard error of a strength whose target column has nothing to do with the sources'.
+
+    A strength is the inner product of the target's unit vector with u, the sum of the vectors u_s = (sum of
+    source s's unit vectors)/K, K being the columns of all sources. Over all ways of pairing rows its variance
+    is the squared length of u over n - 1. Each source knows the length of its own u_s; over several, u is at
+    most as long as they are together.
+
+    Parameters
+    ----------
+    norms : sequence of float
+        Length of each source's u_s, from 0 to 1.
+    n : int
+        Rows.
+    noise : ndarray of float64, or float
+        Standard deviation of the noise in the strengths.
+
+    Returns
+    -------
+    ndarray of float64
+        Of the shape of `noise`; with several sources an upper bound.
+    """
+    found: NDArray[np.float64] = np.sqrt(sum(norms) ** 2 / (n - 1) + np.square(noise))
+    return found
+
+
+def unresolved(strengths: NDArray[np.float64], error: NDArray[np.float64] | float) -> NDArray[np.bool_]:
+    """Tell of each strength but the first whether it is too close to the one before to be told apart.
+
+    Too close is less than 1.96 standard errors of a difference, as of target columns that have nothing to do
+    with each other; NaN is never told apart.
+
+    Parameters
+    ----------
+    strengths : ndarray of float64, shape (m_B,)
+        In the order of the ranking.
+    error : ndarray of float64, shape (m_B,), or float
+        Standard error of each.
+
+    Returns
+    -------
+    ndarray of bool, shape (m_B - 1,)
+    """
+    squares = np.broadcast_to(np.square(error), strengths.shape)
+    apart: NDArray[np.bool_] = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(squares[1:] + squares[:-1])
+    return ~apart
+
+
+def largest(flags: Columns, n: int) -> NDArray[np.float64]:
+    """Largest |rho| that a column of two values can have with one without ties: sqrt((N - T)/N).
+
+    It is reached where all rows of one value come before all of the other, and about sqrt(3 p (1 - p)).
+    """
+    p = upper_share(flags.skewness)
+    found: NDArray[np.float64] = np.sqrt(3 * p * (1 - p) / (1 - 1 / n**2))
+    return found
+
+
+def auc(rho: NDArray[np.float64], flags: Columns, n: int) -> NDArray[np.float64]:
+    """How often a row with the upper value of a flag has the larger value of a column without ties.
+
+    Of a row of either group drawn at random: 1/2 + S/(2 (N - T)) with T of the flag, which is the area under
+    the curve of the column as a classifier of the flag, and 1/2 + rho/(2 `largest`).
+    """
+    found: NDArray[np.float64] = 0.5 + rho / (2 * largest(flags, n))
+    return found

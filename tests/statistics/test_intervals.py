@@ -1,0 +1,151 @@
+"""Confidence intervals: by hand, and how often they cover."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mpc_spearman.data.ranks import total
+from mpc_spearman.statistics.columns import Columns, Ties, ties
+from mpc_spearman.statistics.intervals import intervals
+
+CONFIDENCE = 0.95
+
+
+def column(tied: Ties = Ties.NONE, skewness: float = 0.0) -> Columns:
+    return Columns(np.array([tied]), np.array([skewness]))
+
+
+def interval(
+    rho: float,
+    n: int,
+    *,
+    source: Columns | None = None,
+    target: Columns | None = None,
+    confidence: float = CONFIDENCE,
+    noise: float = 0.0,
+    step: float = 0.0,
+) -> list[float]:
+    one, other = source or column(), target or column()
+    ends = intervals(np.array([[rho]]), n, one.rows, other, "tie_corrected", confidence, noise, step)
+    return [float(end[0, 0]) for end in ends]
+
+
+def test_an_interval_is_bonett_and_wrights() -> None:
+    # By hand: z = 0.5493, sqrt((1 + 0.125)/97) = 0.10769, times 1.95996 is 0.21107.
+    low, high = interval(0.5, 100)
+    assert (low, high) == (
+        pytest.approx(math.tanh(math.atanh(0.5) - 0.211078), abs=2e-6),
+        pytest.approx(math.tanh(math.atanh(0.5) + 0.211078), abs=2e-6),
+    )
+    assert interval(-0.5, 100) == [pytest.approx(-high), pytest.approx(-low)]
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.99])
+def test_more_confidence_takes_a_wider_interval(confidence: float) -> None:
+    wide, narrow = interval(0.3, 60, confidence=confidence + 0.005), interval(0.3, 60, confidence=confidence)
+    assert wide[0] < narrow[0] < 0.3 < narrow[1] < wide[1]
+
+
+def test_an_interval_holds_those_of_all_values_that_round_to_what_is_published() -> None:
+    for value in np.linspace(0.895, 0.905, 11):
+        inner, outer = interval(float(value), 40), interval(0.9, 40, step=0.01)
+        assert outer[0] <= inner[0] + 1e-4
+        assert outer[1] >= inner[1] - 1e-4
+
+
+@pytest.mark.parametrize("step", [0.0, 0.01])
+def test_a_coefficient_of_one_has_an_interval_that_ends_there(step: float) -> None:
+    low, high = interval(1.0, 50, step=step)
+    assert high == 1
+    assert 0.98 < low < 1 - step / 2
+    assert interval(-1.0, 50, step=step) == [-high, -low]
+
+
+# --- ties ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rho", "n", "tied", "other", "skewness", "there"),
+    [
+        (0.4, 3, Ties.NONE, Ties.NONE, 0, False),
+        (0.4, 4, Ties.NONE, Ties.NONE, 0, True),
+        (0.9, 500, Ties.SOME, Ties.MANY, 0, True),  # one column with many ties
+        (0.9, 500, Ties.TWO_VALUES, Ties.NONE, 4, True),
+        (0.3, 5000, Ties.MANY, Ties.MANY, 0.5, True),
+        (0.39, 5000, Ties.MANY, Ties.MANY, 0.5, False),  # an end beyond 0.4
+        (0.3, 5000, Ties.MANY, Ties.TWO_VALUES, 0.9, False),  # 0.81 times an end is beyond 0.2
+        (0.8, 5000, Ties.TWO_VALUES, Ties.TWO_VALUES, 1.5, True),
+        (0.8, 500, Ties.TWO_VALUES, Ties.TWO_VALUES, 4.2, False),  # skewed by 0.79
+        (math.nan, 500, Ties.NONE, Ties.NONE, 0, False),
+        (0.3, 500, Ties.CONSTANT, Ties.NONE, 0, False),
+    ],
+)
+def test_where_there_are_intervals(
+    rho: float, n: int, tied: Ties, other: Ties, skewness: float, there: bool
+) -> None:
+    found = interval(rho, n, source=column(tied, skewness), target=column(other, skewness))
+    assert [not math.isnan(end) for end in found] == [there, there]
+
+
+def test_classes_of_columns() -> None:
+    n = 1000
+    of = [0, 1, int(0.06 * total(n)), int(0.3 * total(n)), total(n)]
+    assert ties(of, [False, False, False, True, False], n).tolist() == list(Ties)
+
+
+@pytest.mark.parametrize(("n", "upper", "rho"), [(500, 100, 0.3), (5000, 1000, -0.2), (20_000, 1000, 0.5)])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_intervals_of_two_flags_cover_what_they_say(n: int, upper: int, rho: float, noise: float) -> None:
+    """Where the present variance of columns without ties would cover 49 to 90 %."""
+    generator = np.random.default_rng(n)
+    p, samples = upper / n, 20_000
+    both = p * p + rho * p * (1 - p)
+    counts = generator.multinomial(n, [both, p - both, p - both, 1 - 2 * p + both], samples)
+    k, a, b = counts[:, 0], counts[:, 0] + counts[:, 1], counts[:, 0] + counts[:, 2]
+    found = (n * k - a * b) / np.sqrt(a * (n - a) * b.astype(float) * (n - b))
+    s = noise / math.sqrt(n - 1)
+    sides = [
+        Columns(np.full(samples, Ties.TWO_VALUES), (n - 2 * side) / np.sqrt(side * (n - side)))
+        for side in (a, b)
+    ]
+    low, high = intervals(
+        found + s * generator.normal(size=samples), n, *sides, "tie_corrected", CONFIDENCE, s
+    )
+    kept = ~np.isnan(low)
+    assert kept.mean() > 0.99
+    assert 0.93 <= np.mean((low <= rho) & (rho <= high)) <= 0.965
+
+
+# --- noise ---------------------------------------------------------------------------------------------
+
+
+def test_noise_widens_an_interval_by_its_variance() -> None:
+    # Around 0 both are normal: 1.96^2 (1/(n - 3) + s^2).
+    low, high = interval(0.0, 10_003, noise=0.02)
+    assert high == -low == pytest.approx(1.95996 * math.sqrt(1e-4 + 4e-4), rel=1e-3)
+
+
+def test_a_noisy_coefficient_beyond_all_reach_has_the_nearest_end() -> None:
+    assert interval(1.05, 100, noise=0.1)[1] == 1
+    assert interval(1.05, 100, noise=0.1)[0] == pytest.approx(0.854, abs=1e-3)
+    assert interval(-2.0, 100, noise=0.1) == [-1, -1]
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("noise", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("n", [50, 500])
+def test_intervals_cover_what_they_say(n: int, rho: float, noise: float) -> None:
+    """Bivariate normal columns; noise in standard errors."""
+    generator, samples = np.random.default_rng(n), 4000
+    latent = 2 * math.sin(math.pi / 6 * rho)
+    x, other = generator.standard_normal((2, samples, n))
+    y = latent * x + math.sqrt(1 - latent**2) * other
+    ranks = [values.argsort(axis=1).argsort(axis=1) - (n - 1) / 2 for values in (x, y)]
+    s = noise / math.sqrt(n - 1)
+    found = (ranks[0] * ranks[1]).sum(axis=1) / (n * (n * n - 1) / 12)
+    found += s * generator.normal(size=samples)
+    low, high = intervals(found, n, column(), column(), "tie_corrected", CONFIDENCE, s)
+    assert 0.93 <= np.mean((low <= rho) & (rho <= high)) <= 0.975

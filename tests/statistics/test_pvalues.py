@@ -1,0 +1,259 @@
+"""p-values against SciPy: its permutation test, its hypergeometric distribution and its t distribution."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.statistics import pvalues as module
+from mpc_spearman.statistics.columns import Columns, Ties, rounded, skewness, ties
+from mpc_spearman.statistics.pvalues import EXACT_ROWS, pvalues, qvalues
+from mpc_spearman.statistics.reference import reference
+
+EXACT, PAPER = "tie_corrected", "paper"
+
+
+def untied(m: int) -> Columns:
+    return Columns(np.full(m, Ties.NONE), np.zeros(m))
+
+
+def known(table: np.ndarray) -> Columns:
+    ranks = rank_columns(list(table))
+    two = [groups.count == 2 for groups in ranks.groups]
+    return Columns(ties(ranks.tie_terms, two, ranks.n), skewness(ranks))
+
+
+def flags(n: int, *upper: int) -> Columns:
+    """Columns of two values, by how many rows have the upper."""
+    return known(np.arange(n) >= n - np.array(upper)[:, None])
+
+
+def phi(k: int, a: int, b: int, n: int) -> np.ndarray:
+    """The coefficient of two flags of a and b rows with k in common."""
+    return np.array([[(n * k - a * b) / math.sqrt(a * (n - a) * b * (n - b))]])
+
+
+def coefficients(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    frames = [pd.DataFrame(table.T, columns=[f"f{i}" for i in range(len(table))]) for table in (a, b)]
+    return reference({"A": frames[0]}, frames[1]).coefficients.to_numpy()
+
+
+def by_permutation_test(x: np.ndarray, y: np.ndarray) -> float:
+    def size(x: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
+        ranks = stats.rankdata(x, axis=axis) - (len(y) + 1) / 2
+        other = stats.rankdata(y) - (len(y) + 1) / 2
+        return np.abs((ranks * other).sum(axis=axis))
+
+    found = stats.permutation_test(
+        (x,),
+        lambda x, axis: size(x, y, axis),
+        permutation_type="pairings",
+        alternative="greater",
+        n_resamples=np.inf,
+        vectorized=True,
+    )
+    return float(found.pvalue)
+
+
+# --- few rows without ties -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [0.0, 0.01])
+def test_six_rows_in_the_same_order_have_two_of_720_arrangements(step: float) -> None:
+    p = pvalues(np.array([[1.0, -1.0]]), 6, untied(1).rows, untied(2), EXACT, 0.0, step)
+    assert p.tolist() == [[2 / math.factorial(6)] * 2]
+
+
+@pytest.mark.parametrize("n", range(3, 9))
+def test_exact_pvalues_are_those_of_scipys_permutation_test(n: int) -> None:
+    a, b = np.random.default_rng(n).normal(size=(2, 3, n))
+    a[0] = b[0]  # a coefficient of 1
+    p = pvalues(coefficients(a, b), n, known(a).rows, known(b), EXACT)
+    for i, j in np.ndindex(3, 3):
+        assert p[i, j] == pytest.approx(by_permutation_test(a[i], b[j]), rel=1e-14)
+
+
+@pytest.mark.parametrize("n", [3, 4, 7, 8])
+def test_every_arrangement_is_counted_once(n: int) -> None:
+    squares = Counter(
+        sum((i - j) ** 2 for i, j in enumerate(arrangement))
+        for arrangement in itertools.permutations(range(n))
+    )
+    half = n * (n * n - 1) // 6
+    for square in range(half + 1):
+        at_least = sum(count for s, count in squares.items() if abs(half - s) >= half - square)
+        assert module._tails(n)[square] == pytest.approx(at_least / math.factorial(n), rel=1e-14)
+
+
+@pytest.mark.parametrize("n", [10, 12, pytest.param(15, marks=pytest.mark.long)])
+def test_exact_pvalues_are_the_references_beyond_what_can_be_enumerated(n: int) -> None:
+    a, b = np.random.default_rng(n).normal(size=(2, 3, n))
+    frames = [pd.DataFrame(table.T, columns=list("abc")) for table in (a, b)]
+    found = reference({"A": frames[0]}, frames[1])
+    p = pvalues(found.coefficients.to_numpy(), n, untied(3).rows, untied(3), EXACT)
+    np.testing.assert_allclose(p, found.pvalues, rtol=1e-13)
+
+
+@pytest.mark.parametrize(("n", "least"), [(7, "0.0003968"), (9, "0.0000055"), (12, "0.0000000042")])
+def test_the_smallest_exact_pvalue_is_that_of_published_tables(n: int, least: str) -> None:
+    assert f"{module._tails(n)[0]:.{len(least) - 2}f}" == least
+
+
+def test_a_published_value_counts_all_arrangements_that_round_to_it_or_beyond() -> None:
+    n, step = 8, 0.1
+    half = n * (n * n - 1) // 6
+    every = (1 - np.arange(0, half + 1, 2) / half)[None]
+    one, all_of_them = untied(1).rows, untied(every.size)
+    exact = pvalues(every, n, one, all_of_them, EXACT)
+    coarse = np.round(every / step) * step
+    found = pvalues(coarse, n, one, all_of_them, EXACT, 0.0, step)
+    for value, p in zip(coarse[0], found[0], strict=True):
+        assert p == exact[every >= value - step / 2 - 1e-9].max()
+
+
+# --- two flags -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("k", "a", "b", "n", "right"),
+    [(5, 50, 50, 2000, 7.2e-3), (4, 120, 120, 20_190, 5.7e-3), (10, 10, 10, 30, 3.3e-8)],
+)
+def test_two_flags_have_fishers_exact_test(k: int, a: int, b: int, n: int, right: float) -> None:
+    p = pvalues(phi(k, a, b, n), n, flags(n, a).rows, flags(n, b), EXACT)[0, 0]
+    assert p == pytest.approx(right, rel=0.02)
+    table = [[k, a - k], [b - k, n - a - b + k]]
+    assert p == pytest.approx(stats.fisher_exact(table).pvalue, rel=1e-9)
+
+
+@given(st.data())
+def test_two_flags_are_as_likely_as_all_tables_with_an_s_as_large(data: st.DataObject) -> None:
+    n = data.draw(st.integers(3, 400))
+    a, b = (data.draw(st.integers(1, n - 1)) for _ in range(2))
+    least, most = max(0, a + b - n), min(a, b)
+    k = data.draw(st.integers(least, most))
+    every = np.arange(least, most + 1)
+    as_large = np.abs(n * every - a * b) >= abs(n * k - a * b)
+    p = pvalues(phi(k, a, b, n), n, flags(n, a).rows, flags(n, b), EXACT)[0, 0]
+    assert p == pytest.approx(stats.hypergeom(n, a, b).pmf(every)[as_large].sum(), rel=1e-8)
+
+
+def test_two_flags_of_many_rows_have_the_normals_pvalue() -> None:
+    n, half = 2**24, Columns(np.array([Ties.TWO_VALUES]), np.zeros(1))
+    p = pvalues(np.array([[3 / math.sqrt(n)]]), n, half.rows, half, EXACT)[0, 0]
+    assert p == pytest.approx(2 * stats.norm.sf(3), rel=3e-3)
+
+
+# --- more rows, and ties -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [EXACT_ROWS + 1, 30, 2000])
+def test_pvalues_without_skewness_are_scipys(n: int) -> None:
+    data = np.random.default_rng(n).normal(size=(n, 7)) + np.arange(n)[:, None] / n
+    data[:2, 0] = data[0, 0]  # one tie, which is nothing beside a column without any
+    expected = stats.spearmanr(data)
+    columns = known(data.T)
+    assert columns.ties[0] == Ties.SOME
+    found = pvalues(expected.statistic, n, columns.rows, columns, EXACT)
+    off = ~np.eye(7, dtype=bool)
+    np.testing.assert_allclose(found[off], expected.pvalue[off], rtol=1e-13)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.8, 0.6), (0.9, 0.7), (0.9, 0.9)])
+@pytest.mark.parametrize("n", [60, 400])
+def test_tied_pairs_are_tested_at_about_the_right_size(n: int, a: float, b: float) -> None:
+    """Two columns of counts with many zeros; 40,000 permutations."""
+    generator = np.random.default_rng(n)
+    x, y = (generator.permutation(np.maximum(0, np.arange(n) - round(share * n))) // 2 for share in (a, b))
+    both = rank_columns([x, y])
+    u, v = (row / np.linalg.norm(row) for row in both.matrix.astype(float))
+    rho = (generator.permuted(np.tile(u, (40_000, 1)), axis=1) @ v)[None]
+    one, other = known(x[None]), known(y[None])
+    many = Columns(np.repeat(other.ties, rho.size), np.repeat(other.skewness, rho.size))
+    p = pvalues(rho, n, one.rows, many, EXACT)
+    skew = module.null_skewness(n, one, other)[0]
+    assert stats.skew(rho[0]) == pytest.approx(skew, abs=0.1 + skew / 10)
+    for alpha in (0.05, 0.01, 0.001):
+        assert np.mean(p <= alpha) <= 1.4 * alpha
+    assert np.isnan(p).all() if skew > 1 else np.mean(p <= 0.05) >= 0.03
+
+
+def test_a_pair_that_is_too_skewed_has_no_pvalue_unless_two_flags_are_exact() -> None:
+    n = 200
+    rare = known((np.arange(n) >= 197)[None] * np.arange(n))
+    assert rare.ties[0] == Ties.MANY
+    p = pvalues(np.array([[0.3]]), n, rare.rows, flags(n, 3), EXACT)
+    assert np.isnan(p).all()
+    assert not np.isnan(pvalues(phi(1, 3, 3, n), n, flags(n, 3).rows, flags(n, 3), EXACT)).any()
+    # Rounded, or with little noise, two flags are no longer exact; much noise takes the skewness away.
+    for noise, step, missing in ((0.0, 0.01, True), (0.01, 0.0, True), (0.2, 0.0, False)):
+        found = pvalues(phi(1, 3, 3, n), n, flags(n, 3).rows, flags(n, 3), EXACT, noise, step)
+        assert np.isnan(found).all() == missing
+
+
+@pytest.mark.parametrize("n", [16, 40, 170])
+def test_no_pvalue_without_ties_is_below_that_of_the_rarest_arrangement(n: int) -> None:
+    p = pvalues(np.array([[1.0, -1.0, 1 - 1e-15]]), n, untied(1).rows, untied(3), EXACT)[0]
+    assert p[:2] == pytest.approx(2 / math.factorial(n), rel=1e-10)
+    assert (p >= p[0]).all()
+
+
+def test_a_published_one_counts_as_what_rounds_to_it() -> None:
+    p = pvalues(np.array([[1.0, -1.0, 0.995]]), 100, untied(1).rows, untied(3), EXACT, 0.0, 0.01)[0]
+    assert p[0] == p[1] == p[2] == pytest.approx(stats.beta(49, 49, loc=-1, scale=2).sf(0.995) * 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [10, 100])
+@pytest.mark.parametrize(
+    ("estimator", "missing"), [(EXACT, [False, False, True]), (PAPER, [False, True, True])]
+)
+def test_undefined_pairs_have_no_pvalue(n: int, estimator: str, missing: list[bool]) -> None:
+    columns = Columns(np.array([Ties.NONE, Ties.SOME, Ties.CONSTANT]), np.zeros(3))
+    p = pvalues(np.array([[0.5, 0.5, math.nan]]), n, untied(1).rows, columns, estimator)  # type: ignore[arg-type]
+    assert np.isnan(p[0]).tolist() == missing
+    assert np.isnan(pvalues(np.array([[math.nan]]), n, untied(1).rows, untied(1), EXACT)).all()
+
+
+# --- noise ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("s", [0.3, 1.0, 3.0])
+def test_noisy_coefficients_are_tested_at_about_the_right_size(s: float) -> None:
+    """Two flags, with the noise in standard errors and the rounded skewness that a receiver has."""
+    n, a, b, draws = 2000, 50, 100, 200_000
+    generator = np.random.default_rng(5)
+    k = generator.hypergeometric(a, n - a, b, draws)
+    noise = s / math.sqrt(n - 1)
+    rho = (n * k - a * b) / math.sqrt(a * (n - a) * b * (n - b)) + noise * generator.normal(size=draws)
+    one, other = (Columns(side.ties, rounded(side.skewness)) for side in (flags(n, a), flags(n, b)))
+    many = Columns(np.repeat(other.ties, draws), np.repeat(other.skewness, draws))
+    p = pvalues(rho[None], n, one.rows, many, EXACT, noise)
+    for alpha in (0.05, 0.01, 0.001):
+        assert 0.5 * alpha <= np.mean(p <= alpha) <= 1.25 * alpha
+
+
+def test_noise_is_one_number_a_pair_and_may_carry_a_coefficient_beyond_one() -> None:
+    noise = np.array([[0.5, 0.0]])
+    p = pvalues(np.array([[1.2, 0.3]]), 101, untied(1).rows, untied(2), EXACT, noise)[0]
+    assert p[0] == pytest.approx(2 * stats.norm.sf(1.2 / math.sqrt(0.01 + 0.25)))
+    assert p[1] == pvalues(np.array([[0.3]]), 101, untied(1).rows, untied(1), EXACT)[0, 0]
+
+
+# --- q-values ------------------------------------------------------------------------------------------
+
+
+def test_qvalues_are_scipys_over_the_defined_pairs() -> None:
+    p = np.random.default_rng(4).uniform(size=(6, 7)) ** 3
+    p[2, 3] = p[0, 0] = math.nan
+    q = qvalues(p)
+    assert np.array_equal(np.isnan(q), np.isnan(p))
+    np.testing.assert_array_equal(q[~np.isnan(p)], stats.false_discovery_control(p[~np.isnan(p)]))
+    assert np.isnan(qvalues(np.full((2, 2), math.nan))).all()

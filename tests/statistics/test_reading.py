@@ -1,0 +1,77 @@
+"""What helps to read numbers, against simulation and against SciPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mpc_spearman.data.ranks import rank_columns, total
+from mpc_spearman.statistics import reading
+from mpc_spearman.statistics.columns import Columns, Ties, rounded, skewness, upper_share
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_what_is_detectable_is_found_four_times_in_five(noise: float) -> None:
+    n, samples, generator = 100, 10_000, np.random.default_rng(1)
+    latent = 2 * math.sin(math.pi / 6 * reading.detectable(n, noise=noise))
+    x, other = generator.standard_normal((2, samples, n))
+    y = latent * x + math.sqrt(1 - latent**2) * other
+    ranks = [values.argsort(axis=1).argsort(axis=1) - (n - 1) / 2 for values in (x, y)]
+    found = (ranks[0] * ranks[1]).sum(axis=1) / (n * (n * n - 1) / 12)
+    found += noise * generator.normal(size=samples)
+    assert np.mean(np.abs(found) > 1.96 * math.sqrt(1 / (n - 1) + noise**2)) == pytest.approx(0.8, abs=0.02)
+    assert reading.detectable(n, 24) > reading.detectable(n)
+
+
+def test_a_strength_has_the_standard_error_of_its_permutations() -> None:
+    n, generator = 200, np.random.default_rng(2)
+    base = generator.normal(size=n)
+    ranks = rank_columns([base + generator.normal(size=n) for _ in range(3)] + [generator.normal(size=n) > 1])
+    units = ranks.matrix / np.linalg.norm(ranks.matrix, axis=1, keepdims=True)
+    u = units.mean(axis=0)
+    permuted = generator.permuted(np.tile(units[0], (20_000, 1)), axis=1)
+    error = reading.strength_error([float(np.linalg.norm(u))], n)
+    assert (permuted @ u).std() == pytest.approx(float(error), rel=0.02)
+    assert reading.strength_error([0.3, 0.4], n, np.array([0.0, 0.1])) == pytest.approx(
+        [0.7 / math.sqrt(n - 1), math.hypot(0.7 / math.sqrt(n - 1), 0.1)]
+    )
+
+
+def test_neighbours_closer_than_two_standard_errors_of_their_difference_are_not_resolved() -> None:
+    mu = np.array([0.5, 0.3, 0.29, math.nan])
+    assert reading.unresolved(mu, 0.05).tolist() == [False, True, True]
+    assert reading.unresolved(mu, np.array([0.2, 0.05, 0.05, 0.05])).tolist() == [True, True, True]
+
+
+def test_a_flag_reaches_its_largest_coefficient_and_its_auc() -> None:
+    n, upper, generator = 80, 20, np.random.default_rng(3)
+    flag, score = np.arange(n) >= n - upper, generator.normal(size=n) + (np.arange(n) >= n - upper)
+    ranks = rank_columns([flag, score, np.arange(n)])
+    columns = Columns(np.array([Ties.TWO_VALUES]), skewness(ranks)[:1])
+    s = ranks.matrix.astype(float) @ ranks.matrix[0]
+    rho = s / np.sqrt((total(n) - ranks.tie_terms[0]) * total(n))
+    assert reading.largest(columns, n) == pytest.approx(rho[2])
+    wins = stats.mannwhitneyu(score[flag], score[~flag]).statistic
+    assert reading.auc(rho[1:2], columns, n) == pytest.approx(wins / (upper * (n - upper)))
+
+
+def test_skewness_is_that_of_the_ranks() -> None:
+    generator = np.random.default_rng(4)
+    table = [generator.poisson(1, 500), generator.random(500) < 0.03, np.zeros(500), np.arange(500)]
+    found = skewness(rank_columns(table))
+    expected = [stats.skew(stats.rankdata(column)) for column in table[:2]]
+    np.testing.assert_allclose(found, [*expected, 0, 0], rtol=1e-9)
+    assert skewness(rank_columns([~table[1]]))[0] == pytest.approx(-found[1])
+    for side, share in ((found, table[1].mean()), (-found, 1 - table[1].mean())):
+        assert upper_share(side)[1] == pytest.approx(share)
+
+
+def test_a_receiver_is_told_skewness_to_within_a_tenth() -> None:
+    exact = np.array([0.0, 0.03, -0.4, 0.4, 7.0, 300.0])
+    told = rounded(exact)
+    assert told[:2].tolist() == [0, 0]
+    np.testing.assert_allclose(told[2:], exact[2:], rtol=2 ** (1 / 8) - 1 + 1e-9)
+    assert rounded(exact * 1.001).tolist() == told.tolist()
