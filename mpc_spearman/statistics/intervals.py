@@ -133,4 +133,4 @@ def _end(r: _Floats, reach: _Floats, noise: _Floats) -> _Floats:
         middle = (low + high) / 2
         out = out_of_reach(middle)
         low, high = np.where(out, middle, low), np.where(out, high, middle)
-    return high
+    return np.where(out_of_reach(np.full(r.shape, -1.0)), high, -1.0)
