@@ -14,6 +14,9 @@ from mpc_spearman.config.wording import shown
 #: One step of what is done to ids before they are compared.
 Normalise = Literal["strip", "casefold", "nfkc", "digits"]
 
+#: What cells of text are, and are made numbers or dates of.
+Convert = Literal["percent", "currency", "day_first", "month_first"]
+
 
 def one_or_more(value: object) -> object:
     """Take one value for a list of one."""
@@ -43,6 +46,9 @@ class Csv(Section):
         What is between two cells. Left out, a comma; in ``.tsv`` files a tab.
     decimal : {'.', ','}
         What is between a number's whole part and the rest.
+    thousands : str, optional
+        What is between thousands: ``.``, ``,``, ``'`` or a space of any width; ``none`` says that nothing is.
+        Left out, nothing is either, and a column that reads both ways is refused.
     encoding : str
         The text's, as Python names it.
     """
@@ -51,7 +57,15 @@ class Csv(Section):
         default=None, min_length=1, description='one character, such as ";"'
     )
     decimal: Literal[".", ","] = "."
+    thousands: Literal[".", ",", "'", " ", "none"] | None = None
     encoding: Annotated[Text, AfterValidator(_codec)] = "utf-8"
+
+    @field_validator("thousands")
+    @classmethod
+    def _not_decimal(cls, mark: str | None, info: ValidationInfo) -> str | None:
+        if mark is not None and mark == info.data.get("decimal"):
+            raise ValueError(f"is the decimal mark too; set csv.decimal to {'.' if mark == ',' else ','!r}")
+        return mark
 
 
 class Missing(Section):
@@ -98,9 +112,11 @@ class TableKeys(Section):
         The columns to correlate; None for all but `id` and `exclude`.
     encode : dict of str to tuple of str
         For a column of text its categories, lowest first.
+    convert : dict of str to {'percent', 'currency', 'day_first', 'month_first'}
+        For a column of text what its cells are.
     missing : Missing
     missing_values : tuple of str
-        The cells of a CSV file that are missing values, case aside, beside empty ones.
+        The cells that are missing values: as text, case aside, or as numbers; beside empty ones.
     duplicates : {'error', 'drop'}
         What becomes of rows whose id is there more than once: ``drop`` leaves out all of them.
     csv : Csv
@@ -115,6 +131,10 @@ class TableKeys(Section):
     )
     encode: dict[ColumnName, tuple[Text, ...]] = Field(
         default={}, description="an order of categories for each column, as in {grade: [low, high]}"
+    )
+    convert: dict[ColumnName, Convert] = Field(
+        default={},
+        description="percent, currency, day_first or month_first for each column, as in {cost: currency}",
     )
     missing: Missing = Missing()
     missing_values: tuple[Text, ...] = Field(
@@ -140,6 +160,14 @@ class TableKeys(Section):
             if name in info.data.get("exclude", ()):
                 raise ValueError(f"lists {shown(name)}, which exclude lists too; take it out of one of them")
         return features
+
+    @field_validator("convert")
+    @classmethod
+    def _has_no_order(cls, convert: dict[str, Convert], info: ValidationInfo) -> dict[str, Convert]:
+        for column in convert:
+            if column in info.data.get("encode", ()):
+                raise ValueError(f"lists {shown(column)}, which encode lists too; take it out of one of them")
+        return convert
 
     @field_validator("encode")
     @classmethod

@@ -1,4 +1,4 @@
-"""The cells of a CSV column: from text to 64-bit numbers, by rules of our own.
+"""Columns of text, of CSV files and of all others: from cells to 64-bit numbers, by rules of our own.
 
 White space (ASCII) around a cell does not count. Then a column is, in this order,
 
@@ -13,23 +13,38 @@ All is done by Arrow's kernels on whole columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from decimal import Decimal
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mpc_spearman.config.tables import Convert, Csv, TableKeys
+from mpc_spearman.data.notation import DATE, TIME, ZONE, Notation, mask, matches
 from mpc_spearman.data.words import Unusable, at_rows
 
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WHOLE = r"^[+-]?[0-9]+$"
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 _TRUTH = r"(?i)^(true|false)$"
-_COMMA = r"^[+-]?[0-9]+,[0-9]+$"
-_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
+# Notations of which one may be meant where cells are not numbers in the plan's: decimal mark, thousands.
+_NOTATIONS: tuple[dict[str, Any], ...] = (
+    {"decimal": ","},
+    {"thousands": ","},
+    {"thousands": ".", "decimal": ","},
+    *({"thousands": mark, "decimal": point} for mark in " '" for point in ".,"),
+)
+_KINDS = (
+    ("dates", DATE),
+    ("dates with times", TIME + "$"),
+    ("dates with times and zones", TIME + ZONE + "$"),
+    ("true or false", _TRUTH),
+)
+_LIST = "; if they stand for missing values, list them under missing_values"
 
+_MOST_CATEGORIES = 12  # of a column of text that may have an order
+_BY_DEFAULT = TableKeys().missing_values
 _INT64 = np.iinfo(np.int64).max
 
 Array = npt.NDArray[Any]
@@ -37,25 +52,107 @@ Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 
 
+class Numbers(NamedTuple):
+    """What a column holds.
+
+    Attributes
+    ----------
+    values : ndarray of int64, uint64 or float64, shape (n,)
+        Finite; anything where a value is missing.
+    missing : ndarray of bool, shape (n,)
+    kind : str
+        What its cells are, in words.
+    note : str
+        What the owner should know of how it was read.
+    """
+
+    values: Array
+    missing: Mask
+    kind: str
+    note: str = ""
+
+
+class Codes:
+    """What a plan lists as missing values: as text, case aside, and as numbers, however they are written."""
+
+    def __init__(self, keys: TableKeys) -> None:
+        self._notation, self._seen = Notation(keys.csv), set[str]()
+        self._listed = [value.strip() for value in keys.missing_values]
+        ways = (str, str.lower, str.upper, str.capitalize)
+        self._texts = {way(value): value for value in reversed(self._listed) for way in ways}
+        text = pa.array(self._listed, pa.large_string())
+        text = text.filter(pa.array(self._notation.matches(text)))
+        self._numbers = {self._exact(one): one for one in text.to_pylist()}
+        self._floats = [float(number) for number in self._numbers]
+
+    def _exact(self, written: str) -> Decimal:
+        return Decimal(self._notation.plain(pa.array([written]))[0].as_py())
+
+    def unseen(self) -> list[str]:
+        """Return what is listed, beyond the default, and in no column that was read."""
+        return [value for value in self._listed if value not in {*self._seen, *_BY_DEFAULT}]
+
+    def near(self, values: Array) -> bool:
+        """Tell whether one of some numbers may be listed."""
+        return bool(self._floats) and bool(np.isin(values, self._floats).any())
+
+    def cells(self, text: pa.LargeStringArray, *, default: bool = True) -> Mask:
+        """Mark the cells, without space around them, that are empty or listed, by default or not."""
+        listed = [one for one, value in self._texts.items() if default or value not in _BY_DEFAULT]
+        missing = mask(pc.is_in(text, value_set=pa.array(["", *listed], text.type)))
+        self._seen.update(
+            self._texts.get(one, "") for one in text.filter(pa.array(missing)).unique().to_pylist()
+        )
+        number = self._notation.matches(text) & ~missing if self._floats else missing
+        if self._floats and number.any():
+            text_of = text.filter(pa.array(number))
+            near = np.isin(np.asarray(self._notation.plain(text_of).cast(pa.float64())), self._floats)
+            same = {one: self._exact(one) for one in text_of.filter(pa.array(near)).unique().to_pylist()}
+            same = {one: exact for one, exact in same.items() if exact in self._numbers}
+            self._seen.update(self._numbers[exact] for exact in same.values())
+            missing |= mask(pc.is_in(text, value_set=pa.array([*same], text.type)))
+        return missing
+
+    def typed(self, array: pa.Array) -> Mask:
+        """Mark the cells of a column of numbers or dates that are listed."""
+        missing, kind = np.zeros(len(array), dtype=bool), array.type
+        exact = {written: f"{number:f}" for number, written in self._numbers.items()}
+        for value in () if pa.types.is_boolean(kind) else self._listed:
+            written = exact.get(value, value)
+            if pa.types.is_integer(kind) and value in exact:
+                written = written.rstrip("0").rstrip(".") if "." in written else written
+            try:
+                code = pa.scalar(written)
+                code = (code.cast(pa.float64()) if pa.types.is_floating(kind) else code).cast(kind)
+                found = mask(pc.equal(array, code).fill_null(False))
+            except pa.ArrowException:  # it can be no value of this type
+                continue
+            self._seen.update([value] if found.any() else [])
+            missing |= found
+        return missing
+
+
 class Cells:
     """A column of cells that come a block at a time; of a block that Arrow reads as numbers no text is kept.
 
     Parameters
     ----------
-    missing_values : sequence of str
-        What means "missing" beside an empty cell; so do its lower, upper and capitalised forms.
-    decimal : {'.', ','}
-    order : sequence of str, optional
-        The categories of a column of text, lowest first. What it lists is no missing value.
+    name : str
+        The column's.
+    keys : TableKeys
+        What ``encode`` lists for the column is no missing value.
+    codes : Codes
     """
 
-    def __init__(self, missing_values: Sequence[str], decimal: str, order: Sequence[str] | None) -> None:
-        known = {"", *(value.strip() for value in missing_values)}
-        self._known = {way(value) for value in known for way in (str, str.lower, str.upper, str.capitalize)}
-        self._decimal, self._order, self._rows = decimal, order, 0
-        # Then what Arrow reads as numbers is neither missing nor has white space around it.
-        self._at_once = order is None and decimal == "." and not any(map(looks_like_a_number, self._known))
-        self._missing: list[Mask] = [np.zeros(0, dtype=bool)]
+    def __init__(self, name: str, keys: TableKeys, codes: Codes) -> None:
+        self._order, self._how = keys.encode.get(name), keys.convert.get(name)
+        self._csv, self._notation, self._codes = keys.csv, Notation(keys.csv), codes
+        self._at_once = self._order is None and self._how is None and self._notation.is_arrows
+        # Whether decimal marks, as far as seen, may separate thousands; whether cells have one, or none.
+        self._may_group = self._order is None and keys.csv.thousands is None
+        self._with_mark = self._without = False
+        self._units, self._words, self._odd = set[str](), set[str](), [np.zeros(0, dtype=np.int64)]
+        self._rows, self._missing = 0, [np.zeros(0, dtype=bool)]
         self._read: list[tuple[Rows | slice, Array]] = []
         self._text: list[tuple[Rows, pa.LargeStringArray]] = []
 
@@ -64,46 +161,64 @@ class Cells:
         start, self._rows = self._rows, self._rows + len(text)
         rows: Rows | slice = slice(start, self._rows)
         values = _plain(text) if self._at_once else None
-        if values is not None:
+        if values is not None and not self._codes.near(values):
+            self._look_for_thousands(text, values)
             self._read.append((rows, values))
             self._missing.append(np.zeros(len(text), dtype=bool))
             return
         text = pc.ascii_trim_whitespace(text)
-        missing = _mask(pc.is_in(text, value_set=pa.array(self._known, text.type)))
+        missing = self._codes.cells(text)
         if self._order is not None:
             missing &= positions(text, self._order)[1]
         if missing.any():
+            self._words.update(text.filter(pa.array(missing)).unique().to_pylist())
             kept = np.flatnonzero(~missing)
             rows, text = kept + start, text.take(pa.array(kept))
         self._missing.append(missing)
-        if self._decimal == ",":
-            # A point would separate thousands in such a file: it must not become a decimal point.
-            text = pc.replace_substring(pc.replace_substring(text, ".", "x"), ",", ".")
-        values = _plain(text) if self._order is None else None
+        if isinstance(rows, slice):
+            rows = np.arange(start, self._rows)
+        if self._how is not None:
+            text, fits, units = self._notation.converted(text, self._how)
+            self._odd.append(rows[~fits])
+            self._units |= units
+        values = None
+        if self._order is None and (self._notation.is_arrows or self._notation.matches(text).all()):
+            values = _plain(self._notation.plain(text))
+        self._look_for_thousands(text, values)
         if values is not None:
             self._read.append((rows, values))
         elif len(text):
-            self._text.append((np.arange(start, self._rows) if isinstance(rows, slice) else rows, text))
+            self._text.append((rows, text))
 
-    def numbers(self) -> tuple[Array, Mask]:
+    def numbers(self) -> Numbers:
         """Return the column's numbers, when all cells are there.
-
-        Returns
-        -------
-        values : ndarray of int64, uint64 or float64, shape (n,)
-            Finite; anything where a value is missing.
-        missing : ndarray of bool, shape (n,)
 
         Raises
         ------
         Unusable
             Naming how many cells cannot be read and the first row, and quoting none.
         """
+        odd = np.concatenate(self._odd)
+        if len(odd):
+            raise Unusable(f"{at_rows(odd, 'value', f' that convert: {self._how} does not fit')}{_LIST}")
+        if len(self._units) > 1:
+            raise Unusable(
+                f"amounts in {len(self._units)} currencies; make them one, or leave it out (exclude)"
+            )
+        kind = ""
         if self._text:
             places = np.concatenate([places for places, _ in self._text])
             text = pa.concat_arrays([text for _, text in self._text])
-            self._read.append((places, self._slowly(text, places)))
+            values, kind = self._slowly(text, places)
+            self._read.append((places, values))
             self._text = []
+        if self._may_group and self._with_mark and (self._without or self._notation.decimal == ","):
+            point, other = ("comma", ".") if self._notation.decimal == "," else ("point", ",")
+            raise Unusable(
+                f"three digits follow each {point}: it may separate thousands. If it does, set csv.decimal: "
+                f"{other!r} and csv.thousands: {self._notation.decimal!r}; if it is a decimal {point}, "
+                "csv.thousands: none"
+            )
         kinds = {values.dtype for _, values in self._read}
         if {np.dtype(np.int64), np.dtype(np.uint64)} == kinds:
             if any(values.dtype == np.int64 and (values < 0).any() for _, values in self._read):
@@ -112,13 +227,28 @@ class Cells:
                     found[rows] = values > _INT64
                 raise Unusable(at_rows(np.flatnonzero(found), "number", " beyond 64 bits"))
             kinds = {np.dtype(np.uint64)}
-        kind = np.dtype(np.float64) if len(kinds) > 1 else next(iter(kinds), np.dtype(np.int64))
-        found = np.zeros(self._rows, dtype=kind)
+        dtype = np.dtype(np.float64) if len(kinds) > 1 else next(iter(kinds), np.dtype(np.int64))
+        found = np.zeros(self._rows, dtype=dtype)
         for rows, values in self._read:
             found[rows] = values
-        return found, np.concatenate(self._missing)
+        return Numbers(found, np.concatenate(self._missing), kind or numbers_of(dtype))
 
-    def _slowly(self, text: pa.LargeStringArray, rows: Rows) -> Array:
+    def _look_for_thousands(self, text: pa.LargeStringArray, values: Array | None) -> None:
+        """See whether decimal marks may separate thousands: each with three digits behind, none elsewhere."""
+        if not self._may_group or not len(text):
+            return
+        if values is not None and values.dtype != np.float64:  # without a mark
+            self._may_group, self._without = bool(((values > -1000) & (values < 1000)).all()), True
+            return
+        for some in (text.slice(0, 50), text):  # mostly the first cells tell that they do not
+            if not matches(some, self._notation.grouped).all():
+                self._may_group = False
+                return
+        marked = mask(pc.match_substring(text, self._notation.decimal))
+        self._with_mark |= bool(marked.any())
+        self._without |= not marked.all()
+
+    def _slowly(self, text: pa.LargeStringArray, rows: Rows) -> tuple[Array, str]:
         """Read the cells of blocks in which one is not as Arrow writes numbers, and say which cannot be."""
         if self._order is not None:
             values, strange = positions(text, self._order)
@@ -127,45 +257,74 @@ class Cells:
                     at_rows(rows[strange], "value", " that encode does not list")
                     + "; list them there as well"
                 )
-            return values
-        number = _matches(text, _NUMBER)
+            return values, "categories"
+        number = self._notation.matches(text)
         if number.all():
-            text = pc.utf8_ltrim(text, "+")
+            text = self._notation.plain(text)
             real = any(values.dtype == np.float64 for _, values in self._read)
-            if real or not _matches(text, _WHOLE).all():
+            if real or not matches(text, _WHOLE).all():
                 values = np.asarray(text.cast(pa.float64()))
                 beyond = np.isinf(values)
             else:
                 values, beyond = _whole(text)
             if beyond.any():
                 raise Unusable(at_rows(rows[beyond], "number", " beyond 64 bits"))
-            return values
+            return values, numbers_of(values.dtype)
         if not self._read and not number.any():
-            if _matches(text, _TRUTH).all():
-                return _matches(text, r"(?i)^true$").astype(np.int64)
+            if matches(text, _TRUTH).all():
+                return matches(text, r"(?i)^true$").astype(np.int64), "true or false"
             if (times := _times(text, rows)) is not None:
-                return times
-        infinite = _matches(text, _INFINITE)
+                return times, "dates or times"
+        raise self._refusal(text, rows, number)
+
+    def _refusal(self, text: pa.LargeStringArray, rows: Rows, number: Mask) -> Unusable:
+        """Say which cells cannot be read, seen from what most of them are, and what to do."""
+        infinite = matches(text, _INFINITE)
         wrong = ~number & ~infinite
         if not wrong.any():
-            raise Unusable(at_rows(rows[infinite], "infinite value"))
+            return Unusable(at_rows(rows[infinite], "infinite value"))
+        if not self._read and not number.any():
+            for kind, pattern in _KINDS:
+                other = ~matches(text, pattern)
+                if 2 * other.sum() < len(text):
+                    most = f" among {len(text) - other.sum()} that are {kind}"
+                    return Unusable(f"{at_rows(rows[other], 'other value', most)}{_LIST}")
         said = at_rows(rows[wrong], "non-numeric value")
-        if self._decimal == "." and _matches(text.filter(pa.array(wrong)), _COMMA).all():
-            raise Unusable(f"{said}; if its comma is a decimal point, set csv.decimal to ','")
-        if wrong.all() and not self._read and not _matches(text, _TRUTH).any():
-            raise Unusable(f"{said}; list its order under encode, or leave it out (exclude)")
-        raise Unusable(f"{said}; if they stand for missing values, list them under missing_values")
+        cells = text.filter(pa.array(wrong))
+        readings = [
+            " and ".join(
+                f"csv.{key} to {mark!r}" for key, mark in reading.items() if mark != getattr(self._csv, key)
+            )
+            for reading in _NOTATIONS
+            if all(
+                mark == getattr(self._csv, key) or pc.any(pc.match_substring(cells, mark)).as_py()
+                for key, mark in reading.items()
+            )
+            if Notation(Csv(**reading)).matches(cells).all()
+        ]
+        if readings:
+            return Unusable(f"{said}; if they are numbers, set {', or '.join(readings)}, as they are written")
+        if number.any() or self._read:
+            return Unusable(f"{said}{_LIST}")
+        ways = [how for how in get_args(Convert) if self._notation.converted(cells, how)[1].all()]
+        if ways:
+            fix = {"convert": ways[0]} if len(ways) == 1 else {}
+            return Unusable(f"{said}; if they are {' or '.join(ways)}, say so under convert", fix)
+        few = cells.unique().slice(0, _MOST_CATEGORIES + 1).to_pylist()
+        few += [word for word in self._words if word.lower() == "none"]  # as in none, mild, severe
+        fix = {"encode": sorted(few)} if 1 < len(few) <= _MOST_CATEGORIES else {}
+        return Unusable(f"{said}; list its order under encode, or leave it out (exclude)", fix)
+
+
+def numbers_of(kind: np.dtype[Any]) -> str:
+    """Name numbers by their type."""
+    return "real numbers" if kind == np.float64 else "whole numbers"
 
 
 def positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, Mask]:
     """Return each cell's place in a list, shape (n,), and which cells it does not list."""
     places = pc.index_in(text, value_set=pa.array([one.strip() for one in order], text.type))
-    return places.fill_null(0).to_numpy().astype(np.int64), _mask(places.is_null())
-
-
-def looks_like_a_number(cell: str) -> bool:
-    """Tell whether a cell reads as a number."""
-    return bool(pc.match_substring_regex(pa.scalar(cell.strip()), _NUMBER).as_py())
+    return places.fill_null(0).to_numpy().astype(np.int64), mask(places.is_null())
 
 
 def first_failing(array: pa.Array, use: Callable[[pa.Array], Any]) -> int:
@@ -179,14 +338,6 @@ def first_failing(array: pa.Array, use: Callable[[pa.Array], Any]) -> int:
         except pa.ArrowInvalid:
             high = middle
     return low
-
-
-def _mask(array: pa.Array) -> Mask:
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=bool)
-
-
-def _matches(text: pa.LargeStringArray, pattern: str) -> Mask:
-    return _mask(pc.match_substring_regex(text, pattern))
 
 
 def _plain(text: pa.LargeStringArray) -> Array | None:
@@ -215,13 +366,13 @@ def _whole(text: pa.LargeStringArray) -> tuple[Array, Mask]:
             return text.cast(kind).to_numpy(), fits
         except pa.ArrowInvalid:
             pass
-    negative = _mask(pc.starts_with(text, "-"))
+    negative = mask(pc.starts_with(text, "-"))
     digits = pc.utf8_ltrim(text, "-0")
     length = pc.utf8_length(digits).to_numpy()
 
     def above(most: int) -> Mask:
         written = str(most)  # of one length, digits are in order as text
-        beyond = _mask(pc.greater(digits, pa.scalar(written, digits.type)))
+        beyond = mask(pc.greater(digits, pa.scalar(written, digits.type)))
         return np.asarray((length > len(written)) | ((length == len(written)) & beyond))
 
     if not negative.any():
@@ -231,15 +382,15 @@ def _whole(text: pa.LargeStringArray) -> tuple[Array, Mask]:
 
 def _times(text: pa.LargeStringArray, rows: Rows) -> Array | None:
     """Read ISO 8601 dates or times; None where not every cell is written like one."""
-    if _matches(text, _DATE).all():
+    if matches(text, DATE).all():
         kind = pa.date32()
-    elif _matches(text, _TIME + "$").all():
+    elif matches(text, TIME + "$").all():
         kind = pa.timestamp("ns")
-    elif _matches(text, _TIME + r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)$").all():
+    elif matches(text, TIME + ZONE + "$").all():
         kind = pa.timestamp("ns", "UTC")
     else:
         return None
-    if kind != pa.date32() and not _matches(text, r"\.[0-9]{7}").any():
+    if kind != pa.date32() and not matches(text, r"\.[0-9]{7}").any():
         kind = pa.timestamp("us", kind.tz)  # nanoseconds reach from 1677 to 2262 only
     try:
         return np.asarray(since(text.cast(kind)))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from mpc_spearman.config.tables import TableKeys
-from mpc_spearman.data.cells import looks_like_a_number
+import pyarrow as pa
+
+from mpc_spearman.config.tables import Csv, TableKeys
+from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.words import Unusable, count_of, listed, show
 
 MAX_NAME_BYTES = 500  # a feature's name travels in a message of bounded size and labels a report
@@ -31,7 +33,7 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     names = _names(labels)
     place = {name: i for i, name in reversed(list(enumerate(names)))}
     # A first line with numbers in it may be a row of data: then no word of it may get into an error.
-    numbers = sum(map(looks_like_a_number, names))
+    numbers = int(Notation(Csv()).matches(pa.array(names, pa.large_string())).sum())
     twice = [i for i, name in enumerate(names) if place[name] != i]
     if twice:
         name = names[twice[0]]
@@ -62,8 +64,9 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
         if keys.features is None
         else [known(name, "features", others) for name in keys.features]
     )
-    for name in keys.encode:
-        known(name, "encode", others)
+    for key, listed_names in (("encode", keys.encode), ("convert", keys.convert)):
+        for name in listed_names:
+            known(name, key, others)
     if not chosen:
         raise Unusable(f"no feature column is left beside the id column {listed(ids)}")
     for name in chosen:

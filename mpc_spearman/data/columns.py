@@ -1,15 +1,14 @@
 """A column of an Arrow type: its 64-bit numbers, or the reason why it holds none.
 
 Every type with an order that 64 bits can hold is read, without a step through another type: integers and
-booleans, floating point (widened to float64), decimals, dates, times, durations, dictionaries of these, and
-text whose categories have an order. Nothing is rounded: a decimal becomes its unscaled integer, or where that
-takes more than 64 bits its place among the column's distinct values.
+booleans, floating point (widened to float64), decimals, dates, times, durations, dictionaries of these; and
+text, as :mod:`mpc_spearman.data.cells` reads it. Nothing is rounded: a decimal becomes its unscaled integer,
+or where that takes more than 64 bits its place among the column's distinct values.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,27 +16,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.data.cells import positions, since
+from mpc_spearman.config.tables import Csv, TableKeys
+from mpc_spearman.data.cells import Cells, Codes, Numbers, since
+from mpc_spearman.data.notation import Notation, mask
 from mpc_spearman.data.words import Unusable, at
+
+_AGAINST = "its categories look like numbers, in an order that is not that of the numbers"
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 
-def numbers(column: pa.ChunkedArray, order: Sequence[str] | None) -> tuple[Array, Mask]:
+def numbers(column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes) -> Numbers:
     """Turn a column into numbers.
-
-    Parameters
-    ----------
-    column : ChunkedArray, length n
-    order : sequence of str, optional
-        The categories of a column of text, lowest first.
-
-    Returns
-    -------
-    values : ndarray of int64, uint64 or float64, shape (n,)
-        Finite; anything where a value is missing.
-    missing : ndarray of bool, shape (n,)
 
     Raises
     ------
@@ -46,32 +37,38 @@ def numbers(column: pa.ChunkedArray, order: Sequence[str] | None) -> tuple[Array
     """
     array = whole(column)
     if pa.types.is_dictionary(array.type):
-        return _from_dictionary(array, column, order)
-    missing = np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+        return _from_dictionary(array, column, name, keys, codes)
+    missing = mask(array.is_null())
     if missing.all():
-        return np.zeros(len(array), dtype=np.int64), missing
+        return Numbers(np.zeros(len(array), dtype=np.int64), missing, "nothing")
     if is_text(array.type):
-        return _from_text(array, missing, order)
-    if order is not None:
-        raise Unusable(
-            f"encode gives its categories, and it is {named(array.type)}, not text; take it out of encode"
-        )
+        cells = Cells(name, keys, codes)
+        cells.add(array.fill_null(""))
+        return cells.numbers()
+    for key, names in (("encode", keys.encode), ("convert", keys.convert)):
+        if name in names:
+            raise Unusable(
+                f"{key} is about columns of text, and it is {named(array.type)}; take it out of {key}"
+            )
+    missing |= codes.typed(array)
     if pa.types.is_floating(array.type):
         values = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-        missing = np.isnan(values)
-        if np.isinf(values).any():
-            raise Unusable(at(np.isinf(values), "infinite value"))
-        return (np.where(missing, 0.0, values) if missing.any() else values), missing
+        missing |= np.isnan(values)
+        infinite = np.isinf(values) & ~missing
+        if infinite.any():
+            raise Unusable(at(infinite, "infinite value"))
+        return Numbers(np.where(missing, 0.0, values) if missing.any() else values, missing, "real numbers")
     if pa.types.is_decimal(array.type):
-        return _from_decimal(array, missing), missing
+        return Numbers(_from_decimal(array, missing), missing, "decimals")
+    kind = "whole numbers"
     if pa.types.is_temporal(array.type) and not pa.types.is_interval(array.type):
-        array = since(array)
+        array, kind = since(array), "dates or times"
     elif pa.types.is_boolean(array.type):
-        array = array.cast(pa.int8())
+        array, kind = array.cast(pa.int8()), "true or false"
     if not pa.types.is_integer(array.type):
         raise Unusable(f"{named(array.type)}, not numbers: cast it to float64, or leave it out (exclude)")
-    kind = np.uint64 if pa.types.is_unsigned_integer(array.type) else np.int64
-    return array.fill_null(0).to_numpy().astype(kind, copy=False), missing
+    dtype = np.uint64 if pa.types.is_unsigned_integer(array.type) else np.int64
+    return Numbers(array.fill_null(0).to_numpy().astype(dtype, copy=False), missing, kind)
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
@@ -95,31 +92,41 @@ def named(kind: pa.DataType) -> str:
 
 
 def _from_dictionary(
-    array: pa.DictionaryArray, column: pa.ChunkedArray, order: Sequence[str] | None
-) -> tuple[Array, Mask]:
+    array: pa.DictionaryArray, column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes
+) -> Numbers:
     # Arrow does not order what two chunks list differently, so neither do we.
     alike = all(chunk.dictionary.equals(column.chunk(0).dictionary) for chunk in column.chunks)
-    if order is not None or not (array.type.ordered and alike and is_text(array.type.value_type)):
-        values = whole(pa.chunked_array([array.dictionary]))
-        return numbers(pa.chunked_array([values.take(array.indices)]), order)
-    codes = array.indices.fill_null(0).to_numpy().astype(np.int64)
-    absent = array.indices.is_null().to_numpy(zero_copy_only=False)
-    nothing = array.dictionary.is_null().to_numpy(zero_copy_only=False)
-    return codes, absent | (nothing[codes] if len(nothing) else True)
+    values = whole(pa.chunked_array([array.dictionary]))
+    ordered = array.type.ordered and alike and name not in keys.encode
+    against = ordered and _against(values)
+    if not (ordered and is_text(values.type)):
+        found = numbers(pa.chunked_array([values.take(array.indices)]), name, keys, codes)
+        return found._replace(note=f"{_AGAINST}: the numbers' is used") if against else found
+    if name in keys.convert:
+        raise Unusable(
+            "convert is about columns of text, and its categories have an order; take it out of convert"
+        )
+    places = array.indices.fill_null(0).to_numpy().astype(np.int64)
+    missing = mask(array.indices.is_null())
+    text = pc.ascii_trim_whitespace(values.fill_null(""))
+    nothing = mask(values.is_null()) | codes.cells(text, default=False)
+    missing = missing | (nothing[places] if len(nothing) else True)
+    return Numbers(places, missing, "categories", f"{_AGAINST}: the categories' is used" if against else "")
 
 
-def _from_text(array: pa.LargeStringArray, missing: Mask, order: Sequence[str] | None) -> tuple[Array, Mask]:
-    if order is None:
-        raise Unusable(
-            "text, not numbers: cast it to float64, list the order of its categories under encode, or leave "
-            "it out (exclude)"
-        )
-    values, strange = positions(pc.ascii_trim_whitespace(array), order)
-    if (strange & ~missing).any():
-        raise Unusable(
-            at(strange & ~missing, "value", " that encode does not list") + "; list them there as well"
-        )
-    return values, missing
+def _against(categories: pa.Array) -> bool:
+    """Tell whether categories are numbers whose declared order is another than by their values."""
+    if is_text(categories.type):
+        notation = Notation(Csv())
+        categories = pc.ascii_trim_whitespace(categories.drop_null())
+        if not notation.matches(categories).all():
+            return False
+        categories = notation.plain(categories)
+    try:
+        values = np.asarray(categories.drop_null().cast(pa.float64()))
+    except pa.ArrowException:
+        return False
+    return bool((np.diff(values) < 0).any())
 
 
 def _from_decimal(array: pa.Array, missing: Mask) -> Array:

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mpc_spearman.config.tables import TableKeys
-from mpc_spearman.data.cells import Cells
+from mpc_spearman.data.cells import Cells, Codes, Numbers
 from mpc_spearman.data.columns import numbers
 from mpc_spearman.data.csv_text import CsvText
 from mpc_spearman.data.words import Unusable, at
@@ -51,13 +50,15 @@ class Source(ABC):
         Of all columns; those of a DataFrame need not be text.
     hint : str
         What may be the matter where a column is not there.
+    separator : str
+        What seems to separate the cells of a CSV file, if the plan says something else.
     """
 
     names: Sequence[object]
-    hint = ""
+    hint = separator = ""
 
     def __init__(self, keys: TableKeys, rows: int | None) -> None:
-        self._keys, self._rows = keys, rows
+        self._keys, self._rows, self.codes = keys, rows, Codes(keys)
 
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
         """Be told which columns `column` and `numbers` will be asked for; read what must be read at once."""
@@ -72,18 +73,14 @@ class Source(ABC):
         Unusable, OSError
         """
 
-    def numbers(self, place: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        """Read a feature's values, which can be anything where one is missing, and which of them are.
+    def numbers(self, place: int) -> Numbers:
+        """Read a feature's values.
 
         Raises
         ------
         Unusable, OSError
         """
-        return numbers(self.column(place), self.order(place))
-
-    def order(self, place: int) -> Sequence[str] | None:
-        """Return a column's categories, lowest first, if it has an order of its own."""
-        return self._keys.encode.get(str(self.names[place]))
+        return numbers(self.column(place), str(self.names[place]), self._keys, self.codes)
 
 
 def open_source(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> Source:
@@ -196,13 +193,13 @@ class _CsvFiles(Source):
         self.names = self._files[0].names
         _alike(files, [file.names for file in self._files])
         if mark := self._files[0].separated_by():
+            self.separator = mark
             kind = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}[mark]
             self.hint = f"its cells seem to be separated by {kind}: set csv.delimiter to {mark!r}"
 
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
-        known, decimal = self._keys.missing_values, self._keys.csv.decimal
         self._text = {place: [] for place in columns}
-        self._cells = {place: Cells(known, decimal, self.order(place)) for place in numbers}
+        self._cells = {place: Cells(str(self.names[place]), self._keys, self.codes) for place in numbers}
         takers = {place: blocks.append for place, blocks in self._text.items()}
         left = self._rows
         for file in self._files:
@@ -212,7 +209,7 @@ class _CsvFiles(Source):
     def column(self, place: int) -> pa.ChunkedArray:
         return pa.chunked_array(self._text.pop(place), pa.large_string())
 
-    def numbers(self, place: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def numbers(self, place: int) -> Numbers:
         return self._cells[place].numbers()
 
 
@@ -259,7 +256,21 @@ class _ParquetFile(_OnDisk):
         return self._file.schema_arrow
 
     def read(self, place: int) -> pa.ChunkedArray:
-        return self._file.read(columns=[self._schema.names[place]]).column(0)
+        column = self._file.read(columns=[self._schema.names[place]]).column(0)
+        if getattr(column.type, "ordered", False) and not self._keeps_order(place):
+            return column.cast(column.type.value_type)
+        return column
+
+    def _keeps_order(self, place: int) -> bool:
+        """Tell whether categories come in the order that they were written in.
+
+        The schema only says that they have an order. Where a row group has no dictionary page, or its writer
+        makes one as values appear, what Arrow reads is the order in which values come first.
+        """
+        about = self._file.metadata
+        groups = [about.row_group(group).column(place) for group in range(about.num_row_groups)]
+        pages = all(group.has_dictionary_page and group.encodings.count("PLAIN") < 2 for group in groups)
+        return pages and about.created_by.startswith(("parquet-cpp-arrow", "Polars"))
 
 
 class _ArrowFile(_OnDisk):

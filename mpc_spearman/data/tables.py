@@ -29,6 +29,7 @@ from mpc_spearman.data import id_columns
 from mpc_spearman.data.choice import choose
 from mpc_spearman.data.sentinels import looks_like_a_code
 from mpc_spearman.data.sources import ArrowTable, Source, open_source
+from mpc_spearman.data.survey import look
 from mpc_spearman.data.words import Unusable, at, count_of, listed, show
 from mpc_spearman.errors import TableError
 
@@ -161,27 +162,28 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
     ids, kept = _ids([str(source.names[place]) for place in id_places], source, id_places, keys, normalise)
     complete, found = kept.copy(), _Columns()
     for place in places:
-        name = str(source.names[place])
-        try:
-            values, missing = source.numbers(place)
-            missing &= kept
+        column = look(source, place)
+        name, problem = column.name, column.problem
+        if not problem:
+            missing = column.missing & kept
             share = missing.sum() / max(1, kept.sum())
             if keys.missing.drop_columns is not None and share > keys.missing.drop_columns:
                 found.dropped.append(name)
                 continue
             if share == 1:
-                raise Unusable(f"all {len(missing)} values are missing")
-            if missing.any() and not keys.missing.drop_rows:
-                raise Unusable(
+                problem = f"all {len(missing)} values are missing"
+            elif missing.any() and not keys.missing.drop_rows:
+                problem = (
                     f"{at(missing, 'missing value')}; missing: drop_rows leaves such rows out, "
                     "under alignment: intersect"
                 )
-        except Unusable as unusable:
-            found.problems.append(f"column {show(name)}: {unusable}")
+        if problem:
+            found.problems.append(f"column {show(name)}: {problem}")
             continue
         complete &= ~missing
         found.places[name] = place
-        if looks_like_a_code(values[kept & ~missing]):
+        found.notes += [f"column {show(name)}: {column.note}"] if column.note else []
+        if looks_like_a_code(column.values[kept & ~missing]):
             found.codes.append(name)
     if len(found.problems) > 1:
         found.problems.insert(0, count_of(len(found.problems), "bad column"))
@@ -201,7 +203,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
 
     def read(index: int) -> npt.NDArray[Any]:
         try:
-            values, missing = source.numbers(found.places[features[index]])
+            values, missing, *_ = source.numbers(found.places[features[index]])
         except (Unusable, OSError):
             values, missing = np.empty(0), np.ones(0, dtype=bool)
         if len(values) != len(ids) or (missing if rows is None else missing[rows]).any():
@@ -216,7 +218,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         rows,
         incomplete=incomplete,
         duplicates=duplicates,
-        cautions=tuple(found.cautions(incomplete, duplicates)),
+        cautions=tuple(found.cautions(incomplete, duplicates, source.codes.unseen())),
     )
 
 
@@ -228,8 +230,9 @@ class _Columns:
     problems: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
-    def cautions(self, incomplete: int, duplicates: int) -> Iterator[str]:
+    def cautions(self, incomplete: int, duplicates: int, unseen: Sequence[str]) -> Iterator[str]:
         """Say what the owner should know."""
         if incomplete:
             yield f"left out: {count_of(incomplete, 'row')} with a missing value"
@@ -237,11 +240,13 @@ class _Columns:
             yield f"left out: {count_of(duplicates, 'row')} with an id that is there more than once"
         if self.dropped:
             yield f"left out for their missing values: {listed(self.dropped)}"
+        yield from self.notes
+        if unseen:
+            yield f"missing_values lists what no cell that was read holds: {listed(unseen)}"
         if self.codes:
             yield (
                 f"the lowest or highest value of {listed(self.codes)} may be a code for a missing "
-                "value, such as -999, and is ranked as a number: if it is one, list it under missing_values "
-                "(CSV), or make it null"
+                "value, such as -999, and is ranked as a number: if it is one, list it under missing_values"
             )
 
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 
 class Unusable(Exception):
-    """Something of a table cannot be used. Its text names neither party nor file, which its reader adds."""
+    """Something of a table cannot be used. Its text names neither party nor file, which its reader adds.
+
+    Attributes
+    ----------
+    fix : mapping
+        Which key of the plan would mend it, and the value: for the owner alone, as it may hold cells.
+    """
+
+    def __init__(self, text: str, fix: Mapping[str, object] = MappingProxyType({})) -> None:
+        super().__init__(text)
+        self.fix = fix
 
 
 def at(wrong: npt.NDArray[np.bool_] | Sequence[bool], what: str, more: str = "") -> str:

@@ -141,7 +141,11 @@ def test_bad_values_inside_of_others() -> None:
             "encode.a: 'b' is not an order of categories for each column, as in {grade: [low, high]}; "
             "write [b]",
         ),
-        ("csv", ";", "csv: ';' is not a group of keys; write delimiter, decimal, encoding below it"),
+        (
+            "csv",
+            ";",
+            "csv: ';' is not a group of keys; write delimiter, decimal, thousands, encoding below it",
+        ),
     ):
         assert problem(plan_with({f"parties.target.{key}": value})) == f"plan: parties.target.{said}"
 
@@ -203,10 +207,9 @@ def test_column_names_that_yaml_does_not_read_as_text(plan_file: Path, written: 
         ("table", "did you mean parties.target.table or parties.sources.0.table?"),
         (
             "parties.target.feature",
-            "keys here: name, advertise, listen, id, exclude, features, encode, missing, missing_values, "
-            "duplicates, "
-            "csv, table, policy, aligned, write_aligned, write_unaligned, alignment_key; did you mean "
-            "'features'?",
+            "keys here: name, advertise, listen, id, exclude, features, encode, convert, missing, "
+            "missing_values, duplicates, csv, table, policy, aligned, write_aligned, write_unaligned, "
+            "alignment_key; did you mean 'features'?",
         ),
         ("parties.sources.0.alignment_key", "did you mean parties.target.alignment_key?"),
         (

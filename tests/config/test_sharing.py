@@ -34,6 +34,7 @@ LOCAL: dict[str, Any] = {
     "id": "secret_id",
     "exclude": ["secret_column"],
     "encode": {"secret_grade": ["secret_low", "secret_high"]},
+    "convert": {"secret_cost": "currency"},
     "missing": {"drop_columns": 0.424242},
     "missing_values": ["secret_nothing"],
     "duplicates": "error",

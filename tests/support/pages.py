@@ -59,7 +59,7 @@ def rows(text: str, first: str) -> list[list[str]]:
 
 def code(text: str) -> list[str]:
     """Everything between backticks."""
-    return [" ".join(found.split()) for found in re.findall(r"`([^`]+)`", text)]
+    return [" ".join(found.split()) or found for found in re.findall(r"`([^`]+)`", text)]
 
 
 PAGES = {

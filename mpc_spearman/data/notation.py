@@ -1,0 +1,85 @@
+"""How cells of text are written: numbers in several notations, dates, and what is to be converted first."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mpc_spearman.config.tables import Convert, Csv
+
+Mask = npt.NDArray[np.bool_]
+
+DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
+ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+# What may separate thousands where a plan names the first of them.
+_ALIKE = {" ": " \u00a0\u202f\u2009", "'": "'\u2019"}
+_DAY = r"^([0-9]{1,2})[./-]([0-9]{1,2})[./-]([0-9]{4})([T ].*)?$"
+_PADDED = r"^([0-9]{4})-0?([0-9]{2})-0?([0-9]{2})"
+_UNIT = r"([A-Z]{0,3}\p{Sc}|[A-Z]{3}|kr|Kč|zł|Ft)"
+
+
+class Notation:
+    """How numbers are written."""
+
+    def __init__(self, csv: Csv) -> None:
+        self.decimal, self.thousands = csv.decimal, "" if csv.thousands == "none" else csv.thousands or ""
+        point, self._mark = re.escape(csv.decimal), f"[{_ALIKE.get(self.thousands, self.thousands)}]"
+        whole = f"(?:[0-9]{{1,3}}(?:{self._mark}[0-9]{{3}})+|[0-9]+)" if self.thousands else "[0-9]+"
+        self.number = rf"[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?"
+        #: Numbers below a thousand, and those whose decimal mark may be one between thousands.
+        self.grouped = rf"^[+-]?(0|[1-9][0-9]{{0,2}}({point}[0-9]{{3}})?)$"
+        self.is_arrows = self.decimal == "." and not self.thousands
+
+    def matches(self, text: pa.LargeStringArray) -> Mask:
+        """Mark the cells that are numbers."""
+        return matches(text, f"^{self.number}$")
+
+    def plain(self, numbers: pa.LargeStringArray) -> pa.LargeStringArray:
+        """Write numbers as Arrow reads them."""
+        if self.thousands:
+            numbers = pc.replace_substring_regex(numbers, self._mark, "")
+        numbers = numbers if self.decimal == "." else pc.replace_substring(numbers, self.decimal, ".")
+        return pc.utf8_ltrim(numbers, "+")
+
+    def converted(
+        self, text: pa.LargeStringArray, how: Convert
+    ) -> tuple[pa.LargeStringArray, Mask, set[str]]:
+        """Make plain numbers of percentages or amounts of money, ISO dates of others.
+
+        Returns
+        -------
+        LargeStringArray, length n
+        ndarray of bool, shape (n,)
+            Which cells are what `how` says.
+        set of str
+            The currencies.
+        """
+        number, units = f"({self.number})", set[str]()
+        pattern, into = {
+            "percent": (rf"^{number}\s*%$", r"\1"),
+            "currency": (rf"^(?:{_UNIT}\s*{number}|{number}\s*{_UNIT})$", r"\2\3"),
+            "day_first": (_DAY, r"\3-0\2-0\1\4"),
+            "month_first": (_DAY, r"\3-0\1-0\2\4"),
+        }[how]
+        fits = matches(text, pattern)
+        if how == "currency":
+            money = text.filter(pa.array(fits))
+            units = {*pc.replace_substring_regex(money, pattern, r"\1\4").unique().to_pylist()}
+        text = pc.replace_substring_regex(text, pattern, into)
+        return pc.replace_substring_regex(text, _PADDED, r"\1-\2-\3"), fits, units
+
+
+def matches(text: pa.LargeStringArray, pattern: str) -> Mask:
+    """Mark the cells in which a pattern is found."""
+    return mask(pc.match_substring_regex(text, pattern))
+
+
+def mask(array: Any) -> Mask:
+    """Turn Arrow's booleans into NumPy's."""
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=bool)

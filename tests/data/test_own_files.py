@@ -1,0 +1,177 @@
+"""What people's own files hold: of every way of writing the same values the same numbers, or an error."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mpc_spearman.data.database import read_query
+from mpc_spearman.data.survey import survey
+from support.tables import columns, read, refusal
+
+LEVELS = ["none", "mild", "moderate", "severe"]
+PLACES = [3, 0, 1, 2, 0, 1]
+PAIN = pd.DataFrame(
+    {"id": list("abcdef"), "x": pd.Categorical([LEVELS[p] for p in PLACES], LEVELS, ordered=True)}
+)
+ENCODE = {"x": LEVELS}
+
+
+def two_orders(path: Path) -> None:
+    table = pa.Table.from_pandas(PAIN)
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for rows, levels in ((slice(0, 3), LEVELS), (slice(3, None), LEVELS[::-1])):
+            part = PAIN[rows].assign(x=PAIN.x[rows].cat.reorder_categories(levels))
+            writer.write_table(pa.Table.from_pandas(part, schema=table.schema, preserve_index=False))
+
+
+def other_writer(path: Path) -> None:
+    PAIN.to_parquet(path)
+    path.write_bytes(path.read_bytes().replace(b"parquet-cpp-arrow", b"parquet-abc-other"))
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "keeps"),
+    [
+        ("t.parquet", lambda path: PAIN.to_parquet(path), True),
+        ("t.parquet", lambda path: PAIN.to_parquet(path, row_group_size=2), True),
+        ("t.parquet", lambda path: PAIN.to_parquet(path, use_dictionary=["id"]), False),
+        ("t.parquet", lambda path: PAIN.to_parquet(path, use_dictionary=False, row_group_size=2), False),
+        ("t.parquet", two_orders, False),
+        ("t.parquet", other_writer, False),
+        ("t.feather", lambda path: PAIN.to_feather(path), True),
+        ("t.csv", lambda path: PAIN.to_csv(path, index=False), False),
+    ],
+)
+def test_an_order_of_categories_is_taken_only_from_what_keeps_it(
+    name: str, write: Any, keeps: bool, tmp_path: Path
+) -> None:
+    write(tmp_path / name)
+    if keeps:
+        assert read(tmp_path / name).column(0).tolist() == PLACES
+    else:
+        assert "under encode" in refusal(tmp_path / name, missing_values=[])
+        assert survey(tmp_path / name).columns[0].fix == {"encode": sorted(LEVELS)}
+    assert read(tmp_path / name, encode=ENCODE).column(0).tolist() == PLACES
+
+
+@pytest.mark.parametrize(("labels", "found"), [(["10", "2", "1"], [1, 0, 2]), ([10, 2, 1], [2, 10, 1])])
+def test_categories_that_are_numbers_in_another_order_are_said_to_be(labels: Any, found: list[int]) -> None:
+    values = pd.Categorical([labels[1], labels[0], labels[2]], labels, ordered=True)
+    table = read(pd.DataFrame({"id": list("abc"), "x": values}))
+    assert table.column(0).tolist() == found
+    assert "in an order that is not that of the numbers" in " ".join(table.cautions)
+    agreeing = values.reorder_categories(labels[::-1])
+    assert read(pd.DataFrame({"id": list("abc"), "x": agreeing})).cautions == ()
+
+
+@pytest.mark.parametrize(
+    ("cells", "listed"),
+    [
+        (["1.0", "-9.0", "2.0"], "-9"),
+        (["1", "-9", "2"], "-9.0"),
+        (["1", "-9.00", "2"], "-9"),
+        (["1", "-9e0", "2"], "-9"),
+        (["1", "+99", "2"], "99"),
+        (["1", "0099", "2"], "99"),
+        (["true", "-9.0", "false"], "-9"),
+        (["2024-01-01", "99.0", "2024-01-02"], "99"),
+        (["1", "N.A.", "2"], "n.a."),
+        (["1", "inf", "2"], "inf"),
+        ([1, -9, 2], "-9.0"),
+        ([1.5, -9.0, 2], "-9"),
+        (pd.array([1, 99.9, 2], "Float32"), "99.9"),
+        (pd.array([1, -9, 2], "Int64"), "-9"),
+        (pd.to_datetime(["2024-01-01", "2100-12-31", "2024-01-02"]), "2100-12-31"),
+        (pd.array([1, -9, 2], pd.ArrowDtype(pa.decimal128(9, 2))), "-9"),
+        (pd.Categorical([1, -9, 2]), "-9.0"),
+        (pd.Categorical(["lo", "-9", "hi"], ["-9", "lo", "hi"], ordered=True), "-9"),
+    ],
+)
+def test_a_listed_code_is_found_however_it_is_written(cells: Any, listed: str, csv: Any) -> None:
+    frame = pd.DataFrame(
+        {"id": list("abcdefghi"), "x": pd.Series([*cells] * 3, dtype=pd.Series(cells).dtype)}
+    )
+    sources = [frame, csv(frame.to_csv(index=False))] if isinstance(cells, list) else [frame]
+    for source in sources:
+        table = read(source, missing_values=[listed], missing="drop_rows")
+        assert table.ids.to_pylist() == list("acdfgi")
+        assert not any("missing_values" in caution for caution in table.cautions)
+
+
+def test_codes_that_are_not_listed_stay_and_a_code_that_is_nowhere_is_said(csv: Any) -> None:
+    big = 2**53
+    table = read(
+        csv(f"id,x\na,{big}\nb,{big + 1}\nc,3\nd,4\n"),
+        missing_values=[str(big + 1), "?"],
+        missing="drop_rows",
+    )
+    assert table.column(0).tolist() == [big, 3, 4]
+    assert any("'?'" in caution and str(big) not in caution for caution in table.cautions)
+
+
+@pytest.mark.parametrize(
+    ("cells", "csv_keys", "found"),
+    [
+        (["10,154", "999", "1,234,567"], {"thousands": ","}, [10154, 999, 1234567]),
+        (["10,154.5", "999", "-1,234"], {"thousands": ","}, [10154.5, 999, -1234]),
+        (["10.154", "999", "1.234.567,5"], {"decimal": ",", "thousands": "."}, [10154, 999, 1234567.5]),
+        (["10 154", "999", "1\u00a0234"], {"thousands": " "}, [10154, 999, 1234]),
+        (["10'154", "999", "1\u2019234"], {"thousands": "'"}, [10154, 999, 1234]),
+        (["10,154", "999", "1,5"], {"thousands": ","}, "csv.decimal to ','"),
+        (["10,154", "999", "1,234"], {}, "csv.decimal to ',', or csv.thousands to ','"),
+        (["1,234,567", "999", "1,234"], {}, "set csv.thousands to ','"),
+        (["10,154", "999", "1,234"], {"decimal": ","}, "three digits follow each comma"),
+        (["10,154", "1,999", "1,234"], {"decimal": ","}, "three digits follow each comma"),
+        (["10,154", "999", "1,234"], {"decimal": ",", "thousands": "none"}, [10.154, 999, 1.234]),
+        (["0,154", "999", "1,234"], {"decimal": ","}, [0.154, 999, 1.234]),
+        (["10.154", "999", "1.234"], {}, "three digits follow each point"),
+        (["10.154", "999", "1.234"], {"thousands": "none"}, [10.154, 999, 1.234]),
+        (["10.154", "1.999", "1.234"], {}, [10.154, 1.999, 1.234]),  # ranked alike, whatever they are
+        (["10.154", "9999", "1.234"], {}, [10.154, 9999, 1.234]),
+        (["10.154", "", "1.23"], {}, [10.154, 1.23]),
+    ],
+)
+def test_numbers_that_read_two_ways_are_refused_until_the_plan_says_which(
+    cells: list[str], csv_keys: dict[str, str], found: Any, csv: Any
+) -> None:
+    frame = pd.DataFrame({"id": list("abc") + list("def"), "x": cells * 2})
+    for source in (csv(frame.to_csv(index=False, sep=";")), frame):
+        keys = {"csv": {"delimiter": ";", **csv_keys}, "missing": "drop_rows"}
+        if isinstance(found, str):
+            assert found in refusal(source, **keys)
+        else:
+            assert read(source, **keys).column(0).tolist() == found * 2
+
+
+TEXTS = {
+    "day": ["2024-02-29", "1969-12-31", "2024-03-01"],
+    "time": ["2024-02-29T10:00", "1969-12-31 23:59:59.5", "2024-03-01 00:00:01"],
+    "whole": ["7", "10", "9"],
+    "real": ["0.5", " 1e3", "-2"],
+    "flag": ["true", "False", "true"],
+    "gap": ["1", "NA", "3"],
+}
+
+
+def test_text_is_read_alike_wherever_it_comes_from(
+    csv: Any, parquet: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.DataFrame({"id": list("abcdef"), **{name: cells * 2 for name, cells in TEXTS.items()}})
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        frame.to_sql("t", connection, index=False)
+    monkeypatch.setenv("DATABASE", f"sqlite:{tmp_path / 't.db'}")
+    table = pa.Table.from_pandas(frame)
+    sources = [csv(frame.to_csv(index=False)), parquet(table), table, frame, frame.astype("category")]
+    expected = None
+    for source in [*sources, read_query("B", "SELECT * FROM t", "DATABASE", None)]:
+        found = [column.tolist() for column in columns(read(source, missing="drop_rows"))]
+        expected = expected or found
+        assert found == expected
+    assert [expected[place] for place in (0, 2, 3)] == [[19782, 19783] * 2, [7, 9] * 2, [0.5, -2.0] * 2]
