@@ -114,7 +114,7 @@ def run_local(
         outcomes = supervisor.launch(assigned, frames, start=start, watch=watch, note=note)
         cause = supervisor.first_cause(outcomes)
         if cause is not None:
-            raise cause.error or RoleCrashed(f"party {cause.party} failed")
+            raise supervisor.said(outcomes, cause) or RoleCrashed(f"party {cause.party} failed")
         result = Result.load(staging / checked.informed)
         if target is not None:
             _commit(staging, target, checked.names)

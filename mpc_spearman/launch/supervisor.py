@@ -17,12 +17,15 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, Literal
 
-from mpc_spearman.errors import MpcSpearmanError, RoleCrashed
+from mpc_spearman.errors import MpcSpearmanError, RoleCrashed, TableError
 from mpc_spearman.launch.processes import Start, executing
 from mpc_spearman.launch.role_process import Assignment, read_error
 
 #: Seconds the other roles have to end by themselves once one has failed: they are told by it, and stop.
 GRACE = 8.0
+
+# The phase in which a party reads its own table, and has met nobody yet.
+_READING = "load"
 
 #: Told of progress: party, phase, steps done, steps in all (0 where unknown).
 Watch = Callable[[str, str, int, int], None]
@@ -215,6 +218,8 @@ def launch(
     children: dict[str, _Child] = {}
     outcomes: dict[str, Outcome] = {}
     deadline: float | None = None
+    failed: Outcome | None = None
+    told: set[str] = set()
     try:
         for assignment in assignments:
             frame = frames.get(assignment.party, b"")
@@ -237,13 +242,19 @@ def launch(
                             other.tell(coordinator=report["address"])
                 else:
                     watch(party, report["phase"], report["done"], report["of"])
-                continue
-            outcomes[party] = children[party].outcome(time.monotonic() - began)
-            if outcomes[party].kind != "returned":
-                deadline = deadline or time.monotonic() + grace
-                for other in children.values():
-                    if other.party not in outcomes:
-                        other.lost(outcomes[party])
+            else:
+                outcomes[party] = children[party].outcome(time.monotonic() - began)
+                if outcomes[party].kind != "returned":
+                    failed = failed or outcomes[party]
+                    deadline = deadline or time.monotonic() + grace
+            for other in left:
+                if failed is None or other.party in told or other.party in outcomes:
+                    continue
+                # Where one table was refused, others are read first: their owners hear at once what is wrong.
+                reading = failed.phase == _READING and other.phase in ("start", _READING)
+                if not reading:
+                    told.add(other.party)
+                    other.lost(failed)
     finally:
         for child in children.values():
             child.close()
@@ -265,3 +276,12 @@ def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
 
     failed = [outcome for outcome in outcomes.values() if outcome.kind != "returned"]
     return min(failed, key=rank) if failed else None
+
+
+def said(outcomes: Mapping[str, Outcome], cause: Outcome) -> MpcSpearmanError | None:
+    """Return the error of the cause; with it, of a table that was refused, what is wrong with the others'."""
+    refused = [one.error for one in outcomes.values() if one.kind == "raised" and one.phase == _READING]
+    texts = dict.fromkeys(str(error) for error in (cause.error, *refused) if isinstance(error, TableError))
+    if not isinstance(cause.error, TableError):
+        return cause.error
+    return TableError("\n".join(texts), cause.error.about)

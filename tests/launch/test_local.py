@@ -341,6 +341,14 @@ def test_the_first_cause_is_raised_and_nothing_kept(tmp_path: Path, monkeypatch:
     assert os.listdir(tmp_path) == []
 
 
+def test_what_is_wrong_with_all_tables_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,x\n1,no\n2,number\n")
+    with pytest.raises(TableError) as refused:
+        run_local(PLAN, {"A": tmp_path / "a.csv", "B": tmp_path / "none.csv"})
+    lines = str(refused.value).splitlines()
+    assert sorted(line[:2] for line in lines) == ["A:", "B:"]
+
+
 def test_no_other_user_can_look_at_files_of_a_run_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
