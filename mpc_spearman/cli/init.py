@@ -7,32 +7,98 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mpc_spearman.errors import OutputError, PlanError
+
 
 def add(commands: Any) -> None:
     """Add the command to the parser's commands."""
     parser = commands.add_parser(
         "init",
-        help="make a party's key, and the line that the shared plan needs",
-        description="Make NAME.key, by which the other parties know this one, and print the line that goes "
-        "below the party's name in the shared plan. The file stays with its party, and no run works without "
-        "it. The line is no secret.",
-        epilog="Exit codes: 0 done, 2 usage or a name that no party can have, 16 the file exists or cannot "
-        "be written.",
+        help="make a party's key and the line that the shared plan needs, or a plan of own tables",
+        description="With --party, make NAME.key, by which the other parties know this one, and print the "
+        "line that goes below the party's name in the shared plan. The line is no secret, the key "
+        "is. Of a TABLE, write the keys that belong beside its party's name: ids, columns, what is left "
+        "out and why, and what only its owner knows. Of two tables, write a plan to rehearse on this "
+        "machine, the second being the target's. Nothing is sent.",
+        epilog="Exit codes: 0 done, 2 usage or a name that no party can have, 4 a table cannot be read, 16 a "
+        "file exists or cannot be written.",
     )
-    parser.add_argument("--party", required=True, metavar="NAME", help="the party's name, as in the plan")
+    parser.add_argument("tables", nargs="*", type=Path, metavar="TABLE", help="one table, or two")
+    parser.add_argument("--party", metavar="NAME", help="the party's name, as in the plan")
     parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Make the key and print its line."""
+    """Make what was asked for, and say what it is."""
+    if len(parsed.tables) > 2 or not (parsed.tables or parsed.party):
+        raise PlanError("init: name a party (--party), a table, or two tables")
+    if len(parsed.tables) == 2:
+        if parsed.party:
+            raise PlanError("init: of two tables comes a plan for one machine; leave out --party")
+        _write_plan(*parsed.tables)
+    elif parsed.tables:
+        _write_own(parsed.tables[0], parsed.party or parsed.tables[0].name.partition(".")[0])
+    if parsed.party:
+        _make_key(parsed.party)
+    return 0
+
+
+def _write_own(table: Path, name: str) -> None:
+    from mpc_spearman.cli.own_file import own_keys
+    from mpc_spearman.data.survey import survey
+
+    lines, found = own_keys(table, survey(table))
+    first = "# What is this party's own. No other party sees it. Lines with `# ?` are for you to decide."
+    _create(Path(f"{name}.yaml"), "\n".join([first, *lines]))
+    print(f"{found}\n{name}.yaml: read it")
+
+
+def _write_plan(source: Path, target: Path) -> None:
+    from mpc_spearman.cli.own_file import normalise, own_keys
+    from mpc_spearman.data.survey import survey
+
+    ours, theirs = survey(source), survey(target)
+    (ours_keys, found), (theirs_keys, also) = own_keys(source, ours), own_keys(target, theirs)
+    alike, common = normalise(ours, theirs)
+    lines = [
+        "# A rehearsal on this machine. Lines with `# ?` are for you to decide.",
+        "reveal: strengths",
+        "alignment: intersect  # the rows that both tables have, by their ids",
+        alike,
+        "parties:",
+        "  coordinator:",
+        "    name: C",
+        "  target:",
+        "    name: B",
+        *(f"    {line}" for line in theirs_keys),
+        "  sources:",
+        "    - name: A",
+        *(f"      {line}" for line in ours_keys),
+    ]
+    _create(Path("plan.yaml"), "\n".join(lines))
+    print(f"{found}\n{also}\n{common:,} ids in common")
+    print("plan.yaml: read it, then run `mpc-spearman local plan.yaml`")
+
+
+def _create(path: Path, text: str) -> None:
+    from mpc_spearman.files import create
+
+    try:
+        create(path, f"{text}\n".encode())
+    except FileExistsError:
+        raise OutputError(f"{path} exists and is not replaced") from None
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _make_key(party: str) -> None:
     from mpc_spearman.config.fields import party_name
-    from mpc_spearman.errors import OutputError, PlanError
     from mpc_spearman.identity import Identity
 
     try:
-        name = party_name(parsed.party)
+        name = party_name(party)
     except ValueError as error:
-        raise PlanError(f"--party: {parsed.party!r} {error}") from None
+        raise PlanError(f"--party: {party!r} {error}") from None
     identity, path = Identity.new(), Path(f"{name}.key")
     try:
         identity.write(path)
@@ -41,4 +107,3 @@ def run(parsed: argparse.Namespace) -> int:
             error = OutputError(f"{error}; its line is\nidentity: {Identity.read(path, 'key')}")
         raise error from None
     print(f"identity: {identity}")
-    return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -200,10 +201,17 @@ class _CsvFiles(Source):
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
         self._text = {place: [] for place in columns}
         self._cells = {place: Cells(str(self.names[place]), self._keys, self.codes) for place in numbers}
-        takers = {place: blocks.append for place, blocks in self._text.items()}
         left = self._rows
+
+        def take(place: int, block: pa.LargeStringArray) -> None:
+            if place in self._text:
+                self._text[place].append(block)
+            if place in self._cells:
+                self._cells[place].add(block)
+
+        takers = {place: partial(take, place) for place in {*columns, *numbers}}
         for file in self._files:
-            count = file.read(takers | {place: cells.add for place, cells in self._cells.items()}, left)
+            count = file.read(takers, left)
             left = None if left is None else left - count
 
     def column(self, place: int) -> pa.ChunkedArray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,10 @@ class Survey:
         What separates the cells of a CSV file, if that is not what its name says; "" if it is.
     id : str
         The column that seems to hold the ids; "" if none does.
+    ids : ChunkedArray
+        Its cells.
+    repeated : int
+        Rows whose id another row has too.
     columns : tuple of Column
         All others, in the table's order.
     """
@@ -75,6 +80,8 @@ class Survey:
     rows: int
     separator: str
     id: str
+    ids: pa.ChunkedArray
+    repeated: int
     columns: tuple[Column, ...]
 
 
@@ -106,10 +113,7 @@ def survey(table: Path | ArrowTable, keys: TableKeys | None = None, rows: int | 
     """
     keys = keys or TableKeys()
     try:
-        source = open_source(table, keys, rows)
-        if separator := source.separator:
-            csv = keys.csv.model_copy(update={"delimiter": separator})
-            source = open_source(table, keys.model_copy(update={"csv": csv}), rows)
+        source, separator = _opened(table, keys, rows)
         every = range(len(source.names))
         source.prepare(every, every)
         columns = [look(source, place) for place in every]
@@ -117,9 +121,32 @@ def survey(table: Path | ArrowTable, keys: TableKeys | None = None, rows: int | 
     except (Unusable, OSError) as error:
         name = str(table) if isinstance(table, Path) else "the table"
         raise TableError(f"{name}: {error.strerror if isinstance(error, OSError) else error}") from None
-    ids = _ids(dict(zip(map(str, source.names), texts, strict=True)), keys)
+    cells = dict(zip(map(str, source.names), texts, strict=True))
+    ids, copies = _ids(cells, keys)
     others = tuple(_useful(column) for column in columns if column.name != ids)
-    return Survey(len(texts[0]), separator, ids, others)
+    found = cells[ids] if ids else pa.chunked_array([], pa.large_string())
+    return Survey(len(texts[0]), separator, ids, found, copies, others)
+
+
+def _opened(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> tuple[Source, str]:
+    """Open a table; if what separates its cells is not what its name says, by what does."""
+    refused, marks = None, ""
+    try:
+        source = open_source(table, keys, rows)
+        if not source.separator:
+            return source, ""
+        marks = source.separator
+    except Unusable as unusable:  # a quote, say, that is misplaced between other separators
+        refused, marks = unusable, ";\t|" if isinstance(table, Path) and not keys.csv.delimiter else ""
+    for mark in marks:
+        csv = keys.csv.model_copy(update={"delimiter": mark})
+        try:
+            source = open_source(table, keys.model_copy(update={"csv": csv}), rows)
+        except Unusable:
+            continue
+        if len(source.names) > 1:
+            return source, mark
+    raise refused or Unusable("it has one column only")
 
 
 def _useful(column: Column) -> Column:
@@ -131,17 +158,18 @@ def _useful(column: Column) -> Column:
     return replace(column, problem=f"{what}; leave it out (exclude)")
 
 
-def _ids(texts: Mapping[str, pa.ChunkedArray], keys: TableKeys) -> str:
-    """Find the column of ids: the plan's, or one with a value in each row and none twice."""
-    if keys.id[0] in texts:
-        return keys.id[0]
-    unique = []
+def _ids(texts: Mapping[str, pa.ChunkedArray], keys: TableKeys) -> tuple[str, int]:
+    """Find the column of ids, and how many rows have another row's.
+
+    It is the plan's; or one whose name says so, or with a value in each row and none twice, best both.
+    """
+    copies: dict[str, int] = {}
     for name, column in texts.items():
-        try:
+        with suppress(Unusable):
             ids = id_text(column, ["strip"])
-        except Unusable:
-            continue
-        if len(ids) and not ids.null_count and not repeated(ids)[1].any():
-            unique.append(name)
-    named = [name for name in unique if _ID.search(name)]
-    return next(iter(named + unique), "")
+            if name in keys.id or not ids.null_count:
+                copies[name] = int(repeated(ids)[0].sum())
+    unique = [name for name, rows in copies.items() if not rows]
+    named = [name for name in [*unique, *copies] if _ID.search(name)]
+    found = next((name for name in [*keys.id, *named, *unique] if name in copies), "")
+    return found, copies.get(found, 0)

@@ -1,0 +1,149 @@
+"""What ``mpc-spearman init`` writes about a table: a party's own keys, and what only its owner knows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from mpc_spearman.config.tables import Normalise
+from mpc_spearman.data.id_columns import id_text
+from mpc_spearman.data.survey import Column, Survey
+
+# What YAML takes for text without quotes, whatever its rules for numbers and dates are.
+_PLAIN = re.compile(r"(?!(?i:true|false|null|yes|no|on|off)$)[A-Za-z_][A-Za-z0-9_]*")
+_PATH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]*")
+_WIDTH = 100
+# What may be done to ids, least first.
+_STEPS: tuple[tuple[Normalise, ...], ...] = (
+    (),
+    ("strip",),
+    ("strip", "casefold"),
+    ("strip", "nfkc", "casefold"),
+)
+
+
+def own_keys(table: Path, found: Survey) -> tuple[list[str], str]:
+    """Write the keys that belong beside a party's name, for its table.
+
+    Parameters
+    ----------
+    table : Path
+        As it is to be written: from the folder that the keys' file will be in.
+    found : Survey
+        Of it.
+
+    Returns
+    -------
+    list of str
+        Lines of YAML with comments.
+    str
+        In a sentence, what was found.
+    """
+    used = [one for one in found.columns if not one.problem or "convert" in one.fix]
+    lines = list(_lines(table, found, used))
+    asked = sum("# ?" in line for line in lines)
+    text = f"{table}: {found.rows:,} rows, {len(used)} of {len(found.columns)} columns are used"
+    return lines, text + (f"; yours to decide, marked `# ?`: {asked}" if asked else "")
+
+
+def normalise(one: Survey, other: Survey) -> tuple[str, int]:
+    """Find what has to be done to the ids of two tables so that most are the same.
+
+    Returns
+    -------
+    str
+        A line of YAML with a comment.
+    int
+        How many ids are common then.
+    """
+    best: tuple[int, tuple[Normalise, ...]] = (-1, ())
+    for steps in _STEPS:
+        ours, theirs = (set(id_text(table.ids, steps).to_pylist()) for table in (one, other))
+        best = max(best, (len(ours & theirs), steps), key=lambda each: each[0])  # the first of equals
+    common, steps = best
+    return f"normalise: [{', '.join(steps)}]  # makes {common:,} ids common to both", common
+
+
+def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
+    name = str(table)
+    yield f"table: {name if _PATH.fullmatch(name) else json.dumps(name, ensure_ascii=False)}"
+    if found.id:
+        yield f"id: {scalar(found.id)}"
+        if found.repeated:
+            yield f"# ? The ids of {found.repeated:,} rows are there more than once: leave these rows out?"
+            yield "duplicates: drop"
+    else:
+        yield "# ? No column has a value in each row and none twice. Which ones together say whose a row is?"
+        yield "# id: [name, birth_date]"
+    if found.separator:
+        yield f"csv: {{delimiter: {json.dumps(found.separator)}}}"
+    by_kind: dict[str, list[str]] = {}
+    for column in used:
+        kind = column.kind or str(column.fix["convert"])
+        by_kind.setdefault(kind, []).append(column.name)
+    if found.repeated or any(one.missing.any() for one in used):
+        yield "# To leave out rows takes alignment: intersect in the shared plan."
+    yield f"# Columns that are used: {len(used)}."
+    for kind, names in by_kind.items():
+        yield from _wrapped(f"#   {kind}: ", names)
+    for column in used:
+        if column.note:
+            yield f"# {one_line(column.name)}: {one_line(column.note)}"
+    if convert := {one.name: one.fix["convert"] for one in used if one.problem}:
+        yield "convert:"
+        yield from (f"  {scalar(name)}: {how}" for name, how in convert.items())
+    if gaps := [one.name for one in used if one.missing.any()]:
+        yield from _wrapped(
+            f"# In {incomplete(used, found.rows):,} of {found.rows:,} rows a value is missing, in ", gaps
+        )
+        yield "# ? Leave these rows out, or the columns (exclude)?"
+        yield "missing: drop_rows"
+    left_out = [one for one in found.columns if one not in used]
+    if left_out:
+        yield "# Columns that are left out, and why. Once that is mended, take them off this list."
+        yield "exclude:"
+        for column in left_out:
+            categories = column.fix.get("encode")
+            mark = "? " if categories or "convert" in column.problem or "csv." in column.problem else ""
+            yield f"  - {scalar(column.name)}  # {mark}{one_line(column.problem)}"
+    ordered = [(one.name, one.fix["encode"]) for one in left_out if "encode" in one.fix]
+    if ordered:
+        yield "# Text with few values, by alphabet. Where they have an order, only you know it: lowest first."
+        yield "# encode:"
+        for name, categories in ordered:
+            assert isinstance(categories, list)
+            yield f"#   {scalar(name)}: [{', '.join(scalar(str(one)) for one in categories)}]"
+
+
+def incomplete(columns: list[Column], rows: int) -> int:
+    """Count the rows in which a value of some column is missing."""
+    missing = np.zeros(rows, dtype=bool)
+    for column in columns:
+        if not column.problem:  # else its cells were not read yet
+            missing |= column.missing
+    return int(missing.sum())
+
+
+def scalar(text: str) -> str:
+    """Write a text for YAML, in quotes where it could be read as something else."""
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def one_line(text: str) -> str:
+    """Write a text into a comment."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _wrapped(start: str, names: list[str]) -> Iterator[str]:
+    line = start
+    for position, name in enumerate(names):
+        word = one_line(name) + ("" if position == len(names) - 1 else ", ")
+        if len(line) + len(word) > _WIDTH and line != start:
+            yield line.rstrip()
+            line = "#     "
+        line += word
+    yield line

@@ -1,0 +1,92 @@
+"""``mpc-spearman init`` of tables: a file that works, and that leaves to its owner what only it knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mpc_spearman import run_local
+from mpc_spearman.cli.main import main
+from mpc_spearman.config import DataParty, load_plan
+from mpc_spearman.data.tables import read_table
+from mpc_spearman.errors import OutputError, PlanError, TableError
+from support.harness import ROOT
+
+OWN = """\
+patient nr;age;true;grade;share;seen;note;flag
+001;34;1;low;5 %;01.02.2020;"a ""b"" #c: é";0
+002;45;2;mid;10 %;13.02.2020;"x; y";0
+003;;3;low;7 %;02.03.2020;z;0
+004;51;4;high;1 %;04.05.2021;w;0
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my own.csv").write_text(OWN, encoding="utf-8")
+    return tmp_path
+
+
+def own(file: str) -> DataParty:
+    keys: dict[str, Any] = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    parties = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A", **keys}]}
+    party = load_plan({"alignment": "intersect", "parties": parties}).party("A")
+    assert isinstance(party, DataParty)
+    return party
+
+
+@pytest.mark.usefixtures("here")
+def test_the_file_of_a_table_is_read_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "my own.csv"]) == 0
+    assert "4 rows, 3 of 7 columns are used" in capsys.readouterr().out
+    party = own("my own.yaml")
+    assert (party.id, party.csv.delimiter, party.convert) == (("patient nr",), ";", {"share": "percent"})
+    assert party.exclude == ("grade", "seen", "note", "flag")
+    assert party.encode == {}  # an order is never guessed
+    text = Path("my own.yaml").read_text()
+    assert "#   grade: [high, low, mid]" in text
+    assert "seen  # ? " in text  # whether the day or the month comes first
+    assert "flag  # all" in text
+    table = read_table("A", Path("my own.csv"), party)
+    assert table.features == ("age", "true", "share")
+    assert table.n == 3  # without the row in which a value is missing
+
+
+@pytest.mark.usefixtures("here")
+def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
+    Path("a.csv").write_text("id,x\n1,1\n1,2\n2,3\n")
+    Path("b.csv").write_text("who,x\nAnn,1\nAnn,1\nBob,2\n")
+    assert main(["init", "a.csv", "--party", "A"]) == main(["init", "b.csv"]) == 0
+    assert own("A.yaml").duplicates == "drop"
+    assert "# ? No column has a value in each row" in Path("b.yaml").read_text()
+    assert Path("A.key").exists()
+
+
+@pytest.mark.usefixtures("here")
+def test_of_two_tables_comes_a_plan_that_runs() -> None:
+    tables = [str(ROOT / "data" / f"{name}_raw.csv") for name in ("insurer", "clinic")]
+    assert main(["init", *tables]) == 0
+    assert len(run_local("plan.yaml").strengths) == 6
+    assert load_plan("plan.yaml").normalise == ("strip", "casefold")
+    before = Path("plan.yaml").read_bytes()
+    assert main(["init", *tables]) == OutputError.exit_code
+    assert Path("plan.yaml").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ([], PlanError.exit_code),
+        (["a.csv", "b.csv", "c.csv"], PlanError.exit_code),
+        (["a.csv", "b.csv", "--party", "A"], PlanError.exit_code),
+        (["none.csv"], TableError.exit_code),
+    ],
+)
+def test_what_cannot_be_made_leaves_nothing(here: Path, arguments: list[str], code: int) -> None:
+    before = sorted(here.iterdir())
+    assert main(["init", *arguments]) == code
+    assert sorted(here.iterdir()) == before
