@@ -54,7 +54,7 @@ def run(parsed: argparse.Namespace) -> int:
         plan = load_plan(parsed.plan, parsed.settings, **given)
     out = parsed.out or default_out(parsed.plan)
     console = Console()
-    with progress.shown(console, [party]) as display:
+    with progress.shown(Console(stderr=True), [party]) as display:
         result = run_party(plan, party, out, watch=display.watch, note=display.note)
     terminal.summarize(result, console)
     console.print(f"Report: {out / party / 'report.html'}", highlight=False, soft_wrap=True, markup=False)

@@ -63,7 +63,7 @@ def run(parsed: argparse.Namespace) -> int:
         from mpc_spearman.results import terminal
 
         console = Console()
-        with progress.shown(console, plan.names) as display:
+        with progress.shown(Console(stderr=True), plan.names) as display:
             result = run_local(plan, out=out, watch=display.watch, note=display.note, server=server)
     terminal.summarize(result, console)
     console.print(

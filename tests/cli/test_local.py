@@ -27,7 +27,7 @@ from support.inputs import INPUTS, files, write_inputs
 from support.processes import EVER, TAG, eventually, new_tag, processes
 from support.server import hooked
 
-COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman.cli.main"]
+COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman"]
 
 
 def expected(folder: Path) -> np.ndarray:

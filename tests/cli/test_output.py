@@ -20,7 +20,7 @@ from mpc_spearman.cli.main import main
 from support.harness import ROOT
 from support.plans import mapping
 
-COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman.cli.main"]
+COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman"]
 #: A name that few encodings have.
 NAME = "größe … 😀"
 

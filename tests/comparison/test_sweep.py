@@ -39,7 +39,7 @@ ARGUMENTS = ["compare", "mpc.yaml", "strengths.yaml", "--rows", "40", "--feature
 
 
 def command(out: Path) -> list[str]:
-    return [sys.executable, "-W", "error", "-m", "mpc_spearman.cli.main", *ARGUMENTS, str(out)]
+    return [sys.executable, "-W", "error", "-m", "mpc_spearman", *ARGUMENTS, str(out)]
 
 
 def run_folders(out: Path) -> dict[str, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import re
 import shlex
@@ -24,7 +23,7 @@ from mpc_spearman.config import DataParty, Plan, Protocol, TargetParty
 from mpc_spearman.errors import ERRORS, PlanError
 from mpc_spearman.installed import INSTALL_CRYPTEN
 from mpc_spearman.results.result import Result
-from support.pages import CURRENT, PAGES, README, ROOT, Page, code, rows
+from support.pages import CURRENT, PAGES, README, ROOT, Page, code, rows, script
 
 PLAN, PRIVACY, RESULTS = (PAGES[f"docs/{name}.md"] for name in ("plan", "privacy", "results"))
 
@@ -75,13 +74,7 @@ def test_the_code_refers_to_pages_that_exist_and_to_no_other_text() -> None:
 
 @pytest.fixture(scope="module")
 def maker() -> ModuleType:
-    path = ROOT / "docs" / "who_learns_what.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("docs/who_learns_what.py")
 
 
 def test_the_tables_of_who_learns_what_are_those_of_the_code(maker: ModuleType) -> None:
@@ -129,19 +122,19 @@ def test_the_tables_are_written_between_their_marks(
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=repr)
 def test_what_is_made_names_a_command_that_exists(page: Page) -> None:
-    for script in re.findall(r"<!-- made by: python (\S+)", page.text):
-        assert (ROOT / script).is_file(), script
+    for path in re.findall(r"<!-- made by: python (\S+)", page.text):
+        assert (ROOT / path).is_file(), path
     assert page.text.count("<!-- made by: ") == page.text.count("<!-- end of what is made -->")
 
 
 def test_every_measured_table_has_one_place_in_its_page() -> None:
     """A benchmark that writes finds the line by its own name."""
-    for script in sorted((ROOT / "benchmarks").glob("*.py")):
-        text = script.read_text(encoding="utf-8")
+    for benchmark in sorted((ROOT / "benchmarks").glob("*.py")):
+        text = benchmark.read_text(encoding="utf-8")
         if "measuring.show(" in text:
             page = PAGES["docs/statistics.md" if "page=PAGE" in text else "docs/costs.md"]
-            line = f"<!-- made by: python benchmarks/{script.name} --write -->\n"
-            assert page.text.count(line) == 1, script.name
+            line = f"<!-- made by: python benchmarks/{benchmark.name} --write -->\n"
+            assert page.text.count(line) == 1, benchmark.name
 
 
 # --- the plan -------------------------------------------------------------------------------------------

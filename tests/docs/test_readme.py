@@ -14,17 +14,16 @@ import pytest
 from mpc_spearman import load_plan
 from mpc_spearman.data.ranks import MAX_ROWS
 from mpc_spearman.results import run_directory
-from mpc_spearman.statistics.reference import reference
 from mpc_spearman.wire.frames import HEADER
 from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.meter import COLUMNS, costed
-from support.pages import PAGES, README, ROOT, code, rows
+from support.pages import PAGES, README, ROOT, code, rows, script
 
 RESULTS, COSTS = PAGES["docs/results.md"], PAGES["docs/costs.md"]
 
 
 def test_the_readme_is_short() -> None:
-    assert len(README.text.encode()) <= 13_500
+    assert len(README.text.encode()) <= 13_200
 
 
 def test_the_limits_are_those_of_the_code() -> None:
@@ -36,23 +35,20 @@ def test_the_limits_are_those_of_the_code() -> None:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What the demo prints, and where it leaves its results."""
     out = tmp_path_factory.mktemp("readme") / "demo"
-    command = [sys.executable, "-m", "mpc_spearman.cli.main", "local", "configs/mpc.yaml", "--out", str(out)]
+    command = [sys.executable, "-m", "mpc_spearman", "local", "configs/mpc.yaml", "--out", str(out)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     return run.stdout, out
 
 
-def test_the_demo_prints_what_the_readme_shows(demo: tuple[str, Path]) -> None:
-    (shown, _) = (block for block in README.blocks() if "ranks first" in block)
-    assert shown in demo[0]
-
-
-def test_a_run_on_raw_tables_prints_what_the_readme_shows(tmp_path: Path) -> None:
-    (_, shown) = (block for block in README.blocks() if "ranks first" in block)
-    command = [sys.executable, "-m", "mpc_spearman.cli.main", "local", "configs/intersect.yaml"]
-    run = subprocess.run([*command, "--out", str(tmp_path / "raw")], cwd=ROOT, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert shown in run.stdout
+def test_what_the_pages_say_that_commands_print_is_what_they_print(demo: tuple[str, Path]) -> None:
+    maker = script("docs/outputs.py")
+    for path in maker.PAGES:
+        shown = path.read_text(encoding="utf-8")
+        filled = maker.filled(
+            shown, lambda command: demo[0] if command.endswith("/mpc.yaml") else maker.printed(command)
+        )
+        assert shown == filled, "run: python docs/outputs.py"
 
 
 def test_the_demo_leaves_what_the_pages_list(demo: tuple[str, Path]) -> None:
@@ -97,23 +93,3 @@ def test_what_is_sent_is_received(demo: tuple[str, Path]) -> None:
     sums = cost[cost["phase"] != "keep-alive"].groupby("phase")[["bytes_sent", "bytes_received"]].sum()
     assert (sums["bytes_sent"] == sums["bytes_received"]).all()
     assert sums["bytes_sent"].sum() > 0
-
-
-def test_the_tie_trap_is_as_described() -> None:
-    tables = [pd.read_csv(ROOT / "data" / name).drop(columns="id") for name in ("insurer.csv", "clinic.csv")]
-    found = {
-        estimator: reference({"A": tables[0]}, tables[1], estimator=estimator).ranking
-        for estimator in ("tie_corrected", "paper")
-    }
-    text = RESULTS.section("Two estimators, and the tie trap")
-    stated = rows(text, "feature")
-    assert len(stated) == len(tables[1].columns)
-    for feature, *cells in stated:
-        for estimator, (strength, position) in zip(found, (cells[:2], cells[2:]), strict=True):
-            ranking = found[estimator].set_index("feature").loc[code(feature)[0]]
-            assert strength == f"{ranking['strength']:.4f}".replace("-", "−")
-            assert int(position) == ranking["position"]
-    hlthp = {name: ranking.set_index("feature").loc["hlthp", "strength"] for name, ranking in found.items()}
-    assert (round(hlthp["paper"], 2), round(hlthp["tie_corrected"], 2)) == (0.56, -0.02)
-    assert "0.56 where the truth is −0.02" in " ".join(text.split())
-    assert f"{len(tables[1]):,} rows" in README.section("Try it")

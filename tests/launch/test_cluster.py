@@ -96,7 +96,7 @@ def test_torchrun(network: ShapedNetwork, tmp_path: Path, by_mpc: Result) -> Non
 
 def test_no_word_on_tls_is_an_error(tmp_path: Path) -> None:
     """Documentation addresses (RFC 5737), which no host has: nothing is sent before the plan is refused."""
-    command = [sys.executable, "-m", "mpc_spearman.cli.main", "join", str(ROOT / "configs" / "cluster.yaml")]
+    command = [sys.executable, "-m", "mpc_spearman", "join", str(ROOT / "configs" / "cluster.yaml")]
     options = [
         "network.address=192.0.2.1",
         "network.tls=null",

@@ -53,7 +53,7 @@ def test_the_demo_from_raw_tables(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert code == 0
     insurer, clinic = joined(raw("insurer"), raw("clinic"))
     truth, result = reference({"A": insurer}, clinic), Result.load(tmp_path / "out" / "C")
-    assert result.n == len(clinic) > 4000
+    assert result.n == len(clinic) > 2000
     close = tolerance("strengths", [insurer], "tie_corrected")
     np.testing.assert_allclose(result.strengths, truth.strengths, rtol=0, atol=close)
     assert result.offered == {"B": len(complete(raw("clinic"))), "A": len(complete(raw("insurer")))}
@@ -68,7 +68,7 @@ def test_the_demo_from_raw_tables(tmp_path: Path, capsys: pytest.CaptureFixture[
     common = set(raw("insurer").pipe(complete)["id"]) & set(raw("clinic").pipe(complete)["id"])
     expected = table[~table["id"].isin(common)].reset_index(drop=True)
     pd.testing.assert_frame_equal(left, expected)
-    assert rest.read_text().startswith("id,lncoins,idp,lpi,fmde\n")
+    assert rest.read_text().startswith("id,visits,outpatient,emergency,stays\n")
     assert stat.S_IMODE(rest.stat().st_mode) == 0o600
     assert len(left) + result.n == len(table)
 

@@ -116,7 +116,7 @@ def test_real_tables_pass(file, others):
 
 @pytest.mark.parametrize(
     ("n", "own", "others"),
-    [(178, 5, 8), (178, 8, 5), (20_190, 4, 6), (20_190, 6, 4),
+    [(178, 5, 8), (178, 8, 5), (4_406, 4, 6), (4_406, 6, 4),
      pytest.param(200_000, 50, 50, marks=pytest.mark.long)],
 )  # fmt: skip
 def test_continuous_columns_pass(n, own, others):

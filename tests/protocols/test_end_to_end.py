@@ -95,13 +95,13 @@ def test_demo(level, estimator):
         for party, name in (("A", "insurer"), ("B", "clinic"))
     }
     result = check_tables(tables, level, estimator)
-    # Ties are the point of this data: under eq. 2 a feature of no strength at all comes out on top.
+    # Ties are the point of this data: under eq. 2 a flag comes out on top.
     first = result.ranking.iloc[0]
     if estimator == "paper":
-        assert (first["feature"], round(first["strength"], 2)) == ("hlthp", 0.56)
+        assert (first["feature"], round(first["strength"], 2)) == ("limited", 0.51)
     else:
-        assert first["feature"] == "disea"
-        assert round(result.strengths["hlthp"], 2) == -0.02
+        assert first["feature"] == "conditions"
+        assert round(result.strengths["limited"], 2) == 0.11
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the directory shared/data is not beside the repository")

@@ -152,7 +152,12 @@ def test_the_example_plan_gives_the_rows_of_the_one_source_demo():
     assert [source.name for source in two.parties.sources] == ["A", "D"]
     ended = run_in_memory(two, {})
     both, demo = ended.result(), run_in_memory(one, {}).result()
-    assert both.coefficients.index.tolist() == [("A", "lncoins"), ("A", "idp"), ("D", "lpi"), ("D", "fmde")]
+    assert both.coefficients.index.tolist() == [
+        ("A", "visits"),
+        ("A", "outpatient"),
+        ("D", "emergency"),
+        ("D", "stays"),
+    ]
     np.testing.assert_array_equal(both.coefficients, demo.coefficients)
     np.testing.assert_array_equal(both.strengths, demo.strengths)
     for source in "AD":

@@ -76,10 +76,12 @@ def test_the_demo_shows_that_ties_mislead_eq_2() -> None:
     source = {"A": pd.read_csv(DATA / "insurer.csv").drop(columns="id")}
     target = pd.read_csv(DATA / "clinic.csv").drop(columns="id")
     right = page(computed(source, target))
-    assert right.inside("h1") == ["disea ranks first of 6 features, with strength 0.017"]
-    sentence = "eq. 2 puts hlthp on top with 0.56 because of ties"
+    assert right.inside("h1") == ["conditions ranks first of 6 features, with strength 0.222"]
+    sentence = "eq. 2 puts limited on top with 0.51 because of ties"
     wrong = page(computed(source, target, estimator="paper", warnings=[sentence]))
-    assert wrong.inside("h1") == ["hlthp ranks first of 6 features, with strength 0.559 by the paper's eq. 2"]
+    assert wrong.inside("h1") == [
+        "limited ranks first of 6 features, with strength 0.508 by the paper's eq. 2"
+    ]
     assert sentence in wrong.inside("li")
     assert [a.get("aria-label") for a in wrong.of_class("alert")] == ["Warnings"]
     assert right.of_class("alert") == []

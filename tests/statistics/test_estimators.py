@@ -224,12 +224,12 @@ def test_order_is_a_permutation_and_sorted(values):
 
 def test_one_warning_lists_the_columns_with_ties():
     a = rank_columns([np.array([1, 1, 2, 2, 3, 3]), np.arange(6)])
-    (warning,) = result_warnings.ties("clinic", ["hlthp", "mdvis"], a.tie_terms, 6)
+    (warning,) = result_warnings.ties("clinic", ["limited", "age"], a.tie_terms, 6)
     sentence, line = warning.splitlines()
     assert sentence.startswith("ties in 1 column of clinic, which eq. 2")
-    assert line.startswith("hlthp: its tie term 6 is 0.0857 of")
+    assert line.startswith("limited: its tie term 6 is 0.0857 of")
     assert "adds 0.0429 to" in line  # 6/70 and half of it
-    assert result_warnings.ties("clinic", ["mdvis"], [0], 6) == []
+    assert result_warnings.ties("clinic", ["age"], [0], 6) == []
 
 
 def test_one_warning_lists_the_constant_columns():

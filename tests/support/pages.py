@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
+
+
+def script(path: str) -> ModuleType:
+    """Import a script of the repository that is in no package."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class Page:

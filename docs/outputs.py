@@ -1,0 +1,43 @@
+"""Write into the pages what commands print: ``python docs/outputs.py``.
+
+In a page, ``<!-- first 7 lines of: mpc-spearman … -->`` stands above a code block that holds them. A test
+compares.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
+BLOCK = re.compile(r"(<!-- first (\d+) lines of: (.+?) -->\n+```\n).*?(?=^```$)", re.M | re.S)
+
+
+def printed(command: str) -> str:
+    """Run a command, without keeping its results; return what it prints."""
+    with TemporaryDirectory() as out:
+        words = shlex.split(command)[1:]
+        words += [] if words[0] != "local" else ["--out", f"{out}/run"]
+        run = [sys.executable, "-m", "mpc_spearman", *words]
+        return subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def filled(text: str, printed: Callable[[str], str] = printed) -> str:
+    """Return a page's text with the lines that its commands print now."""
+
+    def block(found: re.Match[str]) -> str:
+        lines = printed(found[3]).splitlines()[: int(found[2])]
+        return found[1] + "".join(f"{line.rstrip()}\n" for line in lines)
+
+    return BLOCK.sub(block, text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
