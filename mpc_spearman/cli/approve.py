@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from datetime import date
-from pathlib import Path
 from typing import Any
 
-from mpc_spearman.cli.arguments import add_settings
+from mpc_spearman.cli.arguments import add_settings, path
 
 
 def add(commands: Any) -> None:
@@ -22,7 +21,7 @@ def add(commands: Any) -> None:
     )
     add_settings(parser, "configs/cluster.yaml", "rows=5000")
     parser.add_argument("--party", required=True, metavar="NAME", help="the data party")
-    parser.add_argument("--key", required=True, type=Path, metavar="FILE", help="who approves: their key")
+    parser.add_argument("--key", required=True, type=path, metavar="FILE", help="who approves: their key")
     parser.add_argument(
         "--until", required=True, type=_day, metavar="DATE", help="the last day (UTC), such as 2030-12-31"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,9 +14,17 @@ def add_plan(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
     add_settings(parser, plan, setting)
     parser.add_argument(
         "--out",
-        type=Path,
+        type=path,
         metavar="DIR",
         help="keep each party's results in DIR/<party> (default: runs/<plan>-<time>)",
+    )
+    add_quiet(parser)
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Add the option to show no progress."""
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="show no progress, only errors and results"
     )
 
 
@@ -29,6 +38,11 @@ def add_settings(parser: argparse.ArgumentParser, plan: str, setting: str) -> No
         metavar="KEY=VALUE",
         help=f"replace a setting, such as {setting}",
     )
+
+
+def path(text: str) -> Path:
+    """Read a path; a shell leaves ``~`` as it is behind a ``=``."""
+    return Path(os.path.expanduser(text))
 
 
 def features(text: str) -> tuple[int, int]:

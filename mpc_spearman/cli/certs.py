@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
+
+from mpc_spearman.cli.arguments import path
 
 
 def add(commands: Any) -> None:
@@ -18,7 +19,7 @@ def add(commands: Any) -> None:
         epilog="Exit codes: 0 done, 2 usage or a name no party can have, 16 a file exists or cannot be "
         "written.",
     )
-    parser.add_argument("directory", metavar="DIR", type=Path, help="where the files go; no file is replaced")
+    parser.add_argument("directory", metavar="DIR", type=path, help="where the files go; no file is replaced")
     parser.add_argument(
         "--parties", required=True, nargs="+", metavar="NAME", help="the parties' names, as in the plan"
     )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpc_spearman.cli.arguments import add_settings
+from mpc_spearman.cli.arguments import add_settings, path
 from mpc_spearman.errors import DisclosureError, PlanError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def add(commands: Any) -> None:
     )
     add_settings(parser, "configs/mpc.yaml", "results.target=coefficients")
     parser.add_argument("--party", required=True, metavar="NAME", help="the data party")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="its table, in place of the plan's")
+    parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
     parser.add_argument(
         "--other",
         type=int,

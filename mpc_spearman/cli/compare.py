@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpc_spearman.cli.arguments import features
+from mpc_spearman.cli.arguments import add_quiet, features, path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +41,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--repeats", type=int, default=1, metavar="K", help="runs of each (default: 1)")
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="keep runs, table, plots and page here"
+        "--out", type=path, required=True, metavar="DIR", help="keep runs, table, plots and page here"
     )
     parser.add_argument(
         "--limit",
@@ -61,6 +60,7 @@ def add(commands: Any) -> None:
         help="do each run also on a real network within this machine, of that bandwidth and round-trip time "
         "(Linux, root)",
     )
+    add_quiet(parser)
     parser.set_defaults(run=run)
 
 
@@ -84,7 +84,7 @@ def run(parsed: argparse.Namespace) -> int:
     console = Console()
     parties = dict.fromkeys(name for plan in plans for name in plan.names)
     try:
-        with progress.shown(console, list(parties)) as display:
+        with progress.shown(list(parties), quiet=parsed.quiet) as display:
             table = compare(
                 plans,
                 sizes,

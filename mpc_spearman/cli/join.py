@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
 from typing import Any
 
-from mpc_spearman.cli.arguments import add_plan, default_out
+from mpc_spearman.cli.arguments import add_plan, default_out, path
 from mpc_spearman.errors import PlanError
 
 
@@ -27,10 +26,10 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--party", metavar="NAME", help="whose role to run (default: the plan's party of the rank in RANK)"
     )
-    parser.add_argument("--table", type=Path, metavar="FILE", help="its table, in place of the plan's")
+    parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
     parser.add_argument(
         "--write-unaligned",
-        type=Path,
+        type=path,
         metavar="FILE",
         help="leave its rows that not all data parties have in FILE, under alignment: intersect",
     )
@@ -54,7 +53,7 @@ def run(parsed: argparse.Namespace) -> int:
         plan = load_plan(parsed.plan, parsed.settings, **given)
     out = parsed.out or default_out(parsed.plan)
     console = Console()
-    with progress.shown(Console(stderr=True), [party]) as display:
+    with progress.shown([party], quiet=parsed.quiet) as display:
         result = run_party(plan, party, out, watch=display.watch, note=display.note)
     terminal.summarize(result, console)
     console.print(f"Report: {out / party / 'report.html'}", highlight=False, soft_wrap=True, markup=False)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
+
+from mpc_spearman.cli.arguments import path
 
 
 def add(commands: Any) -> None:
@@ -16,7 +17,7 @@ def add(commands: Any) -> None:
         "print the line that a data owner puts below `policy`. It is never a party's key.",
         epilog="Exit codes: 0 done, 16 the file exists or cannot be written.",
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="what to make; no file is replaced")
+    parser.add_argument("file", metavar="FILE", type=path, help="what to make; no file is replaced")
     parser.set_defaults(run=run, prints=True)
 
 

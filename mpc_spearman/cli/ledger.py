@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mpc_spearman.cli.arguments import path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ def add(commands: Any) -> None:
         epilog="Exit codes: 0 done, 2 usage, no such file or partner, or a file that others may read, 6 the "
         "ledger is damaged.",
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="the ledger")
+    parser.add_argument("file", metavar="FILE", type=path, help="the ledger")
     parser.add_argument(
         "--forget",
         nargs=2,

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mpc_spearman.cli.arguments import add_plan, default_out
+from mpc_spearman.cli.arguments import add_plan, default_out, path
 
 
 def add(commands: Any) -> None:
@@ -44,7 +44,7 @@ def party_file(text: str) -> tuple[str, Path]:
     party, separator, file = text.partition("=")
     if not (party and separator and file):
         raise argparse.ArgumentTypeError(f"{text!r} is not PARTY=FILE")
-    return party, Path(file)
+    return party, path(file)
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -63,7 +63,7 @@ def run(parsed: argparse.Namespace) -> int:
         from mpc_spearman.results import terminal
 
         console = Console()
-        with progress.shown(Console(stderr=True), plan.names) as display:
+        with progress.shown(plan.names, quiet=parsed.quiet) as display:
             result = run_local(plan, out=out, watch=display.watch, note=display.note, server=server)
     terminal.summarize(result, console)
     console.print(

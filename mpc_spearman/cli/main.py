@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+# PYTHON_ARGCOMPLETE_OK: what the shell's completion looks for in a command's first lines.
 import argparse
+import difflib
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -27,13 +30,40 @@ from mpc_spearman.errors import MpcSpearmanError, OutputError
 from mpc_spearman.results.units import printable
 from mpc_spearman.version import __version__
 
+_COMMANDS = (
+    local,
+    join,
+    check,
+    explain,
+    merge,
+    compare,
+    estimate,
+    certs,
+    secret,
+    init,
+    key,
+    approve,
+    ledger,
+)
 _INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code (see :mod:`mpc_spearman.errors`)."""
-    output.protect()
     parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what could come next
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+    output.protect()
+    first = (sys.argv[1:] if arguments is None else arguments)[:1]
+    if not first:
+        parser.print_help()
+        return 0
+    names = [command.__name__.rpartition(".")[2] for command in _COMMANDS]
+    if not first[0].startswith("-") and first[0] not in names:
+        meant = "".join(f"; did you mean {name}?" for name in difflib.get_close_matches(first[0], names, 1))
+        parser.error(f"there is no command {printable(first[0])}{meant}")
     parsed, rest = parser.parse_known_args(arguments)
     if rest and (any(word.startswith("-") for word in rest) or not hasattr(parsed, "settings")):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -73,21 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (
-        local,
-        join,
-        check,
-        explain,
-        merge,
-        compare,
-        estimate,
-        certs,
-        secret,
-        init,
-        key,
-        approve,
-        ledger,
-    ):
+    for command in _COMMANDS:
         command.add(commands)
     return parser
 

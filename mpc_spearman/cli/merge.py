@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
+
+from mpc_spearman.cli.arguments import path
 
 
 def add(commands: Any) -> None:
@@ -21,10 +22,10 @@ def add(commands: Any) -> None:
         "runs",
         metavar="RUN_DIR",
         nargs="+",
-        type=Path,
+        type=path,
         help="the target's run directories, such as runs/one/B",
     )
-    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="where the merged result goes")
+    parser.add_argument("--out", required=True, type=path, metavar="DIR", help="where the merged result goes")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live display on a terminal, plain lines in a pipe."""
+"""What a person sees on standard error while a run goes on: a live display on a terminal, else a line."""
 
 from __future__ import annotations
 
@@ -36,18 +36,25 @@ class Display(Protocol):
 
 
 @contextmanager
-def shown(console: Console, parties: Sequence[str]) -> Iterator[Display]:
+def shown(
+    parties: Sequence[str], *, quiet: bool = False, console: Console | None = None
+) -> Iterator[Display]:
     """Show the progress of each party while the block runs.
+
+    On a terminal that is one live line per party, with rate and time left. Elsewhere it is one line in all,
+    what the parties have to say, and a line every ten seconds in a long phase.
 
     Parameters
     ----------
-    console : Console
-        On a terminal one live line per party, with rate and time left; otherwise a line when a party enters
-        a phase, and every ten seconds in a long one.
     parties : sequence of str
+    quiet : bool
+        Show nothing.
+    console : Console, optional
+        In place of standard error.
     """
-    if not console.is_terminal:
-        yield _Lines(console)
+    console = console or Console(stderr=True, quiet=quiet)
+    if quiet or not console.is_terminal:
+        yield _Lines(console, parties)
         return
     columns = (
         SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
@@ -101,27 +108,26 @@ class _Work:
 class _Lines:
     """Progress in a pipe."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, parties: Sequence[str]) -> None:
         self._console = console
-        self._phases: set[tuple[str, str]] = set()
+        self._parties = parties
         self._work: dict[str, _Work] = {}
 
     def watch(self, party: str, phase: str, done: int, of: int) -> None:
         now = time.monotonic()
+        if not self._work:
+            self._say(f"running: {', '.join(self._parties)}")
         work = self._work.get(party)
         if work is None or work.phase != phase:
             work = self._work[party] = _Work(phase, now, now)
-        if (party, phase) not in self._phases:
-            self._phases.add((party, phase))
-            self._say(f"{party}: {phase}")
-        elif of and now - work.told > _EVERY:
+        if of and now - work.told > _EVERY:
             work.told = now
             rate = work.rate(done)
             left = f", about {human_seconds((of - done) / rate)} left" if rate else ""
             self._say(f"{party}: {phase} {done:,} of {of:,}, {rate:.3g}/s{left}")
 
     def note(self, party: str, text: str) -> None:
-        self._say(f"{party}: {printable(text)}")
+        self._say(f"{party}: {text}")
 
     def _say(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(printable(text), highlight=False, markup=False, soft_wrap=True)

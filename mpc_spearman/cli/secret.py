@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
+from mpc_spearman.cli.arguments import path
 from mpc_spearman.errors import OutputError
 
 
@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
         "nobody else. Give it to them on a way that others do not see.",
         epilog="Exit codes: 0 done, 16 the file exists or cannot be written.",
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="what to make; no file is replaced")
+    parser.add_argument("file", metavar="FILE", type=path, help="what to make; no file is replaced")
     parser.set_defaults(run=run)
 
 

@@ -6,6 +6,7 @@ remembers which values an override set, so that a problem names the place where 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -57,7 +58,7 @@ class Draft:
                 return cls("plan", Path.cwd(), plain(source))
             except RecursionError:
                 raise PlanError("plan: not a plan: it is nested without end") from None
-        path = Path(source)
+        path = Path(os.path.expanduser(source))
         try:
             content, repeated = parse(path.read_bytes().decode("utf-8-sig"))
         except FileNotFoundError:
@@ -177,4 +178,4 @@ class Draft:
             # the check.
             text = str(file)
             if isinstance(file, (str, Path)) and text.strip() and "\0" not in text and "://" not in text:
-                section[key] = (folder / file).resolve()
+                section[key] = (folder / os.path.expanduser(file)).resolve()

@@ -20,7 +20,18 @@ from support.inputs import INPUTS, files
 
 # ---- before anything runs
 
-HEAVY = ("torch", "pandas", "numpy", "scipy", "pyarrow", "crypten", "jinja2", "pydantic", "rich")
+HEAVY = (
+    "argcomplete",
+    "torch",
+    "pandas",
+    "numpy",
+    "scipy",
+    "pyarrow",
+    "crypten",
+    "jinja2",
+    "pydantic",
+    "rich",
+)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +54,6 @@ def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["local"],
         ["remote", "plan.yaml"],
         ["local", "plan.yaml", "--frob"],
@@ -62,6 +72,33 @@ def test_a_command_line_that_makes_no_sense(arguments: list[str], capsys: pytest
         main(arguments)
     assert ended.value.code == 2
     assert "usage: mpc-spearman" in capsys.readouterr().err
+
+
+def test_no_arguments_print_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "usage: mpc-spearman" in capsys.readouterr().out
+
+
+def test_a_mistyped_command_is_offered_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["lcoal", "plan.yaml"])
+    assert "did you mean local?" in capsys.readouterr().err
+
+
+def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
+    """As argcomplete asks: by environment, with the answer on file descriptor 8."""
+    said = tmp_path / "said"
+    for line, answer in (("mpc-spearman che", "check"), ("mpc-spearman local --wri", "--write-unaligned")):
+        asked = {
+            "_ARGCOMPLETE": "1",
+            "_ARGCOMPLETE_IFS": "\n",
+            "COMP_LINE": line,
+            "COMP_POINT": str(len(line)),
+        }
+        script = f'exec 8>{said} 9>/dev/null; exec "$@"'
+        command = ["bash", "-c", script, "bash", sys.executable, "-m", "mpc_spearman"]
+        subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)} | asked, check=True)
+        assert said.read_text().split() == [answer]
 
 
 @pytest.fixture
@@ -83,6 +120,7 @@ def signals() -> Iterator[None]:
         (["plan.yaml", "--out", "x", "nonsense"], errors.PlanError, "not of the form key=value"),
         (["plan.yaml", "--table", "D=a.csv"], errors.PlanError, "'D'"),
         (["plan.yaml", "reveal=differences"], errors.PolicyError, "party B does not allow this plan"),
+        (["~/plan.yaml", "--table", "A=~/none.csv", "--quiet"], errors.TableError, "there is no such file"),
         (["plan.yaml", "--out", "a.csv"], errors.OutputError, "a.csv exists and is not a directory"),
     ],
 )
@@ -95,6 +133,7 @@ def test_an_error_is_one_line_and_its_own_exit_code(
     text: str,
 ) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(folder))
     assert main(["local", *arguments]) == error.exit_code
     out, err = capsys.readouterr()
     assert out == ""

@@ -13,7 +13,7 @@ from mpc_spearman.cli import progress
 def test_on_a_terminal_every_party_has_a_live_line_through_all_its_phases() -> None:
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=120)
-    with progress.shown(console, ["C", "B"]) as display:
+    with progress.shown(["C", "B"], console=console) as display:
         display.watch("B", "connect", 0, 0)
         display.watch("B", "rank", 0, 0)
         display.watch("B", "rank", 3, 7)
@@ -26,19 +26,19 @@ def test_on_a_terminal_every_party_has_a_live_line_through_all_its_phases() -> N
     assert "align" in shown.getvalue()
 
 
-def test_in_a_pipe_every_phase_is_one_line_and_a_long_one_some_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_pipe_it_is_one_line_and_for_a_long_phase_some_more(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     shown = io.StringIO()
-    with progress.shown(Console(file=shown, width=20), ["C", "B"]) as display:
+    with progress.shown(["C", "B"], console=Console(file=shown, width=20)) as display:
         display.watch("B", "rank", 0, 0)
         for now in range(25):
             display.watch("B", "rank", 4 * now, 1000)
         display.watch("B", "share", 0, 0)
         display.watch("B", "rank", 0, 0)
         display.note("B", "a long sentence stays on one line whatever the width is")
-    first, *more, share, note = shown.getvalue().splitlines()
-    assert (first, share) == ("B: rank", "B: share")
+    first, *more, note = shown.getvalue().splitlines()
+    assert first == "running: C, B"
     assert len(more) == 2
     assert all(line.startswith("B: rank ") and " of 1,000, 4/s, about " in line for line in more)
     assert note == "B: a long sentence stays on one line whatever the width is"

@@ -74,7 +74,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_an_interrupted_sweep_keeps_what_had_ended(swept: dict[str, Any]) -> None:
     code, complaint, before, parts = swept["interrupted"]
     assert code == 130
-    assert complaint.startswith("interrupted: the runs that had ended are in ")
+    assert "\ninterrupted: the runs that had ended are in " in complaint
     assert len(before) == 1
     assert parts == []
 
@@ -85,7 +85,7 @@ def test_the_same_command_goes_on(swept: dict[str, Any]) -> None:
     after = run_folders(swept["out"])
     assert len(after) == 2
     assert {name: after[name] for name in before} == before  # not run again
-    started = re.findall(r"compare: run \d of 2: (.+)", second.stdout)
+    started = re.findall(r"compare: run \d of 2: (.+)", second.stderr)
     assert started == ["MPC, strengths, tie_corrected, 40 rows, 2 × 3 columns"]
     assert f"Page: {swept['out'] / 'comparison.html'}" in second.stdout
     lines = [line for line in second.stdout.splitlines() if line.startswith("MPC ")]

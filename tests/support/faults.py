@@ -37,16 +37,19 @@ def on_phase(
     nth: int = 1,
     seconds: float = 0.0,
     until: str = "",
+    mark: str = "",
     progress: Callable[[str, int, int], None],
     **seams: Any,
 ) -> Result:
     """Do `act` when `party` enters `phase` for the `nth` time, right after that was reported.
 
-    To ``wait`` is to go on only once the file `until` exists.
+    To ``wait`` is to go on only once the file `until` exists. The file `mark` is made first.
     """
     entered = 0
 
     def happen() -> None:
+        if mark:
+            Path(mark).touch()
         if act == "wait":
             while not Path(until).exists():
                 time.sleep(0.02)
