@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
+from unicodedata import normalize
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
@@ -17,13 +20,25 @@ def party_name(name: str) -> str:
         raise ValueError(f"is {len(name)} characters long; a name has at most 64")
     if not name.isprintable() or name in (".", "..") or set(name) & set("/\\="):
         raise ValueError("cannot be a folder's name; leave out / \\ = and what cannot be printed")
+    return in_this_locale(name)
+
+
+def in_this_locale(name: str) -> str:
+    """Return a name of a file or folder, or raise ``ValueError`` if this machine's locale cannot write it."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        encoding = sys.getfilesystemencoding().upper()
+        raise ValueError(
+            f"has characters that the encoding of this locale, {encoding}, lacks: set PYTHONUTF8=1"
+        ) from None
     return name
 
 
 def _column(name: str) -> str:
     if not name:
         raise ValueError("is not a column name: it is empty")
-    return name
+    return normalize("NFC", name)
 
 
 def _file(value: object) -> object:
@@ -31,6 +46,8 @@ def _file(value: object) -> object:
         raise ValueError("is not a file path; leave the key out if there is no such file here")
     if isinstance(value, str) and "://" in value:
         raise ValueError("is an address, not a file path; a database's goes into an environment variable")
+    if isinstance(value, (str, Path)):
+        in_this_locale(str(value))
     return value
 
 

@@ -31,8 +31,9 @@ def _one_byte(text: str) -> str:
 
 def _codec(name: str) -> str:
     try:
-        codecs.getincrementaldecoder(name)("strict").decode(b"")
-    except (LookupError, ValueError, TypeError, AttributeError):
+        b"".decode(name)  # hexadecimal and the like are no text
+        codecs.getincrementaldecoder(name)
+    except (LookupError, ValueError):
         raise ValueError("is not an encoding that Python knows, such as utf-8 or cp1252") from None
     return name
 

@@ -19,13 +19,15 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from mpc_spearman.data.columns import named
 from mpc_spearman.data.sources import PARQUET
 from mpc_spearman.data.tables import Table
-from mpc_spearman.data.words import Unusable
+from mpc_spearman.data.words import Unusable, show
 from mpc_spearman.errors import OutputError, TableError
 from mpc_spearman.files import write_whole
 
 _HEADER = "id"
+_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 
 
 def take_aligned(table: Table, file: Path) -> Table:
@@ -108,37 +110,60 @@ def write_unaligned(file: Path, aligned: Table) -> None:
             if not len(others):
                 others = np.ones(len(column), dtype=bool)
                 others[slice(0, 0) if aligned.rows is None else aligned.rows] = False
-            columns.append(column.filter(pa.array(others)))
+            columns.append(_some(column, others))
     except (Unusable, OSError, IndexError):
         changed = f"{file} cannot be written: the table of {aligned.party} changed while it was used"
         raise OutputError(changed) from None
     _write(file, pa.Table.from_arrays(columns, [str(name) for name in source.names]))
 
 
-def check_place(file: Path) -> None:
-    """Refuse, before anything runs, a place where a file could not be written.
+def check_places(table: Table, *, aligned: Path | None, unaligned: Path | None) -> None:
+    """Refuse, before anything runs, files that could not be written when it is over.
 
     Raises
     ------
     OutputError
+        A file's folder is not there, or a column has a type that its format cannot hold.
     """
-    if file.is_dir() or not os.access(file.parent, os.W_OK):
-        raise OutputError(f"{file} cannot be written: it is a folder, or there is none to write it in")
+    for file in (aligned, unaligned):
+        if file is not None and (file.is_dir() or not os.access(file.parent, os.W_OK)):
+            raise OutputError(f"{file} cannot be written: it is a folder, or there is none to write it in")
+    if unaligned is None or table.reopen is None:
+        return
+    source = table.reopen()
+    for place in range(len(source.names)):
+        kind = source.type_of(place)
+        try:
+            if pa.types.is_interval(kind):  # of which Arrow says so only at a value
+                raise pa.ArrowNotImplementedError
+            _encoded(unaligned, pa.table([_some(pa.nulls(1, kind), np.ones(1, bool))], [source.name(place)]))
+        except pa.ArrowException:
+            what = f"column {show(source.name(place))} is of type {named(kind)}, which its format cannot hold"
+            raise OutputError(f"{unaligned} cannot be written: {what}; try .parquet, or cast it") from None
 
 
 def _write(file: Path, table: pa.Table) -> None:
-    sink = pa.BufferOutputStream()
     try:
-        if file.name.lower().endswith(PARQUET):
-            pq.write_table(table, sink)
-        else:
-            _write_csv(table, sink)
-        write_whole(file, sink.getvalue())
-    except pa.ArrowException:
-        what = "a column has a type that CSV cannot hold; let the file's name end in .parquet"
-        raise OutputError(f"{file} cannot be written: {what}") from None
-    except OSError as error:
-        raise OutputError(f"{file} cannot be written: {error.strerror}") from None
+        write_whole(file, _encoded(file, table))
+    except (pa.ArrowException, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else type(error).__name__
+        raise OutputError(f"{file} cannot be written: {why}") from None
+
+
+def _encoded(file: Path, table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    if file.name.lower().endswith(PARQUET):
+        pq.write_table(table, sink)
+    else:
+        _write_csv(table, sink)
+    return sink.getvalue()
+
+
+def _some(column: pa.Array | pa.ChunkedArray, rows: NDArray[np.bool_]) -> pa.Array | pa.ChunkedArray:
+    """Return some rows of a column, of text and bytes in a form that Arrow can filter and write."""
+    if pa.types.is_dictionary(column.type) and str(column.type.value_type) in _VIEWS:
+        column = column.cast(column.type.value_type)
+    return column.cast(_VIEWS.get(str(column.type), column.type)).filter(pa.array(rows))
 
 
 def _write_csv(table: pa.Table, sink: pa.BufferOutputStream) -> None:

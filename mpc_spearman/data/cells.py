@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,7 @@ _KINDS = (
 _LIST = "; if they stand for missing values, list them under missing_values"
 
 _MOST_CATEGORIES = 12  # of a column of text that may have an order
+_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _BY_DEFAULT = TableKeys().missing_values
 _INT64 = np.iinfo(np.int64).max
 
@@ -79,7 +81,12 @@ class Codes:
         self._notation, self._seen = Notation(keys.csv), set[str]()
         self._listed = [value.strip() for value in keys.missing_values]
         ways = (str, str.lower, str.upper, str.capitalize)
-        self._texts = {way(value): value for value in reversed(self._listed) for way in ways}
+        self._texts = {
+            normalize(form, way(value)): value
+            for value in reversed(self._listed)
+            for way in ways
+            for form in _FORMS
+        }
         text = pa.array(self._listed, pa.large_string())
         text = text.filter(pa.array(self._notation.matches(text)))
         self._numbers = {self._exact(one): one for one in text.to_pylist()}
@@ -323,7 +330,8 @@ def numbers_of(kind: np.dtype[Any]) -> str:
 
 def positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, Mask]:
     """Return each cell's place in a list, shape (n,), and which cells it does not list."""
-    places = pc.index_in(text, value_set=pa.array([one.strip() for one in order], text.type))
+    listed = pa.array([normalize("NFC", one.strip()) for one in order], text.type)
+    places = pc.index_in(pc.utf8_normalize(text, "NFC"), value_set=listed)
     return places.fill_null(0).to_numpy().astype(np.int64), mask(places.is_null())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from unicodedata import normalize
 
 import pyarrow as pa
 
@@ -96,4 +97,4 @@ def _names(labels: Sequence[object]) -> list[str]:
             name.encode()
         except UnicodeEncodeError:
             raise Unusable(f"the name of column {i} is not valid Unicode") from None
-    return names
+    return [normalize("NFC", name) for name in names]

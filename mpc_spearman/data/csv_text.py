@@ -21,12 +21,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from mpc_spearman.config.tables import Csv
-from mpc_spearman.data.cells import first_failing
-from mpc_spearman.data.words import Unusable, count_of, show
+from mpc_spearman.data.words import Unusable, count_of
 
 #: Bytes read at a time, and the most that a row may have.
 BLOCK = 8 << 20
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class CsvText:
@@ -55,12 +53,10 @@ class CsvText:
                 head += more
             if not head.strip(b"\r\n"):
                 raise Unusable("the file is empty: not even a header line")
+            head = head[: max(head.rfind(b"\n"), head.rfind(b"\r")) + 1] or head  # whole lines
             width = len(self._reader(io.BytesIO(head), None, []).schema)
             first = self._reader(io.BytesIO(head), range(width), []).read_next_batch()
-        try:
-            self.names = [column[0].as_py().decode() for column in first.columns]
-        except UnicodeDecodeError:
-            raise Unusable(self._not_text(utf_16=head.startswith(_UTF_16))) from None
+        self.names = [column[0].as_py() for column in first.columns]
 
     def separated_by(self) -> str:
         """Guess what separates the columns of a file that seems to have only one; "" if nothing does."""
@@ -88,14 +84,7 @@ class CsvText:
             for place, take in columns.items():
                 cells = batch.column(f"f{place}")
                 cells = cells.slice(1) if count < 0 else cells
-                cells = cells.slice(0, None if rows is None else rows - max(count, 0))
-                try:
-                    text = cells.cast(pa.large_string())
-                except pa.ArrowInvalid:
-                    row = first_failing(cells, lambda some: some.cast(pa.large_string())) + max(count, 0) + 1
-                    where = f"column {show(self.names[place])}, data row {row}"
-                    raise Unusable(f"{where}: {self._not_text()}") from None
-                take(text)
+                take(cells.slice(0, None if rows is None else rows - max(count, 0)))
             count += batch.num_rows
             if rows is not None and count >= rows:
                 break
@@ -136,8 +125,9 @@ class CsvText:
             pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=skip),
             pa_csv.ConvertOptions(
                 include_columns=names,
-                column_types=dict.fromkeys(names or (), pa.large_binary()),
+                column_types=dict.fromkeys(names or (), pa.large_string()),
                 strings_can_be_null=False,
+                check_utf8=False,  # all of the file has been
             ),
         )
 
@@ -145,11 +135,7 @@ class CsvText:
         return cast(BinaryIO, gzip.open(self._path)) if self._zipped else self._path.open("rb")
 
     def _text(self, file: BinaryIO) -> _Checked:
-        return _Checked(file, self._encoding, self._delimiter, self._not_text())
-
-    def _not_text(self, *, utf_16: bool = False) -> str:
-        use = "utf-16" if utf_16 else "cp1252 or latin-1, as older programs of Western Europe save it"
-        return f"it is not {self._encoding.upper()} text: set csv.encoding to what it is ({use})"
+        return _Checked(file, self._encoding, self._delimiter)
 
 
 @contextmanager
@@ -170,13 +156,13 @@ class _Checked:
 
     closed = False
 
-    def __init__(self, file: BinaryIO, encoding: str, delimiter: str, not_text: str) -> None:
-        self._file, self._not_text = file, not_text
-        utf_8 = codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
-        self._decoder = None if utf_8 else codecs.getincrementaldecoder(encoding)()
+    def __init__(self, file: BinaryIO, encoding: str, delimiter: str) -> None:
+        self._file, self._encoding = file, encoding
+        self._as_it_is = codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+        self._decoder = codecs.getincrementaldecoder(encoding)()
         self._edge = np.zeros(256, dtype=bool)  # what may stand beside a cell's quotes, or is one itself
         self._edge[[ord(mark) for mark in f'{delimiter}\r\n"']] = True
-        self._last, self._held, self._ended = b"\n", b"", False
+        self._last, self._held, self._ended, self._first = b"\n", b"", False, True
         self._inside, self._lines, self._opened = 0, 1, 0
 
     def close(self) -> None:
@@ -196,17 +182,24 @@ class _Checked:
         return block
 
     def _decoded(self, size: int) -> bytes:
-        if self._decoder is None:
-            data = self._file.read(size)
-            return data.removeprefix(codecs.BOM_UTF8) if self._lines == 1 and self._last == b"\n" else data
-        data, raw = b"", b"-"
+        data, raw, first = b"", b"-", self._first
+        self._first = False
         try:
             while len(data) <= size // 2 and raw:
-                raw = self._file.read(max(1, (size - len(data)) // 4))  # a byte becomes at most three or four
-                data += self._decoder.decode(raw, final=not raw).encode()
-        except UnicodeDecodeError:
-            raise Unusable(self._not_text) from None
-        return data.removeprefix(codecs.BOM_UTF8)
+                left = size - len(data)  # in UTF-8 a byte of another encoding becomes at most three or four
+                raw = self._file.read(max(1, left if self._as_it_is else left // 4))
+                text = self._decoder.decode(raw, final=not raw)
+                data += raw if self._as_it_is else text.encode()
+        except UnicodeError as error:
+            before = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
+            line = self._lines + _line_ends(data + before)
+            raise Unusable(
+                f"it is not {self._encoding.upper()} text, in line {line} of the file: set "
+                f"csv.encoding to what it is ({_encoding_of(raw if first else b'')})"
+            ) from None
+        if first and self._as_it_is and b"\0" in data[:100]:
+            raise Unusable(f"it has NUL characters: set csv.encoding to what it is ({_encoding_of(data)})")
+        return data.removeprefix(codecs.BOM_UTF8) if first else data
 
     def _look(self, block: bytes) -> None:
         if b'"' in block:
@@ -231,6 +224,15 @@ class _Checked:
             raise Unusable(
                 f"it is not a well-formed CSV file: a quote is not closed, in line {self._opened} of the file"
             )
+
+
+def _encoding_of(head: bytes) -> str:
+    """Guess a file's encoding from its first bytes."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if b"\0" in head[:100]:
+        return "utf-16-le" if head[1:2] == b"\0" else "utf-16-be"
+    return "cp1252 or latin-1, as older programs of Western Europe save it"
 
 
 def _line_ends(block: bytes) -> int:

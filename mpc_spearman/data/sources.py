@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -65,6 +66,14 @@ class Source(ABC):
         """Be told which columns `column` and `numbers` will be asked for; read what must be read at once."""
         return
 
+    def name(self, place: int) -> str:
+        """Return a column's name, in the form of accents and umlauts that plans have it in."""
+        return normalize("NFC", str(self.names[place]))
+
+    def type_of(self, place: int) -> pa.DataType:
+        """Return the type of `column`."""
+        return self.column(place).type
+
     @abstractmethod
     def column(self, place: int) -> pa.ChunkedArray:
         """Read a column as it is, by its place.
@@ -81,7 +90,7 @@ class Source(ABC):
         ------
         Unusable, OSError
         """
-        return numbers(self.column(place), str(self.names[place]), self._keys, self.codes)
+        return numbers(self.column(place), self.name(place), self._keys, self.codes)
 
 
 def open_source(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> Source:
@@ -200,7 +209,7 @@ class _CsvFiles(Source):
 
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
         self._text = {place: [] for place in columns}
-        self._cells = {place: Cells(str(self.names[place]), self._keys, self.codes) for place in numbers}
+        self._cells = {place: Cells(self.name(place), self._keys, self.codes) for place in numbers}
         left = self._rows
 
         def take(place: int, block: pa.LargeStringArray) -> None:
@@ -213,6 +222,9 @@ class _CsvFiles(Source):
         for file in self._files:
             count = file.read(takers, left)
             left = None if left is None else left - count
+
+    def type_of(self, place: int) -> pa.DataType:
+        return pa.large_string()
 
     def column(self, place: int) -> pa.ChunkedArray:
         return pa.chunked_array(self._text.pop(place), pa.large_string())
@@ -236,7 +248,15 @@ class _OnDisk(Source):
             self._schema = self.open()
         except (pa.ArrowException, ValueError, OSError) as error:  # whose text may quote the file
             raise self._broken(error) from None
-        self.names = [name for name in self._schema.names if not name.startswith(_UNNAMED_INDEX)]
+        about = self._schema.pandas_metadata or {}
+        asked = {*keys.id, *keys.exclude, *(keys.features or ())}
+        index = [name for name in about.get("index_columns", ()) if str(name).startswith(_UNNAMED_INDEX)]
+        self.names = [name for name in self._schema.names if name not in index or name in asked]
+        if index and not asked & {*index}:
+            self.hint = f"if the ids are the index that it was saved with, set id to {index[0]!r}"
+
+    def type_of(self, place: int) -> pa.DataType:
+        return self._schema.field(self._schema.names.index(self.names[place])).type
 
     def column(self, place: int) -> pa.ChunkedArray:
         try:
@@ -264,20 +284,23 @@ class _ParquetFile(_OnDisk):
         return self._file.schema_arrow
 
     def read(self, place: int) -> pa.ChunkedArray:
-        column = self._file.read(columns=[self._schema.names[place]]).column(0)
-        if getattr(column.type, "ordered", False) and not self._keeps_order(place):
+        name = self._schema.names[place]
+        read = self._file.read(columns=[name])  # which takes 'a.b' for a field of a structure 'a', too
+        column = read.column(read.column_names.index(name))
+        if getattr(column.type, "ordered", False) and not self._keeps_order(name):
             return column.cast(column.type.value_type)
         return column
 
-    def _keeps_order(self, place: int) -> bool:
+    def _keeps_order(self, name: str) -> bool:
         """Tell whether categories come in the order that they were written in.
 
         The schema only says that they have an order. Where a row group has no dictionary page, or its writer
         makes one as values appear, what Arrow reads is the order in which values come first.
         """
         about = self._file.metadata
-        groups = [about.row_group(group).column(place) for group in range(about.num_row_groups)]
-        pages = all(group.has_dictionary_page and group.encodings.count("PLAIN") < 2 for group in groups)
+        groups = map(about.row_group, range(about.num_row_groups))
+        columns = [group.column(i) for group in groups for i in range(about.num_columns)]
+        pages = all(one.has_dictionary_page for one in columns if one.path_in_schema == name)
         return pages and about.created_by.startswith(("parquet-cpp-arrow", "Polars"))
 
 
@@ -307,6 +330,9 @@ class _Parts(Source):
         super().__init__(keys, rows)
         self._parts, self.names = parts, parts[0].names
         _alike([part.path for part in parts], [part.names for part in parts])
+
+    def type_of(self, place: int) -> pa.DataType:
+        return self._parts[0].type_of(place)
 
     def column(self, place: int) -> pa.ChunkedArray:
         columns = [part.column(place) for part in self._parts]

@@ -87,7 +87,7 @@ class Survey:
 
 def look(source: Source, place: int) -> Column:
     """Read a column of a source that is prepared for it; what stands in the way is part of the answer."""
-    name = str(source.names[place])
+    name = source.name(place)
     try:
         values, missing, kind, note = source.numbers(place)
     except Unusable as unusable:
@@ -121,7 +121,7 @@ def survey(table: Path | ArrowTable, keys: TableKeys | None = None, rows: int | 
     except (Unusable, OSError) as error:
         name = str(table) if isinstance(table, Path) else "the table"
         raise TableError(f"{name}: {error.strerror if isinstance(error, OSError) else error}") from None
-    cells = dict(zip(map(str, source.names), texts, strict=True))
+    cells = dict(zip(map(source.name, every), texts, strict=True))
     ids, copies = _ids(cells, keys)
     others = tuple(_useful(column) for column in columns if column.name != ids)
     found = cells[ids] if ids else pa.chunked_array([], pa.large_string())

@@ -159,7 +159,7 @@ def read_table(
 def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Normalise], fail: Fail) -> Table:
     id_places, places = choose(source.names, keys, source.hint)
     source.prepare(id_places, places)
-    ids, kept = _ids([str(source.names[place]) for place in id_places], source, id_places, keys, normalise)
+    ids, kept = _ids([source.name(place) for place in id_places], source, id_places, keys, normalise)
     complete, found = kept.copy(), _Columns()
     for place in places:
         column = look(source, place)

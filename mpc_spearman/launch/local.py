@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpc_spearman.config import DataParty, Plan, check_policy, load_plan
+from mpc_spearman.config.fields import in_this_locale
 from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
 from mpc_spearman.installed import check_crypten
 from mpc_spearman.launch import folders, supervisor
@@ -92,7 +93,10 @@ def run_local(
             raise PlanError(
                 f"party {name} has no table: give `table` in the plan, --table {name}=FILE, or tables="
             )
-    target = None if out is None else Path(out).absolute()
+    try:
+        target = None if out is None else Path(in_this_locale(str(out))).absolute()
+    except ValueError as error:
+        raise OutputError(f"out: {out} {error}") from None
     with ExitStack() as stack:
         if target is not None:
             for name in sorted(checked.names):
@@ -186,7 +190,7 @@ def arrow(party: str, table: ArrowTable, keys: DataParty) -> bytes:
         source = open_source(table, keys, None)
         ids, features = choose(source.names, keys, source.hint)
         for place in range(len(source.names)) if keys.write_unaligned else (*ids, *features):
-            where = f"{party}: the table: column {show(str(source.names[place]))}"
+            where = f"{party}: the table: column {show(source.name(place))}"
             columns[place] = source.column(place)
     except Unusable as unusable:
         raise TableError(f"{where}: {unusable}") from None

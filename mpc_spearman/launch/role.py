@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from mpc_spearman.config import Approval, Plan
 from mpc_spearman.engines import engine_for
+from mpc_spearman.errors import OutputError
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.protocols.roles import run_coordinator, run_source, run_target
 from mpc_spearman.results.result import Result
@@ -110,7 +111,11 @@ def run_role(
     if carrier is not None:
         carrier.close()
     for leave in run.at_end:
-        leave()
+        try:
+            leave()
+        except OutputError as error:  # what the run found is worth more than a file beside it
+            say(str(error))
+            result = result.with_warning(str(error))
     return result
 
 

@@ -10,7 +10,7 @@ from mpc_spearman.config import (
     check_policy,
     check_policy_rows,
 )
-from mpc_spearman.data.aligned import check_place, take_aligned
+from mpc_spearman.data.aligned import check_places, take_aligned
 from mpc_spearman.data.database import read_query
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.data.ranks import rank_columns
@@ -63,9 +63,8 @@ def load(run: Run, frame: ArrowTable | None) -> Table:
     me = run.plan.party(run.roster.me.name)
     check_policy(run.plan, me.name)
     table = own_table(run.plan, me.name, frame)
-    for file in (me.write_aligned, me.write_unaligned) if isinstance(me, DataParty) else ():
-        if file is not None:
-            check_place(file)
+    assert isinstance(me, DataParty)
+    check_places(table, aligned=me.write_aligned, unaligned=me.write_unaligned)
     for caution in table.cautions:
         run.say(caution)
     run.cautions += table.cautions

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
@@ -203,6 +204,12 @@ class Result:
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know before using the numbers."""
         return self._warnings
+
+    def with_warning(self, text: str) -> Result:
+        """Return the same result with one more warning."""
+        more = copy(self)
+        more._warnings = (*self._warnings, text)
+        return more
 
     @property
     def cost(self) -> pd.DataFrame:

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpc_spearman.config import (
-    load_plan,
-)
+from mpc_spearman.config import fields, load_plan
 from mpc_spearman.errors import PlanError
 from support.plan_files import MINIMAL, YAML, plan_with, problem, problems
 
@@ -440,3 +438,11 @@ def test_exact_strengths_are_refused_where_only_strengths_are_opened() -> None:
         problem(plan_with(reveal="strengths", results={"precision": "exact"}))
         == f"plan: results.precision: {needs}; use precision: statistical"
     )
+
+
+@pytest.mark.parametrize("key", ["parties.target.name", "parties.target.table"])
+def test_names_that_the_locale_lacks(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fields.os, "fsencode", lambda name: name.encode("latin-1"))
+    with pytest.raises(PlanError, match=rf"{key}.* lacks: set PYTHONUTF8=1"):
+        load_plan(MINIMAL, [f"{key}=医院"])
+    load_plan(MINIMAL, [f"{key}=größe"])

@@ -97,15 +97,40 @@ def test_encodings(csv: Any, encoding: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert found.features == (f"x{text}",)
 
 
-def test_another_encoding_is_named(csv: Any) -> None:
-    said = refusal(csv("id,x\nSECRET,1\nb,2\nSECRET\xe9,3\n".encode("latin-1")))
-    assert said.startswith(
-        "column 'id', data row 3: it is not UTF-8 text: set csv.encoding to what it is (cp1252"
-    )
-    assert "utf-16" in refusal(csv(GOOD.encode("utf-16")))
-    assert "it is not ASCII text" in refusal(
-        csv(b"id,x\na,1\nb,1\nc,1\n\xff\xff,2\n"), csv={"encoding": "ascii"}
-    )
+LATIN = "id,x,y\na,1,1\nb,2,2\nSECRET\xe9,3,3\n".encode("latin-1")
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "said"),
+    [
+        (
+            LATIN,
+            "utf-8",
+            "it is not UTF-8 text, in line 4 of the file: set csv.encoding to what it is (cp1252",
+        ),
+        (LATIN.replace(b"3,3", b"3"), "utf-8", "it is not UTF-8 text, in line 4 of the file"),
+        (LATIN, "ascii", "it is not ASCII text, in line 4 of the file"),
+        (GOOD.encode("utf-16"), "utf-8", "in line 1 of the file: set csv.encoding to what it is (utf-16)"),
+        (GOOD.encode("utf-16-le"), "utf-16", "set csv.encoding to what it is (utf-16-le)"),
+        (
+            GOOD.encode("utf-16-be"),
+            "utf-8",
+            "it has NUL characters: set csv.encoding to what it is (utf-16-be)",
+        ),
+        (GOOD.encode("utf-8") + b"\x81", "cp1252", "it is not CP1252 text, in line 5 of the file"),
+        (GOOD.encode("gb18030") + b"\xff", "gb18030", "it is not GB18030 text, in line 5 of the file"),
+        (b"id,x\na,\\ud800\n", "raw_unicode_escape", "it is not RAW_UNICODE_ESCAPE text"),
+    ],
+)
+def test_another_encoding_is_named(csv: Any, content: bytes, encoding: str, said: str) -> None:
+    assert said in refusal(csv(content), csv={"encoding": encoding})
+
+
+@pytest.mark.parametrize("pad", range(4))
+def test_a_block_may_end_inside_a_character(csv: Any, pad: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_text, "BLOCK", 64)
+    lines = "".join(f"r{row},{'病歴と' if row else 'x' * pad},{row}\n" for row in range(40))
+    assert read(csv("id,note,v\n" + lines), exclude=["note"]).column(0).tolist() == list(range(40))
 
 
 def test_rows_in_many_blocks(csv: Any, monkeypatch: pytest.MonkeyPatch) -> None:

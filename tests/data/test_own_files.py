@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mpc_spearman.data.aligned import check_places, write_unaligned
 from mpc_spearman.data.database import read_query
 from mpc_spearman.data.survey import survey
+from mpc_spearman.errors import OutputError
 from support.tables import columns, read, refusal
 
 LEVELS = ["none", "mild", "moderate", "severe"]
@@ -175,3 +177,92 @@ def test_text_is_read_alike_wherever_it_comes_from(
         expected = expected or found
         assert found == expected
     assert [expected[place] for place in (0, 2, 3)] == [[19782, 19783] * 2, [7, 9] * 2, [0.5, -2.0] * 2]
+
+
+@pytest.mark.parametrize(
+    ("types", "csv_holds", "parquet_holds"),
+    [
+        (
+            [pa.string_view(), pa.binary_view(), pa.dictionary(pa.int8(), pa.string())],
+            True,
+            True,
+        ),
+        ([pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.uuid()], False, True),
+        ([pa.month_day_nano_interval(), pa.run_end_encoded(pa.int32(), pa.string())], False, False),
+    ],
+)
+def test_what_a_file_of_other_rows_cannot_hold_is_known_at_load(
+    types: list[pa.DataType], csv_holds: bool, parquet_holds: bool, tmp_path: Path
+) -> None:
+    for kind in types:
+        source = pa.table({"id": ["a", "b", "c", "d"], "x": [1, 2, 3, None], "rest": pa.nulls(4, kind)})
+        table = read(source, exclude=["rest"], missing="drop_rows")
+        for file, holds in ((tmp_path / "r.csv", csv_holds), (tmp_path / "r.parquet", parquet_holds)):
+            if holds:
+                check_places(table, aligned=None, unaligned=file)
+                write_unaligned(file, table)
+            else:
+                with pytest.raises(OutputError, match="column 'rest' is of type"):
+                    check_places(table, aligned=None, unaligned=file)
+
+
+NFC, NFD = "größe", "gro\u0308ße"
+
+
+def test_accents_are_the_same_in_plans_and_tables_however_they_are_written(csv: Any, parquet: Any) -> None:
+    frame = pd.DataFrame({"id": list("abcd"), NFD: ["a\u0308", "b", "b", "nu\u0308"]})
+    for source in (csv(frame.to_csv(index=False)), parquet(pa.Table.from_pandas(frame)), frame):
+        keys: dict[str, Any] = {"missing_values": ["n\u00fc"], "missing": "drop_rows"}
+        for name in (NFC, NFD):
+            found = read(source, features=[name], encode={name: ["b", "\u00e4"]}, **keys)
+            assert (found.features, found.column(0).tolist()) == ((NFC,), [1, 0, 0])
+
+
+def test_ids_in_an_index_without_a_name_are_found_and_no_feature_vanishes(parquet: Any) -> None:
+    frame = pd.DataFrame({"v": [1, 2, 3], "__index_level_9__": [3, 2, 1]}, index=["a", "b", "c"])
+    path = parquet(pa.Table.from_pandas(frame))
+    assert "set id to '__index_level_0__'" in refusal(path)
+    found = read(path, id="__index_level_0__")
+    assert (found.ids.to_pylist(), found.features) == (["a", "b", "c"], ("v", "__index_level_9__"))
+
+
+def test_a_field_of_a_structure_is_not_the_column_with_its_path_for_a_name(parquet: Any) -> None:
+    table = pa.table({"a": [{"b": 9}] * 3, "a.b": [1, 3, 2], "id": ["x", "y", "z"]})
+    assert read(parquet(table), exclude=["a"]).column(0).tolist() == [1, 3, 2]
+
+
+def test_text_is_not_rewritten_where_numbers_have_a_decimal_comma(csv: Any) -> None:
+    order = ["0,5 mg", "1.5 mg", "ca. 5 mg"]
+    path = csv("id;dose;v\n" + "".join(f"r{i};{dose};{i},25\n" for i, dose in enumerate(order * 2)))
+    keys = {"csv": {"delimiter": ";", "decimal": ","}, "encode": {"dose": order}}
+    assert [column.tolist() for column in columns(read(path, **keys))] == [
+        [0, 1, 2] * 2,
+        [i + 0.25 for i in range(6)],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("how", "cells", "found"),
+    [
+        ("percent", ["23.4%", "5 %", "-0.1%"], [23.4, 5.0, -0.1]),
+        (
+            "percent",
+            ["23.4%", "0.234", "5%"],
+            "1 value that convert: percent does not fit",
+        ),
+        ("currency", ["EUR 421.67", "EUR 5", "-1 EUR"], [421.67, 5.0, -1.0]),
+        ("currency", ["$5", "$10.5", "$-1"], [5.0, 10.5, -1.0]),
+        ("currency", ["EUR 5", "USD 5", "EUR 7"], "amounts in 2 currencies"),
+        ("day_first", ["04.03.1997", "3/4/1997", "29-02-2000 12:30"], None),
+        ("day_first", ["04.03.1997", "03.04.1997", "1.1.1970"], [9924, 9954, 0]),
+        ("month_first", ["04/03/1997", "3/4/1997", "1/1/1970"], [9954, 9924, 0]),
+        ("month_first", ["04/03/1997", "13/4/1997", "1/1/1970"], "1 date or time that does not exist"),
+    ],
+)
+def test_cells_are_converted_as_the_plan_says(how: Any, cells: list[str], found: Any, csv: Any) -> None:
+    path = csv(pd.DataFrame({"id": list("abc"), "x": cells}).to_csv(index=False))
+    if isinstance(found, list):
+        assert read(path, convert={"x": how}).column(0).tolist() == found
+        assert f"if they are {'day_first or month_first' if 'first' in how else how}" in refusal(path)
+    else:
+        assert (found or "other value among 2 that are dates") in refusal(path, convert={"x": how})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.data import aligned
 from mpc_spearman.data.aligned import take_aligned, write_aligned
 from mpc_spearman.errors import MergeError, OutputError, PlanError, TableError
 from mpc_spearman.results.merge import merge
@@ -122,6 +125,18 @@ def test_a_place_that_cannot_be_written_to_is_found_before_anyone_is_waited_for(
         ended = run({"A": {"write_aligned": str(place)}}, {"A": A, "B": B}, alignment="intersect")
         assert isinstance(ended.errors["A"], OutputError)
         assert str(place) in str(ended.errors["A"])
+
+
+def test_a_full_disk_at_the_end_costs_nobody_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(aligned, "write_whole", full)
+    ended = run({"A": {"write_aligned": str(tmp_path / "a.csv")}}, {"A": A, "B": B}, alignment="intersect")
+    assert ended.result("A").warnings[-1].endswith("a.csv cannot be written: No space left on device")
+    assert ended.result("B").n == ended.result("C").n == len(COMMON)
 
 
 def test_rows_by_ids_take_a_file_of_every_data_party() -> None:
