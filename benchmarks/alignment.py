@@ -24,7 +24,7 @@ from rich.filesize import decimal
 
 from mpc_spearman import run_local
 from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF
-from mpc_spearman.results.units import human_seconds
+from mpc_spearman.units import human_seconds
 
 IDS = (10_000, 100_000, 1_000_000)
 

@@ -29,7 +29,7 @@ from mpc_spearman.comparison.shaping import ShapedNetwork, unavailable
 from mpc_spearman.comparison.table import tidy
 from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.launch.forkserver import ForkServer
-from mpc_spearman.results.units import human_seconds
+from mpc_spearman.units import human_seconds
 
 PARTIES = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
 PLANS: dict[str, dict[str, Any]] = {

@@ -31,7 +31,7 @@ from scipy.stats import rankdata, spearmanr
 from mpc_spearman import run_local
 from mpc_spearman.data.ranks import total
 from mpc_spearman.results.costs import totals
-from mpc_spearman.results.units import human_seconds
+from mpc_spearman.units import human_seconds
 
 BLOCK = 1 << 20  # rows
 #: Rows, columns of each side, and how often they are run; up to so many rows beside SciPy.

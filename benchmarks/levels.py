@@ -15,7 +15,7 @@ from rich.filesize import decimal
 
 from mpc_spearman import run_local
 from mpc_spearman.results.costs import totals
-from mpc_spearman.results.units import human_seconds
+from mpc_spearman.units import human_seconds
 
 LEVELS = ("differences", "coefficients", "strengths", "ranking")
 CONSENT = [

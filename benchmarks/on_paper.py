@@ -19,7 +19,7 @@ from mpc_spearman.comparison.estimate import Host, estimate
 from mpc_spearman.comparison.variants import Size, alternatives
 from mpc_spearman.config import load_plan
 from mpc_spearman.errors import BoundError
-from mpc_spearman.results.units import human_seconds
+from mpc_spearman.units import human_seconds
 
 PLAN = {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
 ROWS = (10_000, 1_000_000, 100_000_000, 1_000_000_000)

@@ -18,7 +18,7 @@ from rich.filesize import decimal
 
 from mpc_spearman import run_local
 from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF
-from mpc_spearman.results.units import human_seconds
+from mpc_spearman.units import human_seconds
 
 ROWS, SOURCE_COLUMNS, TARGET_COLUMNS = 1000, 10, (10, 30, 100, 300)
 PLAN = {

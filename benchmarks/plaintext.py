@@ -29,7 +29,7 @@ from mpc_spearman.comparison import data
 from mpc_spearman.comparison.variants import Size, variants
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.results.costs import totals
-from mpc_spearman.results.units import human_seconds
+from mpc_spearman.units import human_seconds
 
 PLAN = {
     "parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]},

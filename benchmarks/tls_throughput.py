@@ -32,6 +32,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman.config import load_plan
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Party, Roster
@@ -245,7 +246,7 @@ def _links(party: str, sending: socket.socket, receiving: socket.socket) -> tupl
     roster = Roster(whole.parties[1:], whole.me)  # no coordinator: a pair
     peer = roster.peers[0]
     sockets = Sockets({peer.number: sending}, {peer.number: receiving})
-    links = Links(PLAN.shared(), roster, sockets, Meter(), PLAN.network.timeout)
+    links = Links(VIEW.under(PLAN.shared()), roster, sockets, Meter(), PLAN.network.timeout)
     secrets = {name: X25519PrivateKey.from_private_bytes(name.encode() * 32) for name in "AB"}
     theirs = secrets[peer.name].public_key().public_bytes_raw()
     links.secure(peer, PairKey(secrets[party], theirs, roster.me, peer, bytes(16), bytes(32)))

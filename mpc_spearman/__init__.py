@@ -10,10 +10,13 @@ The package, from what a person starts down to what everything rests on; imports
 ``cli``         the commands, and progress on a terminal
 ``comparison``  sweeps over plans and sizes, their table and page; estimates; shaped networks
 ``launch``      all roles here (`local`), one party here (`join`), the supervisor, a role's process
+``protocols``   the three roles and their steps, a module for each phase
 ``results``     a party's result, its files, merging, the report
-``protocols``   the three roles, their steps, what the coordinator concludes; ``mpc`` and ``he``, the engines
+``levels``      what each level contributes, opens, concludes, publishes and tells: a module each
+``engines``     the private computation, ``mpc`` and ``he``: inner products, differences, comparison
+``run``         what all steps and engines need of one role's run
 ``network``     how parties meet and connect: one port, one way; forwarding
-``wire``        who learns what (`disclosure`), messages, frames, links, TLS, keys, the meter
+``wire``        messages, frames, links, TLS, keys, the meter
 ``privacy``     each owner's rules: precision, information budget, groups, ledger
 ``attacks``     what published numbers give away, tried; no run imports it
 ``config``      the plan, its policies, levels and grants in their order
@@ -39,9 +42,9 @@ if TYPE_CHECKING:
     from mpc_spearman.errors import MpcSpearmanError as MpcSpearmanError
     from mpc_spearman.errors import NotRevealed as NotRevealed
     from mpc_spearman.launch.local import run_local as run_local
+    from mpc_spearman.levels.view import learnt as learnt
     from mpc_spearman.results.merge import merge as merge
     from mpc_spearman.results.result import Result as Result
-    from mpc_spearman.wire.disclosure import learnt as learnt
 
 _HOME = {
     "MpcSpearmanError": "errors",
@@ -49,7 +52,7 @@ _HOME = {
     "Plan": "config",
     "Result": "results.result",
     "compare": "comparison",
-    "learnt": "wire.disclosure",
+    "learnt": "levels.view",
     "load_plan": "config",
     "merge": "results.merge",
     "run_local": "launch.local",

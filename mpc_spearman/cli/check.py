@@ -44,7 +44,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     from mpc_spearman.config import DataParty, load_plan
     from mpc_spearman.protocols.dry_run import dry_run
-    from mpc_spearman.results.units import printable
+    from mpc_spearman.units import printable
 
     if parsed.other < 1:
         raise PlanError(f"--other: {parsed.other} is not a number of features")
@@ -81,7 +81,7 @@ def _columns(seen: Examination, budget: float) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    from mpc_spearman.results.units import printable
+    from mpc_spearman.units import printable
 
     told = [f"to {one.published.receiver}" for one in (seen.columns[0].told if seen.columns else ())]
     heads = ("column", "kind", "values", "outside", "bits held", f"{budget:g} of them", *told)

@@ -115,7 +115,7 @@ def show(runs: pd.DataFrame, console: Console) -> None:
     from rich.filesize import decimal
     from rich.table import Table
 
-    from mpc_spearman.results.units import human_seconds
+    from mpc_spearman.units import human_seconds
 
     names = [name for name in ("LAN", "WAN", "yours", "shaped") if name in runs]
     both = runs["estimator"].nunique() > 1

@@ -130,7 +130,7 @@ def _show(found: list[dict[str, Any]], size: Size, link: Link | None) -> None:
     from rich.filesize import decimal
     from rich.table import Table
 
-    from mpc_spearman.results.units import human_seconds, printable
+    from mpc_spearman.units import human_seconds, printable
 
     console = Console()
     where = "on this machine" if link is None else f"on hosts of their own, {link}"

@@ -45,7 +45,7 @@ def add(commands: Any) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Print it; return 0, or the exit code of a policy that does not agree."""
     from mpc_spearman.config import DataParty, check_policy, check_policy_network, load_plan
-    from mpc_spearman.results.units import printable
+    from mpc_spearman.units import printable
 
     plan = load_plan(parsed.plan, parsed.settings)
     if parsed.party is not None and not isinstance(plan.party(parsed.party), DataParty):
@@ -89,52 +89,18 @@ def facts(plan: Plan, n: int | None, k: int) -> Iterator[tuple[str, str]]:
     k : int
         Distinct source columns that are not constant.
     """
+    from mpc_spearman.levels import level_of
+    from mpc_spearman.levels.view import learnt
     from mpc_spearman.parties import Role, Roster
-    from mpc_spearman.wire.disclosure import grant, learnt, place
+    from mpc_spearman.wire.disclosure import grant, place
 
-    shared = plan.shared()
+    shared, level = plan.shared(), level_of(plan)
     roles = {party.name: party.role for party in Roster.of(plan, plan.names[0]).parties}
     for party, rows in groupby(learnt(shared), lambda row: row["party"]):
         who = f"{party}, the {roles[party].value},"
         for row in sorted(rows, key=lambda row: place(row["what"], row["phase"])):
             yield who, f"{row['what']} ({row['phase']}, from {row['from']})"
         if roles[party] is Role.COORDINATOR and party == plan.informed:
-            yield who, f"results so precisely: {_opened(plan, n, k)}"
+            yield who, f"results so precisely: {level.opened_precisely(n, k)}"
         elif (given := grant(shared, roles[party])) != "nothing":
-            yield who, f"results so precisely: {_published(plan, given, n, k)}"
-
-
-def _opened(plan: Plan, n: int | None, k: int) -> str:
-    """Say how precise what the coordinator opens is."""
-    if plan.reveal == "ranking":
-        return _resolution(plan, n, k)
-    if plan.reveal == "strengths":
-        return "to about a tenth of the step in which they are published"
-    return "exact integers"
-
-
-def _published(plan: Plan, grant: str, n: int | None, k: int) -> str:
-    """Say how precise what is passed on is."""
-    from mpc_spearman.levels.precision import Precision
-
-    if plan.reveal == "ranking":
-        return _resolution(plan, n, k)
-    if plan.results.precision == "exact":
-        return "exact"
-    numbers = "strengths" if grant == "ranking" else grant
-    if n is None:
-        return f"{numbers} rounded to about a tenth of their standard error; --rows gives the step"
-    (step,) = Precision.of(plan, n, k).steps(numbers).values()
-    return f"{numbers} in steps of {step:g}"
-
-
-def _resolution(plan: Plan, n: int | None, k: int) -> str:
-    """Say how close two strengths must be to come in the wrong order."""
-    from mpc_spearman.levels.encoding import Encoding
-
-    if n is None:
-        return "strengths in the right order but for the closest; --rows says how close"
-    sources = len(plan.parties.sources)
-    m = max(k, sources)
-    encoding = Encoding.ranking(n, columns=m, sources=sources, estimator=plan.estimator, defined=m)
-    return f"strengths that differ by more than {2 * encoding.error:.1g} in the right order"
+            yield who, f"results so precisely: {level.published_precisely(given, n, k)}"

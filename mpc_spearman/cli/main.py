@@ -27,7 +27,7 @@ from mpc_spearman.cli import (
     secret,
 )
 from mpc_spearman.errors import MpcSpearmanError, OutputError
-from mpc_spearman.results.units import printable
+from mpc_spearman.units import printable
 from mpc_spearman.version import __version__
 
 _COMMANDS = (

@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from mpc_spearman.results.units import human_seconds, printable
+from mpc_spearman.units import human_seconds, printable
 
 # Seconds between two lines about the same phase of the same party, in a pipe.
 _EVERY = 10.0

@@ -37,10 +37,11 @@ from mpc_spearman.data.pseudonyms import common, pseudonyms, shuffled
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.data.tables import Table
 from mpc_spearman.engines import ring
+from mpc_spearman.engines.computation import Shape
 from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.launch.role_process import keep_freed_memory
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.shapes import Shape
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.privacy.groups import check_groups, distinct_defined, lasting_in_a_mean
@@ -56,7 +57,6 @@ from mpc_spearman.wire.meter import Meter
 if TYPE_CHECKING:
     from mpc_spearman.comparison.ciphertexts import Ciphertexts
     from mpc_spearman.config import Estimator
-    from mpc_spearman.config.levels import Reveal
 
 
 class Work(defaultdict[tuple[Party, str], float]):
@@ -303,10 +303,10 @@ class Machine:
             x, y = (session.shared(Stream(os.urandom(32)).ring((m, shape.n))) for m in (m_source, m_target))
             return seconds(lambda: session.rerandomised(basis(session, x, y))) / shape.n
 
-    def _encoding(self, reveal: Reveal, estimator: Estimator, columns: int, source: bool) -> float:
+    def _encoding(self, nearest: bool, estimator: Estimator, columns: int, source: bool) -> float:
         """Seconds a row to encode an owner's columns for a mean."""
         ranks = self._ranks(columns)
-        make = Encoding.ranking if reveal == "ranking" else partial(Encoding.strengths, distinct=1)
+        make = Encoding.ranking if nearest else partial(Encoding.strengths, distinct=1)
         encoding = make(ranks.n, columns=1, sources=1, estimator=estimator, defined=1)
         encode = encoding.source_vector if source else encoding.column_vectors
         by_id = np.random.default_rng(4).permutation(ranks.n)
@@ -337,7 +337,7 @@ def _pair(stack: ExitStack) -> tuple[tuple[Links, Party], tuple[Links, Party]]:
         (peer,) = roster.peers
         sockets = Sockets({peer.number: sending}, {peer.number: receiving})
         stack.callback(sockets.close)
-        links = Links(plan.shared(), roster, sockets, Meter(), plan.network.timeout)
+        links = Links(VIEW.under(plan.shared()), roster, sockets, Meter(), plan.network.timeout)
         links.secure(peer, PairKey(secrets[name], public[peer.name], roster.me, peer, bytes(16), bytes(32)))
         return links, peer
 
@@ -372,7 +372,7 @@ def _resident() -> dict[str, int]:
     """Return what this process takes as a role of each protocol would, before it has tried anything."""
     found = {}
     for protocol in ("he", "mpc"):
-        import_module(f"mpc_spearman.protocols.{protocol}.engine")
+        import_module(f"mpc_spearman.engines.{protocol}.engine")
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             if line.startswith("VmRSS:"):
                 found[protocol] = int(line.split()[1]) * 1024

@@ -11,6 +11,7 @@ from mpc_spearman.engines.he.engine import sizes, vectors_of
 from mpc_spearman.engines.he.scheme import Operation, PublicKey, SecretKey, Sizes
 from mpc_spearman.engines.he.schemes import public_key, secret_key
 from mpc_spearman.engines.he.timing import Operations, core_seconds
+from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Roster
 
@@ -53,10 +54,11 @@ class Ciphertexts:
         if kind not in self._tried:
             few = _few(layout)
             self._tried[kind] = Operations.tried(plan.he, secret, few, operation)
-        vectors = vectors_of(plan, shapes.of(source)) if operation == "differences" else 0
+        computation = level_of(plan).computation(shapes)
+        vectors = vectors_of(plan, computation.of(source)) if operation == "differences" else 0
         # A ciphertext of more or larger primes takes as much longer.
         scale = key.ciphertext_bytes / secret.public.ciphertext_bytes
-        shared = len(shapes.features) if plan.reveal == "strengths" else 1
+        shared = len(shapes.features) if computation.summed else 1
         each = core_seconds(key, self._tried[kind], layout, vectors)
         at = ((source, "encrypt"), (target, "evaluate"), (coordinator, "decrypt"))
         work = Work({one: spent * scale / shared for one, spent in zip(at, each, strict=True)})
@@ -64,7 +66,8 @@ class Ciphertexts:
         return work
 
     def _layout(self, shapes: Shapes, source: Party) -> tuple[Sizes, Operation]:
-        return sizes(self._plan, shapes, None if self._plan.reveal == "strengths" else source)
+        computation = level_of(self._plan).computation(shapes)
+        return sizes(computation, None if computation.summed else source)
 
     def _secret(self, layout: Sizes, operation: Operation) -> tuple[SecretKey, float]:
         """Return a key to try operations with, and the seconds that it took to make."""

@@ -23,9 +23,10 @@ from mpc_spearman.comparison.memory import blocks_bytes, peaks
 from mpc_spearman.comparison.table import TIDY
 from mpc_spearman.comparison.traffic import Flow, Traffic
 from mpc_spearman.comparison.variants import Size, Variant
-from mpc_spearman.config import Plan, within
-from mpc_spearman.data.ranks import MAX_ROWS
+from mpc_spearman.config import Plan
+from mpc_spearman.engines.computation import Operation
 from mpc_spearman.engines.he.scheme import PublicKey
+from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.protocols.agree import check_shapes
@@ -102,7 +103,7 @@ def estimate(
     keys: Mapping[Party, PublicKey] = machine.ciphertexts(plan).keys(shapes) if plan.protocol == "he" else {}
     flows = Traffic(plan, shapes, keys, name_bytes).flows
     work = _work(plan, shapes, machine, keys, flows)
-    spent, wall = _schedule(plan, roster, work, host)
+    spent, wall = _schedule(plan, level_of(plan).computation(shapes).operation, roster, work, host)
     memory = peaks(plan, shapes, keys, machine.base[plan.protocol], machine.cell_bytes)
     about = [variant.protocol, variant.scheme, variant.level, variant.estimator, *size, 0]
     rows = []
@@ -128,6 +129,7 @@ def _work(
 ) -> Work:
     """Return the seconds of one core that each party spends in each phase."""
     n, work = shapes.n, Work()
+    computation, encoding = level_of(plan).computation(shapes), level_of(plan).encoding(shapes)
     coordinator, target, *sources = Roster.of(plan, plan.names[0]).parties
     row, cell = machine.reading
     for owner in (target, *sources):
@@ -142,26 +144,27 @@ def _work(
             own, matching = machine.intersection
             work[owner, "intersect"] = n * own
             work[coordinator, "intersect"] += n * matching
-        scaled = plan.reveal == "coefficients" and n > MAX_ROWS
-        if scaled or not within("coefficients", plan.reveal):
+        if encoding is not None:
             first = "share" if plan.protocol == "mpc" else "encrypt" if owner in sources else "evaluate"
             work[owner, first] += n * (
                 machine.order_of_ids
-                + machine.encoding(plan.reveal, plan.estimator, columns, owner in sources and not scaled)
+                + machine.encoding(
+                    encoding.nearest, plan.estimator, columns, owner in sources and computation.summed
+                )
             )
     for source in sources:
         if plan.protocol == "he":
             work.add(machine.ciphertexts(plan).session(shapes, source, keys[source]))
-            if plan.reveal == "differences":
+            if computation.operation == "differences":
                 squares = machine.squares(shapes.features[source], shapes.m_target)
                 work[coordinator, "decrypt"] += n * squares
-        elif plan.reveal == "differences":
+        elif computation.operation == "differences":
             work.add(_differences(shapes, source, machine, coordinator, target))
             for party in (coordinator, target, source):
                 work[party, "reveal"] += machine.touch * blocks_bytes(plan, shapes)
         else:
             work.add(_products(plan, shapes, source, machine, coordinator, target))
-    if plan.reveal == "ranking":
+    if computation.operation == "comparison":
         for party in (coordinator, target, sources[0]):
             work[party, "reveal"] += flows[party, "reveal"].bytes_sent / 8 * machine.comparison
     return work
@@ -170,12 +173,10 @@ def _work(
 def _products(
     plan: Plan, shapes: Shapes, source: Party, machine: Machine, coordinator: Party, target: Party
 ) -> Work:
-    from mpc_spearman.engines.mpc.sharing import opened_bound
-
     n, work = shapes.n, Work()
-    a = shapes.features[source] if within("coefficients", plan.reveal) else 1
-    b = shapes.m_target
-    give, take = machine.wire(width_of(opened_bound(plan, shapes)))
+    computation = level_of(plan).computation(shapes)
+    a, b = computation.source_vectors[source], shapes.m_target
+    give, take = machine.wire(width_of(computation.known.result))
     for owner, own, other in ((source, a, b), (target, b, a)):
         work[owner, "share"] = n * (own * (machine.mask + give) + other * take)
         work[owner, "share"] += machine.touch * blocks_bytes(plan, shapes)
@@ -199,7 +200,7 @@ def _differences(shapes: Shapes, source: Party, machine: Machine, coordinator: P
     return work
 
 
-def _schedule(plan: Plan, roster: Roster, work: Work, host: Host) -> tuple[Work, float]:
+def _schedule(plan: Plan, operation: Operation, roster: Roster, work: Work, host: Host) -> tuple[Work, float]:
     """Let the parties work side by side, stage after stage.
 
     Returns
@@ -213,10 +214,10 @@ def _schedule(plan: Plan, roster: Roster, work: Work, host: Host) -> tuple[Work,
     owners, everyone = (target, *sources), roster.parties
     workers = min(host.workers(plan), host.cores)
     many = (*_ON_ALL_WORKERS, *(_PAILLIER if plan.he.scheme == "paillier" else ()))
-    spent, wall = Work(), 0.0
+    spent, wall, differences = Work(), 0.0, operation == "differences"
     # What the coordinator computes without a message, while the others rank.
     early = Work({(coordinator, phase): work[coordinator, phase] for phase in ("keys", "multiply")})
-    if plan.reveal == "differences":
+    if differences:
         early.pop((coordinator, "multiply"))
     ahead = sum(early.values())
 
@@ -239,11 +240,11 @@ def _schedule(plan: Plan, roster: Roster, work: Work, host: Host) -> tuple[Work,
     stage(("intersect",), coordinator)
     stage(("rank", "protect", "align"), *owners, beside=ahead)
     if plan.protocol == "mpc":
-        both = ("share", "multiply", "reveal") if plan.reveal == "differences" else ("share", "multiply")
-        stage(both, *(everyone if plan.reveal == "differences" else owners), beside=ahead)
-        if plan.reveal == "ranking":
+        both = ("share", "multiply", "reveal") if differences else ("share", "multiply")
+        stage(both, *(everyone if differences else owners), beside=ahead)
+        if operation == "comparison":
             stage(("reveal",), *everyone)
-    elif plan.reveal == "differences":
+    elif differences:
         stage(("encrypt", "evaluate", "decrypt"), *everyone, beside=ahead)
     else:
         stage(("encrypt", "evaluate"), *owners, beside=ahead)

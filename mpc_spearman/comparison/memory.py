@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mpc_spearman.config import Plan, within
-from mpc_spearman.data.ranks import MAX_ROWS
+from mpc_spearman.config import Plan
 from mpc_spearman.engines.he.engine import most_of_message
 from mpc_spearman.engines.he.scheme import PublicKey
+from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.run import BLOCK_BYTES
@@ -40,24 +40,25 @@ def peaks(
         Bytes of a cell of a table while it is ranked.
     """
     coordinator, target, *sources = Roster.of(plan, plan.names[0]).parties
-    n, matrix = shapes.n, within("coefficients", plan.reveal)
+    n, level = shapes.n, level_of(plan)
+    computation, scaled = level.computation(shapes), level.encoding(shapes) is not None
+    differences = computation.operation == "differences"
     pairs = shapes.m_sources * shapes.m_target
     found = {coordinator: max(0, base - _READERS) + 64 * pairs}
     if plan.alignment == "intersect":
         found[coordinator] += 32 * n * len(shapes.features)
-    mpc, scaled = plan.protocol == "mpc", matrix and n > MAX_ROWS and plan.reveal != "differences"
+    mpc = plan.protocol == "mpc"
     for owner in (target, *sources):
         columns = shapes.features.get(owner, shapes.m_target)
-        vectors = 0 if matrix and not scaled else 8 if owner in sources and not scaled else _RANK * columns
+        vectors = 0 if not scaled else 8 if owner in sources and computation.summed else _RANK * columns
         later = n * vectors + (blocks_bytes(plan, shapes) if mpc else 0)
         found[owner] = base + n * (_ID + columns * (cell + _RANK)) + max(n * _RANKING, later)
     if mpc:
-        differences = plan.reveal == "differences"
         found[coordinator] += blocks_bytes(plan, shapes) if differences else _FORMS * BLOCK_BYTES
         return found
     for source, key in keys.items():
         batch = _FORMS * most_of_message(key, Kind.CIPHERTEXT) * key.ciphertext_bytes
-        products = 0 if plan.reveal == "differences" else key.product_ciphertexts
+        products = 0 if differences else key.product_ciphertexts
         found[source] += batch
         # One session after the other: sums that grow, at the target, and their results at both ends.
         at_target = batch + products * (key.ciphertext_bytes + 2 * key.result_ciphertext_bytes)
@@ -70,6 +71,5 @@ def peaks(
 
 def blocks_bytes(plan: Plan, shapes: Shapes) -> int:
     """Return how many bytes blocks of ring elements take at one time where they are sent."""
-    matrix = within("coefficients", plan.reveal)
-    widest = max(shapes.m_target, *(shapes.features.values() if matrix else (1,)))
-    return _FORMS * min(8 * shapes.n * widest, _ON_THE_WAY * BLOCK_BYTES)
+    vectors = level_of(plan).computation(shapes).source_vectors.values()
+    return _FORMS * min(8 * shapes.n * max(shapes.m_target, *vectors), _ON_THE_WAY * BLOCK_BYTES)

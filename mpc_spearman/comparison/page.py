@@ -16,7 +16,7 @@ from mpc_spearman.comparison import plots
 from mpc_spearman.comparison.network_model import LAN, WAN, Link, on_network
 from mpc_spearman.comparison.table import RUN, machine, per_run
 from mpc_spearman.results.pages import template
-from mpc_spearman.results.units import human_seconds
+from mpc_spearman.units import human_seconds
 from mpc_spearman.version import __version__
 
 if TYPE_CHECKING:

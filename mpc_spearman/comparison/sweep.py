@@ -29,7 +29,7 @@ from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import run_local
 from mpc_spearman.launch.supervisor import Note, Watch
 from mpc_spearman.results.result import Result
-from mpc_spearman.results.units import human_seconds
+from mpc_spearman.units import human_seconds
 from mpc_spearman.version import __version__
 
 #: What installs the plots' library.

@@ -1,6 +1,6 @@
 """What crosses the links in a run, without a run: every message, from the view table and the sizes.
 
-What is in a message the view table says (:mod:`mpc_spearman.wire.disclosure`), how long its fields are the
+What is in a message the view table says (:mod:`mpc_spearman.levels.view`), how long its fields are the
 codec, and into how many blocks, batches and steps a table is cut the functions by which the protocols do it.
 So all bytes, messages and rounds are those of a run whose columns are neither constant nor alike, if names
 are as long as is said; the tests hold them against metered runs.
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mpc_spearman.config import Plan, within
+from mpc_spearman.config import Plan
 from mpc_spearman.engines.he.scheme import PublicKey
-from mpc_spearman.levels.encoding import encoded_rows
+from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.levels.view import VIEW
+from mpc_spearman.parties import Party, Roster
 from mpc_spearman.run import rows_of_block
 from mpc_spearman.version import __version__
-from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.channel import CLEAR
 from mpc_spearman.wire.frames import HEADER
 from mpc_spearman.wire.keys import Box
@@ -77,6 +77,7 @@ class Traffic:
         self._depth = dict.fromkeys(self._roster.parties, 0)
         self._dimensions = {"n": shapes.n, "m_sources": shapes.m_sources, "m_target": shapes.m_target}
         self._texts = dict.fromkeys(("names", "source_names", "target_names"), name_bytes)
+        self._computation = level_of(plan).computation(shapes)
         self._begin()
         if plan.protocol == "mpc":
             self._multiparty()
@@ -95,7 +96,7 @@ class Traffic:
 
     def _send(self, message: _Message, depth: int) -> None:
         sender, receiver, kind = message.sender, message.receiver, message.kind
-        fields = disclosure.fields(self._shared, kind, sender.role, receiver.role)
+        fields = VIEW.fields(self._shared, kind, sender.role, receiver.role)
         if fields is None:
             return
         texts = self._texts
@@ -107,7 +108,7 @@ class Traffic:
             texts = {"key": message.sizes["key"]}
         payload = length(fields, {**self._dimensions, **message.sizes}, texts)
         size = message.count * (HEADER + payload + (0 if kind in CLEAR else Box.OVERHEAD))
-        phase = disclosure.phase(kind)
+        phase = kind.phase
         sent, received = self._flow(sender, phase), self._flow(receiver, phase)
         sent.bytes_sent += size
         sent.messages += message.count
@@ -138,7 +139,9 @@ class Traffic:
         self._hop(*everyone(Kind.COLUMNS, owners))
         for source in sources:
             self._hop(_Message(source, target, Kind.ALIGNMENT), _Message(target, source, Kind.ALIGNMENT))
-        self._hop(*(_Message(owner, parties[0], Kind.DESCRIPTION, self._of(owner)) for owner in owners))
+        self._hop(
+            *(_Message(owner, parties[0], Kind.DESCRIPTION, self._shapes.sizes(owner)) for owner in owners)
+        )
 
     def _intersect(self) -> None:
         """Follow :mod:`mpc_spearman.protocols.intersect`, where every party offers the common rows alone."""
@@ -158,52 +161,45 @@ class Traffic:
         packed = {"packed": -(-n // 8)}
         self._hop(*(_Message(coordinator, owner, Kind.COMMON, packed) for owner in (target, *sources)))
 
-    def _of(self, owner: Party) -> dict[str, int]:
-        return {} if owner.role is Role.TARGET else self._shapes.of(owner).sizes()
-
     def _result(self, peer: Party) -> _Message:
-        return _Message(self._roster.coordinator, peer, Kind.RESULT, self._of(peer))
+        return _Message(self._roster.coordinator, peer, Kind.RESULT, self._shapes.sizes(peer))
 
     def _multiparty(self) -> None:
-        from mpc_spearman.engines.mpc.sharing import opened_bound
-
-        plan, shapes, roster = self._plan, self._shapes, self._roster
+        computation, roster = self._computation, self._roster
         coordinator, target = roster.coordinator, roster.target
-        self._dimensions["ring_bytes"] = width_of(opened_bound(plan, shapes))
-        if plan.reveal == "differences":
+        self._dimensions["ring_bytes"] = width_of(computation.known.result)
+        if computation.operation == "differences":
             for source in roster.sources:
-                shape = shapes.of(source)
+                shape = computation.of(source)
                 step = rows_of_block(shape.m_source + shape.m_target - 1)
                 self._hop(
                     *(
                         _Message(owner, coordinator, Kind.SHARE, shape.sizes(rows=rows), count)
-                        for rows, count in _cut(shapes.n, step)
+                        for rows, count in _cut(shape.n, step)
                         for owner in (source, target)
                     )
                 )
             return
-        matrix = within("coefficients", plan.reveal)
-        n = shapes.n if matrix else encoded_rows(shapes.n, plan.estimator)
         for source in roster.sources:
-            shape = shapes.of(source)
-            step = rows_of_block(max(shape.m_source if matrix else 1, shape.m_target))
+            shape = computation.of(source)
+            step = rows_of_block(max(shape.m_source, shape.m_target))
             self._hop(
                 *(
                     _Message(one, other, Kind.MASKED, shape.sizes(rows=rows), count)
-                    for rows, count in _cut(n, step)
+                    for rows, count in _cut(shape.n, step)
                     for one, other in ((source, target), (target, source))
                 )
             )
-            if matrix:
+            if not computation.summed:
                 shares = (
                     _Message(owner, coordinator, Kind.SHARE, shape.sizes()) for owner in (source, target)
                 )
                 self._hop(*shares)
-        if plan.reveal == "strengths":
-            self._hop(*(_Message(owner, coordinator, Kind.SHARE) for owner in roster.parties[1:]))
-        elif plan.reveal == "ranking":
+        if computation.operation == "comparison":
             self._hop(*(_Message(source, coordinator, Kind.PADDED) for source in roster.sources[1:]))
             self._compare()
+        elif computation.summed:
+            self._hop(*(_Message(owner, coordinator, Kind.SHARE) for owner in roster.parties[1:]))
 
     def _compare(self) -> None:
         """Follow :mod:`mpc_spearman.engines.mpc.order`."""
@@ -236,9 +232,9 @@ class Traffic:
     def _homomorphic(self) -> None:
         from mpc_spearman.engines.he import engine
 
-        plan, shapes, roster = self._plan, self._shapes, self._roster
+        computation, roster = self._computation, self._roster
         coordinator, target = roster.coordinator, roster.target
-        together = plan.reveal == "strengths"
+        together = computation.summed
         for key, owners in (
             [(self._keys[roster.sources[0]], roster.sources)]
             if together
@@ -250,16 +246,15 @@ class Traffic:
                 sizes = {"key": len(key.to_bytes())}
                 self._send(_Message(coordinator, owner, Kind.PUBLIC_KEY, sizes), depth)
         for source in roster.sources:
-            key, shape = self._keys[source], shapes.of(source)
-            if plan.reveal == "differences":
+            key, shape = self._keys[source], computation.of(source)
+            if computation.operation == "differences":
                 step = engine.rows_of_group(shape.m_source, key)
-                vectors = engine.vectors_of(plan, shape)
+                vectors = engine.vectors_of(self._plan, shape)
                 cut = [(-(-rows // key.slots), count) for rows, count in _cut(shape.n, step)]
                 sent = [(shape.m_source * each, count) for each, count in cut]
                 exported = [(vectors * each, count) for each, count in cut]
             else:
-                n = encoded_rows(shapes.n, plan.estimator) if together else shapes.n
-                sent = [(key.ciphertexts_for(rows), count) for rows, count in _cut(n, key.rows)]
+                sent = [(key.ciphertexts_for(rows), count) for rows, count in _cut(shape.n, key.rows)]
                 exported = [(key.product_ciphertexts, 1)]
             self._ciphertexts(source, target, key, Kind.CIPHERTEXT, sent)
             if not together or source == roster.sources[-1]:

@@ -6,7 +6,7 @@ sentences of what is wrong, `policy` holds each owner's veto, and `approval` who
 """
 
 from mpc_spearman.config.approval import Approval, check_approval, local_digest
-from mpc_spearman.config.levels import GRANTS, LEVELS, Grant, Reveal, least, reach, within
+from mpc_spearman.config.levels import GRANTS, LEVELS, Grant, Reveal, least, within
 from mpc_spearman.config.network import host_and_port
 from mpc_spearman.config.parties import CoordinatorParty, DataParty, Policy, Query, TargetParty
 from mpc_spearman.config.plan import Plan, load_plan
@@ -54,6 +54,5 @@ __all__ = [
     "least",
     "load_plan",
     "local_digest",
-    "reach",
     "within",
 ]

@@ -1,7 +1,8 @@
 """The levels of ``reveal`` and the grants of ``results``, in their one order: from the least to the most.
 
 A level says what the coordinator learns; a grant what it passes on to a party. Both are points of one scale,
-on which row-wise differences are the coordinator's alone.
+on which row-wise differences are the coordinator's alone. What a level does is in its module of
+:mod:`mpc_spearman.levels`.
 """
 
 from __future__ import annotations
@@ -17,21 +18,25 @@ _SCALE = ("nothing", "ranking", "strengths", "coefficients", "differences")
 GRANTS: tuple[Grant, ...] = ("nothing", "ranking", "strengths", "coefficients")
 #: Levels of ``reveal`` that are built, weakest privacy first: as plans and documents list them.
 LEVELS: tuple[Reveal, ...] = ("differences", "coefficients", "strengths", "ranking")
-
-
-def reach(level: str) -> int:
-    """Return how far a level or grant reaches: 0 for nothing, 4 for row-wise differences."""
-    return _SCALE.index(level)
+#: Keys of a plan that are for one level only.
+FOR_LEVEL: dict[str, Reveal] = {
+    "top": "ranking",
+    "opened_to": "ranking",
+    "he.pairs": "differences",
+    "he.packing": "differences",
+}
+#: Levels for one protocol only, and what they ask of it.
+MPC_ONLY: dict[str, str] = {"ranking": "compares values in private"}
 
 
 def within(grant: str, level: str) -> bool:
     """Tell whether a grant (or level) reaches no further than a level (or grant)."""
-    return reach(grant) <= reach(level)
+    return _SCALE.index(grant) <= _SCALE.index(level)
 
 
 def least(levels: Iterable[str]) -> str:
     """Return the one that reaches least."""
-    return min(levels, key=reach)
+    return min(levels, key=_SCALE.index)
 
 
 def grants(level: str) -> tuple[Grant, ...]:

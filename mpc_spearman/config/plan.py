@@ -30,7 +30,7 @@ from pydantic import (
 
 from mpc_spearman.config.draft import Draft
 from mpc_spearman.config.fields import Count, Section, Share, whole
-from mpc_spearman.config.levels import GRANTS, LEVELS, Reveal, grants, least, within
+from mpc_spearman.config.levels import FOR_LEVEL, GRANTS, LEVELS, MPC_ONLY, Reveal, grants, least, within
 from mpc_spearman.config.network import Network
 from mpc_spearman.config.parties import CoordinatorParty, DataParty, Parties, Query, TargetParty
 from mpc_spearman.config.sections import (
@@ -327,12 +327,11 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
 def _order_contradictions(
     data: Mapping[Any, Any], reveal: object, results: Mapping[Any, Any]
 ) -> Iterator[tuple[Location, str]]:
-    """Find what does not go together among the keys of ``reveal: ranking``."""
-    if reveal != "ranking":
-        asked = {"top": isinstance(data.get("top"), int), "opened_to": data.get("opened_to") == "target"}
-        for key in (key for key, is_asked in asked.items() if is_asked):
-            yield (key,), f"{shown(data[key])} is for reveal: ranking only; leave it out"
-    elif data.get("opened_to") == "target":
+    """Find what does not go together among the keys of an order."""
+    asked = {"top": isinstance(data.get("top"), int), "opened_to": data.get("opened_to") == "target"}
+    for key in (key for key, is_asked in asked.items() if is_asked and reveal != FOR_LEVEL[key]):
+        yield (key,), f"{shown(data[key])} is for reveal: {FOR_LEVEL[key]} only; leave it out"
+    if asked["opened_to"] and reveal == FOR_LEVEL["opened_to"]:
         if results.get("sources") in GRANTS[1:]:
             has = "of what is opened to the target alone (opened_to) the coordinator has nothing to pass on"
             yield ("results", "sources"), f"{shown(results['sources'])}: {has}; use nothing"
@@ -346,8 +345,8 @@ def _he_contradictions(
     """Find what does not go together in the ``he`` section, where the plan uses it."""
     if protocol != "he":
         return
-    if reveal == "ranking":
-        yield ("reveal",), "'ranking' compares values in private, which is for protocol: mpc, not 'he'"
+    if why := MPC_ONLY.get(str(reveal)):
+        yield ("reveal",), f"{shown(reveal)} {why}, which is for protocol: mpc, not 'he'"
     scheme, bits = he.get("scheme", "paillier"), he.get("key_bits", 3072)
     if scheme == "bfv":
         if find_spec("tenseal") is None:
@@ -358,7 +357,7 @@ def _he_contradictions(
                 yield ("he", key), f"{shown(he[key])} is for he.scheme: paillier only; leave it out for 'bfv'"
     elif bits not in (2048, 3072) and isinstance(bits, int) and not he.get("insecure", False):
         yield ("he", "key_bits"), f"{shown(bits)} is not 2048 or 3072; other sizes need he.insecure: true"
-    if reveal != "differences":
-        for key, value in (("pairs", "basis"), ("packing", True)):
-            if he.get(key, value) != value:
-                yield ("he", key), f"{shown(he[key])} is for reveal: differences only; leave it out"
+    for key, value in (("pairs", "basis"), ("packing", True)):
+        level = FOR_LEVEL[f"he.{key}"]
+        if he.get(key, value) != value and reveal != level:
+            yield ("he", key), f"{shown(he[key])} is for reveal: {level} only; leave it out"

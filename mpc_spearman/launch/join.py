@@ -61,7 +61,7 @@ def run_party(
     """
     plan.party(party)  # refuses one that the plan does not have, before there is a folder of its name
     directory = out.absolute() / party
-    with run_directory.held(directory):
+    with run_directory.locked(directory):
         return _run_party(plan, party, directory, watch, note)
 
 

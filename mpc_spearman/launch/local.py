@@ -100,7 +100,7 @@ def run_local(
     with ExitStack() as stack:
         if target is not None:
             for name in sorted(checked.names):
-                stack.enter_context(run_directory.held(target / name))
+                stack.enter_context(run_directory.locked(target / name))
             _check_place(target, checked)
         if hosts is not None:
             start = executing(hosts=hosts)

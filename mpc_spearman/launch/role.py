@@ -10,6 +10,7 @@ import pyarrow as pa
 from mpc_spearman.config import Approval, Plan
 from mpc_spearman.engines import engine_for
 from mpc_spearman.errors import OutputError
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.protocols.roles import run_coordinator, run_source, run_target
 from mpc_spearman.results.result import Result
@@ -88,7 +89,7 @@ def run_role(
             progress("connect", 0, 0)
             with meter.waiting():
                 carrier = join(roster, meter)
-            joined = links(plan.shared(), roster, carrier, meter, plan.network.timeout)
+            joined = links(VIEW.under(plan.shared()), roster, carrier, meter, plan.network.timeout)
         return joined
 
     run = Run(

@@ -72,22 +72,18 @@ import hmac
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.config import Estimator
 from mpc_spearman.data.ranks import Ranks, total
+from mpc_spearman.engines.computation import LARGEST
 from mpc_spearman.errors import BoundError
 from mpc_spearman.privacy.precision import strength_grid
 from mpc_spearman.wire.keys import Stream
 
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator, Plan
-    from mpc_spearman.levels.shapes import Shapes
-
-#: The largest |V|: half the signed ring, so that differences fit as well.
-LARGEST = 2**62 - 2
 _DEVIATIONS = math.sqrt(41 * math.log(2) / 2)  # z: 2 exp(-2 z^2) = 2^-40
 _LABEL = b"mpc_spearman/1 rounding"
 _BLOCK = 1 << 16  # rows at a time
@@ -344,27 +340,3 @@ class Encoding:
 def encoded_rows(n: int, estimator: Estimator) -> int:
     """Length of the vectors, which is known before anything else of the encoding is."""
     return n + 2 if estimator == "paper" else n
-
-
-def encoding_of(plan: Plan, shapes: Shapes) -> Encoding:
-    """Choose the encoding of a run at ``strengths`` or ``ranking``.
-
-    Its scales need what all have told of their columns at ``strengths``, at ``ranking`` only its ``error``
-    does.
-    """
-    if plan.reveal == "ranking":
-        return Encoding.ranking(
-            shapes.n,
-            columns=shapes.m_sources,
-            sources=len(shapes.features),
-            estimator=plan.estimator,
-            defined=shapes.defined_sources,
-        )
-    return Encoding.strengths(
-        shapes.n,
-        columns=shapes.m_sources,
-        sources=len(shapes.features),
-        estimator=plan.estimator,
-        defined=shapes.defined_sources,
-        distinct=shapes.distinct_sources,
-    )

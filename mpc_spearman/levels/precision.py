@@ -8,12 +8,10 @@ that it could not derive itself, as it does p-values and intervals (:mod:`mpc_sp
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mpc_spearman.config import Plan
 from mpc_spearman.privacy.precision import Grid, coefficient_grid, strength_grid
-from mpc_spearman.protocols.conclude import Conclusion
-from mpc_spearman.statistics import estimators
 
 
 @dataclass(frozen=True)
@@ -40,28 +38,3 @@ class Precision:
         """Return the distance of neighbours on the grids of what a grant gives, by the name of the part."""
         grid = {"coefficients": self.coefficients, "strengths": self.strengths}.get(grant)
         return {} if grid is None else {grant: grid.step}
-
-    def published(self, conclusion: Conclusion, plan: Plan, n: int, grant: str) -> Conclusion:
-        """Return the numbers as they are published to a party with that grant.
-
-        Parameters
-        ----------
-        conclusion : Conclusion
-            What the coordinator opened.
-        plan : Plan
-        n : int
-            Aligned rows.
-        grant : str
-            Of ``results``: at ``coefficients`` strengths are means of the published coefficients.
-        """
-        rho, mu = conclusion.coefficients, conclusion.strengths
-        if mu is None:  # only an order was opened
-            return conclusion
-        if grant == "coefficients" and self.coefficients is not None:
-            assert rho is not None
-            rho = self.coefficients.round(rho)
-            mu, _ = estimators.strengths(rho, plan.strength)
-        elif self.strengths is not None:
-            mu = self.strengths.round(mu)
-        positions = estimators.positions(mu, plan.order)
-        return replace(conclusion, coefficients=rho, strengths=mu, positions=positions)

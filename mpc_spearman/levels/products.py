@@ -32,28 +32,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.config import Plan
 from mpc_spearman.data.ids import id_order
-from mpc_spearman.data.ranks import LARGEST, MAX_ROWS, Ranks, total
+from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
 from mpc_spearman.data.tables import Table
-from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.encoding import Encoding
-
-
-def check_rows(plan: Plan, n: int) -> None:
-    """Refuse more rows than a run can have under a plan.
-
-    Raises
-    ------
-    BoundError
-    """
-    if n > LARGEST:
-        raise BoundError(f"{n} rows are more than the {LARGEST} whose ranks fit 32 bits")
-    if plan.reveal == "coefficients" and plan.results.precision == "exact" and n > MAX_ROWS:
-        raise BoundError(
-            f"results.precision: exact goes up to {MAX_ROWS} rows, whose products of ranks fit 64 bits; with "
-            f"{n} coefficients are computed to {Products(n).error:.0e}. Use precision: statistical"
-        )
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,6 @@ from mpc_spearman.parties import Party
 
 
 @dataclass(frozen=True)
-class Shape:
-    """The size of one source's and the target's data, which all parties know."""
-
-    n: int
-    m_source: int
-    m_target: int
-
-    def sizes(self, **more: int) -> dict[str, int]:
-        """Say what the symbols mean in a message about this source; `more` are those of the message alone."""
-        return {"m_source": self.m_source, "basis": self.m_source + self.m_target - 1, **more}
-
-
-@dataclass(frozen=True)
 class Shapes:
     """What all parties know of the size of everyone's data.
 
@@ -67,9 +54,9 @@ class Shapes:
         """Features of the target that are constant."""
         return self.m_target - (sum(self.defined.values()) - self.defined_sources)
 
-    def of(self, source: Party) -> Shape:
-        """Return the sizes in one source's session."""
-        return Shape(self.n, self.features[source], self.m_target)
+    def sizes(self, owner: Party) -> dict[str, int]:
+        """Say what the symbols mean in a message about one data party."""
+        return {"m_source": self.features[owner]} if owner in self.features else {}
 
     def rows(self, source: Party) -> slice:
         """Return which rows of the matrix are one source's: they are stacked in roster order."""

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from mpc_spearman.config import Plan, within
+from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import check_width
 from mpc_spearman.data.tables import Table
-from mpc_spearman.errors import AlignmentError, BoundError, PlanError, ProtocolViolation
-from mpc_spearman.levels.encoding import encoding_of
-from mpc_spearman.levels.products import check_rows
+from mpc_spearman.errors import AlignmentError, ProtocolViolation
+from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.protocols.align import WAY_OUT
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
-from mpc_spearman.wire.messages import MAX_PAYLOAD
-
-#: The most features of the target at ``ranking``: about 2 million pairs, 32 MB a message and 16 bytes a pair.
-MAX_COMPARED = 2000
 
 
 @step("agree")
@@ -69,28 +62,5 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
 
 def check_shapes(plan: Plan, shapes: Shapes) -> None:
     """Check every bound and rule that depends on the plan and on sizes alone; raise as `agree` does."""
-    check_rows(plan, shapes.n)
-    matrix = within("coefficients", plan.reveal)
-    if not matrix:
-        most = shapes.features
-        encoding_of(plan, replace(shapes, defined=most, distinct=most, lasting=most))
-    if matrix and 16 * shapes.m_sources * shapes.m_target > MAX_PAYLOAD // 2:
-        raise BoundError(
-            f"{shapes.m_sources} × {shapes.m_target} coefficients are more than one result can carry "
-            f"({MAX_PAYLOAD // 32}); use fewer features a side, or reveal: strengths"
-        )
-    if plan.reveal == "ranking":
-        _check_compared(plan, shapes.m_target)
+    level_of(plan).check(shapes)
     check_width(shapes.n, shapes.m_sources, shapes.m_target, plan.privacy.min_rows_per_feature)
-
-
-def _check_compared(plan: Plan, m_target: int) -> None:
-    if m_target > MAX_COMPARED:
-        raise BoundError(
-            f"reveal: ranking compares every pair of the target's features, {m_target} of them; it takes "
-            f"{MAX_COMPARED} at most. Use fewer, or reveal: strengths"
-        )
-    if plan.top is not None and plan.top >= m_target:
-        raise PlanError(
-            f"top: {plan.top} leaves out none of the target's {m_target} features; use fewer, or leave it out"
-        )

@@ -1,6 +1,6 @@
 """The step in which the data parties tell the coordinator what their columns are called and like.
 
-What each level lets it know is in the view table (:mod:`mpc_spearman.wire.disclosure`).
+What each level lets it know is in the view table (:mod:`mpc_spearman.levels.view`).
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ import numpy as np
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.levels.level import Description
 from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party
-from mpc_spearman.protocols.conclude import Description
 from mpc_spearman.run import Run, step
-from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.kinds import Kind
+
+#: What an owner can say of its columns, by the name of the field that carries it: one value for each column.
+DESCRIBED: dict[str, Callable[[Table, Ranks], Any]] = {
+    "names": lambda table, ranks: table.features,
+    "ties": lambda table, ranks: ranks.tie_terms,
+    "constant": lambda table, ranks: np.array(ranks.constant, dtype=np.uint8),
+}
 
 
 @step("describe")
 def describe(run: Run, table: Table, ranks: Ranks) -> None:
     """Tell the coordinator what the level lets it know of the columns."""
     coordinator = run.roster.coordinator
-    everything: dict[str, Callable[[], Any]] = {
-        "names": lambda: table.features,
-        "ties": lambda: ranks.tie_terms,
-        "constant": lambda: np.array(ranks.constant, dtype=np.uint8),
-    }
-    fields = disclosure.fields(run.plan.shared(), Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
+    fields = VIEW.fields(run.plan.shared(), Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
     if fields is not None:
-        values = {field.name: everything[field.name]() for field in fields}
+        values = {field.name: DESCRIBED[field.name](table, ranks) for field in fields}
         run.links.send(coordinator, Kind.DESCRIPTION, values, sizes={"m_source": ranks.m})
 
 
@@ -46,7 +48,7 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
         A tie term is not one that so many rows can have, or the constant columns are not as many as the
         owner said.
     """
-    if disclosure.fields(run.plan.shared(), Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
+    if VIEW.fields(run.plan.shared(), Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
         return Description()
     features = shapes.features.get(owner, shapes.m_target)
     values = run.links.receive(owner, Kind.DESCRIPTION, sizes={"m_source": features})

@@ -9,8 +9,8 @@ from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_
 from mpc_spearman.data.ranks import check_width, rank_columns
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.errors import BoundError, DisclosureError, MpcSpearmanError, PolicyError
+from mpc_spearman.levels import level_of
 from mpc_spearman.levels.precision import Precision
-from mpc_spearman.levels.products import check_rows
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.examine import Examination, examine
@@ -83,7 +83,7 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
     checks: tuple[Callable[[], None], ...] = (
         lambda: check_policy(plan, name),
         lambda: check_policy_rows(plan, name, table.n),
-        lambda: check_rows(plan, table.n),
+        lambda: level_of(plan).check_rows(table.n),
         *([lambda: check_policy_columns(plan, name, shapes.distinct_sources)] if known else []),
         lambda: check_width(table.n, shapes.m_sources, shapes.m_target, plan.privacy.min_rows_per_feature),
     )

@@ -19,9 +19,10 @@ from mpc_spearman.config import DataParty, Plan, check_policy_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.levels.encoding import encoding_of
+from mpc_spearman.levels import level_of
 from mpc_spearman.levels.precision import Precision
 from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.budget import Published, check_budget, held, order_bits, told
 from mpc_spearman.privacy.charges import ChargedRun, Column, Fingerprint, Peer
@@ -29,7 +30,7 @@ from mpc_spearman.privacy.groups import distinct_defined, lasting_in_a_mean
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.privacy.leverage import highest_leverage, rounded_up
 from mpc_spearman.run import Run, step
-from mpc_spearman.wire import disclosure
+from mpc_spearman.wire.disclosure import grant
 from mpc_spearman.wire.kinds import Kind
 
 
@@ -99,11 +100,11 @@ def count_columns(
             "inputs": bytes.fromhex(own.inputs) if own else secrets.token_bytes(32),
         }
         for peer in run.roster.peers:
-            fields = disclosure.fields(shared, Kind.COLUMNS, me.role, peer.role)
+            fields = VIEW.fields(shared, Kind.COLUMNS, me.role, peer.role)
             if fields is not None:
                 run.links.send(peer, Kind.COLUMNS, {field.name: values[field.name] for field in fields})
     for owner in (run.roster.target, *run.roster.sources):
-        if owner != me and disclosure.fields(shared, Kind.COLUMNS, owner.role, me.role):
+        if owner != me and VIEW.fields(shared, Kind.COLUMNS, owner.role, me.role):
             heard = run.links.receive(owner, Kind.COLUMNS)
             inputs[owner] = heard.get("inputs", b"")
             leverage[owner] = float(heard["leverage"][0]) if "leverage" in heard else 0.0
@@ -131,8 +132,7 @@ def count_columns(
         lasting={owner: its.lasting for owner, its in counts.items()},
     )
     check_policy_columns(run.plan, me.name, shapes.distinct_sources)
-    if run.plan.reveal == "strengths":
-        encoding_of(run.plan, shapes)  # the range depends on k, by the grid
+    level_of(run.plan).computation(shapes)  # what it computes may not fit
     return shapes, Stated(own, inputs, leverage)
 
 
@@ -202,17 +202,17 @@ def published_to_others(
     me, precision = roster.me, Precision.of(plan, shapes.n, shapes.distinct_sources)
     found = []
     for receiver in roster.sources if me.role is Role.TARGET else (roster.target,):
-        grant, high = _grant(plan, receiver), leverage.get(receiver, 0.0)
-        if grant == "coefficients":
+        given, high = _grant(plan, receiver), leverage.get(receiver, 0.0)
+        if given == "coefficients":
             theirs, grid = shapes.distinct[receiver], precision.coefficients
             found.append(Published(receiver.name, "coefficients", theirs, grid, leverage=high))
-        elif grant == "strengths" and me.role is Role.TARGET:
+        elif given == "strengths" and me.role is Role.TARGET:
             # All of a strength is about the target's column, a k-th part of it about a source's.
             found.append(Published(receiver.name, "strengths", 1, precision.strengths))
-        elif grant == "strengths":
+        elif given == "strengths":
             theirs, k = shapes.distinct[receiver], max(1, shapes.distinct_sources)
             found.append(Published(receiver.name, "strengths", theirs, precision.strengths, k, leverage=high))
-        elif grant == "ranking":
+        elif given == "ranking":
             bits = order_bits(shapes.m_target, plan.top)
             found.append(Published(receiver.name, "ranking", 1, order_bits=bits))
     return found
@@ -224,7 +224,7 @@ def _opened(plan: Plan) -> str:
 
 
 def _grant(plan: Plan, receiver: Party) -> str:
-    return disclosure.grant(plan.shared(), receiver.role)
+    return grant(plan.shared(), receiver.role)
 
 
 def _ledger(run: Run) -> Ledger | None:

@@ -1,7 +1,7 @@
 """The step in which the coordinator passes on what ``results`` grants, as precisely as it says.
 
-What each grant holds is in the view table (:mod:`mpc_spearman.wire.disclosure`), how precise it is in
-:mod:`mpc_spearman.levels.precision`.
+What each grant holds is in the view table (:mod:`mpc_spearman.levels.view`); of the coordinator's numbers the
+plan's level makes those that are published (`mpc_spearman.levels.level.Level.published`).
 """
 
 from __future__ import annotations
@@ -9,44 +9,44 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mpc_spearman.levels.precision import Precision
+from mpc_spearman.levels import level_of
+from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
-from mpc_spearman.protocols.conclude import Conclusion
 from mpc_spearman.run import Run, step
-from mpc_spearman.wire import disclosure
+from mpc_spearman.wire.disclosure import grant
 from mpc_spearman.wire.kinds import Kind
 
 
 @step("publish")
 def publish(
-    run: Run, conclusion: Conclusion, source_names: Sequence[str], target_names: Sequence[str], shapes: Shapes
+    run: Run, numbers: Numbers, source_names: Sequence[str], target_names: Sequence[str], shapes: Shapes
 ) -> None:
     """Pass on to each data party what ``results`` grants it, and nothing else (paper, step 4).
 
     The target gets the rows of all sources; a source its own, with strengths and ranking over all.
     """
-    names = {"source_names": source_names, "target_names": target_names}
-    precision = Precision.of(run.plan, shapes.n, shapes.distinct_sources)
+    shared, level = run.plan.shared(), level_of(run.plan)
     for peer in run.roster.peers:
-        shared = run.plan.shared()
-        fields = disclosure.fields(shared, Kind.RESULT, run.roster.me.role, peer.role)
+        fields = VIEW.fields(shared, Kind.RESULT, run.roster.me.role, peer.role)
         if fields is None:
             continue
-        grant = disclosure.grant(shared, peer.role)
-        theirs, sizes = precision.published(conclusion, run.plan, shapes.n, grant), {}
-        if peer.role is Role.SOURCE:
-            theirs, sizes = theirs.restricted(shapes.rows(peer)), shapes.of(peer).sizes()
-        wanted = {field.name for field in fields}
-        values = theirs.granted(fields) | {key: value for key, value in names.items() if key in wanted}
-        run.links.send(peer, Kind.RESULT, values, sizes=sizes)
+        theirs: dict[str, Any] = {
+            **level.published(numbers, grant(shared, peer.role), shapes),
+            "source_names": source_names,
+            "target_names": target_names,
+        }
+        if peer.role is Role.SOURCE and "coefficients" in theirs:
+            theirs["coefficients"] = theirs["coefficients"][shapes.rows(peer)]
+        values = {field.name: theirs[field.name] for field in fields}
+        run.links.send(peer, Kind.RESULT, values, sizes=shapes.sizes(peer))
 
 
 @step("publish")
 def receive_result(run: Run, shapes: Shapes) -> Mapping[str, Any]:
     """Receive what the coordinator passes on, if anything."""
     coordinator, me = run.roster.coordinator, run.roster.me
-    if disclosure.fields(run.plan.shared(), Kind.RESULT, coordinator.role, me.role) is None:
+    if VIEW.fields(run.plan.shared(), Kind.RESULT, coordinator.role, me.role) is None:
         return {}
-    sizes = shapes.of(me).sizes() if me.role is Role.SOURCE else {}
-    return run.links.receive(coordinator, Kind.RESULT, sizes=sizes)
+    return run.links.receive(coordinator, Kind.RESULT, sizes=shapes.sizes(me))

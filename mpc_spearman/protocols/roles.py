@@ -1,36 +1,30 @@
-"""The three roles, each a flat list of steps, for every protocol.
+"""The three roles, each a flat list of steps, for every protocol and every level.
 
-The steps before and after the private computation are in the modules
-named after their phases; the computation itself is the engine's. Each role learns what the view table lists
-for it (:func:`mpc_spearman.wire.disclosure.learnt`).
+The steps before and after the private computation are in the modules named after their phases; the
+computation itself is the engine's, and what goes into it and comes out of it the level's. Each role learns
+what the view table lists for it (:func:`mpc_spearman.levels.view.learnt`).
 
 Threat model: semi-honest parties, no two of them colluding, authenticated encrypted links.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import pyarrow as pa
 
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
-from mpc_spearman.engines import engine_for
-from mpc_spearman.levels.precision import Precision
+from mpc_spearman.levels import level_of
+from mpc_spearman.levels.cautions import column_cautions, impossible, repeated_columns
+from mpc_spearman.levels.level import Description, Numbers
 from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Role
 from mpc_spearman.protocols.account import account
 from mpc_spearman.protocols.agree import agree
 from mpc_spearman.protocols.align import align
-from mpc_spearman.protocols.conclude import (
-    Conclusion,
-    Description,
-    Labels,
-    column_cautions,
-    from_opened,
-    impossible,
-    repeated_columns,
-)
+from mpc_spearman.protocols.compute import conclude, contribute, prepare
 from mpc_spearman.protocols.connect import connect
 from mpc_spearman.protocols.describe import describe, receive_description
 from mpc_spearman.protocols.intersect import intersect, match
@@ -38,10 +32,11 @@ from mpc_spearman.protocols.load import load
 from mpc_spearman.protocols.protect import charge, count_columns, protect
 from mpc_spearman.protocols.publish import publish, receive_result
 from mpc_spearman.protocols.rank import rank
+from mpc_spearman.results.assemble import Labels, assemble
 from mpc_spearman.results.result import Result
-from mpc_spearman.run import Run, step
+from mpc_spearman.run import Run
 from mpc_spearman.statistics.inference import ties
-from mpc_spearman.wire import disclosure
+from mpc_spearman.wire.disclosure import grant
 
 
 def run_source(run: Run, frame: pa.Table | None) -> Result:
@@ -58,7 +53,7 @@ def run_source(run: Run, frame: pa.Table | None) -> Result:
     align(run, table, me)
     charge(run, table, ranks, shapes, stated)
     describe(run, table, ranks)
-    engine_for(run.plan.protocol).give(run, table, ranks, shapes)
+    contribute(run, table, ranks, shapes)
     given = receive_result(run, shapes)
     labels = Labels([(me.name, name) for name in table.features], given.get("target_names", ()))
     return _own_result(run, table, ranks, shapes, given, labels)
@@ -78,11 +73,11 @@ def run_target(run: Run, frame: pa.Table | None) -> Result:
         align(run, table, source)
     charge(run, table, ranks, shapes, stated)
     describe(run, table, ranks)
-    opened = engine_for(run.plan.protocol).give(run, table, ranks, shapes)
+    opened = contribute(run, table, ranks, shapes)
     given = receive_result(run, shapes)
     labels = Labels.of(shapes, given.get("source_names", ()), table.features)
-    conclusion = conclude(run, opened, [], Description(), shapes) if opened is not None else None
-    return _own_result(run, table, ranks, shapes, given, labels, conclusion)
+    numbers, warnings = conclude(run, opened, [], Description(), shapes)
+    return _own_result(run, table, ranks, shapes, {**given, **numbers}, labels, warnings)
 
 
 def run_coordinator(run: Run) -> Result:
@@ -91,33 +86,30 @@ def run_coordinator(run: Run) -> Result:
     if run.plan.alignment == "intersect":
         match(run)
     shapes = agree(run)
-    with engine_for(run.plan.protocol).opening(run, shapes) as opened:
-        shapes, _ = count_columns(run, shapes)
-        of_sources = [receive_description(run, source, shapes) for source in run.roster.sources]
-        of_target = receive_description(run, run.roster.target, shapes)
-        conclusion = conclude(run, opened(shapes), of_sources, of_target, shapes)
+    opening = prepare(run, shapes)
+    shapes, _ = count_columns(run, shapes)
+    of_sources = [receive_description(run, source, shapes) for source in run.roster.sources]
+    of_target = receive_description(run, run.roster.target, shapes)
+    level = level_of(run.plan)
+    opened = opening(level.computation(shapes))
+    numbers, warnings = conclude(run, opened, of_sources, of_target, shapes)
     source_names = [name for source in of_sources for name in source.names]
-    publish(run, conclusion, source_names, of_target.names, shapes)
+    publish(run, numbers, source_names, of_target.names, shapes)
     # Its ranking is the one that the target is given, for whom the list is made.
-    precision = Precision.of(run.plan, shapes.n, shapes.distinct_sources)
-    grant = "coefficients" if run.plan.results.target == "coefficients" else "strengths"
-    return conclusion.result(
-        run,
+    given = "coefficients" if run.plan.results.target == "coefficients" else "strengths"
+    return assemble(
+        run.plan,
+        run.roster.me,
         shapes.n,
-        account(run),
+        numbers,
         Labels.of(shapes, source_names, of_target.names),
-        [*run.cautions, *conclusion.warnings],
-        precision.steps(grant) if conclusion.strengths is not None else {},
-        precision.published(conclusion, run.plan, shapes.n, grant),
+        [*run.cautions, *warnings],
+        level.precision(shapes).steps(given) if "strengths" in numbers else {},
+        level.published(numbers, given, shapes) if numbers else None,
+        cost=account(run),
+        alignment=run.alignment,
+        offered=run.offered,
     )
-
-
-@step("publish")
-def conclude(
-    run: Run, opened: Any | None, of_sources: list[Description], of_target: Description, shapes: Shapes
-) -> Conclusion:
-    """Compute from the opened integers what the level gives."""
-    return from_opened(run.plan, opened, of_sources, of_target, shapes)
 
 
 def _own_result(
@@ -125,21 +117,30 @@ def _own_result(
     table: Table,
     ranks: Ranks,
     shapes: Shapes,
-    given: Mapping[str, Any],
+    known: Mapping[str, Any],
     labels: Labels,
-    opened: Conclusion | None = None,
+    warnings: Sequence[str] = (),
 ) -> Result:
     """Keep what a data party was given or opened, its own costs, and warnings about that and its columns."""
-    mine = "target_ties" if run.roster.me == run.roster.target else "source_ties"
-    own = {mine: ties(ranks.tie_terms, ranks.n)}
-    cost, conclusion = account(run), opened or Conclusion.received({**given, **own})
-    warnings = [
-        *run.cautions,
-        *conclusion.warnings,
-        *column_cautions(run.plan, table.party, table.features, ranks.tie_terms, table.n),
-        *(repeated_columns(table.party, table.features, ranks) if mine == "source_ties" else ()),
-        *(impossible(run.plan, conclusion.counts, shapes) if conclusion.counts is not None else ()),
-    ]
-    grant = disclosure.grant(run.plan.shared(), run.roster.me.role)
-    steps = Precision.of(run.plan, shapes.n, shapes.distinct_sources).steps(grant)
-    return conclusion.result(run, table.n, cost, labels, warnings, steps)
+    me, plan = run.roster.me, run.plan
+    own = "target_ties" if me.role is Role.TARGET else "source_ties"
+    known = {**known, own: ties(ranks.tie_terms, ranks.n)}
+    numbers = cast(Numbers, {name: known[name] for name in Numbers.__annotations__ if name in known})
+    return assemble(
+        plan,
+        me,
+        table.n,
+        numbers,
+        labels,
+        [
+            *run.cautions,
+            *warnings,
+            *column_cautions(plan, table.party, table.features, ranks.tie_terms, table.n),
+            *(repeated_columns(table.party, table.features, ranks) if me.role is Role.SOURCE else ()),
+            *(impossible(plan, numbers["counts"], shapes) if "counts" in numbers else ()),
+        ],
+        level_of(plan).precision(shapes).steps(grant(plan.shared(), me.role)),
+        cost=account(run),
+        alignment=run.alignment,
+        offered=run.offered,
+    )

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mpc_spearman.results.dataframes import BOUNDS
+from mpc_spearman.results.parts import Parts
 from mpc_spearman.statistics import estimators, inference
 from mpc_spearman.statistics.inference import Ties
-
-if TYPE_CHECKING:
-    from mpc_spearman.results.result import Result
 
 _TAG = re.compile(r"[0-9a-f]{64}")
 #: How far apart the same number may be after two ways to compute it.
@@ -36,7 +34,7 @@ class Contradiction(ValueError):
         self.part = part
 
 
-def check(result: Result) -> None:
+def check(result: Parts) -> None:
     """Hold every part of a result against the others.
 
     Raises
@@ -56,7 +54,7 @@ def check(result: Result) -> None:
         _ranking(result)
 
 
-def _about(result: Result) -> None:
+def _about(result: Parts) -> None:
     parties = result.plan["parties"]
     names = {
         "coordinator": [parties["coordinator"]["name"]],
@@ -89,7 +87,7 @@ def _about(result: Result) -> None:
             raise Contradiction(part, f"the plan in it does not give {part} to this party")
 
 
-def _matrices(result: Result) -> None:
+def _matrices(result: Parts) -> None:
     for part in ("coefficients", "pvalues", "intervals"):
         if result.withheld(part) is not None:
             raise Contradiction(part, "coefficients, p-values and intervals are only there together")
@@ -114,12 +112,12 @@ def _matrices(result: Result) -> None:
     _inferred(result)
 
 
-def _step(result: Result) -> float:
+def _step(result: Parts) -> float:
     """Return the step on whose multiples this copy's coefficients lie; 0 where they are exact."""
     return 0.0 if result.role == "coordinator" else result.precision.get("coefficients", 0.0)
 
 
-def _inferred(result: Result) -> None:
+def _inferred(result: Parts) -> None:
     """Compute p-values and intervals again: only which pairs are tied is not known here."""
     rho, p, n, step = result.coefficients.to_numpy(), result.pvalues.to_numpy(), result.n, _step(result)
     estimator, confidence = result.plan["estimator"], result.plan["confidence"]
@@ -143,7 +141,7 @@ def _inferred(result: Result) -> None:
         raise Contradiction("intervals", "a confidence interval is not that of its coefficient")
 
 
-def _strengths(result: Result) -> None:
+def _strengths(result: Parts) -> None:
     mu, held = result.strengths, result.holds
     if (mu.abs() > 1).any():
         raise Contradiction("strengths", "a strength lies outside -1 to 1")
@@ -168,7 +166,7 @@ def _strengths(result: Result) -> None:
             raise Contradiction("counts", "the counts are not those of the coefficients")
 
 
-def _ranking(result: Result) -> None:
+def _ranking(result: Parts) -> None:
     ranking = result.ranking
     scored = "strength" in ranking
     if scored != ("strengths" in result.holds):

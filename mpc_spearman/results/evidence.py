@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mpc_spearman.results.charts import number
-from mpc_spearman.results.units import printable
+from mpc_spearman.results.parts import Parts
 from mpc_spearman.statistics.inference import INTERVAL_ROWS
-
-if TYPE_CHECKING:
-    from mpc_spearman.results.result import Result
+from mpc_spearman.units import printable
 
 #: The false discovery rate at which pairs are counted and marked.
 DISCOVERY_RATE = 0.05
@@ -67,7 +64,7 @@ def chance(value: float) -> str:
     return f"{value:.2g}" if value else "0 (below 1e-300)"
 
 
-def pairs(result: Result) -> list[list[Pair]]:
+def pairs(result: Parts) -> list[list[Pair]]:
     """Gather what is known of every pair: rows as in the matrix, columns in the order of the ranking.
 
     Empty where a result has no coefficients.

@@ -76,7 +76,7 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
     for other in runs[1:]:
         _check_together(runs[0], other)
     merged = _merged(runs, _plan(runs))
-    with run_directory.held(Path(out)):
+    with run_directory.locked(Path(out)):
         merged.save(out)
     return merged
 

@@ -31,13 +31,13 @@ from mpc_spearman.results.summary import (
     strongest,
     why_undefined,
 )
-from mpc_spearman.results.units import human_seconds, printable
+from mpc_spearman.units import human_seconds, printable
 from mpc_spearman.version import __version__
 
 if TYPE_CHECKING:
     import jinja2
 
-    from mpc_spearman.results.result import Result
+    from mpc_spearman.results.parts import Parts
 
 _ESTIMATORS = {"tie_corrected": "tie-corrected, as SciPy and pandas compute it", "paper": "the paper's eq. 2"}
 #: Rows and warnings shown before the rest is folded away.
@@ -57,7 +57,7 @@ def page() -> jinja2.Template:
     )
 
 
-def render(result: Result) -> str:
+def render(result: Parts) -> str:
     """Make the report of a result.
 
     Parameters
@@ -70,7 +70,7 @@ def render(result: Result) -> str:
     str
         A whole HTML document, the same for the same result.
     """
-    from mpc_spearman.wire.disclosure import learnt
+    from mpc_spearman.levels import view  # a table that only pages need
 
     plan, lines = result.plan, ranking_lines(result)
     pairs = evidence.pairs(result)
@@ -114,7 +114,7 @@ def render(result: Result) -> str:
         matrix=pairs if len(pairs) * len(lines) <= _TABLE_CELLS else [],
         light=light,
         dark=dark,
-        views=_views(learnt(plan)),
+        views=_views(view.learnt(plan)),
         totals=totals(result),
         costs=by_party(result),
         settings=[(key, printable(str(value))) for key, value in _flat(plan)],

@@ -83,7 +83,7 @@ def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
 
 
 @contextmanager
-def held(directory: Path) -> Iterator[None]:
+def locked(directory: Path) -> Iterator[None]:
     """Keep a run directory for one run: meanwhile nobody else may hold it, and nobody waits for it.
 
     A lock beside it says so, which the system lets go of when the process ends, however it does.

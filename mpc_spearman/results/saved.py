@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,10 +20,8 @@ import pandas as pd
 from mpc_spearman.errors import OutputError
 from mpc_spearman.results import cells, run_directory
 from mpc_spearman.results.dataframes import COST_COLUMNS, ESTIMATORS, INTERVAL_ROWS, MATRIX_ROWS, RANKING
+from mpc_spearman.results.parts import Parts
 from mpc_spearman.version import __version__
-
-if TYPE_CHECKING:
-    from mpc_spearman.results.result import Result
 
 #: Which file each part of a result is in, but for those that are in ``result.json``.
 FILES = {
@@ -37,7 +35,7 @@ FILES = {
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
 
 
-def texts(result: Result) -> dict[str, str]:
+def texts(result: Parts) -> dict[str, str]:
     """Write a result as the text of each of its files."""
     from mpc_spearman.results import report  # only a saved result needs its page and the template engine
 

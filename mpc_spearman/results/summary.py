@@ -8,15 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpc_spearman.results import charts
 from mpc_spearman.results.charts import number
-from mpc_spearman.results.units import printable
+from mpc_spearman.results.parts import Parts
 from mpc_spearman.statistics import estimators, result_warnings
-
-if TYPE_CHECKING:
-    from mpc_spearman.results.result import Result
+from mpc_spearman.units import printable
 
 STRENGTHS = {"mean": "mean ρ", "mean_abs": "mean |ρ|"}
 
@@ -32,7 +30,7 @@ class Line:
     count: int | None
 
 
-def ranking_lines(result: Result) -> list[Line]:
+def ranking_lines(result: Parts) -> list[Line]:
     """Join the ranking with what else is known of each feature; empty if the ranking was not revealed."""
     ranking = getattr(result, "ranking", None)
     if ranking is None:
@@ -57,7 +55,7 @@ def ranking_lines(result: Result) -> list[Line]:
     ]
 
 
-def own_rows(result: Result) -> bool:
+def own_rows(result: Parts) -> bool:
     """Tell whether a matrix in this copy has one source's rows only, while strengths are over several's."""
     return result.role == "source" and len(result.plan["parties"]["sources"]) > 1
 
@@ -76,7 +74,7 @@ def why_undefined(lines: Sequence[Line]) -> str:
     return "a constant column has no rank correlation"
 
 
-def headline(result: Result) -> str:
+def headline(result: Parts) -> str:
     """Say in one sentence what came out."""
     lines = ranking_lines(result)
     if not lines:
@@ -99,7 +97,7 @@ def headline(result: Result) -> str:
     return f"{place}, with strength {number(first.strength)}{under}{with_it}"
 
 
-def eq2(result: Result) -> str | None:
+def eq2(result: Parts) -> str | None:
     """Say what the paper's eq. 2 makes of this run's ties, where this copy knows and it matters."""
     if result.withheld("estimators") is not None:
         return None
@@ -111,7 +109,7 @@ def eq2(result: Result) -> str | None:
     return printable(sentences[0]) if sentences else None
 
 
-def both_estimators(result: Result) -> list[tuple[str, float, int, float, int]]:
+def both_estimators(result: Parts) -> list[tuple[str, float, int, float, int]]:
     """Feature, then strength and position under either estimator, in ranking order; empty if unknown."""
     if eq2(result) is None:
         return []
@@ -124,13 +122,13 @@ def both_estimators(result: Result) -> list[tuple[str, float, int, float, int]]:
     ]
 
 
-def rows(result: Result) -> str:
+def rows(result: Parts) -> str:
     """Say how many rows there were, and of how many, as far as this copy knows."""
     of = ", ".join(f"{printable(name)} {rows:,}" for name, rows in result.offered.items())
     return f"{result.n:,}" + (f", common to all parties (of {of})" if of else "")
 
 
-def precision(result: Result) -> str:
+def precision(result: Parts) -> str:
     """Say how exact the numbers of this copy are."""
     if result.plan["reveal"] == "ranking":
         return "an order; how close strengths may be is among the warnings"

@@ -10,19 +10,19 @@ from rich.filesize import decimal
 from mpc_spearman.results.charts import number
 from mpc_spearman.results.costs import totals
 from mpc_spearman.results.summary import STRENGTHS, eq2, headline, ranking_lines, rows
-from mpc_spearman.results.units import human_seconds, printable
+from mpc_spearman.units import human_seconds, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mpc_spearman.results.result import Result
+    from mpc_spearman.results.parts import Parts
 
 #: Rows and warnings shown; the rest is in ``ranking.csv`` and in the report.
 _SHOWN = 20
 _SHOWN_WARNINGS = 3
 
 
-def summarize(result: Result, console: Console) -> None:
+def summarize(result: Parts, console: Console) -> None:
     """Print the ranking, the warnings and what the run cost.
 
     Parameters

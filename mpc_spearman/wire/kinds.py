@@ -1,13 +1,13 @@
 """The kinds of messages, and what a row of the view table is made of.
 
 A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
-at the levels and grants it names. The table itself is in :mod:`mpc_spearman.wire.view`.
+at the levels and grants it names. The table itself is in :mod:`mpc_spearman.levels.view`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Literal
 
@@ -17,30 +17,38 @@ FieldType = Literal["text", "texts", "blob", "bytes", "int64", "int128", "ring",
 
 
 class Kind(IntEnum):
-    """What a frame is; its number on the wire."""
+    """What a frame is: its number on the wire; in the order of the phases to which bytes are charged."""
 
-    KEEPALIVE = 0
-    ABORT = 1
-    HELLO = 2
-    SHAPE = 3
-    ALIGNMENT = 4
-    DESCRIPTION = 5
-    MASKED = 6
-    SHARE = 7
-    RESULT = 8
-    COST = 9
-    FAREWELL = 10
-    PUBLIC_KEY = 11
-    CIPHERTEXT = 12
-    EVALUATED = 13
-    COLUMNS = 14
-    PADDED = 15
-    REPLICA = 16
-    ORDER = 17
-    MATCHING_KEY = 18
-    OFFER = 19
-    PSEUDONYMS = 20
-    COMMON = 21
+    phase: str
+
+    def __new__(cls, number: int, phase: str = "") -> Kind:
+        """Make a kind of its number and its phase."""
+        kind = int.__new__(cls, number)
+        kind._value_, kind.phase = number, phase
+        return kind
+
+    KEEPALIVE = 0, "keep-alive"
+    ABORT = 1, "keep-alive"
+    HELLO = 2, "connect"
+    MATCHING_KEY = 18, "intersect"
+    OFFER = 19, "intersect"
+    PSEUDONYMS = 20, "intersect"
+    COMMON = 21, "intersect"
+    SHAPE = 3, "agree"
+    ALIGNMENT = 4, "align"
+    COLUMNS = 14, "protect"
+    DESCRIPTION = 5, "describe"
+    MASKED = 6, "share"
+    SHARE = 7, "reveal"
+    PADDED = 15, "reveal"
+    REPLICA = 16, "reveal"
+    ORDER = 17, "reveal"
+    PUBLIC_KEY = 11, "keys"
+    CIPHERTEXT = 12, "encrypt"
+    EVALUATED = 13, "evaluate"
+    RESULT = 8, "publish"
+    COST = 9, "account"
+    FAREWELL = 10, "account"
 
 
 @dataclass(frozen=True)
@@ -87,10 +95,9 @@ class Field:
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of message from some roles to some roles, in one phase; under some ``alignment``, or any."""
+    """One kind of message from some roles to some roles; under some ``alignment``, or any."""
 
     kind: Kind
-    phase: str
     senders: tuple[Role, ...]
     receivers: tuple[Role, ...]
     fields: tuple[Field, ...]
@@ -102,3 +109,23 @@ class Row:
         if self.alignment is not None and plan.get("alignment", "same") not in self.alignment:
             return ()
         return tuple(field for field in self.fields if field.sent(plan, grant, sender_grant))
+
+    def at(self, level: str) -> Row:
+        """Return the row with fields that are sent at one level only."""
+        return replace(self, fields=tuple(replace(field, levels=(level,)) for field in self.fields))
+
+    def to(self, grants: tuple[str, ...]) -> Row:
+        """Return the row with fields that are sent only to whom one of these is granted."""
+        return replace(self, fields=tuple(replace(field, grants=grants) for field in self.fields))
+
+    def joined(self, other: Row) -> Row:
+        """Return one row of two of the same message: a field that differs in its levels only is one."""
+        fields = list(self.fields)
+        for field in other.fields:
+            alike = [one for one in fields if replace(one, levels=field.levels) == field]
+            if alike and field.levels and alike[0].levels:
+                at = fields.index(alike[0])
+                fields[at] = replace(field, levels=(*alike[0].levels, *field.levels))
+            else:
+                fields.append(field)
+        return replace(self, fields=tuple(fields))

@@ -21,9 +21,9 @@ from typing import Any
 
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PeerTimeout, ProtocolViolation
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.aborts import from_notice, notice, reach
 from mpc_spearman.wire.channel import CLEAR, Channel, Transport
+from mpc_spearman.wire.disclosure import View
 from mpc_spearman.wire.frames import Frame
 from mpc_spearman.wire.keys import Box, PairKey, Purpose
 from mpc_spearman.wire.kinds import Field, Kind
@@ -40,8 +40,8 @@ class Links:
 
     Parameters
     ----------
-    plan : mapping
-        The shared part of the plan: it decides which messages the view table allows.
+    view : View
+        Who learns what under the run's plan: which messages there are, and what is in them.
     roster : Roster
     transport : Transport
     meter : Meter
@@ -59,7 +59,7 @@ class Links:
 
     def __init__(
         self,
-        plan: Mapping[str, Any],
+        view: View,
         roster: Roster,
         transport: Transport,
         meter: Meter,
@@ -67,7 +67,7 @@ class Links:
         last_words: float = 2.0,
     ) -> None:
         self.dimensions: dict[str, int] = {}
-        self._plan, self._roster, self._meter = plan, roster, meter
+        self._view, self._roster, self._meter = view, roster, meter
         self._timeout, self._last_words = timeout, last_words
         self._changed = threading.Condition()
         self._closing = threading.Event()
@@ -123,7 +123,7 @@ class Links:
         fields = self._fields(kind, self._roster.me, peer)
         channel = self._channels[peer]
         payload = encode(fields, {**self.dimensions, **sizes}, values)
-        channel.put(kind, self._meter.depth if depth is None else depth, payload, disclosure.phase(kind))
+        channel.put(kind, self._meter.depth if depth is None else depth, payload, kind.phase)
         with self._meter.waiting(), self._changed:
             while channel.backlog() > _MAX_UNSENT:
                 self._raise_failure(f"sending to {peer}")
@@ -148,7 +148,7 @@ class Links:
         """
         fields = self._fields(kind, peer, self._roster.me)
         frame = self._next_frame(peer, kind)
-        self._meter.received(disclosure.phase(frame.header.kind), frame.size)
+        self._meter.received(frame.header.kind.phase, frame.size)
         if frame.header.kind is not kind:
             raise ProtocolViolation(
                 f"{peer} sent {frame.header.kind.name} where {self._roster.me} waited for {kind.name} "
@@ -206,7 +206,7 @@ class Links:
             channel.join(self._timeout)
 
     def _fields(self, kind: Kind, sender: Party, receiver: Party) -> tuple[Field, ...]:
-        fields = disclosure.fields(self._plan, kind, sender.role, receiver.role)
+        fields = self._view.fields(kind, sender.role, receiver.role)
         if fields is None:
             raise ProtocolViolation(f"{kind.name} from {sender} to {receiver} is not in the view table")
         return fields

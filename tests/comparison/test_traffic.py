@@ -12,6 +12,7 @@ import pytest
 from mpc_spearman.comparison.traffic import Flow, Traffic
 from mpc_spearman.engines.he.engine import sizes
 from mpc_spearman.engines.he.schemes import secret_key
+from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Roster
 from support.in_memory import run_in_memory
@@ -90,8 +91,9 @@ def check(sources: int, n: int, **settings: Any) -> None:
     keys = {}
     if given.protocol == "he":
         for source in roster.sources:
-            of = None if given.reveal == "strengths" else source
-            keys[source] = secret_key(given.he, *sizes(given, shapes, of)).public
+            computation = level_of(given).computation(shapes)
+            layout = sizes(computation, None if computation.summed else source)
+            keys[source] = secret_key(given.he, *layout).public
     worked_out = Traffic(given, shapes, keys, NAME).flows
     metered = ended.result("C").cost.set_index(["party", "phase"])
     figures = ["bytes_sent", "bytes_received", "messages", "rounds"]

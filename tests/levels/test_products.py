@@ -18,8 +18,8 @@ from mpc_spearman.data.ranks import LARGEST, MAX_ROWS, Ranks, rank_columns, tota
 from mpc_spearman.engines.ring import matmul
 from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.errors import BoundError
-from mpc_spearman.levels import encoding, products
-from mpc_spearman.levels.products import Products, check_rows
+from mpc_spearman.levels import encoding, level_of, products
+from mpc_spearman.levels.products import Products
 from mpc_spearman.protocols.dry_run import dry_run
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
@@ -68,19 +68,19 @@ def test_the_bound_of_what_is_opened_follows_from_the_vectors(n):
 
 @pytest.mark.parametrize("level", ["differences", "coefficients", "strengths"])
 def test_more_rows_than_32_bits_rank_are_refused(level):
-    its = plan(reveal=level, **STATISTICAL)
-    check_rows(its, LARGEST)
+    its = level_of(plan(reveal=level, **STATISTICAL))
+    its.check_rows(LARGEST)
     with pytest.raises(BoundError, match=r"2147483649 rows are more than the 2147483648"):
-        check_rows(its, LARGEST + 1)
+        its.check_rows(LARGEST + 1)
 
 
 def test_exact_results_end_where_exact_products_do():
-    check_rows(plan(reveal="coefficients"), MAX_ROWS)
-    check_rows(plan(reveal="differences"), LARGEST)
+    level_of(plan(reveal="coefficients")).check_rows(MAX_ROWS)
+    level_of(plan(reveal="differences")).check_rows(LARGEST)
     with pytest.raises(
         BoundError, match=r"results\.precision: exact goes up to 3024616 rows.*4e-09.*statist"
     ):
-        check_rows(plan(reveal="coefficients"), MAX_ROWS + 1)
+        level_of(plan(reveal="coefficients")).check_rows(MAX_ROWS + 1)
 
 
 def test_exact_is_refused_to_all_before_data_moves_and_to_an_owner_alone(few):
@@ -252,16 +252,16 @@ def test_a_source_that_shifts_what_it_shares_stops_nothing(few, monkeypatch):
     from mpc_spearman.engines import ring
     from mpc_spearman.engines.mpc.engine import Mpc
 
-    multiply, give = ring.matmul, Mpc.give_products
+    multiply, give = ring.matmul, Mpc.inner_products
     monkeypatch.setattr(ring, "matmul", lambda x, y, bound=None: multiply(x, y))
 
-    def shifted(self: Mpc, run: Any, own: np.ndarray, shapes: Any) -> None:
+    def shifted(self: Mpc, run: Any, computation: Any, own: np.ndarray) -> None:
         if run.roster.me.name == "A":
             own = own.astype(np.int64)
             own[0, 5] += 2**61
-        give(self, run, own, shapes)
+        give(self, run, computation, own)
 
-    monkeypatch.setattr(Mpc, "give_products", shifted)
+    monkeypatch.setattr(Mpc, "inner_products", shifted)
     result = run_in_memory(plan(reveal="coefficients", **STATISTICAL), TABLES).result()
     assert result.coefficients.iloc[0].isna().any()
     assert result.coefficients.iloc[1].notna().all()

@@ -16,10 +16,10 @@ import pytest
 from engines.he.test_he_end_to_end import SCHEMES
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.engines import ring
+from mpc_spearman.engines.computation import Computation
 from mpc_spearman.engines.he.engine import He
 from mpc_spearman.engines.he.paillier import keys as paillier_keys
 from mpc_spearman.engines.mpc.engine import Mpc
-from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.run import Run
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import Ended, run_in_memory
@@ -45,7 +45,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
         if importlib.util.find_spec("tenseal") is not None:
             monkeypatch.setattr("mpc_spearman.engines.he.bfv.keys.check", lambda values, bound, what: None)
         for engine in (Mpc, He):
-            for name in ("give_differences", "give_products", "give_sums"):
+            for name in ("differences", "inner_products"):
                 monkeypatch.setattr(engine, name, shifted(getattr(engine, name), row, by))
         results = {"target": "strengths", "sources": "strengths"}
         ended = run_in_memory(plan(**{"results": results} | settings), TABLES)
@@ -56,11 +56,11 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
 
 
 def shifted(give: Callable[..., None], row: int, by: int) -> Callable[..., None]:
-    def give_shifted(self: Any, run: Run, own: np.ndarray, shapes: Shapes) -> None:
+    def give_shifted(self: Any, run: Run, computation: Computation, own: np.ndarray) -> None:
         if run.roster.me.name == "A":
             own = own.astype(np.int64)
             own[0, row] += np.array(by % 2**64, dtype=np.uint64).astype(np.int64)
-        give(self, run, own, shapes)
+        give(self, run, computation, own)
 
     return give_shifted
 

@@ -13,11 +13,12 @@ import pytest
 from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.errors import PolicyError, ProtocolViolation
+from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.protocols.conclude import Conclusion
 from mpc_spearman.protocols.describe import receive_description
 from mpc_spearman.protocols.protect import count_columns
+from mpc_spearman.protocols.publish import publish
 from mpc_spearman.run import Run
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.meter import Meter
@@ -175,15 +176,24 @@ def test_constant_columns_must_be_as_many_as_their_owner_said(level, defined):
 
 
 def test_each_source_has_its_rows_of_the_matrix():
-    run = run_of("C", {}, "A1", "A2", "A3")
+    run = run_of("C", {}, "A1", "A2", "A3", results={"sources": "coefficients"})
     shapes = shapes_of(run, 3, 1, 2)
-    matrix = np.arange(12.0).reshape(6, 2)
-    answer = Conclusion(coefficients=matrix, source_ties=np.arange(6), strengths=matrix.mean(axis=0))
-    parts = [answer.restricted(shapes.rows(source)) for source in run.roster.sources]
-    assert [len(part.coefficients) for part in parts] == [3, 1, 2]
-    np.testing.assert_array_equal(np.vstack([part.coefficients for part in parts]), matrix)
-    np.testing.assert_array_equal(np.concatenate([part.source_ties for part in parts]), np.arange(6))
-    assert all(part.strengths is answer.strengths for part in parts)
+    shapes = replace(shapes, lasting=shapes.features)
+    matrix = np.arange(12.0).reshape(6, 2) / 12
+    numbers: Numbers = {
+        "coefficients": matrix,
+        "strengths": matrix.mean(axis=0),
+        "counts": np.array([6, 6]),
+        "positions": np.array([2, 1]),
+        "source_ties": np.arange(6),
+        "target_ties": np.arange(2),
+    }
+    publish(run, numbers, list("abcdef"), list("pq"), shapes)
+    sent = {name: values for name, _, values in run.links.sent}
+    parts = [sent[name]["coefficients"] for name in ("A1", "A2", "A3")]
+    assert [len(part) for part in parts] == [3, 1, 2]
+    np.testing.assert_array_equal(np.vstack(parts), matrix)
+    np.testing.assert_array_equal(sent["B"]["coefficients"], matrix)
+    np.testing.assert_array_equal(sent["B"]["source_ties"], np.arange(6))
+    assert all(sent[name]["strengths"].tolist() == numbers["strengths"].tolist() for name in sent)
     assert shapes.m_sources == 6
-    only = Conclusion(strengths=matrix[0])
-    assert only.restricted(slice(0, 1)) is only

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from mpc_spearman.levels import view
 from mpc_spearman.results import charts, report, summary, terminal
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators
-from mpc_spearman.wire import disclosure
 from support.made_results import (
     computed,
     cost_table,
@@ -180,7 +180,7 @@ def test_who_learnt_what_is_the_view_table(monkeypatch: pytest.MonkeyPatch) -> N
         asked.append(plan)
         return facts
 
-    monkeypatch.setattr(disclosure, "learnt", learnt)
+    monkeypatch.setattr(view, "learnt", learnt)
     result = synthetic()
     found = page(result)
     assert asked == [result.plan]

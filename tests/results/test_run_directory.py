@@ -16,25 +16,25 @@ from support.made_results import listing
 
 def test_a_directory_is_held_once_and_then_free_again(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "deep")
-    with run_directory.held(tmp_path / "deep" / "B"):
-        with run_directory.held(tmp_path / "deep" / "A"):
+    with run_directory.locked(tmp_path / "deep" / "B"):
+        with run_directory.locked(tmp_path / "deep" / "A"):
             pass
         for same in (tmp_path / "deep" / "B", tmp_path / "link" / "B", tmp_path / "deep" / "x" / ".." / "B"):
-            with pytest.raises(OutputError, match="another run is writing to"), run_directory.held(same):
+            with pytest.raises(OutputError, match="another run is writing to"), run_directory.locked(same):
                 pass
-    with run_directory.held(tmp_path / "deep" / "B"):
+    with run_directory.locked(tmp_path / "deep" / "B"):
         pass
     assert listing(tmp_path) == ["link"]
 
 
 def test_what_was_written_meanwhile_stays(tmp_path: Path) -> None:
-    with run_directory.held(tmp_path / "deep" / "B"):
+    with run_directory.locked(tmp_path / "deep" / "B"):
         (tmp_path / "deep" / "B").mkdir()
     assert listing(tmp_path / "deep") == ["B"]
 
 
 def _hold(directory: Path, ready: multiprocessing.connection.Connection) -> None:
-    with run_directory.held(directory):
+    with run_directory.locked(directory):
         ready.send(os.getpid())
         signal.pause()
 
@@ -46,24 +46,27 @@ def test_the_lock_of_a_process_that_was_killed_is_none(tmp_path: Path) -> None:
     process.start()
     try:
         here.recv()
-        with pytest.raises(OutputError, match="another run"), run_directory.held(tmp_path / "out" / "B"):
+        with pytest.raises(OutputError, match="another run"), run_directory.locked(tmp_path / "out" / "B"):
             pass
     finally:
         process.kill()
         process.join()
     assert listing(tmp_path / "out") == [".B.lock"]
     assert run_directory.is_lock(".B.lock")
-    with run_directory.held(tmp_path / "out" / "B"):
+    with run_directory.locked(tmp_path / "out" / "B"):
         pass
     assert listing(tmp_path / "out") == []
 
 
 def test_no_place_to_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(OutputError, match="is not a directory"), run_directory.held(tmp_path / "file" / "B"):
+    with (
+        pytest.raises(OutputError, match="is not a directory"),
+        run_directory.locked(tmp_path / "file" / "B"),
+    ):
         pass
     with (
         pytest.raises(OutputError, match=r"cannot write to .*: Not a directory"),
-        run_directory.held(tmp_path / "file" / "out" / "B"),
+        run_directory.locked(tmp_path / "file" / "out" / "B"),
     ):
         pass

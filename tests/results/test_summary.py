@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from mpc_spearman.results import charts, summary, terminal, units
+from mpc_spearman import units
+from mpc_spearman.results import charts, summary, terminal
 from mpc_spearman.results import costs as costs_of
 from mpc_spearman.results.result import Result
 from support.made_results import (

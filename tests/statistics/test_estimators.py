@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from mpc_spearman.data.ranks import MAX_ROWS, Ranks, rank_columns, total
-from mpc_spearman.protocols.conclude import repeated_columns
+from mpc_spearman.levels.cautions import repeated_columns
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.statistics.estimators import (
     coefficients,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mpc_spearman.config import Plan
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Roster
 from mpc_spearman.protocols.connect import connect
 from mpc_spearman.run import Run
@@ -25,7 +26,7 @@ def together(plan: Plan, play: Callable[[Run], T], links: Callable[..., Links] =
     def take_part(number: int, name: str) -> None:
         try:
             roster, meter = Roster.of(plan, name), Meter()
-            joined = links(plan.shared(), roster, wires.end(number), meter, EVER)
+            joined = links(VIEW.under(plan.shared()), roster, wires.end(number), meter, EVER)
             run = Run(plan, roster, lambda: joined, meter, lambda *_: None, lambda _: None)
             connect(run)
             found[name] = play(run)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from mpc_spearman.config import Plan
 from mpc_spearman.launch.role import run_role
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Roster
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.links import Links
@@ -67,7 +68,7 @@ def run_in_memory(
 
     def decline(its: Plan, roster: Roster, error: Exception) -> None:
         end = wires.end(roster.me.number)
-        Links(its.shared(), roster, end, Meter(), EVER, last_words=EVER).abort(error)
+        Links(VIEW.under(its.shared()), roster, end, Meter(), EVER, last_words=EVER).abort(error)
 
     def play(party: str, its: Plan) -> None:
         number = Roster.of(its, party).me.number

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.links import Links
@@ -69,7 +70,7 @@ class Network:
             meter.current = "connect"  # as when links are made
         self.links = {
             party: Links(
-                PLAN,
+                VIEW.under(PLAN),
                 Roster(PARTIES, party),
                 self.wires.end(party.number),
                 self.meters[party],

@@ -10,9 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from mpc_spearman.config.levels import GRANTS, LEVELS
-from mpc_spearman.wire import disclosure
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.wire.kinds import Field, Kind, Row
-from mpc_spearman.wire.view import VIEW
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -20,7 +19,7 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 
 
-SYMBOLS = sorted({size for row in VIEW for f in row.fields for size in f.shape if isinstance(size, str)})
+SYMBOLS = sorted({size for row in VIEW.rows for f in row.fields for size in f.shape if isinstance(size, str)})
 
 
 DIMENSIONS = st.fixed_dictionaries(
@@ -105,6 +104,6 @@ def sent_of(row: Row, plan: dict[str, Any]) -> set[tuple[Field, ...]]:
         fields
         for sender, receiver in pairs
         if sender is not receiver or row.kind in (Kind.ABORT, Kind.COLUMNS)
-        for fields in [disclosure.fields(plan, row.kind, sender, receiver)]
+        for fields in [VIEW.fields(plan, row.kind, sender, receiver)]
         if fields is not None
     }

@@ -24,8 +24,8 @@ from mpc_spearman.errors import (
     ProtocolViolation,
     TableError,
 )
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party
-from mpc_spearman.wire.disclosure import fields
 from mpc_spearman.wire.frames import Header
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import encode
@@ -159,7 +159,7 @@ def test_why_a_party_stopped_is_shown_before_that_it_is_gone(first: Party, make:
 )
 def test_an_abort_that_makes_no_sense(make: Make, values: tuple[str, str, str]) -> None:
     network = make()
-    abort = fields(PLAN, Kind.ABORT, A.role, C.role)
+    abort = VIEW.fields(PLAN, Kind.ABORT, A.role, C.role)
     assert abort is not None
     payload = encode(abort, {}, dict(zip(("error", "party", "phase"), values, strict=True)))
     network.wire(A, C).send(Header(Kind.ABORT, 0, 0, len(payload)).pack() + payload)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.wire.disclosure import fields
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.wire.frames import HEADER, Header
 from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.kinds import Kind
@@ -83,7 +83,7 @@ def test_hello_crosses_before_there_is_a_key_and_nothing_else_does(make: Make) -
 
 def test_what_comes_in_the_clear_before_there_is_a_key_is_refused(make: Make) -> None:
     network = make(secured=False)
-    raw = encode(fields(PLAN, Kind.SHAPE, A.role, C.role) or (), {}, SHAPE)
+    raw = encode(VIEW.fields(PLAN, Kind.SHAPE, A.role, C.role) or (), {}, SHAPE)
     network.wire(A, C).send(Header(Kind.SHAPE, 0, 0, len(raw)).pack() + raw)
     with pytest.raises(ProtocolViolation, match="bad SHAPE message in phase connect: it came before a key"):
         network.links[C].receive(A, Kind.SHAPE)

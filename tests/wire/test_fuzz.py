@@ -16,14 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.errors import MpcSpearmanError, ProtocolViolation
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.wire.channel import CLEAR, MAX_QUEUED, Channel
-from mpc_spearman.wire.disclosure import fields
 from mpc_spearman.wire.frames import HEADER, Header
 from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.kinds import Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD, decode, encode
 from mpc_spearman.wire.meter import Meter
-from mpc_spearman.wire.view import VIEW
 from support.memory_network import HELLO, PLAN, SHAPE, A, C, Network
 from support.messages import PLANS, messages, sent_of
 
@@ -61,7 +60,7 @@ def mutated(data: bytes, mutations: list[tuple[str, float, bytes]]) -> bytes:
 # ---- the codec
 
 
-@pytest.mark.parametrize("row", VIEW, ids=lambda row: f"{row.kind.name}-{row.senders[0].value}")
+@pytest.mark.parametrize("row", VIEW.rows, ids=lambda row: f"{row.kind.name}-{row.senders[0].value}")
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_what_is_no_message_is_refused_without_much_memory(row: Row, data: st.DataObject) -> None:
@@ -116,7 +115,7 @@ def stream() -> bytes:
         (Kind.FAREWELL, {}),
     ]
     for number, (kind, values) in enumerate(sent):
-        its = fields(PLAN, kind, A.role, C.role)
+        its = VIEW.fields(PLAN, kind, A.role, C.role)
         assert its is not None
         payload = encode(its, {}, values)
         header = Header(kind, number, number, len(payload) + (0 if kind in CLEAR else Box.OVERHEAD)).pack()
@@ -152,7 +151,7 @@ def test_any_stream_ends_a_link_with_our_own_error(link: Channel, examples: int)
         assert len(channel._inbox) <= MAX_QUEUED
         box = Box(KEY)
         for frame in channel._inbox:
-            its = fields(PLAN, frame.header.kind, A.role, C.role)
+            its = VIEW.fields(PLAN, frame.header.kind, A.role, C.role)
             assert its is not None
             try:
                 payload = frame.payload

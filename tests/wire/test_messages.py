@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.errors import BoundError, ProtocolViolation
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
-from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_BLOB, MAX_NAME, MAX_PAYLOAD, MAX_TEXT, decode, encode, largest
-from mpc_spearman.wire.view import VIEW
 from support.messages import DIMENSIONS, PLANS, TYPES, messages, sent_of
 
 
@@ -43,7 +42,7 @@ def test_every_type_comes_back(message: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", VIEW, ids=lambda row: f"{row.kind.name}-{row.senders[0].value}-{row.receivers[0].value}"
+    "row", VIEW.rows, ids=lambda row: f"{row.kind.name}-{row.senders[0].value}-{row.receivers[0].value}"
 )
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
@@ -57,13 +56,13 @@ def test_every_row_of_the_view_table_comes_back(row: Row, data: st.DataObject) -
 
 
 def test_every_field_of_the_view_table_is_sent_under_some_plan() -> None:
-    for row in VIEW:
+    for row in VIEW.rows:
         sent = {field for plan in PLANS for fields in sent_of(row, plan) for field in fields}
         assert sent == set(row.fields), row.kind
 
 
 def test_no_message_has_two_fields_of_one_name() -> None:
-    for row in VIEW:
+    for row in VIEW.rows:
         for plan in PLANS:
             for fields in sent_of(row, plan):
                 assert len({field.name for field in fields}) == len(fields), (row.kind, plan)
@@ -225,7 +224,7 @@ def test_unknown_dimensions_allow_no_more_than_a_frame() -> None:
 def test_sources_exchange_nothing_but_what_everyone_does() -> None:
     common = {Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO, Kind.SHAPE, Kind.COLUMNS, Kind.FAREWELL}
     for plan in PLANS:
-        allowed = {k for k in Kind if disclosure.fields(plan, k, Role.SOURCE, Role.SOURCE) is not None}
+        allowed = {k for k in Kind if VIEW.fields(plan, k, Role.SOURCE, Role.SOURCE) is not None}
         assert allowed == common
 
 
@@ -235,7 +234,7 @@ def test_all_are_told_by_every_owner_how_many_of_its_features_are_not_constant()
         for sender, receiver in itertools.product(Role, Role):
             if sender is receiver is Role.TARGET:  # there is one
                 continue
-            told = {field.name for field in disclosure.fields(plan, Kind.COLUMNS, sender, receiver) or ()}
+            told = {field.name for field in VIEW.fields(plan, Kind.COLUMNS, sender, receiver) or ()}
             kept = sender is Role.COORDINATOR or (sender is Role.TARGET and plan["reveal"] == "ranking")
             assert ({"defined", "distinct"} <= told) == (not kept)
             assert ("inputs" in told) == (Role.COORDINATOR not in (sender, receiver))
@@ -247,18 +246,18 @@ def test_an_order_is_opened_to_one_party_and_named_to_no_other() -> None:
         opened = {
             receiver
             for sender, receiver in itertools.product(Role, Role)
-            if disclosure.fields(plan, Kind.ORDER, sender, receiver)
+            if VIEW.fields(plan, Kind.ORDER, sender, receiver)
         }
         expected = {coordinator} if plan["opened_to"] == "coordinator" else {target}
         assert opened == (expected if plan["reveal"] == "ranking" else set())
-        named = disclosure.fields(plan, Kind.DESCRIPTION, target, coordinator)
+        named = VIEW.fields(plan, Kind.DESCRIPTION, target, coordinator)
         assert (named is None) == (plan["opened_to"] == "target")
 
 
 def test_tie_terms_reach_the_coordinator_where_products_do_and_nobody_elsewhere() -> None:
     for plan in PLANS:
         for sender, receiver in itertools.product(Role, Role):
-            told = disclosure.fields(plan, Kind.DESCRIPTION, sender, receiver) or ()
+            told = VIEW.fields(plan, Kind.DESCRIPTION, sender, receiver) or ()
             ties = [field for field in told if field.name == "ties"]
             assert bool(ties) == (plan["reveal"] in ("differences", "coefficients") and bool(told))
 
@@ -266,5 +265,5 @@ def test_tie_terms_reach_the_coordinator_where_products_do_and_nobody_elsewhere(
 def test_no_plan_lets_a_source_and_the_coordinator_exchange_blocks_of_ranks() -> None:
     for plan in PLANS:
         for kind in (Kind.MASKED, Kind.ALIGNMENT):
-            assert disclosure.fields(plan, kind, Role.SOURCE, Role.COORDINATOR) is None
-            assert disclosure.fields(plan, kind, Role.COORDINATOR, Role.SOURCE) is None
+            assert VIEW.fields(plan, kind, Role.SOURCE, Role.COORDINATOR) is None
+            assert VIEW.fields(plan, kind, Role.COORDINATOR, Role.SOURCE) is None

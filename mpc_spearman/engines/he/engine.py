@@ -1,9 +1,9 @@
 """The homomorphic-encryption protocol for the roles: the paper's, literally or faster.
 
 Keys: the coordinator makes a key pair and sends the public key to source and target. With several sources,
-at ``differences`` and ``coefficients`` each source's session has a key pair of its own, so that it is the
+unless products are summed each source's session has a key pair of its own, so that it is the
 one-source protocol as it stands, with a layout and noise bounds of its own size.
-Ranks are the common step ``rank``. The paper's steps 1 to 3 depend on the level.
+Ranks are the common step ``rank``. The paper's steps 1 to 3 depend on the operation.
 
 ``differences``
     1. encrypt: the source sends its ranks encrypted, [R^A_p] = Enc(r^A_pi), to the target.
@@ -19,14 +19,15 @@ Ranks are the common step ``rank``. The paper's steps 1 to 3 depend on the level
     m_A + m_B − 1 vectors span the rest, many ranks share a ciphertext, and what leaves the target is
     re-randomised.
 
-``coefficients`` and ``strengths``
-    1. encrypt: the source sends its columns, or its one vector, encrypted.
+``inner_products``
+    1. encrypt: the source sends its vectors encrypted.
     2. evaluate: the target multiplies them with its own integers in the clear, Enc(Σ_i x_pi y_qi), and sends
        the inner products, re-randomised, to the coordinator.
-    3. decrypt: the coordinator decrypts one integer per pair, or per target column.
+    3. decrypt: the coordinator decrypts one integer per pair, or per target vector.
 
-    At ``strengths`` all sources encrypt under one key, and the target adds the products of all their vectors
-    up before it sends anything: the coordinator gets, and can decrypt, the sums over all sources alone.
+    Where products are summed all sources encrypt under one key, and the target adds the products of all their
+    vectors up before it sends anything: the coordinator gets, and can decrypt, the sums over all sources
+    alone.
 
 Plaintexts are centred doubled ranks, integers, since tied ranks are halves: d_pq^i is half of what is
 decrypted. Security: the target sees ciphertexts under a key it does not hold (IND-CPA, the scheme's
@@ -36,22 +37,18 @@ assumption), the source receives nothing, and the coordinator learns what it dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from mpc_spearman.config import HeSettings, Plan
-from mpc_spearman.engines.engine import Engine
+from mpc_spearman.engines.computation import Computation, Shape
+from mpc_spearman.engines.engine import Engine, Opening
 from mpc_spearman.engines.he.scheme import Operation, PublicKey, SecretKey, Sizes, Tick
 from mpc_spearman.engines.he.schemes import public_key, secret_key
 from mpc_spearman.engines.shuffle import shuffle
 from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.levels.encoding import encoding_of
-from mpc_spearman.levels.products import Products
-from mpc_spearman.levels.shapes import Shape, Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
@@ -63,91 +60,76 @@ _BATCH = 512
 
 
 class He(Engine):
-    """Homomorphic encryption under the coordinator's keys: one per source's session, at `strengths` one."""
+    """Homomorphic encryption under the coordinator's keys: one per source's session, for sums one for all."""
 
     gives = "encrypt"
 
-    def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
-        """Encrypt the source's ranks; at the target subtract its own and pass the differences on."""
-        for source, key in receive_keys(run, shapes).items():
-            in_order = own if _literal(run.plan.he) else own[:, shuffle(run, source, shapes.n)]
+    def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
+        """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""
+        for source, key in receive_keys(run, computation).items():
+            in_order = own if _literal(run.plan.he) else own[:, shuffle(run, source, computation.rows)]
             if run.roster.me == source:
                 encrypt_ranks(run, key, in_order)
             else:
-                subtract_ranks(run, key, source, in_order, shapes.of(source))
+                subtract_ranks(run, key, source, in_order, computation.of(source))
 
-    def give_products(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
-        """Encrypt the source's ranks; at the target multiply its own with them and pass the products on."""
-        for source, key in receive_keys(run, shapes).items():
+    def inner_products(self, run: Run, computation: Computation, own: np.ndarray) -> None:
+        """Encrypt the source's vectors; at the target multiply its own with them and pass the products on.
+
+        Summed, the target adds up its products with all sources' vectors first.
+        """
+        if computation.summed:
+            key = receive_key(run, *sizes(computation))
+            if run.roster.me.role is Role.SOURCE:
+                encrypt_vectors(run, key, own)
+            else:
+                multiply_vectors(run, key, run.roster.sources, own)
+            return
+        for source, key in receive_keys(run, computation).items():
             if run.roster.me == source:
                 encrypt_vectors(run, key, own)
             else:
-                multiply_vectors(run, key, [source], own, shapes.n)
+                multiply_vectors(run, key, [source], own)
 
-    def give_sums(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
-        """Encrypt the source's vector; at the target add up its products with all sources', pass them on."""
-        layout, operation = sizes(run.plan, shapes)
-        key = receive_key(run, layout, operation)
-        if run.roster.me.role is Role.SOURCE:
-            encrypt_vectors(run, key, own)
-        else:
-            multiply_vectors(run, key, run.roster.sources, own, layout.n)
-
-    @contextmanager
-    def opening(self, run: Run, shapes: Shapes) -> Iterator[Callable[[Shapes], Any]]:
-        """Make the keys while the others rank; then decrypt. At `strengths` the key's layout has to wait."""
-        if run.plan.reveal == "strengths":
-            yield lambda told: decrypt_products(run, make_key(run, told))
-            return
-        keys = {source: make_key(run, shapes, source) for source in run.roster.sources}
-        if run.plan.reveal == "differences":
-            yield lambda _: np.vstack(
-                [decrypt_differences(run, key, shapes.of(source)) for source, key in keys.items()]
+    def prepare(self, run: Run, computation: Computation) -> Opening:
+        """Make the keys while the others rank; then decrypt. A key for sums waits for their bounds."""
+        if computation.summed:
+            return lambda told: decrypt_products(run, make_key(run, told))
+        keys = {source: make_key(run, computation, source) for source in run.roster.sources}
+        if computation.operation == "differences":
+            return lambda _: np.vstack(
+                [decrypt_differences(run, key, computation.of(source)) for source, key in keys.items()]
             )
-        else:
-            yield lambda _: np.vstack([decrypt_products(run, key) for key in keys.values()])
+        return lambda _: np.vstack([decrypt_products(run, key) for key in keys.values()])
 
 
-def sizes(plan: Plan, shapes: Shapes, source: Party | None = None) -> tuple[Sizes, Operation]:
+def sizes(computation: Computation, source: Party | None = None) -> tuple[Sizes, Operation]:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
-    The bounds are those of the ranks and of the encoding. At ``strengths`` one key, and one sum, serve all
-    sources: the rows are theirs put end to end, which is as often as the target's vectors are. Otherwise each
-    `source` has a key of its own.
+    For sums one key serves all sources: the rows are theirs put end to end, which is as often as the target's
+    vectors are. Otherwise each `source` has a key of its own.
     """
-    if plan.reveal == "strengths":
-        encoding, sources = encoding_of(plan, shapes), len(shapes.features)
-        return Sizes(
-            n=encoding.rows * sources,
-            m_source=1,
-            m_target=shapes.m_target,
-            value_bound=encoding.value_bound,
-            target_bound=encoding.target_bound,
-            target_sum=encoding.target_sum * sources,
-            result_bound=encoding.result_bound,
-        ), "products"
-    assert source is not None
-    n, products, differences = shapes.n, Products(shapes.n), plan.reveal == "differences"
-    value_bound = n - 1 if differences else products.value_bound
+    bounds = computation.known
+    together = len(computation.source_vectors) if computation.summed else 1
     return Sizes(
-        n=n,
-        m_source=shapes.features[source],
-        m_target=shapes.m_target,
-        value_bound=value_bound,
-        target_bound=value_bound,
-        target_sum=products.vector_sum,
-        result_bound=2 * (n - 1) if differences else products.result_bound,
-        keys=len(shapes.features),
-    ), "differences" if differences else "products"
+        n=computation.rows * together,
+        m_source=computation.source_vectors[source] if source else 1,
+        m_target=computation.target_vectors,
+        value_bound=bounds.value,
+        target_bound=bounds.target,
+        target_sum=bounds.target_sum * together,
+        result_bound=bounds.result,
+        keys=len(computation.source_vectors) if source else 1,
+    ), "differences" if computation.operation == "differences" else "products"
 
 
 @step("keys")
-def make_key(run: Run, shapes: Shapes, source: Party | None = None) -> SecretKey:
+def make_key(run: Run, computation: Computation, source: Party | None = None) -> SecretKey:
     """Make a key pair for one source's session or for all.
 
     Its public half goes to that source, or to all, and to the target.
     """
-    layout, operation = sizes(run.plan, shapes, source)
+    layout, operation = sizes(computation, source)
     key = secret_key(run.plan.he, layout, operation)
     for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
         run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
@@ -155,17 +137,17 @@ def make_key(run: Run, shapes: Shapes, source: Party | None = None) -> SecretKey
     if run.plan.he.scheme == "paillier":
         from mpc_spearman.engines.he.timing import announce
 
-        vectors = vectors_of(run.plan, shapes.of(source)) if source and operation == "differences" else 0
+        vectors = vectors_of(run.plan, computation.of(source)) if source and operation == "differences" else 0
         announce(run, key, layout, vectors, source if len(run.roster.sources) > 1 else None)
     return key
 
 
-def receive_keys(run: Run, shapes: Shapes) -> dict[Party, PublicKey]:
+def receive_keys(run: Run, computation: Computation) -> dict[Party, PublicKey]:
     """Receive the key of each session this party takes part in, all of them before the first session.
 
     So the coordinator never waits for a session to end before it can send a key of a later one.
     """
-    return {source: receive_key(run, *sizes(run.plan, shapes, source)) for source in run.roster.sessions}
+    return {source: receive_key(run, *sizes(computation, source)) for source in run.roster.sessions}
 
 
 @step("keys")
@@ -261,13 +243,12 @@ def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
 
 
 @step("evaluate")
-def multiply_vectors(run: Run, key: PublicKey, sources: Sequence[Party], own: np.ndarray, of: int) -> None:
+def multiply_vectors(run: Run, key: PublicKey, sources: Sequence[Party], own: np.ndarray) -> None:
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
 
-    `own` are integers (m_B, rows), the same for each source, `of` rows in all. The products of several
-    sources add up.
+    `own` are integers (m_B, rows), the same for each source. The products of several sources add up.
     """
-    products, done = key.new_products(), 0
+    products, done, of = key.new_products(), 0, own.shape[1] * len(sources)
     for source in sources:
         for rows in _blocks(own.shape[1], key.rows):
             count = rows.stop - rows.start
@@ -283,7 +264,7 @@ def multiply_vectors(run: Run, key: PublicKey, sources: Sequence[Party], own: np
 
 @step("decrypt")
 def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
-    """Coordinator: decrypt the inner products; Python int, (m_A, m_B), or (1, m_B) at ``strengths``."""
+    """Coordinator: decrypt the inner products; Python int, (m_A, m_B), or summed (1, m_B)."""
     count = key.public.product_ciphertexts
     raws = receive(run, key.public, run.roster.target, Kind.EVALUATED, count)
     return key.open_products(raws, workers=run.workers, tick=_ticks(run, 0, count))

@@ -63,10 +63,10 @@ class Sizes:
     Attributes
     ----------
     n : int
-        Rows of the vectors that are encrypted: those of the table; at ``strengths`` those of every source,
-        put end to end, and a few more.
+        Rows of the vectors that are encrypted: those of a vector; where products are summed those of every
+        source, put end to end.
     m_source, m_target : int
-        Vectors of the source (one at ``strengths``) and of the target.
+        Vectors of the source (one where products are summed) and of the target.
     value_bound : int
         |x| <= value_bound for everything the source encrypts.
     target_bound, target_sum : int

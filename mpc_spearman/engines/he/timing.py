@@ -21,8 +21,8 @@ from mpc_spearman.engines.he.scheme import (
 )
 from mpc_spearman.engines.he.schemes import public_key
 from mpc_spearman.parties import Party
-from mpc_spearman.results.units import human_seconds
 from mpc_spearman.run import Run
+from mpc_spearman.units import human_seconds
 
 # Runs shorter than this, in seconds, get no estimate.
 _WORTH_SAYING = 10.0

@@ -1,4 +1,4 @@
-"""Level ``differences``: the paper's rank differences, opened to the coordinator (paper, steps 2 and 3).
+"""The paper's rank differences, opened to the coordinator (paper, steps 2 and 3).
 
 All m_A·m_B difference vectors d_pq = a_p − b_q are spanned by m_A + m_B − 1 of them,
 
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from mpc_spearman.engines.computation import Shape
 from mpc_spearman.engines.mpc.session import Session
 from mpc_spearman.engines.mpc.sharing import mask_stream
 from mpc_spearman.engines.shuffle import shuffle
 from mpc_spearman.engines.squared_differences import Squares
-from mpc_spearman.levels.shapes import Shape
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 

@@ -1,23 +1,19 @@
 """The secure multiparty protocol for the roles.
 
-``coefficients``: S = X·Yᵀ is opened to the coordinator, one integer per pair of columns.
-``strengths``: each source gives one vector in place of its columns: one integer per target column is opened,
-the sum over all sources.
-``ranking``: these sums stay shared, and how they compare is opened, see
+``inner_products``: X·Yᵀ is opened to the coordinator, one integer per pair of vectors; `summed`, one integer
+per target vector, the sum over all sources.
+``comparison``: these sums stay shared, and how they compare is opened, see
 :mod:`mpc_spearman.engines.mpc.order`.
 ``differences``: the paper's rank differences are opened, see :mod:`mpc_spearman.engines.mpc.differences`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
-from mpc_spearman.config import within
-from mpc_spearman.engines.engine import Engine
+from mpc_spearman.engines.computation import Computation, Contribution
+from mpc_spearman.engines.engine import Engine, Opening
 from mpc_spearman.engines.mpc.differences import open_differences, square_differences
 from mpc_spearman.engines.mpc.order import reveal_order
 from mpc_spearman.engines.mpc.session import Session
@@ -28,9 +24,7 @@ from mpc_spearman.engines.mpc.sharing import (
     reveal,
     reveal_total,
 )
-from mpc_spearman.levels.encoding import encoded_rows, encoding_of
-from mpc_spearman.levels.products import Products
-from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Party
 from mpc_spearman.run import Run
 
 
@@ -39,72 +33,61 @@ class Mpc(Engine):
 
     gives = "share"
 
-    def give_differences(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
-        """Share the ranks, shuffled, and open the basis of differences."""
-        agree_on_ring(run, shapes)
+    def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
+        """Share the vectors, shuffled, and open the basis of differences."""
+        agree_on_ring(run, computation.known)
         for source in run.roster.sessions:
-            session = Session(run, source, shapes.of(source))
-            open_differences(run, session, source, own, shapes.of(source))
+            session = Session(run, source, computation.of(source))
+            open_differences(run, session, source, own, computation.of(source))
 
-    def give_products(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
-        """Share the ranks, compute this party's term of the product, and open it re-randomised."""
-        agree_on_ring(run, shapes)
+    def inner_products(self, run: Run, computation: Computation, own: np.ndarray) -> None:
+        """Share the vectors, compute this party's term of each product, and open them re-randomised."""
+        agree_on_ring(run, computation.known)
+        if computation.summed:
+            reveal_total(run, self._terms(run, computation, own))
+            return
         for source in run.roster.sessions:
-            session, other = Session(run, source, shapes.of(source)), shapes.features[source]
-            if run.roster.me == source:
-                other = shapes.m_target
-            bound = Products(shapes.n).value_bound
-            reveal(run, session, multiply_own(run, session, source, own, other, bound))
+            reveal(run, *self._term(run, computation, source, own))
 
-    def give_sums(self, run: Run, own: np.ndarray, shapes: Shapes) -> None:
-        """Share the vectors, compute this party's term of each product, and open the sum of all."""
-        reveal_total(run, self._terms(run, own, shapes))
-
-    def give_order(
-        self, run: Run, own: np.ndarray, undefined: np.ndarray | None, shapes: Shapes
-    ) -> np.ndarray | None:
+    def comparison(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
         """Share the vectors, compute this party's term of each product, and compare the sums of all."""
-        return reveal_order(run, self._terms(run, own, shapes), undefined)
+        agree_on_ring(run, computation.known)
+        return reveal_order(run, self._terms(run, computation, own.vectors), own.last)
 
-    def _terms(self, run: Run, own: np.ndarray, shapes: Shapes) -> list[tuple[Session, np.ndarray]]:
-        agree_on_ring(run, shapes)
-        bound = encoding_of(run.plan, shapes).value_bound
-        terms = []
-        for source in run.roster.sessions:
-            session = Session(run, source, shapes.of(source))
-            other = shapes.m_target if run.roster.me == source else 1
-            terms.append((session, multiply_own(run, session, source, own, other, bound)))
-        return terms
+    def _terms(self, run: Run, computation: Computation, own: np.ndarray) -> list[tuple[Session, np.ndarray]]:
+        return [self._term(run, computation, source, own) for source in run.roster.sessions]
 
-    @contextmanager
-    def opening(self, run: Run, shapes: Shapes) -> Iterator[Callable[[Shapes], Any]]:
+    def _term(
+        self, run: Run, computation: Computation, source: Party, own: np.ndarray
+    ) -> tuple[Session, np.ndarray]:
+        shape = computation.of(source)
+        session = Session(run, source, shape)
+        other = shape.m_target if run.roster.me == source else shape.m_source
+        return session, multiply_own(run, session, source, own, other, computation.known.value)
+
+    def prepare(self, run: Run, computation: Computation) -> Opening:
         """Multiply the masks while the others rank; then receive the others' shares and open."""
-        sessions = {source: Session(run, source, shapes.of(source)) for source in run.roster.sources}
-        together = not within("coefficients", run.plan.reveal)
-        if not together:
-            agree_on_ring(run, shapes)
-        if run.plan.reveal == "differences":
-            yield lambda _: np.vstack(
+        if computation.bounds is not None:
+            agree_on_ring(run, computation.bounds)
+        sessions = {source: Session(run, source, computation.of(source)) for source in run.roster.sources}
+        if computation.operation == "differences":
+            return lambda _: np.vstack(
                 [
-                    square_differences(run, session, source, shapes.of(source))
+                    square_differences(run, session, source, computation.of(source))
                     for source, session in sessions.items()
                 ]
             )
-            return
-        vectors = dict.fromkeys(sessions, 1) if together else shapes.features
-        rows = encoded_rows(shapes.n, run.plan.estimator) if together else shapes.n
         terms = [
-            (session, multiply_masks(run, session, source, rows, vectors[source], shapes.m_target))
+            (session, multiply_masks(run, session, source, computation.of(source)))
             for source, session in sessions.items()
         ]
-        if run.plan.reveal == "ranking":
-            yield lambda _: reveal_order(run, terms)
-        elif together:
+        if computation.operation == "comparison":
+            return lambda _: reveal_order(run, terms)
 
-            def strengths(told: Shapes) -> np.ndarray:
-                agree_on_ring(run, told)
+        def open_products(told: Computation) -> np.ndarray:
+            agree_on_ring(run, told.known)
+            if told.summed:
                 return reveal_total(run, terms)
+            return np.vstack([reveal(run, session, term) for session, term in terms])
 
-            yield strengths
-        else:
-            yield lambda _: np.vstack([reveal(run, session, term) for session, term in terms])
+        return open_products

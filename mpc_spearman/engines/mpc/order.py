@@ -1,20 +1,20 @@
-"""Level ``ranking``: the order of the target's strengths, or which are the k strongest, and nothing else.
+"""Comparison: the order of sums of inner products, or which are the k greatest, and nothing else.
 
-The V_q of :mod:`mpc_spearman.levels.encoding` stay shared among three parties, the coordinator (0), the
-target (1) and the first source (2). Let W = V where ``order`` is descending, W = -V where it is ascending, so
-that the largest W comes first, and W = -(2^62 - 1) for a column without a strength, so that it comes last.
-For every pair of columns q < r at once:
+The sums V_q, |V_q| ≤ 2^62 - 2, of one vector of each source with each of the target's stay shared among three
+parties, the coordinator (0), the target (1) and the first source (2). Let W = V where ``order`` is
+descending, W = -V where it is ascending, so that the largest W comes first, and W = -(2^62 - 1) for a vector
+that is to come last. For every pair of vectors q < r at once:
 
 1. *A2B.* W_q - W_r modulo 2^64 is the sum of three shares, each known to one party, which shares it bit by
    bit by a pseudo-random XOR share of zero: no message. A carry-save step turns three numbers into two, and
    CrypTen's parallel prefix adder adds these (ABY3, ePrint 2018/403, section 5.3): eight ANDs one after the
    other, each a message to the next party, whatever the number of pairs.
 2. *Most significant bit.* |W| < 2^62, so the difference reaches the sign bit only where W_q < W_r.
-3. "q before r" is its complement. So equal columns come in the table's order, and that they are equal cannot
-   be told: every bit that is opened is a function of the order.
+3. "q before r" is its complement. So equal ones come in the order they are given in, and that they are equal
+   cannot be told: every bit that is opened is a function of the order.
 
-For ``top: k`` the bits are not opened, but turned into shared integers and added up, to how many columns come
-before each; these are compared with k in the same way, and one bit a column is opened.
+For ``top: k`` the bits are not opened, but turned into shared integers and added up, to how many vectors come
+before each; these are compared with k in the same way, and one bit a vector is opened.
 
 **Why nobody learns more** (semi-honest, no two collude). What the first source and the target receive is
 uniform: every share that travels is from an AND with its fresh share of zero
@@ -39,9 +39,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mpc_spearman.engines.computation import LARGEST
 from mpc_spearman.engines.mpc.crypten_import import BinarySharedTensor, circuit
 from mpc_spearman.engines.mpc.session import LinkCommunicator, Session, lent, zero_streams
-from mpc_spearman.levels.encoding import LARGEST
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.keys import Purpose, Stream
@@ -50,9 +50,9 @@ from mpc_spearman.wire.kinds import Kind
 
 @step("reveal")
 def reveal_order(
-    run: Run, terms: Sequence[tuple[Session, NDArray[np.int64]]], undefined: NDArray[np.bool_] | None = None
+    run: Run, terms: Sequence[tuple[Session, NDArray[np.int64]]], last: NDArray[np.bool_] | None = None
 ) -> NDArray[np.bool_] | None:
-    """Compare the target's strengths in private, and open what the plan says to whom it says.
+    """Compare sums of inner products in private, and open what the plan says to whom it says.
 
     Collective: all parties call it. Sources but the first only give their shares.
 
@@ -60,13 +60,13 @@ def reveal_order(
     ----------
     terms : sequence of (Session, ndarray of int64, shape (1, m_B))
         This party's terms of V, of the sessions it takes part in, in roster order.
-    undefined : ndarray of bool, shape (m_B,), optional
-        At the target, its columns without a strength.
+    last : ndarray of bool, shape (m_B,), optional
+        At the target, its vectors that come last whatever their sums are.
 
     Returns
     -------
     ndarray of bool, or None
-        At the party that it is opened to: under ``top`` which columns are the strongest, (m_B,); else "q
+        At the party that it is opened to: under ``top`` which are the greatest, (m_B,); else "q
         before r" of every pair q < r, row by row, (m_B·(m_B - 1)/2,). Elsewhere None.
     """
     share = _gather(run, [session.rerandomised(session.shared(term)) for session, term in terms])
@@ -74,8 +74,8 @@ def reveal_order(
         return None
     if run.plan.order == "ascending":
         share = -share
-    if undefined is not None:
-        share[undefined] -= LARGEST + 1
+    if last is not None:
+        share[last] -= LARGEST + 1
     compared = Comparison(run)
     bits = compared.before(share) if run.plan.top is None else compared.strongest(share, run.plan.top)
     return compared.open(bits)
@@ -85,7 +85,7 @@ def _gather(run: Run, values: Sequence[Any]) -> NDArray[np.int64] | None:
     """Bring the sum over all sources to three parties: the other sources give the coordinator their share.
 
     Source s sends a_s = α_s + z_s, with z_s the stream that it and the target hold and the coordinator does
-    not, as at ``strengths`` (:func:`mpc_spearman.engines.mpc.session.reveal_sum`): uniform to the
+    not, as where sums are opened (:func:`mpc_spearman.engines.mpc.session.reveal_sum`): uniform to the
     coordinator. The target keeps what takes the z_s off, in a share that it never sends.
 
     Returns

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mpc_spearman.engines.computation import Shape
 from mpc_spearman.engines.mpc.crypten_import import (
     ArithmeticSharedTensor,
     BinarySharedTensor,
@@ -35,7 +36,6 @@ from mpc_spearman.engines.mpc.crypten_import import (
     crypten,
     replicated,
 )
-from mpc_spearman.levels.shapes import Shape
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, rows_of_block
 from mpc_spearman.wire.keys import Purpose, Stream
@@ -192,7 +192,7 @@ def reveal_sum(run: Run, values: Sequence[Any]) -> np.ndarray:
     Hence so are the a_s, whatever the values, and b follows from them, the coordinator's own shares and the
     total. The coordinator could draw all that it receives by itself, from the total alone: it learns nothing
     about one source's part. What the total itself tells is the business of the vectors that are multiplied:
-    see :mod:`mpc_spearman.levels.encoding`.
+    see :mod:`mpc_spearman.levels`.
     """
     total = values[0]
     for value in values[1:]:

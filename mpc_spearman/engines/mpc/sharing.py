@@ -24,7 +24,7 @@ have it for any Z_2^k), and add up to the value modulo 2^b, of which the represe
 value. A uniform element of Z_2^64 reduces to a uniform one of Z_2^b: each masked element still has a one-time
 pad of its own, and what the coordinator receives is still uniform up to its sum. Masks and shares are drawn
 and multiplied modulo 2^64, and what travels is their lowest b/8 bytes, b the least multiple of 8
-(:func:`opened_bound`).
+(:func:`agree_on_ring`).
 
 Tables are held feature by feature, (m, n), and go through here in blocks of rows, so that messages stay
 small and the ends of a link work at the same time. Both holders of a mask key draw from it block by block.
@@ -38,12 +38,9 @@ from itertools import islice
 
 import numpy as np
 
-from mpc_spearman.config import Plan
 from mpc_spearman.engines import ring
+from mpc_spearman.engines.computation import Bounds, Shape
 from mpc_spearman.engines.mpc.session import Session, reveal_sum
-from mpc_spearman.levels.encoding import encoding_of
-from mpc_spearman.levels.products import Products
-from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.channel import MAX_QUEUED
@@ -57,21 +54,9 @@ from mpc_spearman.wire.words import width_of
 _AHEAD = MAX_QUEUED // 2
 
 
-def opened_bound(plan: Plan, shapes: Shapes) -> int:
-    """Return a bound on the size of what is opened, or compared: ring elements travel in bytes for it.
-
-    At ``strengths`` it takes what all have told of their columns.
-    """
-    if plan.reveal == "differences":
-        return 2 * (shapes.n - 1)
-    if plan.reveal == "coefficients":
-        return Products(shapes.n).result_bound
-    return encoding_of(plan, shapes).result_bound
-
-
-def agree_on_ring(run: Run, shapes: Shapes) -> None:
+def agree_on_ring(run: Run, bounds: Bounds) -> None:
     """Note in how many bytes ring elements travel; all parties find the same."""
-    run.links.dimensions["ring_bytes"] = width_of(opened_bound(run.plan, shapes))
+    run.links.dimensions["ring_bytes"] = width_of(bounds.result)
 
 
 def mask_stream(run: Run, peer: Party, source: Party) -> Stream:
@@ -142,9 +127,7 @@ def receive_block(run: Run, session: Session, peer: Party, rows: int) -> np.ndar
 
 
 @step("multiply")
-def multiply_masks(
-    run: Run, session: Session, source: Party, n: int, source_columns: int, target_columns: int
-) -> np.ndarray:
+def multiply_masks(run: Run, session: Session, source: Party, shape: Shape) -> np.ndarray:
     """Compute the coordinator's term, R·Uᵀ: it needs no message, so it runs while the others rank.
 
     Returns
@@ -152,11 +135,12 @@ def multiply_masks(
     ndarray of int64, shape (m_A, m_B)
     """
     masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
-    total = np.zeros((source_columns, target_columns), dtype=np.int64)
-    for rows in session.blocks(n, max(source_columns, target_columns)):
+    n, columns = shape.n, (shape.m_source, shape.m_target)
+    total = np.zeros(columns, dtype=np.int64)
+    for rows in session.blocks(n, max(columns)):
         x, y = (
-            session.shared(stream.ring((columns, rows.stop - rows.start)))
-            for stream, columns in zip(masks, (source_columns, target_columns), strict=True)
+            session.shared(stream.ring((m, rows.stop - rows.start)))
+            for stream, m in zip(masks, columns, strict=True)
         )
         total += ring.matmul(x.share.numpy(), y.share.numpy())
         run.tick(rows.stop, n)

@@ -11,15 +11,16 @@ import pytest
 
 from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranks import Ranks, rank_columns
+from mpc_spearman.engines.computation import LARGEST
 from mpc_spearman.engines.mpc.order import Comparison
 from mpc_spearman.errors import BoundError, DisclosureError, NotRevealed, PlanError
-from mpc_spearman.levels.encoding import LARGEST, Encoding
+from mpc_spearman.levels.encoding import Encoding
+from mpc_spearman.levels.level import Description
+from mpc_spearman.levels.ranking import MAX_COMPARED, Ranking
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Roster
 from mpc_spearman.privacy.charges import Charge
 from mpc_spearman.privacy.ledger import Ledger
-from mpc_spearman.protocols.agree import MAX_COMPARED
-from mpc_spearman.protocols.conclude import from_order
 from mpc_spearman.run import Run
 from mpc_spearman.statistics.reference import reference
 from support.connected import together
@@ -362,20 +363,22 @@ def concluded(bits: Sequence[bool], m: int, **settings: Any) -> Any:
     its = plan(reveal="ranking", **settings)
     (source,) = Roster.of(its, "C").sources
     sizes = Shapes(61, {source: 2}, m, defined={source: 2}, distinct={source: 2})
-    return from_order(its, np.array(bits), sizes)
+    level = Ranking(its)
+    numbers = level.conclude(np.array(bits), [], Description(), sizes)
+    return numbers["positions"].tolist(), level.warnings(numbers, [], Description(), sizes)
 
 
 def test_comparisons_that_contradict_each_other_are_counted_with_a_warning():
-    circle = concluded([True, False, True], 3)  # 0 before 1, 2 before 0, 1 before 2
-    assert circle.positions.tolist() == [1, 1, 1]
-    assert any("contradict each other" in warning for warning in circle.warnings)
-    order = concluded([True, False, False], 3)
-    assert order.positions.tolist() == [2, 3, 1]
-    assert not any("contradict" in warning for warning in order.warnings)
+    circle, warnings = concluded([True, False, True], 3)  # 0 before 1, 2 before 0, 1 before 2
+    assert circle == [1, 1, 1]
+    assert any("contradict each other" in warning for warning in warnings)
+    order, warnings = concluded([True, False, False], 3)
+    assert order == [2, 3, 1]
+    assert not any("contradict" in warning for warning in warnings)
 
 
 def test_another_number_of_strongest_is_said_with_a_warning():
-    assert concluded([True, True, False, True], 4, top=3).positions.tolist() == [1, 1, 4, 1]
-    wrong = concluded([True, False, False, True], 4, top=3)
-    assert wrong.positions.tolist() == [1, 3, 3, 1]
-    assert any("contradict each other" in warning for warning in wrong.warnings)
+    assert concluded([True, True, False, True], 4, top=3)[0] == [1, 1, 4, 1]
+    wrong, warnings = concluded([True, False, False, True], 4, top=3)
+    assert wrong == [1, 3, 3, 1]
+    assert any("contradict each other" in warning for warning in warnings)

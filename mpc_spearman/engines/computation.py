@@ -1,0 +1,115 @@
+"""What an engine is asked to compute, and of what: sizes and bounds that all parties know, and vectors.
+
+Every data party contributes vectors of integers, all of one length. An engine offers three operations on
+them, between each source, the target and the coordinator:
+
+``differences``
+    Opens x_p − y_q of all pairs of a source's and the target's vectors, row by row in a random order, as far
+    as they are not sums of others; the coordinator adds up their squares.
+``inner_products``
+    Opens ⟨x_p, y_q⟩ of all pairs, or, where they are `summed`, their sums over all sources: never a part.
+``comparison``
+    Keeps those sums hidden and opens how they compare.
+
+What the vectors are, and what is made of the integers, is the business of a level (`mpc_spearman.levels`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.parties import Party
+
+#: The most that is compared, in size: half the signed ring, so that differences fit as well.
+LARGEST = 2**62 - 2
+
+Operation = Literal["differences", "inner_products", "comparison"]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How large integers can be, which decides in how many bytes they travel and how they are encrypted.
+
+    Attributes
+    ----------
+    value, target : int
+        No element of a source's, or of the target's, vectors is larger in size.
+    target_sum : int
+        The sizes of the elements of one of the target's vectors add up to no more.
+    result : int
+        Nothing that is opened or compared is larger in size.
+    """
+
+    value: int
+    target: int
+    target_sum: int
+    result: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The vectors of one source and of the target: their length and how many there are."""
+
+    n: int
+    m_source: int
+    m_target: int
+
+    def sizes(self, **more: int) -> dict[str, int]:
+        """Say what the symbols mean in a message about this source; `more` are those of the message alone."""
+        return {"m_source": self.m_source, "basis": self.m_source + self.m_target - 1, **more}
+
+
+@dataclass(frozen=True)
+class Computation:
+    """What an engine computes in a run; the same at all parties.
+
+    Attributes
+    ----------
+    operation : {'differences', 'inner_products', 'comparison'}
+    rows : int
+        Length of every vector.
+    source_vectors : mapping of Party to int
+        How many each source contributes, in roster order.
+    target_vectors : int
+    summed : bool
+        Whether all sources' inner products are added up before anything is opened or compared.
+    bounds : Bounds, optional
+        None until the parties have exchanged what these depend on.
+    """
+
+    operation: Operation
+    rows: int
+    source_vectors: Mapping[Party, int]
+    target_vectors: int
+    summed: bool = False
+    bounds: Bounds | None = None
+
+    def of(self, source: Party) -> Shape:
+        """Return the sizes in one source's session."""
+        return Shape(self.rows, self.source_vectors[source], self.target_vectors)
+
+    @property
+    def known(self) -> Bounds:
+        """The bounds, where the parties have exchanged all that they depend on."""
+        assert self.bounds is not None
+        return self.bounds
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What a data party contributes to a computation.
+
+    Attributes
+    ----------
+    vectors : ndarray of int32 or int64, shape (vectors, rows)
+    last : ndarray of bool, shape (m_B,), optional
+        At the target of a comparison: which of its vectors come last, whatever their inner products are.
+    """
+
+    vectors: NDArray[Any]
+    last: NDArray[np.bool_] | None = None

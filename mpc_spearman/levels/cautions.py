@@ -1,0 +1,42 @@
+"""Sentences that a reader of a result must know, which follow from columns and counts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.config import Plan
+from mpc_spearman.data.ranks import Ranks, total
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.privacy.groups import equal_or_reversed
+from mpc_spearman.statistics import result_warnings
+
+
+def impossible(plan: Plan, counts: NDArray[np.int64], shapes: Shapes) -> list[str]:
+    """Say whether strengths are missing, or over fewer coefficients, that the columns do not explain."""
+    if plan.estimator == "paper":
+        return result_warnings.impossible(counts, shapes.m_sources, 0)
+    return result_warnings.impossible(counts, shapes.defined_sources, shapes.constant_targets)
+
+
+def repeated_columns(party: str, names: Sequence[str], ranks: Ranks) -> list[str]:
+    """Say which of a source's own columns are there more than once: nobody else can tell."""
+    groups = []
+    for members in equal_or_reversed(ranks):
+        first = ranks.matrix[members[0]]
+        same = [column for column in members if np.array_equal(ranks.matrix[column], first)]
+        other = [column for column in members if column not in same]
+        groups.append(([names[column] for column in same], [names[column] for column in other]))
+    return result_warnings.repeated(party, groups)
+
+
+def column_cautions(plan: Plan, party: str, names: Sequence[str], ties: Sequence[int], n: int) -> list[str]:
+    """Sentences about a party's own columns: ties under ``paper``, constants."""
+    flags = [term == total(n) for term in ties]
+    untied_or_constant = [0 if constant else term for term, constant in zip(ties, flags, strict=True)]
+    return [
+        *(result_warnings.ties(party, names, untied_or_constant, n) if plan.estimator == "paper" else ()),
+        *result_warnings.constants(party, names, flags, plan.estimator),
+    ]

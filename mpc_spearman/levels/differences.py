@@ -1,0 +1,59 @@
+"""``differences``: the paper's protocol. The coordinator opens every within-row difference of ranks.
+
+From these it computes the products that `coefficients` opens; the rest is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from mpc_spearman.config import Reveal
+from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.tables import Table
+from mpc_spearman.engines.computation import Bounds, Computation, Contribution
+from mpc_spearman.levels.coefficients import DESCRIBED, Coefficients
+from mpc_spearman.levels.encoding import Encoding
+from mpc_spearman.levels.level import Description, opened_rows
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Role
+from mpc_spearman.statistics import estimators
+from mpc_spearman.wire.kinds import Row
+
+
+class Differences(Coefficients):
+    """x_p − y_q of every pair is opened, row by row in a random order (paper, steps 2 and 3)."""
+
+    name: ClassVar[Reveal] = "differences"
+    opens = (
+        "every within-row difference of ranks; so nearly all ranks, each side's own correlations, "
+        "and the coefficients"
+    )
+    sent: ClassVar[tuple[Row, ...]] = (*DESCRIBED, *opened_rows(opens, ("basis", "rows")))
+    granted: ClassVar[tuple[Row, ...]] = ()  # differences are the coordinator's alone
+
+    def error(self, n: int) -> float:
+        """Coefficients are exact."""
+        return 0.0
+
+    def encoding(self, shapes: Shapes) -> Encoding | None:
+        """Ranks are contributed as they are."""
+        return None
+
+    def computation(self, shapes: Shapes) -> Computation:
+        """Ask for differences of each pair of columns: doubled ranks lie from 1 − n to n − 1."""
+        n = shapes.n
+        bounds = Bounds(n - 1, n - 1, n * (n - 1), 2 * (n - 1))
+        return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)
+
+    def contribution(self, table: Table, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+        """Return the ranks, (m, n)."""
+        return Contribution(ranks.matrix)
+
+    def products(
+        self, opened: NDArray[Any], ties: Sequence[int], target: Description, n: int
+    ) -> NDArray[Any]:
+        """Return S of every pair from the sum of its squared differences."""
+        return estimators.products_from_differences(opened, ties, target.ties, n)

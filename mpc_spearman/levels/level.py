@@ -1,0 +1,196 @@
+"""What a level of ``reveal`` is: all that differs between levels, asked of one object.
+
+A module of this package is one level. Roles and engines know none: roles ask the plan's level what to
+contribute, what to conclude and what to pass on; engines are asked for a computation.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.config import Plan, Reveal
+from mpc_spearman.data.ranks import LARGEST, Ranks
+from mpc_spearman.data.tables import Table
+from mpc_spearman.engines.computation import Computation, Contribution
+from mpc_spearman.errors import BoundError
+from mpc_spearman.levels.encoding import Encoding
+from mpc_spearman.levels.precision import Precision
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Role
+from mpc_spearman.wire.kinds import Field, Kind, Row
+
+SOURCE, TARGET, COORDINATOR = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a data party told the coordinator about its columns; empty where withheld."""
+
+    names: tuple[str, ...] = ()
+    ties: tuple[int, ...] = ()
+    constant: tuple[bool, ...] = ()
+
+
+class Numbers(TypedDict, total=False):
+    """The numbers of a run, as far as a party has them, named as the fields of a message that carry them."""
+
+    #: From 1, shared by equal strengths, (m_B,).
+    positions: NDArray[np.int64]
+    #: NaN where undefined, and over how many coefficients each is, (m_B,).
+    strengths: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    #: (m_A, m_B), NaN where undefined.
+    coefficients: NDArray[np.float64]
+    #: How far each column is tied (:class:`mpc_spearman.statistics.inference.Ties`), (m_A,) and (m_B,).
+    source_ties: NDArray[np.int64]
+    target_ties: NDArray[np.int64]
+    #: Strengths under ``tie_corrected`` and ``paper``, (m_B, 2): never passed on, they tell of all ties.
+    estimators: NDArray[np.float64]
+
+
+class Level(ABC):
+    """A level of ``reveal``, under a plan.
+
+    Attributes
+    ----------
+    name : str
+    opens : str
+        What the coordinator learns when it opens, as the table of who learns what has it.
+    sent : tuple of Row
+        The fields of messages that are sent at this level, beside those of all levels.
+    granted : tuple of Row
+        The fields of a result that ``results`` gives to whoever is granted this level, or one beyond it.
+    """
+
+    name: ClassVar[Reveal]
+    opens: ClassVar[str] = ""
+    sent: ClassVar[tuple[Row, ...]] = ()
+    granted: ClassVar[tuple[Row, ...]] = ()
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    # --- what data parties contribute, and what is opened
+
+    def check_rows(self, n: int) -> None:
+        """Refuse more rows than a run can have; `BoundError`."""
+        if n > LARGEST:
+            raise BoundError(f"{n} rows are more than the {LARGEST} whose ranks fit 32 bits")
+
+    def check(self, shapes: Shapes) -> None:
+        """Refuse sizes for which the arithmetic would not be exact, or a result would not fit one message.
+
+        Raises
+        ------
+        BoundError
+        PlanError
+            The plan asks for what so many features do not have.
+        """
+        self.check_rows(shapes.n)
+
+    @abstractmethod
+    def encoding(self, shapes: Shapes) -> Encoding | None:
+        """Return how columns are scaled to integers; None where ranks are contributed as they are."""
+
+    @abstractmethod
+    def computation(self, shapes: Shapes) -> Computation:
+        """Say what is computed of what: the same at all parties."""
+
+    @abstractmethod
+    def contribution(self, table: Table, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+        """Make the vectors that a data party contributes.
+
+        What an owner adds to its own term, before anything is opened, would be part of this.
+        """
+
+    # --- what the coordinator makes of it
+
+    @abstractmethod
+    def conclude(
+        self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
+    ) -> Numbers:
+        """Compute what follows from what was opened (paper, step 3 and definition 2).
+
+        Nothing raises for what was opened: whether a run goes on must not depend on it.
+
+        Parameters
+        ----------
+        opened : ndarray
+            As `mpc_spearman.engines.engine.Engine.prepare` returns it.
+        sources : sequence of Description
+            One per source, in the plan's order, as far as the level tells.
+        target : Description
+        shapes : Shapes
+            With what all have told of their columns.
+        """
+
+    @abstractmethod
+    def warnings(
+        self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
+    ) -> list[str]:
+        """Say what a reader of these numbers must know."""
+
+    def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:
+        """Return, of the coordinator's numbers, what a party with that grant of ``results`` is passed on.
+
+        Everything is computed from numbers as they are published, so that a receiver learns nothing from a
+        derived number that it could not derive itself.
+        """
+        return numbers
+
+    def precision(self, shapes: Shapes) -> Precision:
+        """Return how finely numbers are published."""
+        return Precision.of(self.plan, shapes.n, shapes.distinct_sources)
+
+    # --- what is said beforehand
+
+    @abstractmethod
+    def opened_precisely(self, n: int | None, k: int) -> str:
+        """Say how precise what the coordinator opens is, over `n` rows and `k` distinct source columns."""
+
+    def published_precisely(self, grant: str, n: int | None, k: int) -> str:
+        """Say how precise what is passed on is."""
+        if self.plan.results.precision == "exact":
+            return "exact"
+        numbers = "strengths" if grant == "ranking" else grant
+        if n is None:
+            return f"{numbers} rounded to about a tenth of their standard error; --rows gives the step"
+        (step,) = Precision.of(self.plan, n, k).steps(numbers).values()
+        return f"{numbers} in steps of {step:g}"
+
+
+def opened_rows(opens: str, shape: tuple[str | int, ...]) -> tuple[Row, ...]:
+    """Declare the shares, or the ciphertexts, of which the coordinator opens integers of that shape."""
+    return (
+        Row(
+            Kind.SHARE,
+            (*SOURCE, *TARGET),
+            COORDINATOR,
+            (Field("share", "ring", shape, f"with the other shares: {opens}", protocols=("mpc",)),),
+        ),
+        Row(
+            Kind.EVALUATED,
+            TARGET,
+            COORDINATOR,
+            (Field("batch", "bytes", ("rows", "result_bytes"), f"decrypted: {opens}", protocols=("he",)),),
+        ),
+    )
+
+
+def masked_rows(source: str, source_vectors: str | int, target: str) -> tuple[Row, ...]:
+    """Declare the masked blocks that a source and the target send each other."""
+
+    def masked(columns: str | int, what: str) -> Field:
+        told = f"nothing: {what} under a one-time mask"
+        return Field("block", "ring", (columns, "rows"), told, protocols=("mpc",))
+
+    return (
+        Row(Kind.MASKED, SOURCE, TARGET, (masked(source_vectors, source),)),
+        Row(Kind.MASKED, TARGET, SOURCE, (masked("m_target", target),)),
+    )

@@ -1,0 +1,159 @@
+"""``ranking``: the order of the target's columns by strength, or which are the strongest, and nothing else.
+
+The sums that `strengths` opens stay hidden, encoded as finely as fits, and how they compare is opened, to the
+coordinator or to the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.config import Reveal
+from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.tables import Table
+from mpc_spearman.engines.computation import Contribution, Operation
+from mpc_spearman.errors import BoundError, PlanError
+from mpc_spearman.levels.encoding import Encoding
+from mpc_spearman.levels.level import COORDINATOR, SOURCE, TARGET, Description, Numbers
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.strengths import MASKED, Strengths
+from mpc_spearman.parties import Role
+from mpc_spearman.statistics import result_warnings
+from mpc_spearman.wire.kinds import Field, Kind, Row
+
+#: The most features of the target: about 2 million pairs, 32 MB a message and 16 bytes a pair.
+MAX_COMPARED = 2000
+
+_TOP = "which of the target's features are the k strongest, in no order"
+_REPLICA = (Field("share", "int64", ("words",), "nothing: bits of comparisons under a one-time mask"),)
+
+
+def _opened_to(party: str) -> tuple[Field, ...]:
+    order = "the order of the target's features; equal ones in the table's order, as if they were not"
+    return tuple(
+        Field("bits", "bytes", ("packed",), f"with the other shares: {told}", opened_to=(party,), top=top)
+        for told, top in ((order, False), (_TOP, True))
+    )
+
+
+_PASSED_ON = tuple(
+    Field("positions", "int64", ("m_target",), told, opened_to=("coordinator",), top=top)
+    for told, top in (("the ranking of the target's features", False), (_TOP, True))
+)
+
+
+class Ranking(Strengths):
+    """Whether V_q comes before V_r, of every pair of target columns, is opened."""
+
+    name: ClassVar[Reveal] = "ranking"
+    sent: ClassVar[tuple[Row, ...]] = (
+        *MASKED,
+        Row(
+            Kind.PADDED,
+            SOURCE,
+            COORDINATOR,
+            (
+                Field(
+                    "share",
+                    "int64",
+                    ("m_target",),
+                    "nothing: of a source that is not the first, its part of the strengths under a one-time "
+                    "mask",
+                ),
+            ),
+        ),
+        # Around the circle of coordinator, target and first source, as replicated sharing goes.
+        Row(Kind.REPLICA, COORDINATOR, TARGET, _REPLICA),
+        Row(Kind.REPLICA, TARGET, SOURCE, _REPLICA),
+        Row(Kind.REPLICA, SOURCE, COORDINATOR, _REPLICA),
+        Row(Kind.ORDER, (*SOURCE, *TARGET), COORDINATOR, _opened_to("coordinator")),
+        Row(Kind.ORDER, (*SOURCE, *COORDINATOR), TARGET, _opened_to("target")),
+    )
+    granted: ClassVar[tuple[Row, ...]] = (
+        Row(Kind.RESULT, COORDINATOR, TARGET, _PASSED_ON),
+        Row(Kind.RESULT, COORDINATOR, SOURCE, _PASSED_ON),
+    )
+    operation: ClassVar[Operation] = "comparison"
+
+    def check(self, shapes: Shapes) -> None:
+        """Refuse what `strengths` refuses, and to compare too many columns, or all of them with none."""
+        super().check(shapes)
+        m_target, top = shapes.m_target, self.plan.top
+        if m_target > MAX_COMPARED:
+            raise BoundError(
+                f"reveal: ranking compares every pair of the target's features, {m_target} of them; it takes "
+                f"{MAX_COMPARED} at most. Use fewer, or reveal: strengths"
+            )
+        if top is not None and top >= m_target:
+            raise PlanError(
+                f"top: {top} leaves out none of the target's {m_target} features; use fewer, or leave it out"
+            )
+
+    def encoding(self, shapes: Shapes) -> Encoding:
+        """Return the finest encoding that fits; only its ``error`` depends on what all have told."""
+        return Encoding.ranking(
+            shapes.n,
+            columns=shapes.m_sources,
+            sources=len(shapes.features),
+            estimator=self.plan.estimator,
+            defined=shapes.defined_sources,
+        )
+
+    def contribution(self, table: Table, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+        """Return the vectors of `strengths`, encoded finely; the target's undefined columns come last."""
+        vectors = super().contribution(table, ranks, role, shapes).vectors
+        undefined = self.encoding(shapes).undefined(ranks) if role is Role.TARGET else None
+        return Contribution(vectors, undefined)
+
+    def conclude(
+        self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
+    ) -> Numbers:
+        """Turn comparisons into positions 1 to m_B; under ``top`` 1 for the k strongest, else k + 1.
+
+        Opened bits that no order gives, as only a party that does not follow the protocol can make them, are
+        counted all the same.
+        """
+        if self.plan.top is not None:
+            before = (~opened).astype(np.int64) * opened.sum()
+        else:
+            q, r = np.triu_indices(shapes.m_target, 1)
+            before = np.bincount(np.where(opened, r, q), minlength=shapes.m_target)
+        positions = np.sort(before).searchsorted(before) + 1
+        return {"positions": positions.astype(np.int64)}
+
+    def warnings(
+        self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
+    ) -> list[str]:
+        """Warn of eq. 2, of how close strengths may be in the wrong order, and of bits that give no order."""
+        plan, encoding, positions = self.plan, self.encoding(shapes), numbers["positions"]
+        if plan.top is not None:
+            is_order = (positions == 1).sum() == plan.top
+        else:
+            is_order = len(np.unique(positions)) == len(positions)
+        return [
+            *(result_warnings.eq2_unseen() if plan.estimator == "paper" else ()),
+            *result_warnings.order_note(2 * encoding.error, plan.top),
+            *result_warnings.k_note(encoding.averaged, encoding.columns),
+            *(() if is_order else result_warnings.no_order()),
+        ]
+
+    def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:
+        """Pass the order on as it is."""
+        return numbers
+
+    def opened_precisely(self, n: int | None, k: int) -> str:
+        """Say how close two strengths must be to come in the wrong order."""
+        if n is None:
+            return "strengths in the right order but for the closest; --rows says how close"
+        sources = len(self.plan.parties.sources)
+        m = max(k, sources)
+        encoding = Encoding.ranking(n, columns=m, sources=sources, estimator=self.plan.estimator, defined=m)
+        return f"strengths that differ by more than {2 * encoding.error:.1g} in the right order"
+
+    def published_precisely(self, grant: str, n: int | None, k: int) -> str:
+        """Say the same of what is passed on."""
+        return self.opened_precisely(n, k)

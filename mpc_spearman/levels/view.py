@@ -1,0 +1,212 @@
+"""The table of who learns what: every message between two roles, in the order of the phases.
+
+A :class:`~mpc_spearman.wire.kinds.Row` is one kind of message between two roles; a
+:class:`~mpc_spearman.wire.kinds.Field` is one value in it, present only at the levels and grants it names.
+Here are the fields that do not depend on the level; each level declares its own, and `VIEW` is all together.
+Symbols in shapes are resolved by what the parties agreed on: ``n``, ``m_target``, ``m_sources`` of all
+sources together; of the one source a message is about ``m_source`` and ``basis`` = m_source + m_target − 1;
+``rows`` of one block, or ciphertexts of one batch, and how many bytes each takes; ``ids`` of one block of
+pseudonyms; ``words`` of one step of a comparison, and ``packed``, the bytes of bits opened or of a bitmap.
+
+An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.engines.mpc.sharing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mpc_spearman.config.levels import GRANTS, within
+from mpc_spearman.levels import LEVELS
+from mpc_spearman.levels.level import Level
+from mpc_spearman.parties import Role
+from mpc_spearman.wire.disclosure import ViewTable
+from mpc_spearman.wire.kinds import Field, Kind, Row
+from mpc_spearman.wire.meter import PHASES
+
+_S, _T, _C = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)
+_ALL = (*_S, *_T, *_C)
+_INTERSECT = ("intersect",)
+_HE = ("he",)
+
+_DIGEST = Field("digest", "bytes", (32,), "whether the ids are the same, in the same order (keyed digest)")
+
+# Which key a message's ciphertexts are under: SHA-256 of the public key, which says nothing new.
+_KEY = Field("key", "bytes", (32,), protocols=_HE)
+
+_COUNTS = (
+    Field("defined", "int64", (1,), "the number of features that are not constant"),
+    Field("distinct", "int64", (1,), "how many of these differ, equal and reversed ones counted once"),
+)
+_LASTING = Field("lasting", "int64", (1,), "how many of these do not cancel out in a mean")
+# An undefined column comes last in an order: how many the target has would say which they are.
+_NUMBERS = ("differences", "coefficients", "strengths")
+_COUNTS_BUT_OF_AN_ORDER = tuple(replace(field, levels=_NUMBERS) for field in _COUNTS)
+_INPUTS = Field("inputs", "bytes", (32,), "whether its input is that of another run, if it keeps a ledger")
+
+
+def _leverage(*granted: str) -> Field:
+    """By whoever is granted numbers that come with each of its columns, to whom they are about."""
+    what = "how far its columns, at most, single out a row (leverage), in steps"
+    return Field("leverage", "float64", (1,), what, _NUMBERS, sender_grants=granted)
+
+
+#: What is sent at every level.
+_SHARED: tuple[Row, ...] = (
+    # Control frames: any time, from anyone.
+    Row(Kind.KEEPALIVE, _ALL, _ALL, ()),
+    Row(
+        Kind.ABORT,
+        _ALL,
+        _ALL,
+        (
+            Field("error", "text", tells="if a run fails: the class of the error, the party and the phase"),
+            Field("party", "text"),
+            Field("phase", "text"),
+        ),
+    ),
+    Row(
+        Kind.HELLO,
+        _ALL,
+        _ALL,
+        (
+            Field("version", "text", tells="the package version"),
+            Field("party", "text"),
+            Field("role", "text"),
+            Field("number", "int64", (1,)),
+            Field("plan", "text", tells="the shared part of the plan, which is the same for all"),
+            Field("public_key", "bytes", (32,), tells="an X25519 key made for this run"),
+            Field("run", "bytes", (16,)),
+        ),
+    ),
+    Row(Kind.MATCHING_KEY, _T, _S, (Field("key", "bytes", (32,)),), _INTERSECT),
+    Row(
+        Kind.OFFER,
+        (*_S, *_T),
+        _C,
+        (
+            Field("ids", "int64", (1,), "how many rows it has to match"),
+            Field("features", "int64", (1,)),
+            Field("min_rows", "int64", (1,), "its policy's min_rows, max_ids and max_unmatched"),
+            Field("max_ids", "int64", (1,)),
+            Field("max_unmatched", "float64", (1,)),
+        ),
+        _INTERSECT,
+    ),
+    Row(
+        Kind.PSEUDONYMS,
+        (*_S, *_T),
+        _C,
+        (Field("ids", "bytes", ("ids", 16), "how many ids the data parties have in common, and no id"),),
+        _INTERSECT,
+    ),
+    Row(
+        Kind.COMMON,
+        _C,
+        (*_S, *_T),
+        (Field("common", "bytes", ("packed",), "which of its own rows all data parties have"),),
+        _INTERSECT,
+    ),
+    Row(
+        Kind.SHAPE,
+        (*_S, *_T),
+        _ALL,
+        (
+            Field("n", "int64", (1,), tells="the number of rows"),
+            Field("features", "int64", (1,), tells="the number of features"),
+        ),
+    ),
+    Row(Kind.ALIGNMENT, _S, _T, (_DIGEST,)),
+    Row(Kind.ALIGNMENT, _T, _S, (_DIGEST,)),
+    Row(Kind.COLUMNS, _S, _C, (*_COUNTS, _LASTING)),
+    Row(Kind.COLUMNS, _S, _S, (*_COUNTS, _LASTING, _INPUTS)),
+    Row(Kind.COLUMNS, _S, _T, (*_COUNTS, _LASTING, _leverage("coefficients"), _INPUTS)),
+    Row(Kind.COLUMNS, _T, _C, _COUNTS_BUT_OF_AN_ORDER),
+    Row(
+        Kind.COLUMNS,
+        _T,
+        _S,
+        (*_COUNTS_BUT_OF_AN_ORDER, _leverage("strengths", "coefficients"), _INPUTS),
+    ),
+    Row(
+        Kind.DESCRIPTION,
+        _T,
+        _C,
+        (Field("names", "texts", ("m_target",), "the feature names", opened_to=("coordinator",)),),
+    ),
+    Row(
+        Kind.PUBLIC_KEY,
+        _C,
+        (*_S, *_T),
+        (Field("key", "blob", tells="a public encryption key made for this run", protocols=_HE),),
+    ),
+    Row(
+        Kind.CIPHERTEXT,
+        _S,
+        _T,
+        (
+            _KEY,
+            Field(
+                "batch",
+                "bytes",
+                ("rows", "ciphertext_bytes"),
+                "nothing: ranks under the coordinator's encryption key",
+                protocols=_HE,
+            ),
+        ),
+    ),
+    Row(Kind.EVALUATED, _T, _C, (_KEY,)),
+    Row(
+        Kind.COST,
+        (*_S, *_T),
+        _C,
+        (
+            Field("seconds", "float64", (len(PHASES), 2), "seconds, bytes, rounds and memory of each phase"),
+            Field("counts", "int64", (len(PHASES), 5)),
+        ),
+    ),
+    Row(Kind.FAREWELL, _ALL, _ALL, ()),
+)
+
+#: Names of the target's features, after all that a source is passed on of them.
+_NAMES = Row(
+    Kind.RESULT,
+    _C,
+    _S,
+    (
+        Field(
+            "target_names",
+            "texts",
+            ("m_target",),
+            "the target's feature names",
+            grants=GRANTS[1:],
+        ),
+    ),
+)
+
+
+def _of(level: type[Level]) -> list[Row]:
+    """Return a level's rows: what is sent at it alone, and what is passed on of it, at any level beyond."""
+    grants = tuple(grant for grant in GRANTS if within(level.name, grant))
+    return [row.at(level.name) for row in level.sent] + [row.to(grants) for row in level.granted]
+
+
+VIEW = ViewTable.of((*_SHARED, *(row for level in LEVELS for row in _of(level)), _NAMES))
+
+
+def learnt(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Who learns what in a run of this plan, one row per party and fact.
+
+    Parameters
+    ----------
+    plan : mapping
+        The shared part of a plan (``Plan.shared()``).
+
+    Returns
+    -------
+    list of dict
+        With keys ``role``, ``party``, ``what``, ``from``, ``phase``; the coordinator first, then the target,
+        then the sources.
+    """
+    return VIEW.learnt(plan)

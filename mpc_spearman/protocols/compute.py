@@ -1,0 +1,49 @@
+"""The steps of the private computation: an engine does for the plan's level what that asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.tables import Table
+from mpc_spearman.engines import engine_for
+from mpc_spearman.engines.engine import Opening
+from mpc_spearman.levels import level_of
+from mpc_spearman.levels.level import Description, Numbers
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.run import Run, step
+
+
+def contribute(run: Run, table: Table, ranks: Ranks, shapes: Shapes) -> NDArray[Any] | None:
+    """Do a data party's part; return what is opened to it, if anything."""
+    engine, level = engine_for(run.plan.protocol), level_of(run.plan)
+    with run.meter.phase(engine.gives):
+        own = level.contribution(table, ranks, run.roster.me.role, shapes)
+    return engine.contribute(run, level.computation(shapes), own)
+
+
+def prepare(run: Run, shapes: Shapes) -> Opening:
+    """Do what the coordinator can do while the others rank; return what opens, once all is known."""
+    return engine_for(run.plan.protocol).prepare(run, level_of(run.plan).computation(shapes))
+
+
+@step("publish")
+def conclude(
+    run: Run,
+    opened: NDArray[Any] | None,
+    of_sources: Sequence[Description],
+    of_target: Description,
+    shapes: Shapes,
+) -> tuple[Numbers, list[str]]:
+    """Compute from the opened integers what the level gives, and what must be known of it.
+
+    Nothing where they are opened to another party.
+    """
+    if opened is None:
+        return {}, []
+    level = level_of(run.plan)
+    numbers = level.conclude(opened, of_sources, of_target, shapes)
+    return numbers, level.warnings(numbers, of_sources, of_target, shapes)

@@ -1,0 +1,143 @@
+"""A party's numbers, labelled, with what follows from them: its `Result`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mpc_spearman.config import Plan
+from mpc_spearman.levels.level import Numbers
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Party
+from mpc_spearman.results.dataframes import ESTIMATORS, MATRIX_ROWS, interval_matrix
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics import inference, result_warnings
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The names of the matrix's rows and columns, as far as a party knows them.
+
+    Attributes
+    ----------
+    sources : sequence of (str, str)
+        Party and feature of each row.
+    target : sequence of str
+    """
+
+    sources: Sequence[tuple[str, str]]
+    target: Sequence[str]
+
+    @classmethod
+    def of(cls, shapes: Shapes, sources: Sequence[str], target: Sequence[str]) -> Labels:
+        """Say whose the sources' features are: their rows are stacked in roster order."""
+        owners = [party.name for party, features in shapes.features.items() for _ in range(features)]
+        return cls(list(zip(owners, sources, strict=True)) if sources else [], target)
+
+
+def assemble(
+    plan: Plan,
+    me: Party,
+    n: int,
+    numbers: Numbers,
+    labels: Labels,
+    warnings: Sequence[str],
+    steps: Mapping[str, float],
+    published: Numbers | None = None,
+    **about: Any,
+) -> Result:
+    """Label a party's numbers, and compute what follows from those that it has.
+
+    Those are p-values and confidence intervals, which so tell it nothing more.
+
+    Parameters
+    ----------
+    plan : Plan
+    me : Party
+    n : int
+        Aligned rows.
+    numbers : Numbers
+        As far as this party has them.
+    labels : Labels
+    warnings : sequence of str
+    steps : mapping of str to float
+        The grids that published numbers lie on, as `Precision.steps` gives them.
+    published : Numbers, optional
+        The numbers that the ranking is of, where they are not this party's own.
+    **about
+        The other arguments of `Result`: what the run cost, and what else is known of it.
+    """
+    columns = pd.Index(list(labels.target), dtype="object")
+    rows = pd.MultiIndex.from_tuples(list(labels.sources), names=MATRIX_ROWS)
+
+    def matrix(values: NDArray[np.float64]) -> pd.DataFrame:
+        return pd.DataFrame(values, index=rows, columns=columns)
+
+    def series(values: NDArray[Any] | None, name: str) -> pd.Series[Any] | None:
+        return None if values is None else pd.Series(values, index=columns, name=name)
+
+    matrices: dict[str, Any] = {}
+    if "coefficients" in numbers:
+        step = steps.get("coefficients", 0.0) if published is None else 0.0
+        p, low, high, more = inferred(plan, numbers, n, step)
+        matrices = {
+            "coefficients": matrix(numbers["coefficients"]),
+            "pvalues": matrix(p),
+            "intervals": interval_matrix(matrix(low), matrix(high)),
+        }
+        warnings = [*warnings, *more]
+    ranking, ranked = None, published or numbers
+    if "positions" in ranked:
+        order = np.argsort(ranked["positions"], kind="stable")  # equals in the table's order
+        ranking = pd.DataFrame({"position": ranked["positions"][order], "feature": columns[order].tolist()})
+        if "strengths" in ranked:
+            ranking["strength"] = ranked["strengths"][order]
+    both = numbers.get("estimators")
+    return Result(
+        plan=plan.shared(),
+        party=me.name,
+        role=me.role.value,
+        n=n,
+        warnings=warnings,
+        **matrices,
+        strengths=series(numbers.get("strengths"), "strength"),
+        counts=series(numbers.get("counts"), "count"),
+        ranking=ranking,
+        estimators=None if both is None else pd.DataFrame(both, index=columns, columns=ESTIMATORS),
+        precision=steps,
+        **about,
+    )
+
+
+def inferred(
+    plan: Plan, numbers: Numbers, n: int, step: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], list[str]]:
+    """Compute p-values and confidence intervals from coefficients and what is known of each column.
+
+    Parameters
+    ----------
+    plan : Plan
+    numbers : Numbers
+        With coefficients and how far the columns of either side are tied.
+    n : int
+    step : float
+        Distance of neighbours on the grid of the coefficients, 0 where they are exact.
+
+    Returns
+    -------
+    pvalues, low, high : ndarray of float64, shape (m_A, m_B)
+    warnings : list of str
+        Where there are none, and why.
+    """
+    rho, tied = numbers["coefficients"], inference.pairs(numbers["source_ties"], numbers["target_ties"])
+    low, high = inference.intervals(rho, n, tied, plan.estimator, plan.confidence, step)
+    warnings = [
+        *result_warnings.pvalues(tied, n, plan.estimator),
+        *result_warnings.intervals(tied, n, plan.estimator),
+    ]
+    return inference.pvalues(rho, n, tied, plan.estimator, step), low, high, warnings
