@@ -5,6 +5,7 @@ from __future__ import annotations
 # PYTHON_ARGCOMPLETE_OK: what the shell's completion looks for in a command's first lines.
 import argparse
 import difflib
+import errno
 import os
 import signal
 import sys
@@ -26,7 +27,7 @@ from mpc_spearman.cli import (
     output,
     secret,
 )
-from mpc_spearman.errors import MpcSpearmanError, OutputError
+from mpc_spearman.errors import MpcSpearmanError, OutputError, SetupError
 from mpc_spearman.units import printable
 from mpc_spearman.version import __version__
 
@@ -79,6 +80,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = printable(str(error), keep="\n")
         print(f"error: {text}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if error.errno == errno.EMFILE:
+            why = "too few files may be open at once: raise the limit, as with ulimit -n 1024"
+        elif isinstance(error, FileNotFoundError) and not _has_folder():
+            why = "the current folder has been deleted: cd to one that is there"
+        else:
+            raise
+        print(f"error: {why}", file=sys.stderr)
+        return SetupError.exit_code
     except KeyboardInterrupt:
         print("interrupted: all roles were stopped, nothing was written", file=sys.stderr)
         return _INTERRUPTED
@@ -88,6 +98,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"note: not all could be printed: {lost}", file=sys.stderr)
     # Results are in their files; some commands have no other output.
     return code or (OutputError.exit_code if getattr(parsed, "prints", False) else 0)
+
+
+def _has_folder() -> bool:
+    """Tell whether the current folder is still there."""
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def _end(number: int, frame: object) -> None:

@@ -46,6 +46,8 @@ _LIST = "; if they stand for missing values, list them under missing_values"
 
 _MOST_CATEGORIES = 12  # of a column of text that may have an order
 _FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
+#: What to do about infinite values.
+INFINITE = "; if they mean none, list inf or -inf under missing_values, else leave those rows out"
 _BY_DEFAULT = TableKeys().missing_values
 _INT64 = np.iinfo(np.int64).max
 
@@ -289,7 +291,7 @@ class Cells:
         infinite = matches(text, _INFINITE)
         wrong = ~number & ~infinite
         if not wrong.any():
-            return Unusable(at_rows(rows[infinite], "infinite value"))
+            return Unusable(f"{at_rows(rows[infinite], 'infinite value')}{INFINITE}")
         if not self._read and not number.any():
             for kind, pattern in _KINDS:
                 other = ~matches(text, pattern)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mpc_spearman.config.tables import Csv, TableKeys
-from mpc_spearman.data.cells import Cells, Codes, Numbers, since
+from mpc_spearman.data.cells import INFINITE, Cells, Codes, Numbers, since
 from mpc_spearman.data.notation import Notation, mask
 from mpc_spearman.data.words import Unusable, at
 
@@ -56,7 +56,7 @@ def numbers(column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes) -
         missing |= np.isnan(values)
         infinite = np.isinf(values) & ~missing
         if infinite.any():
-            raise Unusable(at(infinite, "infinite value"))
+            raise Unusable(f"{at(infinite, 'infinite value')}{INFINITE}")
         return Numbers(np.where(missing, 0.0, values) if missing.any() else values, missing, "real numbers")
     if pa.types.is_decimal(array.type):
         return Numbers(_from_decimal(array, missing), missing, "decimals")

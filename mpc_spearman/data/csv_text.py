@@ -10,9 +10,10 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -43,10 +44,14 @@ class CsvText:
     """
 
     def __init__(self, path: Path, dialect: Csv) -> None:
-        self._path, self._encoding = path, dialect.encoding
+        self._path, self._encoding, self._said = path, dialect.encoding, None
         name = path.name.lower()
         self._zipped = name.endswith(".gz")
-        self._delimiter = dialect.delimiter or ("\t" if name.removesuffix(".gz").endswith(".tsv") else ",")
+        with self._opened() as file, _in_words(), suppress(UnicodeError):
+            start = codecs.getincrementaldecoder(dialect.encoding)().decode(file.read(64))
+            self._said = re.match('\ufeff?("?sep=(.)"?\r?\n)', start)  # Excel's first line, of no other's use
+        by_name = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
+        self._delimiter = dialect.delimiter or (self._said[2] if self._said else by_name)
         with self._opened() as file, _in_words():
             text, head = self._text(file), b""
             while len(head) < BLOCK and (more := text.read(BLOCK - len(head))):
@@ -135,7 +140,7 @@ class CsvText:
         return cast(BinaryIO, gzip.open(self._path)) if self._zipped else self._path.open("rb")
 
     def _text(self, file: BinaryIO) -> _Checked:
-        return _Checked(file, self._encoding, self._delimiter)
+        return _Checked(file, self._encoding, self._delimiter, self._said[1] if self._said else "")
 
 
 @contextmanager
@@ -156,8 +161,8 @@ class _Checked:
 
     closed = False
 
-    def __init__(self, file: BinaryIO, encoding: str, delimiter: str) -> None:
-        self._file, self._encoding = file, encoding
+    def __init__(self, file: BinaryIO, encoding: str, delimiter: str, skip: str) -> None:
+        self._file, self._encoding, self._skip = file, encoding, skip.encode()
         self._as_it_is = codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._edge = np.zeros(256, dtype=bool)  # what may stand beside a cell's quotes, or is one itself
@@ -199,7 +204,10 @@ class _Checked:
             ) from None
         if first and self._as_it_is and b"\0" in data[:100]:
             raise Unusable(f"it has NUL characters: set csv.encoding to what it is ({_encoding_of(data)})")
-        return data.removeprefix(codecs.BOM_UTF8) if first else data
+        if first:
+            data = data.removeprefix(codecs.BOM_UTF8).removeprefix(self._skip)
+            self._lines += bool(self._skip)
+        return data
 
     def _look(self, block: bytes) -> None:
         if b'"' in block:

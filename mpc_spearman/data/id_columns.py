@@ -19,6 +19,8 @@ from mpc_spearman.config.tables import Normalise
 from mpc_spearman.data.columns import is_text, named, whole
 from mpc_spearman.data.words import Unusable, at, show
 
+#: Characters that nobody sees: zero-width spaces and joiners, the byte order mark, the soft hyphen.
+NO_WIDTH = "[\u00ad\u200b-\u200d\u2060\ufeff]"
 Mask = npt.NDArray[np.bool_]
 _AT_ONCE = 1 << 20
 
@@ -123,7 +125,7 @@ def by_python(text: pa.LargeStringArray, change: Callable[[str], str]) -> pa.Lar
 
 
 _STEPS: dict[Normalise, Callable[[pa.LargeStringArray], pa.LargeStringArray]] = {
-    "strip": pc.utf8_trim_whitespace,
+    "strip": lambda text: pc.utf8_trim_whitespace(pc.replace_substring_regex(text, NO_WIDTH, "")),
     "casefold": lambda text: by_python(text, str.casefold),
     "nfkc": lambda text: by_python(text, partial(normalize, "NFKC")),
     "digits": lambda text: pc.replace_substring_regex(text, "[^0-9]", ""),

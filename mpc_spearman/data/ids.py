@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from mpc_spearman.data.id_columns import by_python
+from mpc_spearman.data.id_columns import NO_WIDTH, by_python
 from mpc_spearman.errors import PlanError
 from mpc_spearman.files import check_private, write_whole
 
@@ -89,6 +89,7 @@ def id_help(ids: pa.LargeStringArray) -> str:
     nfc = by_python(ids, partial(normalize, "NFC"))
     odd = {
         "have spaces around them (normalise: [strip])": pc.not_equal(ids, pc.utf8_trim_whitespace(ids)),
+        "have characters of no width (normalise: [strip])": pc.match_substring_regex(ids, NO_WIDTH),
         "are not in Unicode's normal form NFC (normalise: [nfkc])": pc.not_equal(ids, nfc),
         "have upper-case letters (normalise: [casefold])": pc.not_equal(ids, pc.utf8_lower(ids)),
         "look like numbers written as text, such as 007, 7.0 or 1e3": pc.match_substring_regex(ids, _AS_TEXT),

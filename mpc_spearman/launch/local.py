@@ -78,6 +78,9 @@ def run_local(
     MpcSpearmanError
         The first role's error that explains the failure; see :mod:`mpc_spearman.errors`.
     """
+    for given, what in ((plan, "plan"), (tables, "tables")):
+        if hasattr(given, "__arrow_c_stream__"):
+            raise PlanError(f"{what}: it is a table; call run_local(plan, {{'A': a, 'B': b}}), by party")
     checked = _plan(plan, tables or {}, overrides, settings)
     frames = {
         party: arrow(party, table, keys)

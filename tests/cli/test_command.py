@@ -15,6 +15,7 @@ import pytest
 
 from mpc_spearman import errors
 from mpc_spearman.cli.main import main
+from mpc_spearman.errors import SetupError
 from support.harness import ROOT
 from support.inputs import INPUTS, files
 
@@ -141,6 +142,31 @@ def test_an_error_is_one_line_and_its_own_exit_code(
     assert err.count("\n") == 1
     assert text in err
     assert files(folder) == INPUTS
+
+
+@pytest.mark.parametrize(
+    ("before", "command", "said"),
+    [
+        ('mkdir "$1"; cd "$1"; rmdir "$1"', 'local "$2"', "the current folder has been deleted"),
+        ("ulimit -n 14", 'local "$2"', "too few files may be open at once"),
+    ],
+)
+def test_a_machine_that_lacks_something_is_an_error(
+    before: str, command: str, said: str, tmp_path: Path
+) -> None:
+    script = f'{before}; exec "$0" -m mpc_spearman {command}'
+    arguments = [
+        "bash",
+        "-c",
+        script,
+        sys.executable,
+        str(tmp_path / "gone"),
+        str(ROOT / "configs" / "mpc.yaml"),
+    ]
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr[:7]) == (SetupError.exit_code, "error: ")
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1
 
 
 def test_every_documented_exit_code_is_its_own() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from mpc_spearman.data.aligned import check_places, write_unaligned
 from mpc_spearman.data.database import read_query
+from mpc_spearman.data.ids import id_help
 from mpc_spearman.data.survey import survey
 from mpc_spearman.errors import OutputError
 from support.tables import columns, read, refusal
@@ -266,3 +267,23 @@ def test_cells_are_converted_as_the_plan_says(how: Any, cells: list[str], found:
         assert f"if they are {'day_first or month_first' if 'first' in how else how}" in refusal(path)
     else:
         assert (found or "other value among 2 that are dates") in refusal(path, convert={"x": how})
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("first", ["sep=;\r\n", '"sep=;"\n', "sep=;\n"])
+def test_the_first_line_of_excel_names_the_separator(first: str, encoding: str, csv: Any) -> None:
+    path = csv(f"{first}id;x\na;1\nb;2\nc;3\n".encode(encoding))
+    assert read(path, csv={"encoding": encoding}).column(0).tolist() == [1, 2, 3]
+    assert "in line 4 of" in refusal(csv(first + 'id;x\na;1\n"b;2\nc;3\n'))
+
+
+def test_a_file_beside_part_files_is_named(tmp_path: Path) -> None:
+    for name in ("1.csv", "README.md"):
+        (tmp_path / name).write_text("id,x\na,1\nb,2\nc,3\n")
+    assert refusal(tmp_path).startswith("the name of README.md ends in '.md'")
+
+
+def test_ids_with_characters_of_no_width_are_said_and_made_alike() -> None:
+    ids = ["\ufeffa", "b\u200b", " c\u00ad", "d"]
+    assert "3 have characters of no width (normalise: [strip])" in id_help(pa.array(ids, pa.large_string()))
+    assert read(pd.DataFrame({"id": ids, "x": range(4)}), normalise=["strip"]).ids.to_pylist() == list("abcd")

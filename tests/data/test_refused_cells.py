@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from mpc_spearman.data.cells import INFINITE
 from support.tables import frame, read, refusal
 
 
@@ -127,7 +128,7 @@ def test_wholly_missing(csv, parquet):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "Float64", "double[pyarrow]"])
 def test_infinite_values(csv, dtype):
     data = frame([1.0, 2, np.inf, -np.inf]).astype({"x": dtype})
-    said = "column 'x': 2 infinite values, the first in data row 3"
+    said = f"column 'x': 2 infinite values, the first in data row 3{INFINITE}"
     assert refusal(data) == said
     assert refusal(csv(data.to_csv(index=False))) == said
 
@@ -162,7 +163,7 @@ def test_infinite_values(csv, dtype):
         ([str(-(2**63) - 1), "2", "3"], "1 number beyond 64 bits, the first in data row 1"),
         ([f"+{2**63}", "", "3"], f"1 missing value, the first in data row 2{GAPS}"),
         (["1", "  ", " NA"], f"2 missing values, the first in data row 2{GAPS}"),
-        (["1.5", "1e400", "-1e999", "inf"], "1 infinite value, the first in data row 4"),
+        (["1.5", "1e400", "-1e999", "inf"], f"1 infinite value, the first in data row 4{INFINITE}"),
         (["1.5", "1e400", "-1e999", "2"], "2 numbers beyond 64 bits, the first in data row 2"),
         (
             ["2024-02-28", "2023-02-29", "2024-13-01"],

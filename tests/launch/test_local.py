@@ -140,8 +140,8 @@ def test_a_run_takes_tables_of_pandas_arrow_and_polars_alike() -> None:
         (table(x=pd.Series([2**70, 1, 2, 3], dtype=object)), "column 'x': Python objects"),
         (table(x=[1j, 2, 3, 4]), "column 'x': complex128, which Arrow does not have: cast it to float64"),
         (table(x=[object()] * 4), "column 'x': Python objects"),
-        (table(x=["p", "q", "r", "s"]), "column 'x': text, not numbers"),
-        (table(x=pd.Categorical(["p", "q", "p", "q"])), "column 'x': text, not numbers"),
+        (table(x=["p", "q", "r", "s"]), "column 'x': 4 non-numeric values"),
+        (table(x=pd.Categorical(["p", "q", "p", "q"])), "column 'x': 4 non-numeric values"),
         (table(x=pd.array([2**53 + 1, None, 3, 4], dtype="Int64")), "column 'x': 1 missing value"),
         (pd.DataFrame([["a", 1]] * 4, columns=pd.Index(["id", "\ud800"], dtype=object)), "not valid Unicode"),
         (pd.DataFrame(), "there is no column 'id'"),
@@ -201,6 +201,12 @@ class TestBeforeAnythingRuns:
     def test_a_table_that_is_none(self, strange: Any) -> None:
         with pytest.raises(PlanError, match="neither a path nor a table of pandas, polars or Arrow"):
             run_local(PLAN, TABLES | {"A": strange})
+
+    def test_tables_in_place_of_a_plan(self) -> None:
+        frame = pd.DataFrame({"id": ["a"]})
+        for arguments in ((frame, frame), (frame,), (mapping(), frame)):
+            with pytest.raises(PlanError, match=r"call run_local\(plan, \{'A': a, 'B': b\}\)"):
+                run_local(*arguments)
 
     def test_a_table_for_a_party_that_is_not_there(self) -> None:
         with pytest.raises(PlanError, match="'D'"):

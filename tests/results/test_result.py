@@ -249,6 +249,13 @@ def test_a_failing_save_leaves_what_was_there(
         assert Result.load(tmp_path / "run").n == 49
 
 
+def test_the_folder_of_a_run_names_those_of_its_parties(tmp_path: Path) -> None:
+    for party in "BA":
+        small().save(tmp_path / party)
+    with pytest.raises(OutputError, match="name one of its folders: A, B"):
+        Result.load(tmp_path)
+
+
 # --- damaged directories -------------------------------------------------------------------------------
 
 
