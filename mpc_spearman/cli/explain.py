@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpc_spearman.cli.arguments import add_settings
-from mpc_spearman.errors import PlanError, PolicyError
+from mpc_spearman.errors import OutputError, PlanError, PolicyError
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan
@@ -30,7 +31,12 @@ def add(commands: Any) -> None:
         metavar="PLAN2",
         help="print only what differs from this other plan (settings are not for it)",
     )
-    parser.add_argument("--party", metavar="NAME", help="ask this data party's policy, as the plan has it")
+    parser.add_argument(
+        "--party", metavar="NAME", help="say what this data party gives away, and whether its policy agrees"
+    )
+    parser.add_argument(
+        "--html", action="store_true", help="write that as a page to print and sign: PLAN-NAME.html here"
+    )
     parser.add_argument("--rows", type=int, metavar="N", help="say how precise numbers over N rows will be")
     parser.add_argument(
         "--columns",
@@ -44,38 +50,62 @@ def add(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Print it; return 0, or the exit code of a policy that does not agree."""
-    from mpc_spearman.config import DataParty, check_policy, check_policy_network, load_plan
+    from mpc_spearman.cli.owner_page import agreement, parts, purpose
+    from mpc_spearman.config import DataParty, load_plan
+    from mpc_spearman.config.wording import spoken
     from mpc_spearman.units import printable
 
     plan = load_plan(parsed.plan, parsed.settings)
-    if parsed.party is not None and not isinstance(plan.party(parsed.party), DataParty):
-        raise PlanError(f"--party: {parsed.party} is the coordinator and has no policy")
+    party = parsed.party
+    if party is not None and not isinstance(plan.party(party), DataParty):
+        raise PlanError(f"--party: {party} is the coordinator and has no policy")
+    if parsed.html and party is None:
+        raise PlanError("--html: the page is for one owner; say --party too")
     n, k = parsed.rows or plan.rows, parsed.columns
     if k < 1 or (n is not None and n < 3):
         raise PlanError(f"--rows {n}, --columns {k}: there are at least 3 rows and 1 column")
-    mine = list(facts(plan, n, k))
-    if parsed.diff is None:
-        for who, lines in groupby(mine, lambda fact: fact[0]):
-            print(printable(f"{who} learns"))
-            for _, line in lines:
-                print(printable(f"  {line}"))
-    else:
+    digest = f"plan {spoken(plan.digest())}"
+    if parsed.diff is not None:
+        mine = list(facts(plan, n, k))
         theirs = list(facts(load_plan(parsed.diff), n, k))
         for name, one, other in ((parsed.plan, mine, theirs), (parsed.diff, theirs, mine)):
             only = [fact for fact in one if fact not in other]
             print(printable(f"in {name} alone:" if only else f"in {name} alone: nothing"))
             for who, line in only:
                 print(printable(f"  {who} learns {line}"))
-    if parsed.party is None:
+    elif party is None:
+        print(printable("\n".join((digest, *purpose(plan))), keep="\n"))
+        for who, facts_of in groupby(facts(plan, n, k), lambda fact: fact[0]):
+            print(printable(f"{who} learns"))
+            for _, line in facts_of:
+                print(printable(f"  {line}"))
+    elif parsed.html:
+        print(_write_page(parsed.plan, plan, party, n, k))
+    else:
+        print(printable(f"{digest}, for party {party}"))
+        for part in parts(plan, party, n, k):
+            print(part.title)
+            lines = (*part.lines, *(f"{who}: {what} ({how})" for who, what, how in part.rows))
+            print(printable("\n".join(f"  {line}" for line in lines), keep="\n"))
+    if party is None:
         return 0
-    refusals = []
-    for check in (check_policy, check_policy_network):
-        try:
-            check(plan, parsed.party)
-        except PolicyError as error:
-            refusals.append(str(error))
-    print(printable("\n".join(refusals) or f"the policy of party {parsed.party} agrees", keep="\n"))
-    return PolicyError.exit_code if refusals else 0
+    agrees, said = agreement(plan, party)
+    if parsed.html or parsed.diff is not None:
+        print(printable(said, keep="\n"))
+    return 0 if agrees else PolicyError.exit_code
+
+
+def _write_page(name: str, plan: Plan, party: str, n: int | None, k: int) -> Path:
+    """Write the page to sign beside the current folder's other files; return where."""
+    from mpc_spearman.cli.owner_page import page
+    from mpc_spearman.files import write_whole
+
+    file = Path(f"{Path(name).stem}-{party}.html")
+    try:
+        write_whole(file, page(plan, party, n, k).encode("utf-8"), 0o644)
+    except OSError as error:
+        raise OutputError(f"cannot write {file}: {error.strerror}") from None
+    return file
 
 
 def facts(plan: Plan, n: int | None, k: int) -> Iterator[tuple[str, str]]:

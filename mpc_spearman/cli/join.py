@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import Any
 
 from mpc_spearman.cli.arguments import add_plan, default_out, path
@@ -41,9 +42,11 @@ def run(parsed: argparse.Namespace) -> int:
     from rich.console import Console
 
     from mpc_spearman.cli import progress
+    from mpc_spearman.cli.owner_page import beginning
     from mpc_spearman.config import load_plan
     from mpc_spearman.launch.join import run_party
     from mpc_spearman.results import terminal
+    from mpc_spearman.units import printable
 
     plan = load_plan(parsed.plan, parsed.settings)
     party = parsed.party or _of_rank(plan.names)
@@ -53,6 +56,8 @@ def run(parsed: argparse.Namespace) -> int:
         plan = load_plan(parsed.plan, parsed.settings, **given)
     out = parsed.out or default_out(parsed.plan)
     console = Console()
+    if not parsed.quiet:
+        print(printable("\n".join(beginning(plan, party)), keep="\n"), file=sys.stderr)
     with progress.shown([party], quiet=parsed.quiet) as display:
         result = run_party(plan, party, out, watch=display.watch, note=display.note)
     terminal.summarize(result, console)

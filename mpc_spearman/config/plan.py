@@ -29,7 +29,7 @@ from pydantic import (
 )
 
 from mpc_spearman.config.draft import Draft
-from mpc_spearman.config.fields import Count, Section, Share, whole
+from mpc_spearman.config.fields import Count, Section, Share, Text, whole
 from mpc_spearman.config.levels import FOR_LEVEL, GRANTS, LEVELS, MPC_ONLY, Reveal, grants, least, within
 from mpc_spearman.config.network import Network
 from mpc_spearman.config.parties import CoordinatorParty, DataParty, Parties, Query, TargetParty
@@ -70,6 +70,8 @@ class Plan(Section):
         At ``ranking``: who learns the order. If it is the target, nobody else learns anything.
     confidence : float
         Level of the confidence intervals of coefficients.
+    purpose, retention : str, optional
+        What the run is for, and how long its results are kept: in the parties' own words, for whoever signs.
     rows : int, optional
         Use only the first so many rows.
     alignment : {'same', 'intersect', 'ids'}
@@ -89,6 +91,8 @@ class Plan(Section):
     top: Count | None = whole(1, default=None)
     opened_to: OpenedTo = "coordinator"
     confidence: Share = Field(default=0.95, gt=0, lt=1, description="a number above 0 and below 1")
+    purpose: Text | None = Field(default=None, max_length=1000, description="a text of 1000 characters")
+    retention: Text | None = Field(default=None, max_length=1000, description="a text of 1000 characters")
     rows: Count | None = whole(3, default=None)
     alignment: Alignment = "same"
     normalise: Annotated[tuple[Normalise, ...], BeforeValidator(one_or_more)] = Field(

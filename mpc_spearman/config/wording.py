@@ -181,6 +181,12 @@ def canonical(content: object) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def spoken(digest: bytes) -> str:
+    """Write a digest in groups of four hexadecimal digits, as people read it to each other."""
+    text = digest.hex()
+    return " ".join(text[start : start + 4] for start in range(0, len(text), 4))
+
+
 def differences(mine: str, theirs: str) -> list[str]:
     """Name the keys in which two plans' shared parts differ.
 

@@ -97,7 +97,7 @@ def _run_party(
         ending = error
         raise
     finally:
-        _write_status(directory, party, started, phase, ending)
+        _write_status(directory, plan, party, started, phase, ending)
 
 
 def _approval(plan: Plan, party: str) -> Approval | None:
@@ -116,7 +116,7 @@ def _approval(plan: Plan, party: str) -> Approval | None:
 
 
 def _write_status(
-    directory: Path, party: str, started: datetime, phase: str, ending: BaseException | None
+    directory: Path, plan: Plan, party: str, started: datetime, phase: str, ending: BaseException | None
 ) -> None:
     """Write how the run ended; what launches this process may show every failure as 1."""
     ended = datetime.now(timezone.utc)
@@ -124,6 +124,7 @@ def _write_status(
     status: dict[str, Any] = {
         "schema_version": run_directory.SCHEMA_VERSION,
         "party": party,
+        "plan": plan.digest().hex(),
         "exit_code": _exit_code(ending),
         "error": None if ending is None else type(ending).__name__,
         "message": None if ending is None else str(ending),

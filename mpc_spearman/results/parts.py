@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.config import GRANTS, LEVELS, within
+from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.results.dataframes import (
     INTERVAL_ROWS,
@@ -150,6 +152,11 @@ class Parts:
         """The shared part of the plan that was run."""
         copy: dict[str, Any] = json.loads(json.dumps(self._plan))
         return copy
+
+    @property
+    def plan_digest(self) -> bytes:
+        """The SHA-256 of the shared plan, as all parties have it."""
+        return hashlib.sha256(canonical(self._plan).encode()).digest()
 
     @property
     def party(self) -> str:

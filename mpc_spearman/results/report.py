@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
 
+from mpc_spearman.config.wording import spoken
 from mpc_spearman.results import charts, evidence, heat_map
 from mpc_spearman.results.charts import number
 from mpc_spearman.results.costs import by_party, totals
@@ -119,6 +120,7 @@ def render(result: Parts) -> str:
         costs=by_party(result),
         settings=[(key, printable(str(value))) for key, value in _flat(plan)],
         version=__version__,
+        digest=spoken(result.plan_digest),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import yaml
 
 from mpc_spearman import learnt, load_plan
 from mpc_spearman.cli.main import main
+from mpc_spearman.cli.owner_page import beginning
+from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PlanError, PolicyError
 from mpc_spearman.levels.encoding import Encoding
 from support.harness import ROOT
@@ -31,7 +34,10 @@ def written(tmp_path: Path, name: str = "plan.yaml", **settings: Any) -> str:
 
 @pytest.mark.parametrize("setting", ["reveal=strengths", "top=2", "opened_to=target", "estimator=paper"])
 def test_it_says_all_of_the_table_and_of_nobody_anything_else(capsys, setting):
-    lines = said(capsys, RANKING, setting).splitlines()
+    digest, purpose, retention, *lines = said(capsys, RANKING, setting).splitlines()
+    assert digest.replace(" ", "") == f"plan{load_plan(RANKING, [setting]).digest().hex()}"
+    assert "none written" in purpose
+    assert "none written" in retention
     facts = learnt(load_plan(RANKING, [setting]).shared())
     by_party: dict[str, list[str]] = {}
     for line in lines:
@@ -47,7 +53,7 @@ def test_it_says_all_of_the_table_and_of_nobody_anything_else(capsys, setting):
 
 
 def test_results_come_before_what_says_nothing(capsys):
-    lines = said(capsys, RANKING).splitlines()
+    lines = said(capsys, RANKING).splitlines()[3:]
     assert lines[0] == "C, the coordinator, learns"
     assert "the order of the target's features" in lines[1]
 
@@ -83,7 +89,7 @@ def test_the_difference_of_two_plans_is_what_one_tells_alone(capsys):
 
 
 def test_an_owner_that_agrees_is_said_to(capsys):
-    assert said(capsys, RANKING, "--party", "A").endswith("the policy of party A agrees\n")
+    assert "  the policy of party A agrees\n" in said(capsys, RANKING, "--party", "A")
 
 
 def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
@@ -91,7 +97,40 @@ def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
     assert PolicyError.exit_code == 6
     assert "max_reveal: ranking at most, but the plan has reveal: strengths" in text
     assert "tls: mutual, but the plan has network.tls: insecure" in text
-    assert text.startswith("C, the coordinator, learns")  # the table all the same
+    assert "What leaves our house" in text  # the page all the same
+
+
+@pytest.mark.parametrize("party", ["A", "B"])
+@pytest.mark.parametrize(
+    "setting", ["reveal=differences", "alignment=intersect", "protocol=he", "opened_to=target"]
+)
+def test_the_page_to_sign_has_all_that_leaves_its_party(capsys, monkeypatch, tmp_path, party, setting):
+    monkeypatch.chdir(tmp_path)
+    plan = [RANKING, "reveal=strengths", setting] if setting != "opened_to=target" else [RANKING, setting]
+    why = 'purpose="<b> & why"'
+    assert main(["explain", *plan, why, "--party", party, "--html"]) in (0, PolicyError.exit_code)
+    page = (tmp_path / f"ranking-{party}.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt; &amp; why" in page
+    for title in ("What does not", "What protects the results", "What remains", "Signature"):
+        assert title in page
+    capsys.readouterr()
+    main(["explain", *plan, why, "--party", party])
+    text = capsys.readouterr().out
+    shared = load_plan(RANKING, [*plan[1:], why])
+    assert f"{spoken(shared.digest())}, for party {party}" in text.splitlines()[0]
+    for fact in learnt(shared.shared()):
+        if party in fact["from"].split(", "):
+            what = fact["what"].removeprefix("nothing: ").removeprefix("with the other shares: ")
+            assert what.removeprefix("decrypted: ") in text
+            assert html.escape(what.removeprefix("decrypted: "), quote=False) in html.unescape(page)
+
+
+def test_a_run_begins_with_what_it_is_about_to_tell(capsys):
+    lines = beginning(load_plan(STRENGTHS, ["results.sources=ranking"]), "A")
+    assert len(lines) == 3
+    assert "C will learn the strengths" in lines[1]
+    assert "to B strengths rounded" in lines[2]
+    assert "to A strengths rounded" in lines[2]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +139,7 @@ def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
         (["--party", "C"], "C is the coordinator and has no policy"),
         (["--party", "Z"], "has no party 'Z'"),
         (["--rows", "2"], "at least 3 rows"),
+        (["--html"], "say --party too"),
         (["--columns", "0"], "and 1 column"),
         (["top=2", "reveal=coefficients"], "top: 2 is for reveal: ranking only"),
     ],

@@ -217,7 +217,7 @@ def test_column_names_that_yaml_does_not_read_as_text(plan_file: Path, written: 
         ("parties.sources.0.policy.min_row", "did you mean 'min_rows'?"),
         (
             "zzz",
-            "order, top, opened_to, confidence, rows, alignment, normalise, parties, results, privacy",
+            "confidence, purpose, retention, rows, alignment, normalise, parties, results, privacy",
         ),
     ],
 )

@@ -114,6 +114,8 @@ SHARED: dict[str, Any] = {
     "privacy.min_rows_per_feature": 1,
     "privacy.budget": 0.25,
     "confidence": 0.9,
+    "purpose": "a study of costs",
+    "retention": "two years",
     "network.timeout": 30,
     "network.join_timeout": 30,
     "network.tls": "insecure",

@@ -1,0 +1,224 @@
+"""What one data owner gives away in a run of a plan, in plain words: on a terminal, and as a page to sign.
+
+What goes to whom is read from the view table (:mod:`mpc_spearman.levels.view`), which the wire format is made
+from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mpc_spearman.config import DataParty, check_policy, check_policy_network, within
+from mpc_spearman.config.wording import spoken
+from mpc_spearman.errors import PolicyError
+from mpc_spearman.levels import level_of
+from mpc_spearman.levels.view import learnt
+from mpc_spearman.parties import Role, Roster
+from mpc_spearman.version import __version__
+from mpc_spearman.wire.disclosure import grant, place
+
+if TYPE_CHECKING:
+    from mpc_spearman.config import Plan
+
+# Phases in which nothing is sent that is about a table.
+_TECHNICAL = ("connect", "keys", "account", "keep-alive")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the page: a title, and below it sentences, or rows of who gets what, and how exactly."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+    rows: tuple[tuple[str, str, str], ...] = ()
+
+
+def parts(plan: Plan, party: str, n: int | None, k: int) -> list[Part]:
+    """Say what data party `party` gives away, in the order in which its owner should read it.
+
+    Parameters
+    ----------
+    plan : Plan
+    party : str
+    n : int, optional
+        Rows; without it how exact results are is said as a rule.
+    k : int
+        Distinct source columns that are not constant.
+    """
+    roster = Roster.of(plan, party)
+    return [
+        Part("What it is for", tuple(purpose(plan))),
+        Part("What leaves our house", rows=tuple(leaves(plan, roster, n, k))),
+        Part("What does not", tuple(_stays(plan, roster))),
+        Part("What protects the results", tuple(_protects(plan))),
+        Part("What remains", tuple(_remains(plan, roster))),
+        Part("Our policy", tuple(_policy(plan, party))),
+        Part("For technicians", (_technical(plan, roster),)),
+    ]
+
+
+def page(plan: Plan, party: str, n: int | None, k: int) -> str:
+    """Return the page to sign, as HTML."""
+    from mpc_spearman.results.pages import template
+
+    return template("owner.html").render(
+        party=party,
+        parties=[str(one) for one in Roster.of(plan, party).parties],
+        digest=spoken(plan.digest()),
+        parts=parts(plan, party, n, k),
+        version=__version__,
+    )
+
+
+def beginning(plan: Plan, party: str) -> list[str]:
+    """Say in three lines what a party is about to take part in, before it meets anyone."""
+    roster, level = Roster.of(plan, plan.party(party).name), level_of(plan)
+    shared, informed = plan.shared(), plan.informed
+    learns = [
+        _plain(row["what"])
+        for row in learnt(shared)
+        if row["party"] == informed
+        and row["phase"] not in ("publish", *_TECHNICAL)
+        and not place(row["what"], row["phase"])
+    ]
+    grants = (
+        f"to {one.name} {level.published_precisely(given, plan.rows, 1).partition('; --rows')[0]}"
+        for one in roster.parties
+        if (given := grant(shared, one.role)) != "nothing"
+    )
+    return [
+        f"{party} takes part in plan {spoken(plan.digest())}",
+        f"{informed} will learn {'; '.join(dict.fromkeys(learns))}",
+        "passed on: " + ("; ".join(grants) or "nothing"),
+    ]
+
+
+def leaves(plan: Plan, roster: Roster, n: int | None, k: int) -> Iterator[tuple[str, str, str]]:
+    """Yield to whom what about our table goes, and how exactly; what nobody can read comes last."""
+    me, shared, level, hidden = roster.me, plan.shared(), level_of(plan), []
+    rows = [row for row in learnt(shared) if row["phase"] not in _TECHNICAL]
+    rows.sort(key=lambda row: place(row["what"], row["phase"]))
+    for party in roster.peers:
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            what, ours = row["what"], me.name in row["from"].split(", ")
+            if row["party"] != party.name or not (ours or row["phase"] in ("publish", "evaluate")):
+                continue
+            if what.startswith("nothing: "):
+                hidden.append((str(party), what.removeprefix("nothing: "), "unreadable: tells it nothing"))
+            elif row["phase"] == "publish":
+                exact = level.published_precisely(grant(shared, party.role), n, k)
+                found.setdefault(f"{exact}; passed on by {row['from']}", []).append(what)
+            else:
+                result = place(what, row["phase"]) == 0
+                exact = level.opened_precisely(n, k) if result and party.name == plan.informed else "exactly"
+                found.setdefault(exact, []).append(_plain(what))
+        for exact, whats in found.items():
+            yield str(party), "; ".join(dict.fromkeys(whats)), exact
+    yield from hidden
+
+
+def _plain(what: str) -> str:
+    """Leave out how a result is opened."""
+    return what.removeprefix("with the other shares: ").removeprefix("decrypted: ")
+
+
+def purpose(plan: Plan) -> Iterator[str]:
+    """Say what a run is for, and how long its results are kept."""
+    yield f"Purpose: {plan.purpose or 'none written in the plan (key: purpose)'}"
+    yield f"How long results are kept: {plan.retention or 'none written in the plan (key: retention)'}"
+
+
+def _stays(plan: Plan, roster: Roster) -> Iterator[str]:
+    own = plan.party(roster.me.name)
+    assert isinstance(own, DataParty)
+    yield (
+        "No cell and no id of our table leaves readable. Our columns are turned into ranks here, and ranks "
+        + (
+            "leave under masks that are used once."
+            if plan.protocol == "mpc"
+            else f"leave encrypted under a key of {roster.coordinator.name}'s."
+        )
+    )
+    if plan.reveal == "differences":
+        yield (
+            f"But at this level {roster.coordinator.name} gets nearly all of our ranks: they follow from the "
+            "differences that it opens."
+        )
+    if plan.alignment == "intersect":
+        yield "Ids leave as pseudonyms under a key that their receiver does not have, and nobody can follow."
+    else:
+        yield "Of ids one digest of the whole list leaves. It shows whether two lists are equal."
+    if own.features is not None:
+        yield f"Of our columns these are used and no others: {', '.join(own.features)}."
+    elif own.exclude:
+        yield f"Columns that are not used, not even their names: {', '.join(own.exclude)}."
+
+
+def _protects(plan: Plan) -> Iterator[str]:
+    if plan.results.precision == "exact":
+        yield "Nothing: results are passed on exactly, and single rows can be computed from them."
+    else:
+        yield "What is passed on is rounded to about a tenth of what chance alone would change it by."
+    privacy = plan.privacy
+    yield (
+        "Before anything leaves, each owner checks its own columns. The run ends if fewer than "
+        f"{privacy.min_group} people stand apart, or if one party would be told more than "
+        f"{privacy.budget:.0%} of what a column holds."
+    )
+
+
+def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
+    hub, me = roster.coordinator.name, roster.me
+    if plan.informed == hub and within("coefficients", plan.reveal):
+        yield (
+            f"{hub} itself has exact results, and could compute single rows from them. Only an agreement "
+            "keeps it from doing so, and from passing them on."
+        )
+    others = [party.name for party in roster.peers if party.role is not Role.COORDINATOR]
+    yield (
+        f"If {hub} and {' or '.join(others)} put together what they have, they can read our ranks. No "
+        "technique in this run prevents that."
+        if me.role is Role.SOURCE or plan.protocol == "mpc"
+        else f"{hub} and {' or '.join(others)} together know more about our columns than each of them."
+    )
+    if plan.alignment == "intersect":
+        yield (
+            f"{', '.join(others)} will know which of its own people are in our table too, whatever the "
+            "results say, and also if the run is stopped."
+        )
+    else:
+        yield "Everybody who takes part knows that the same people are in all tables."
+    yield "Several runs together say more than each of them. Our ledger, if we keep one, adds them up."
+    yield "A party that puts made-up columns into its table can learn more about ours than an honest one."
+    yield "The program has not been audited by a third party."
+
+
+def _policy(plan: Plan, party: str) -> Iterator[str]:
+    own = plan.party(party)
+    assert isinstance(own, DataParty)
+    written = own.policy.model_dump(mode="json", include=own.policy.model_fields_set)
+    said = (
+        f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in written.items()
+    )
+    yield "; ".join(said) or "none written: defaults"
+    yield agreement(plan, party)[1]
+
+
+def agreement(plan: Plan, party: str) -> tuple[bool, str]:
+    """Tell whether an owner's policy agrees to the plan, and the sentences that say so."""
+    refusals = []
+    for check in (check_policy, check_policy_network):
+        try:
+            check(plan, party)
+        except PolicyError as error:
+            refusals.append(str(error))
+    return not refusals, "\n".join(refusals) or f"the policy of party {party} agrees"
+
+
+def _technical(plan: Plan, roster: Roster) -> str:
+    rows = [row for row in learnt(plan.shared()) if row["phase"] in _TECHNICAL]
+    ours = dict.fromkeys(row["what"] for row in rows if roster.me.name in row["from"].split(", "))
+    return f"Others also learn: {'; '.join(ours)}."
