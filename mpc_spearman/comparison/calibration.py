@@ -17,13 +17,11 @@ import statistics
 import tempfile
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import cache, cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -57,18 +55,6 @@ from mpc_spearman.wire.meter import Meter
 if TYPE_CHECKING:
     from mpc_spearman.comparison.ciphertexts import Ciphertexts
     from mpc_spearman.config import Estimator
-
-
-class Work(defaultdict[tuple[Party, str], float]):
-    """Seconds of one core by party and phase."""
-
-    def __init__(self, known: Mapping[tuple[Party, str], float] = MappingProxyType({})) -> None:
-        super().__init__(float, known)
-
-    def add(self, more: Work) -> None:
-        """Add what else is done."""
-        for at, spent in more.items():
-            self[at] += spent
 
 
 _PLAN = {

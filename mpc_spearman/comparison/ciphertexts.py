@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
-from mpc_spearman.comparison.calibration import Work
 from mpc_spearman.config import Plan
 from mpc_spearman.engines.he.engine import sizes, vectors_of
 from mpc_spearman.engines.he.scheme import Operation, PublicKey, SecretKey, Sizes
@@ -17,6 +19,18 @@ from mpc_spearman.parties import Party, Roster
 
 # Operations are tried for so many columns of the target at most: each is the same for one more.
 _TRIED_COLUMNS = 8
+
+
+class Work(defaultdict[tuple[Party, str], float]):
+    """Seconds of one core by party and phase."""
+
+    def __init__(self, known: Mapping[tuple[Party, str], float] = MappingProxyType({})) -> None:
+        super().__init__(float, known)
+
+    def add(self, more: Work) -> None:
+        """Add what else is done."""
+        for at, spent in more.items():
+            self[at] += spent
 
 
 class Ciphertexts:

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from mpc_spearman.comparison.calibration import Machine, Work
+from mpc_spearman.comparison.calibration import Machine
+from mpc_spearman.comparison.ciphertexts import Work
 from mpc_spearman.comparison.memory import blocks_bytes, peaks
 from mpc_spearman.comparison.table import TIDY
 from mpc_spearman.comparison.traffic import Flow, Traffic

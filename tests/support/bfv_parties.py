@@ -11,6 +11,7 @@ from scipy.stats import chi2
 
 from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.he.scheme import HeSettings, Sizes
+from mpc_spearman.engines.he.schemes import new_products
 
 HAS_SEAL = importlib.util.find_spec("tenseal") is not None
 if HAS_SEAL:
@@ -43,7 +44,7 @@ def received(sizes: Sizes, operation: str = "products") -> BfvPublicKey:
 
 def sent_products(public: BfvPublicKey, x: np.ndarray, y: np.ndarray) -> list[bytes]:
     """What the target sends for x yT."""
-    sums = public.new_products()
+    sums = new_products(public)
     for start in range(0, x.shape[1], public.rows):
         rows = slice(start, start + public.rows)
         wire = [public.dump(each) for each in public.encrypt_block(x[:, rows])]

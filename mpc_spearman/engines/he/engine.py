@@ -45,7 +45,7 @@ from mpc_spearman.config import HeSettings, Plan
 from mpc_spearman.engines.computation import Computation, Shape
 from mpc_spearman.engines.engine import Engine, Opening
 from mpc_spearman.engines.he.scheme import Operation, PublicKey, SecretKey, Sizes, Tick
-from mpc_spearman.engines.he.schemes import public_key, secret_key
+from mpc_spearman.engines.he.schemes import new_products, public_key, secret_key
 from mpc_spearman.engines.shuffle import shuffle
 from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.errors import ProtocolViolation
@@ -248,7 +248,7 @@ def multiply_vectors(run: Run, key: PublicKey, sources: Sequence[Party], own: np
 
     `own` are integers (m_B, rows), the same for each source. The products of several sources add up.
     """
-    products, done, of = key.new_products(), 0, own.shape[1] * len(sources)
+    products, done, of = new_products(key), 0, own.shape[1] * len(sources)
     for source in sources:
         for rows in _blocks(own.shape[1], key.rows):
             count = rows.stop - rows.start

@@ -268,10 +268,6 @@ class PublicKey(StaysHere, ABC):
         BoundError
         """
 
-    @abstractmethod
-    def new_products(self) -> Products:
-        """Return an empty accumulator of the m_source x m_target inner products."""
-
     def ciphertexts_for(self, rows: int) -> int:
         """Ciphertexts of a block of that many rows: ``block_ciphertexts``, unless the scheme says less."""
         return self.block_ciphertexts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpc_spearman.config import HeSettings
-from mpc_spearman.engines.he.scheme import Operation, PublicKey, SecretKey, Sizes
+from mpc_spearman.engines.he.scheme import Operation, Products, PublicKey, SecretKey, Sizes
 
 
 def secret_key(settings: HeSettings, sizes: Sizes, operation: Operation) -> SecretKey:
@@ -14,6 +14,21 @@ def secret_key(settings: HeSettings, sizes: Sizes, operation: Operation) -> Secr
 def public_key(raw: bytes, settings: HeSettings, sizes: Sizes, operation: Operation) -> PublicKey:
     """Rebuild a public key of the plan's scheme from the wire."""
     return _scheme(settings)[1].from_bytes(raw, settings, sizes, operation)
+
+
+def new_products(key: PublicKey) -> Products:
+    """Begin inner products of the ciphertexts under a key, at the target."""
+    if key.name == "bfv":
+        from mpc_spearman.engines.he.bfv.keys import BfvPublicKey
+        from mpc_spearman.engines.he.bfv.products import BfvProducts
+
+        assert isinstance(key, BfvPublicKey)
+        return BfvProducts(key)
+    from mpc_spearman.engines.he.paillier.keys import PaillierPublicKey
+    from mpc_spearman.engines.he.paillier.products import PaillierProducts
+
+    assert isinstance(key, PaillierPublicKey)
+    return PaillierProducts(key)
 
 
 def _scheme(settings: HeSettings) -> tuple[type[SecretKey], type[PublicKey]]:

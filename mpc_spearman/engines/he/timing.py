@@ -19,7 +19,7 @@ from mpc_spearman.engines.he.scheme import (
     SecretKey,
     Sizes,
 )
-from mpc_spearman.engines.he.schemes import public_key
+from mpc_spearman.engines.he.schemes import new_products, public_key
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run
 from mpc_spearman.units import human_seconds
@@ -110,13 +110,13 @@ def _products(
     steps = np.linspace(-most, most, 7).astype(np.int64)
     y = np.tile(np.resize(steps, rows), (sizes.m_target, 1))
     start = time.process_time()
-    products = public.new_products()
+    products = new_products(public)
     results = products.export()
     exported = time.process_time() - start
     block = public.load_many(raws) * (public.ciphertexts_for(rows) // len(raws))
     # With one column's values, and zeros else, a block takes what it takes once, and one column.
     alone = np.vstack([y[:1], np.zeros_like(y[1:])])
-    once, added = (_block_seconds(public.new_products(), block, each, blocks) for each in (alone, y))
+    once, added = (_block_seconds(new_products(public), block, each, blocks) for each in (alone, y))
     multiply = (added - once) / (sizes.m_target - 1) if sizes.m_target > 1 else added
     load += max(0.0, once - multiply) / len(block)
     return Operations(

@@ -23,6 +23,7 @@ from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.engines.he.bfv import parameters as module
 from mpc_spearman.engines.he.bfv.parameters import SECURITY, Parameters, choose, fresh_noise, is_prime
 from mpc_spearman.engines.he.scheme import HeSettings, Sizes
+from mpc_spearman.engines.he.schemes import new_products
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation, SetupError
 from mpc_spearman.levels.encoding import Encoding
 from support.bfv_parties import HAS_SEAL, SETTINGS, exact, key, rank_sizes, ranks, received, sent_products
@@ -294,7 +295,7 @@ def test_blocks_that_cancel_out_stop_nothing_whatever_the_targets_rows_in_them_a
     primes = np.array(public.parameters.data, dtype=np.uint64)[None, :, None]
     raw = bytes([0]) + seal.pack((primes - coefficients) % primes, public.parameters.data)
     y = ranks(np.random.default_rng(3), 1, 50)
-    sums = public.new_products()
+    sums = new_products(public)
     sums.add([sent], y)
     sums.add([public.load(raw)], y)
     assert key(sizes).open_products(sums.export()).tolist() == [[0]]
@@ -321,7 +322,7 @@ def test_ciphertexts_under_the_wrong_plaintext_modulus_are_refused():
     block = public.encrypt_block(np.ones((1, 10), dtype=np.int64))
     for wrong in (block[::-1], block[:1], [*block, block[0]]):
         with pytest.raises(ProtocolViolation, match="one per plaintext modulus"):
-            public.new_products().add(wrong, np.ones((1, 10), dtype=np.int64))
+            new_products(public).add(wrong, np.ones((1, 10), dtype=np.int64))
     raws = sent_products(public, np.ones((1, 10), dtype=np.int64), np.ones((1, 10), dtype=np.int64))
     with pytest.raises(ProtocolViolation, match="another plaintext modulus"):
         secret.open_products(raws[::-1])
@@ -332,7 +333,7 @@ def test_no_more_rows_or_results_than_the_noise_bounds_count():
     sizes = rank_sizes(50)
     public = received(sizes)
     block, y = public.encrypt_block(np.ones((1, 30), dtype=np.int64)), np.ones((1, 30), dtype=np.int64)
-    sums = public.new_products()
+    sums = new_products(public)
     sums.add(block, y)
     with pytest.raises(BoundError, match="agreed 50 rows"):
         sums.add(block, y)
@@ -340,16 +341,16 @@ def test_no_more_rows_or_results_than_the_noise_bounds_count():
     with pytest.raises(ValueError, match="have been exported"):
         sums.export()
     for _ in range(public.parameters.layout.results - 1):
-        public.new_products().export()
+        new_products(public).export()
     with pytest.raises(BoundError, match="is made for 64 ciphertexts"):
-        public.new_products().export()
+        new_products(public).export()
 
 
 @with_seal
 def test_no_larger_sum_of_the_targets_values_than_the_noise_bounds_count():
     sizes = dataclasses.replace(rank_sizes(50), target_sum=59)
     public = received(sizes)
-    block, sums = public.encrypt_block(np.ones((1, 10), dtype=np.int64)), public.new_products()
+    block, sums = public.encrypt_block(np.ones((1, 10), dtype=np.int64)), new_products(public)
     sums.add(block, np.full((1, 10), -5))
     with pytest.raises(BoundError, match="add up to more"):
         sums.add(block, np.ones((1, 10), dtype=np.int64))
@@ -362,7 +363,7 @@ def test_a_key_serves_its_purpose_only():
         public.encrypt(np.array([1]))
     public = received(rank_sizes(50, products=False), "differences")
     with pytest.raises(ValueError, match="made for differences"):
-        public.new_products()
+        new_products(public)
     a = public.encrypt(np.array([1]))
     with pytest.raises(BoundError, match="noise bound"):
         public.subtract(public.subtract(a, a), a)

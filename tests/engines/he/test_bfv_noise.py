@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mpc_spearman.engines.he.bfv import parameters
 from mpc_spearman.engines.he.bfv.parameters import fresh_noise
 from mpc_spearman.engines.he.scheme import Sizes
+from mpc_spearman.engines.he.schemes import new_products
 from mpc_spearman.wire.keys import Stream
 
 pytest.importorskip("tenseal", reason="TenSEAL is not installed (it has no build for Python 3.10)")
@@ -133,7 +134,7 @@ def test_ranks_come_back_from_noise_unless_it_is_flooded(flooded, before_shrinki
     for _ in range(2):  # once in a few thousand times a frequency of the noise is too weak to divide by
         public = received(sizes)
         block = public.encrypt_block(x)
-        sums = public.new_products()
+        sums = new_products(public)
         sums.add(block, y)
         np.testing.assert_array_equal(secret.open_products(sums.export()), exact(x, y))
         found.append(from_noise(secret, public.rings[0].read(block[0].seal), before_shrinking[-m_target:], n))
@@ -154,7 +155,7 @@ def test_ranks_come_back_without_any_key_unless_zero_is_added(fresh, before_shri
         monkeypatch.setattr(BfvPublicKey, "fresh_zero", lambda self, index: ring.write(known, ring.first))
     y = ranks(np.random.default_rng(2), 1, n)
     block = public.encrypt_block(ranks(np.random.default_rng(1), 1, n))
-    sums = public.new_products()
+    sums = new_products(public)
     sums.add(block, y)
     sums.export()
     # c1 is y times the c1 the source sent; division in transformed form, modulo the first prime

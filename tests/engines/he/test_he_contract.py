@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.he.scheme import IMPOSSIBLE, HeSettings, PublicKey, SecretKey, Sizes
-from mpc_spearman.engines.he.schemes import secret_key
+from mpc_spearman.engines.he.schemes import new_products, secret_key
 from mpc_spearman.errors import BoundError, ProtocolViolation
 
 # Keys that can be broken but are quick: what is tested here does not depend on their size.
@@ -72,7 +72,7 @@ def products(scheme: str, sizes: Sizes, x: np.ndarray, y: np.ndarray, workers: i
     """x yT, as source, target and coordinator find it together."""
     secret = key(scheme, sizes, "products")
     source, target = (received(secret, scheme, sizes, "products") for _ in range(2))
-    sums = target.new_products()
+    sums = new_products(target)
     for start in range(0, sizes.n, source.rows):
         rows = slice(start, min(sizes.n, start + source.rows))
         block = source.encrypt_block(x[:, rows], workers=workers)
@@ -193,7 +193,7 @@ def test_a_target_value_beyond_its_bound_is_not_multiplied(scheme):
     for value in (N, -N, -(2**63)):
         y[-1, -1] = value
         with pytest.raises(BoundError):
-            public.new_products().add(block, y)
+            new_products(public).add(block, y)
 
 
 def test_what_does_not_fit_a_ciphertext_or_a_block_is_refused(scheme):
@@ -238,7 +238,7 @@ def test_ciphertexts_of_the_wrong_form_are_refused(scheme):
 
 def test_products_of_the_wrong_number_or_form_are_refused(scheme):
     secret = key(scheme, PRODUCTS, "products")
-    raws = received(secret, scheme, PRODUCTS, "products").new_products().export()
+    raws = new_products(received(secret, scheme, PRODUCTS, "products")).export()
     assert not secret.open_products(raws).any()
     for bad in ([], raws[:-1], [*raws, raws[0]], [*raws[:-1], raws[-1][:-1]], [*raws[:-1], b""]):
         with pytest.raises(ProtocolViolation):
@@ -332,7 +332,7 @@ def test_equal_values_give_different_ciphertexts(scheme):
 def test_equal_products_give_different_ciphertexts(scheme):
     secret = key(scheme, PRODUCTS, "products")
     targets = [received(secret, scheme, PRODUCTS, "products") for _ in range(3)]
-    nothing = [raw for target in targets for raw in target.new_products().export()]
+    nothing = [raw for target in targets for raw in new_products(target).export()]
     assert len(set(nothing)) == len(nothing)
 
 

@@ -48,8 +48,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.engines.he import scheme
+from mpc_spearman.engines.he.bfv.ciphertext import BfvCiphertext, check, own_ciphertext
 from mpc_spearman.engines.he.bfv.parameters import Parameters, choose
-from mpc_spearman.engines.he.bfv.products import BfvCiphertext, BfvProducts, check, mine
 from mpc_spearman.engines.he.bfv.seal import Coefficients, Ring, flood, pack, packed_bytes, unpack
 from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
 from mpc_spearman.engines.he.scheme import IMPOSSIBLE, HeSettings, Operation, Sizes, Tick, silent
@@ -113,7 +113,7 @@ class BfvPublicKey(scheme.PublicKey):
     def subtract(self, a: scheme.Ciphertext, b: scheme.Ciphertext) -> BfvCiphertext:
         """Return a - b; a and b are fresh, whoever encrypted them."""
         self.only("differences")
-        left, right = mine(a), mine(b)
+        left, right = own_ciphertext(a), own_ciphertext(b)
         if left.minus is not None or right.minus is not None:
             raise BoundError("the noise bound is for a difference of two fresh encryptions")
         return BfvCiphertext(left.seal, plain=left.plain, minus=right)
@@ -121,7 +121,7 @@ class BfvPublicKey(scheme.PublicKey):
     def export(self, a: scheme.Ciphertext, *, rerandomise: bool = True) -> bytes:
         """Return what the coordinator may see: always with a fresh Enc(0) and flooded."""
         self.only("differences")
-        ciphertext, total = mine(a), self.fresh_zero(0)
+        ciphertext, total = own_ciphertext(a), self.fresh_zero(0)
         evaluator, minus = self.rings[0].evaluator, ciphertext.minus
         if ciphertext.seal is None:
             evaluator.add_plain_inplace(total, ciphertext.plain)
@@ -135,7 +135,7 @@ class BfvPublicKey(scheme.PublicKey):
 
     def dump(self, a: scheme.Ciphertext) -> bytes:
         """Return a fresh encryption as bytes: the index of its plaintext modulus, then its coefficients."""
-        ciphertext = mine(a)
+        ciphertext = own_ciphertext(a)
         if not ciphertext.own:
             raise ValueError("only a fresh encryption of one's own goes to the target")
         seal = ciphertext.seal if ciphertext.plain is None else self._encrypted(ciphertext.plain, 0)
@@ -172,11 +172,6 @@ class BfvPublicKey(scheme.PublicKey):
                 block.append(BfvCiphertext(seal, index, own=True))
                 tick(len(block))
         return block
-
-    def new_products(self) -> BfvProducts:
-        """Return an empty accumulator."""
-        self.only("products")
-        return BfvProducts(self)
 
     def places(self, group: int) -> list[int]:
         """Return which coefficients hold the inner products of a group's columns."""

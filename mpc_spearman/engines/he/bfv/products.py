@@ -1,55 +1,21 @@
-"""BFV's inner products at the target, and what a BFV ciphertext is in memory. See keys.py for the method."""
+"""BFV's inner products at the target. See keys.py for the method."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.engines.he.bfv.ciphertext import check, own_ciphertext
+from mpc_spearman.engines.he.bfv.keys import BfvPublicKey
 from mpc_spearman.engines.he.bfv.seal import Ring, uniform
 from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
 from mpc_spearman.engines.he.scheme import Ciphertext, Products, Tick, silent
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.wire.keys import Stream
-
-if TYPE_CHECKING:
-    from mpc_spearman.engines.he.bfv.keys import BfvPublicKey
-
-
-class BfvCiphertext(Ciphertext):
-    """A fresh ciphertext, or the difference of two.
-
-    Integers to be encrypted in slots stay a plaintext until they leave: as they are, to the target; with the
-    fresh Enc(0) that goes to the coordinator in any case, where they then cost no encryption of their own.
-
-    Attributes
-    ----------
-    seal : SEAL's Ciphertext, or None
-    plain : SEAL's Plaintext, or None
-        What is still to be encrypted, if there is no ciphertext yet.
-    minus : BfvCiphertext, or None
-        What is still to be subtracted, once there is fresh randomness to subtract it from.
-    index : int
-        Which plaintext modulus it is under.
-    own : bool
-        Whether it is a fresh encryption of this process's own.
-    """
-
-    __slots__ = ("index", "minus", "own", "plain", "seal")
-
-    def __init__(
-        self,
-        seal: Any,
-        index: int = 0,
-        *,
-        plain: Any = None,
-        minus: BfvCiphertext | None = None,
-        own: bool = False,
-    ) -> None:
-        self.seal, self.plain, self.minus, self.index, self.own = seal, plain, minus, index, own
 
 
 class BfvProducts(Products):
@@ -60,6 +26,7 @@ class BfvProducts(Products):
     """
 
     def __init__(self, key: BfvPublicKey) -> None:
+        key.only("products")
         self._key = key
         self._rows = 0
         self._spent = np.zeros(key.sizes.m_target, dtype=object)  # of target_sum, in each column
@@ -90,7 +57,7 @@ class BfvProducts(Products):
         if self._spent.max() > key.sizes.target_sum:
             raise BoundError("the target's values add up to more than is agreed")
         expected = [index for index in range(layout.moduli) for _ in range(layout.groups)]
-        ciphertexts = [mine(one) for one in block]
+        ciphertexts = [own_ciphertext(one) for one in block]
         if [one.index for one in ciphertexts] != expected:
             raise ProtocolViolation("a block's ciphertexts are not one per plaintext modulus and group")
         transformed = []
@@ -135,18 +102,3 @@ class BfvProducts(Products):
         mask[key.places(group)] = 0
         ring.evaluator.add_plain_inplace(total, ring.plaintext(mask))
         return key.flooded(total, index, stream)
-
-
-def check(values: NDArray[np.int64], bound: int, what: str) -> None:
-    """Refuse integers beyond a bound, without a word about them."""
-    if values.dtype != np.int64:
-        raise TypeError("int64 expected")
-    if int(values.max()) > bound or int(values.min()) < -bound:
-        raise BoundError(f"{what} is beyond the agreed bound")
-
-
-def mine(ciphertext: Ciphertext) -> BfvCiphertext:
-    """Return a ciphertext if it is this scheme's."""
-    if not isinstance(ciphertext, BfvCiphertext):
-        raise TypeError("a ciphertext of another scheme")
-    return ciphertext

@@ -31,8 +31,8 @@ from gmpy2 import invert, mpz
 from numpy.typing import NDArray
 
 from mpc_spearman.engines.he.paillier import arithmetic
+from mpc_spearman.engines.he.paillier.multiexp import magnitude
 from mpc_spearman.engines.he.paillier.packing import Slots
-from mpc_spearman.engines.he.paillier.products import PaillierProducts, magnitude
 from mpc_spearman.engines.he.scheme import (
     IMPOSSIBLE,
     Ciphertext,
@@ -131,12 +131,12 @@ class PaillierPublicKey(PublicKey):
         self, chunks: Sequence[NDArray[np.int64]], *, workers: int = 1, tick: Tick = silent
     ) -> list[Ciphertext]:
         """See :meth:`PublicKey.encrypt_many`."""
-        self._need("differences")
+        self.only("differences")
         return self._encrypt(chunks, self.sizes.result_bound, workers, tick)
 
     def subtract(self, a: Ciphertext, b: Ciphertext) -> PaillierCiphertext:
         """See :meth:`PublicKey.subtract`."""
-        self._need("differences")
+        self.only("differences")
         left, right = self.own(a), self.own(b)
         bound = left.bound + right.bound
         if bound > self.layout.capacity:
@@ -175,7 +175,7 @@ class PaillierPublicKey(PublicKey):
         tick: Tick = silent,
     ) -> list[bytes]:
         """See :meth:`export`."""
-        self._need("differences")
+        self.only("differences")
         owned = [self.own(a) for a in ciphertexts]
         if not rerandomise:
             if not all(a.origin in ("made", "mixed") for a in owned):
@@ -194,18 +194,11 @@ class PaillierPublicKey(PublicKey):
         self, x: NDArray[np.int64], *, workers: int = 1, tick: Tick = silent
     ) -> list[Ciphertext]:
         """See :meth:`PublicKey.encrypt_block`; row by row, and within a row slots in the vectors' order."""
-        self._need("products")
+        self.only("products")
         if x.ndim != 2 or len(x) != self.sizes.m_source or not 1 <= x.shape[1] <= self.rows:
             raise ValueError(f"a block has {self.sizes.m_source} vectors and up to {self.rows} rows")
         chunks = [part for row in x.T for part in np.split(row, range(self.slots, len(row), self.slots))]
         return self._encrypt(chunks, self.sizes.value_bound, workers, tick)
-
-    def new_products(self) -> PaillierProducts:
-        """See :meth:`PublicKey.new_products`."""
-        self._need("products")
-        return PaillierProducts(self)
-
-    # --- the wire
 
     def dump(self, a: Ciphertext) -> bytes:
         """See :meth:`PublicKey.dump`."""
@@ -271,7 +264,8 @@ class PaillierPublicKey(PublicKey):
             raise ValueError("a ciphertext of another key")
         return a
 
-    def _need(self, operation: Operation) -> None:
+    def only(self, operation: Operation) -> None:
+        """Refuse to be used for another operation than the one this key is made for."""
         if operation != self._purpose:
             raise ValueError(f"a key for {self._purpose} was used for {operation}")
 

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from gmpy2 import invert, mpz
 from numpy.typing import NDArray
 
-from mpc_spearman.engines.he.paillier.multiexp import Digits, power_product
+from mpc_spearman.engines.he.paillier.keys import PaillierPublicKey
+from mpc_spearman.engines.he.paillier.multiexp import Digits, magnitude, power_product
 from mpc_spearman.engines.he.scheme import Ciphertext, Products, Tick, silent
 from mpc_spearman.engines.he.threads import spread
 from mpc_spearman.errors import BoundError
 
-if TYPE_CHECKING:
-    from mpc_spearman.engines.he.paillier.keys import PaillierPublicKey
-
 # Rows multiplied up at a time, unless their ciphertexts take more bytes: the buckets add 1/8 to the work.
 _ROWS, _ROWS_BYTES = 4096, 1 << 27
-
-
-def magnitude(values: NDArray[np.int64]) -> int:
-    """Largest absolute value; as a Python integer, it is right for -2^63 too."""
-    return max(int(values.max()), -int(values.min()))
 
 
 class PaillierProducts(Products):
     """Powers of the source's ciphertexts, multiplied up some thousand rows at a time."""
 
     def __init__(self, key: PaillierPublicKey) -> None:
+        key.only("products")
         self._key = key
         self._most = min(_ROWS, max(1, _ROWS_BYTES // (key.groups * key.ciphertext_bytes)))
         self._digits = Digits.best(key.sizes.target_bound, min(key.sizes.n, self._most))
