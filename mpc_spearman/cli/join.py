@@ -48,12 +48,10 @@ def run(parsed: argparse.Namespace) -> int:
     from mpc_spearman.results import terminal
     from mpc_spearman.units import printable
 
-    plan = load_plan(parsed.plan, parsed.settings)
-    party = parsed.party or _of_rank(plan.names)
+    party = parsed.party or _of_rank(load_plan(parsed.plan, parsed.settings).names)
     files = {"tables": parsed.table, "unaligned": parsed.write_unaligned}
     given = {of: {party: file} for of, file in files.items() if file is not None}
-    if given:
-        plan = load_plan(parsed.plan, parsed.settings, **given)
+    plan = load_plan(parsed.plan, parsed.settings, **given)
     out = parsed.out or default_out(parsed.plan)
     console = Console()
     if not parsed.quiet:

@@ -112,7 +112,9 @@ class Plan(Section):
         return results if results.target else results.model_copy(update={"target": default})
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Plan:
+    def _agrees_with_itself(self, info: ValidationInfo) -> Plan:
+        if info.context is _LOADING:
+            return self
         problems = [f"plan: {dotted(key)}: {text}" for key, text in _contradictions(self.model_dump())]
         if problems:
             raise PlanError("\n".join(problems))
@@ -199,6 +201,9 @@ class Plan(Section):
         return self.model_copy(update={"parties": kept})
 
 
+# The context in which `load_plan` makes a plan: it has looked for contradictions itself.
+_LOADING = object()
+
 #: Under which ``alignment`` a data party can have which key.
 _OF_ALIGNMENT = {
     "aligned": ("intersect", "ids"),
@@ -251,15 +256,12 @@ def load_plan(
     for location, text in _contradictions(draft.data):
         draft.report(location, text)
     try:
-        plan = Plan.model_validate(draft.data)
+        plan = Plan.model_validate(draft.data, context=_LOADING)
     except ValidationError as error:
         for problem in error.errors(include_url=False):
             # Of a list whose items are all wrong pydantic also says that it is too short.
             if problem["type"] != "too_short" or not problem["input"]:
                 draft.report(*explain(problem, Plan))
-    except PlanError:  # the contradictions again
-        if not draft.problems:
-            raise
     if draft.problems:
         raise PlanError("\n".join(draft.problems))
     return plan

@@ -154,10 +154,12 @@ def _plan(
     overrides: Sequence[str],
     settings: Mapping[str, Any],
 ) -> Plan:
-    if isinstance(plan, Plan):
-        plan = plan.model_dump(mode="json")
     if isinstance(overrides, str):
         raise PlanError("overrides is a list of 'key=value', not one text")
+    if isinstance(plan, Plan):
+        if not (tables or overrides or settings):
+            return plan
+        plan = plan.model_dump(mode="json")
     for party, table in tables.items():
         if not (isinstance(table, (str, Path)) or hasattr(table, "__arrow_c_stream__")):
             raise PlanError(

@@ -259,9 +259,9 @@ def _unexpected(party: str, error: Exception) -> MpcSpearmanError:
 
 
 def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
-    from mpc_spearman.config import Approval, load_plan
+    from mpc_spearman.config import Approval, Plan
 
-    plan = load_plan(assignment.plan)
+    plan = Plan.model_validate(assignment.plan)  # the launcher's, which has checked it
     supervisor.say(phase="start", party=assignment.party, done=0, of=0)
     # Only now the slow imports, so that a bad assignment fails fast.
     load()

@@ -13,14 +13,15 @@ from mpc_spearman.config import (
 from mpc_spearman.data.aligned import check_places, take_aligned
 from mpc_spearman.data.database import read_query
 from mpc_spearman.data.ids import alignment_tag
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import PlanError, TableError
-from mpc_spearman.privacy.groups import check_groups
+from mpc_spearman.protocols.rank import rank_and_check
 from mpc_spearman.run import Run, step
 
-# Cells of a table that are ranked twice rather than have a refusal come late: a fraction of a second.
+# Cells of a table that are ranked before the others are met, so that a refusal comes early: a fraction of a
+# second, for which nobody has to wait.
 _AT_ONCE = 1_000_000
 
 
@@ -44,13 +45,19 @@ def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
 
 
 @step("load")
-def load(run: Run, frame: ArrowTable | None) -> Table:
+def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
     """Ask the owner's policy, then read and check its table, before anyone is waited for.
 
     Parameters
     ----------
     frame : table in memory, optional
         The table, where it is not a file.
+
+    Returns
+    -------
+    Table
+    Ranks or None
+        Of a small table whose rows are known by now; the step `rank` ranks all others.
 
     Raises
     ------
@@ -69,12 +76,10 @@ def load(run: Run, frame: ArrowTable | None) -> Table:
         run.say(caution)
     run.cautions += table.cautions
     check_policy_rows(run.plan, me.name, table.n)
-    if run.plan.alignment != "intersect" and table.n * table.m <= _AT_ONCE:
-        # The step `rank` does this for all tables; here nobody has waited for anyone yet.
-        ranks = rank_columns(map(table.column, range(table.m)), table.m, workers=run.workers)
-        check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
+    early = run.plan.alignment != "intersect" and table.n * table.m <= _AT_ONCE
+    ranks = rank_and_check(run, table) if early else None
     tag(run, table)
-    return table
+    return table, ranks
 
 
 def tag(run: Run, table: Table) -> None:

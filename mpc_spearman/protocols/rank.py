@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.data.tables import Table
 from mpc_spearman.privacy.groups import check_groups
 from mpc_spearman.run import Run, step
 
 
-@step("rank")
-def rank(run: Run, table: Table) -> Ranks:
-    """Rank the party's own columns (paper: rank vectors) and refuse those that would give single rows away.
+def rank_and_check(run: Run, table: Table, tick: Callable[[], None] = lambda: None) -> Ranks:
+    """Rank a party's own columns (paper: rank vectors) and refuse those that would give single rows away.
 
     Raises
     ------
     DisclosureError
         A column where fewer than ``privacy.min_group`` rows lie outside its largest group.
     """
+    ranks = rank_columns(map(table.column, range(table.m)), table.m, workers=run.workers, tick=tick)
+    check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
+    return ranks
+
+
+@step("rank")
+def rank(run: Run, table: Table, ranks: Ranks | None) -> Ranks:
+    """Do so, if the step `load` has not done it already."""
     ranked = 0
 
     def tick() -> None:
@@ -24,7 +33,4 @@ def rank(run: Run, table: Table) -> Ranks:
         ranked += 1
         run.tick(ranked, table.m)
 
-    columns = map(table.column, range(table.m))
-    ranks = rank_columns(columns, table.m, workers=run.workers, tick=tick)
-    check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
-    return ranks
+    return rank_and_check(run, table, tick) if ranks is None else ranks

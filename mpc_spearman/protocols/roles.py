@@ -42,12 +42,12 @@ from mpc_spearman.wire.disclosure import grant
 def run_source(run: Run, frame: pa.Table | None) -> Result:
     """Party A: rank its columns and give them, hidden, to the computation."""
     me = run.roster.me
-    table = load(run, frame)
+    table, ranks = load(run, frame)
     connect(run)
     if run.plan.alignment == "intersect":
         table = intersect(run, table)
     shapes = agree(run, table)
-    ranks = rank(run, table)
+    ranks = rank(run, table, ranks)
     shapes, stated = count_columns(run, shapes, table, ranks)
     protect(run, table, ranks, shapes, stated)
     align(run, table, me)
@@ -61,12 +61,12 @@ def run_source(run: Run, frame: pa.Table | None) -> Result:
 
 def run_target(run: Run, frame: pa.Table | None) -> Result:
     """Party B: rank its columns, give them, hidden, to the computation, and receive the result."""
-    table = load(run, frame)
+    table, ranks = load(run, frame)
     connect(run)
     if run.plan.alignment == "intersect":
         table = intersect(run, table)
     shapes = agree(run, table)
-    ranks = rank(run, table)
+    ranks = rank(run, table, ranks)
     shapes, stated = count_columns(run, shapes, table, ranks)
     protect(run, table, ranks, shapes, stated)
     for source in run.roster.sources:

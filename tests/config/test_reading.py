@@ -40,6 +40,17 @@ def test_defaults() -> None:
     assert (policy.exact, policy.min_columns, policy.min_key_bits, policy.tls) == (False, 2, 3072, "mutual")
 
 
+def test_a_plan_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mpc_spearman.config import plan as module
+    from mpc_spearman.launch import local
+
+    looked, look = [], module._contradictions
+    monkeypatch.setattr(module, "_contradictions", lambda data: looked.append(data) or look(data))
+    plan = load_plan(MINIMAL)
+    assert local._plan(plan, {}, [], {}) is plan  # as the command gives it to `run_local`
+    assert len(looked) == 1
+
+
 @pytest.mark.parametrize("name", PLANS)
 def test_shipped_plans_load_and_satisfy_their_owners(name: str) -> None:
     plan = load_plan(ROOT / "configs" / name)

@@ -12,13 +12,23 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.errors import NotRevealed
+from mpc_spearman.protocols import rank
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.inference import EXACT_ROWS
 from mpc_spearman.statistics.reference import Reference, reference
 from support.harness import ROOT
 from support.in_memory import run_in_memory
 from support.plans import plan
-from support.references import SHARED, by_equation_2, by_scipy, ranked_alike, table, tolerance, ulps
+from support.references import (
+    SHARED,
+    by_equation_2,
+    by_scipy,
+    normal_tables,
+    ranked_alike,
+    table,
+    tolerance,
+    ulps,
+)
 
 CASES = [
     (level, estimator)
@@ -83,6 +93,14 @@ def check(
         expected_p = np.where(untied, expected_p, np.nan)
     np.testing.assert_allclose(pvalues, expected_p, rtol=1e-6, atol=1e-300)
     return truth
+
+
+@pytest.mark.parametrize("alignment", ["same", "intersect"])
+def test_a_table_is_ranked_once(monkeypatch: pytest.MonkeyPatch, alignment: str) -> None:
+    ranked, ranks = [], rank.rank_columns
+    monkeypatch.setattr(rank, "rank_columns", lambda *a, **b: ranked.append(a) or ranks(*a, **b))
+    run_in_memory(plan(alignment=alignment), normal_tables())
+    assert len(ranked) == 2
 
 
 # ---- real tables ----
