@@ -78,6 +78,8 @@ class Missing(Section):
         Leave out each row in which a feature is missing. ``missing: drop_rows`` is short for it.
     drop_columns : float, optional
         Leave out each feature of which more than this share of cells is missing.
+    middle : bool
+        Rank a missing cell as if it held its column's median. ``missing: middle`` is short for it.
     """
 
     drop_rows: Flag = flag(False)
@@ -85,14 +87,20 @@ class Missing(Section):
         default=None, strict=True, ge=0, lt=1, allow_inf_nan=False, description="a share from 0 to below 1"
     )
 
+    middle: Flag = flag(False)
+
     @model_validator(mode="before")
     @classmethod
     def _short(cls, value: object) -> object:
-        return (
-            {"error": {}, "drop_rows": {"drop_rows": True}}.get(value, value)
-            if isinstance(value, str)
-            else value
-        )
+        short = {"error": {}, "drop_rows": {"drop_rows": True}, "middle": {"middle": True}}
+        return short.get(value, value) if isinstance(value, str) else value
+
+    @field_validator("middle")
+    @classmethod
+    def _keeps_rows(cls, middle: bool, info: ValidationInfo) -> bool:
+        if middle and info.data.get("drop_rows"):
+            raise ValueError("keeps the rows that drop_rows leaves out; choose one of them")
+        return middle
 
 
 def drops_rows(missing: object) -> bool:
@@ -116,6 +124,8 @@ class TableKeys(Section):
     convert : dict of str to {'percent', 'currency', 'day_first', 'month_first'}
         For a column of text what its cells are.
     missing : Missing
+    missing_flags : bool
+        Add to each column with missing values one of flags, 1 where it has none: ``x is missing``.
     missing_values : tuple of str
         The cells that are missing values: as text, case aside, or as numbers; beside empty ones.
     duplicates : {'error', 'drop'}
@@ -138,6 +148,7 @@ class TableKeys(Section):
         description="percent, currency, day_first or month_first for each column, as in {cost: currency}",
     )
     missing: Missing = Missing()
+    missing_flags: Flag = flag(False)
     missing_values: tuple[Text, ...] = Field(
         default=("NA", "N/A", "NaN", "NULL", "None"), description="a list of what is written for no value"
     )
@@ -161,6 +172,13 @@ class TableKeys(Section):
             if name in info.data.get("exclude", ()):
                 raise ValueError(f"lists {shown(name)}, which exclude lists too; take it out of one of them")
         return features
+
+    @field_validator("missing_flags")
+    @classmethod
+    def _has_rows(cls, flags: bool, info: ValidationInfo) -> bool:
+        if flags and "missing" in info.data and not info.data["missing"].middle:
+            raise ValueError("needs missing: middle, which keeps the rows with missing values")
+        return flags
 
     @field_validator("convert")
     @classmethod

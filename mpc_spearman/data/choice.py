@@ -59,7 +59,8 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
 
     ids = [known(name, "id", names) for name in keys.id]
     others = [name for name in names if name not in ids]
-    left_out = {known(name, "exclude", others) for name in keys.exclude}
+    flags = [flag_of(name) for name in others] if keys.missing_flags else []
+    left_out = {known(name, "exclude", others) for name in keys.exclude if name not in flags}
     chosen = (
         [name for name in others if name not in left_out]
         if keys.features is None
@@ -78,6 +79,11 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
                 f"more than {MAX_NAME_BYTES}"
             )
     return [place[name] for name in ids], [place[name] for name in chosen]
+
+
+def flag_of(name: str) -> str:
+    """Name the column of flags that says where another has missing values."""
+    return f"{name} is missing"
 
 
 def _names(labels: Sequence[object]) -> list[str]:

@@ -24,10 +24,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.config.tables import Normalise, TableKeys
+from mpc_spearman.config.tables import Missing, Normalise, TableKeys
 from mpc_spearman.data import id_columns
-from mpc_spearman.data.choice import choose
-from mpc_spearman.data.sentinels import looks_like_a_code
+from mpc_spearman.data.choice import choose, flag_of
+from mpc_spearman.data.gaps import costs, looks_like_a_code, middle
 from mpc_spearman.data.sources import ArrowTable, Source, open_source
 from mpc_spearman.data.survey import look
 from mpc_spearman.data.words import Unusable, at, count_of, listed, show
@@ -54,9 +54,9 @@ class Table:
     features : tuple of str, length m
         Feature names, unique.
     read : callable
-        Reads the values of a feature, by its position; see `column`.
+        Reads the values of a feature, by its position, in some rows of the source; see `column`.
     rows : ndarray of int64, shape (n,), optional
-        Which of the values that `read` returns are this table's, in order; None for all.
+        Which rows of the source are this table's, in order; None for all.
     incomplete, duplicates : int
         Rows of the source that were left out: those with a missing value, and those whose id is there more
         than once.
@@ -69,7 +69,7 @@ class Table:
     party: str
     ids: pa.LargeStringArray
     features: tuple[str, ...]
-    read: Callable[[int], npt.NDArray[Any]]
+    read: Callable[[int, npt.NDArray[np.int64] | None], npt.NDArray[Any]]
     rows: npt.NDArray[np.int64] | None = None
     incomplete: int = 0
     duplicates: int = 0
@@ -94,8 +94,7 @@ class Table:
         ndarray of int64, uint64 or float64, shape (n,)
             Contiguous and finite. It may be a view of the caller's data: do not write to it.
         """
-        values = self.read(index)
-        return values if self.rows is None else values[self.rows]
+        return self.read(index, self.rows)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Table:
         """Return the table of these rows, in this order. No column is read for it."""
@@ -167,12 +166,14 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         if not problem:
             missing = column.missing & kept
             share = missing.sum() / max(1, kept.sum())
+            if keys.missing_flags and missing.any() and flag_of(name) not in keys.exclude:
+                found.flags[flag_of(name)] = place
             if keys.missing.drop_columns is not None and share > keys.missing.drop_columns:
                 found.dropped.append(name)
                 continue
             if share == 1:
                 problem = f"all {len(missing)} values are missing"
-            elif missing.any() and not keys.missing.drop_rows:
+            elif missing.any() and keys.missing == Missing(drop_columns=keys.missing.drop_columns):
                 problem = (
                     f"{at(missing, 'missing value')}; missing: drop_rows leaves such rows out, "
                     "under alignment: intersect"
@@ -180,7 +181,10 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         if problem:
             found.problems.append(f"column {show(name)}: {problem}")
             continue
-        complete &= ~missing
+        if missing.any():
+            found.gaps[name] = np.flatnonzero(missing)
+        if not keys.missing.middle:
+            complete &= ~missing
         found.places[name] = place
         found.notes += [f"column {show(name)}: {column.note}"] if column.note else []
         if looks_like_a_code(column.values[kept & ~missing]):
@@ -199,16 +203,24 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
             f"there more than once, and a rank correlation takes at least {MIN_ROWS}"
         )
     rows = None if n == len(ids) else np.flatnonzero(complete)
-    features = tuple(found.places)
+    if twice := found.places.keys() & found.flags.keys():
+        raise Unusable(
+            f"missing_flags: there is a column {show(min(twice))} already; exclude it or rename it"
+        )
+    features = (*found.places, *found.flags)
 
-    def read(index: int) -> npt.NDArray[Any]:
+    def read(index: int, chosen: npt.NDArray[np.int64] | None) -> npt.NDArray[Any]:
+        name, some = features[index], slice(None) if chosen is None else chosen
         try:
-            values, missing, *_ = source.numbers(found.places[features[index]])
+            values, missing, *_ = source.numbers({**found.places, **found.flags}[name])
         except (Unusable, OSError):
             values, missing = np.empty(0), np.ones(0, dtype=bool)
-        if len(values) != len(ids) or (missing if rows is None else missing[rows]).any():
-            raise fail(f"column {show(features[index])} changed while the table was used")
-        return values
+        gaps = missing[some] if len(values) == len(ids) else missing
+        if len(values) != len(ids) or (gaps.any() and not keys.missing.middle):
+            raise fail(f"column {show(name)} changed while the table was used")
+        if name in found.flags:
+            return gaps.astype(np.int64)
+        return middle(values[some], gaps) if gaps.any() else values[some]
 
     return Table(
         party,
@@ -218,7 +230,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         rows,
         incomplete=incomplete,
         duplicates=duplicates,
-        cautions=tuple(found.cautions(incomplete, duplicates, source.codes.unseen())),
+        cautions=tuple(found.cautions(int(kept.sum()), incomplete, duplicates, source.codes.unseen())),
     )
 
 
@@ -229,13 +241,21 @@ class _Columns:
     places: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    flags: dict[str, int] = field(default_factory=dict)
+    gaps: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
     codes: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def cautions(self, incomplete: int, duplicates: int, unseen: Sequence[str]) -> Iterator[str]:
+    def cautions(self, n: int, incomplete: int, duplicates: int, unseen: Sequence[str]) -> Iterator[str]:
         """Say what the owner should know."""
-        if incomplete:
-            yield f"left out: {count_of(incomplete, 'row')} with a missing value"
+        if self.gaps and incomplete:
+            yield costs(self.gaps, n)
+        elif self.gaps:
+            most = max(map(len, self.gaps.values())) / n
+            yield (
+                f"missing cells of {listed(list(self.gaps))} are ranked as their column's median, up to "
+                f"{most:.1%} of a column, which weakens correlations"
+            )
         if duplicates:
             yield f"left out: {count_of(duplicates, 'row')} with an id that is there more than once"
         if self.dropped:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_policy_rows
+from mpc_spearman.data.independence import row_cautions
 from mpc_spearman.data.ranks import check_width, rank_columns
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.errors import BoundError, DisclosureError, MpcSpearmanError, PolicyError
@@ -101,4 +102,5 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
         published=published_to_others(plan, roster, shapes),
     )
     leverage = highest_leverage(ranks, Precision.of(plan, table.n, 1).coefficients)
-    return DryRun(found, leverage, tuple(refusals), table.cautions)
+    cautions = (*table.cautions, *row_cautions(ranks, table.features))
+    return DryRun(found, leverage, tuple(refusals), cautions)

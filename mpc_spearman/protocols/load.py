@@ -13,11 +13,12 @@ from mpc_spearman.config import (
 from mpc_spearman.data.aligned import check_places, take_aligned
 from mpc_spearman.data.database import read_query
 from mpc_spearman.data.ids import alignment_tag
-from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.independence import row_cautions
+from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import PlanError, TableError
-from mpc_spearman.protocols.rank import rank_and_check
+from mpc_spearman.privacy.groups import check_groups
 from mpc_spearman.run import Run, step
 
 # Cells of a table that are ranked before the others are met, so that a refusal comes early: a fraction of a
@@ -72,12 +73,18 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
     table = own_table(run.plan, me.name, frame)
     assert isinstance(me, DataParty)
     check_places(table, aligned=me.write_aligned, unaligned=me.write_unaligned)
-    for caution in table.cautions:
-        run.say(caution)
-    run.cautions += table.cautions
     check_policy_rows(run.plan, me.name, table.n)
-    early = run.plan.alignment != "intersect" and table.n * table.m <= _AT_ONCE
-    ranks = rank_and_check(run, table) if early else None
+    ranks, cautions = None, list(table.cautions)
+    if table.n * table.m <= _AT_ONCE:
+        ranks = rank_columns(map(table.column, range(table.m)), table.m, workers=run.workers)
+        cautions += row_cautions(ranks, table.features)
+    for caution in cautions:
+        run.say(caution)
+    run.cautions += cautions
+    if run.plan.alignment == "intersect":
+        ranks = None  # of all rows, not of the common ones
+    if ranks is not None:
+        check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
     tag(run, table)
     return table, ranks
 

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.data.tables import Table
 from mpc_spearman.privacy.groups import check_groups
 from mpc_spearman.run import Run, step
 
 
-def rank_and_check(run: Run, table: Table, tick: Callable[[], None] = lambda: None) -> Ranks:
+@step("rank")
+def rank(run: Run, table: Table, ranks: Ranks | None) -> Ranks:
     """Rank a party's own columns (paper: rank vectors) and refuse those that would give single rows away.
+
+    Parameters
+    ----------
+    ranks : Ranks, optional
+        Where the step `load` has done so already.
 
     Raises
     ------
     DisclosureError
         A column where fewer than ``privacy.min_group`` rows lie outside its largest group.
     """
-    ranks = rank_columns(map(table.column, range(table.m)), table.m, workers=run.workers, tick=tick)
-    check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
-    return ranks
-
-
-@step("rank")
-def rank(run: Run, table: Table, ranks: Ranks | None) -> Ranks:
-    """Do so, if the step `load` has not done it already."""
     ranked = 0
 
     def tick() -> None:
@@ -33,4 +29,7 @@ def rank(run: Run, table: Table, ranks: Ranks | None) -> Ranks:
         ranked += 1
         run.tick(ranked, table.m)
 
-    return rank_and_check(run, table, tick) if ranks is None else ranks
+    if ranks is None:
+        ranks = rank_columns(map(table.column, range(table.m)), table.m, workers=run.workers, tick=tick)
+        check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
+    return ranks

@@ -93,5 +93,5 @@ def test_what_the_owner_should_know_of_its_table_is_said(
     mine = table_of(tmp_path, age=age, gaps=np.where(np.arange(N) < 3, np.nan, np.arange(N)))
     settings = ("alignment=intersect", "parties.sources.A.missing=drop_rows")
     _, said = check(capsys, "--party", "A", "--table", mine, *settings)
-    assert "left out: 3 rows with a missing value" in said
+    assert "left out: 3 of 400 rows" in said
     assert "'age' may be a code for a missing value" in said

@@ -81,7 +81,7 @@ NUMBER = "is not text but a number; put it in quotes"
         (
             "parties.target.missing",
             "drop",
-            "'drop' is not a group of keys; write drop_rows, drop_columns below it",
+            "'drop' is not a group of keys; write drop_rows, drop_columns, middle below it",
         ),
         ("parties.target.missing.drop_columns", 1.5, "1.5 is not a share from 0 to below 1"),
         ("parties.target.duplicates", "keep", "'keep' is not allowed; allowed: error, drop"),
@@ -206,8 +206,8 @@ def test_column_names_that_yaml_does_not_read_as_text(plan_file: Path, written: 
         (
             "parties.target.feature",
             "keys here: name, advertise, listen, id, exclude, features, encode, convert, missing, "
-            "missing_values, duplicates, csv, table, policy, aligned, write_aligned, write_unaligned, "
-            "alignment_key; did you mean 'features'?",
+            "missing_flags, missing_values, duplicates, csv, table, policy, aligned, write_aligned, "
+            "write_unaligned, alignment_key; did you mean 'features'?",
         ),
         ("parties.sources.0.alignment_key", "did you mean parties.target.alignment_key?"),
         (

@@ -36,6 +36,7 @@ LOCAL: dict[str, Any] = {
     "encode": {"secret_grade": ["secret_low", "secret_high"]},
     "convert": {"secret_cost": "currency"},
     "missing": {"drop_columns": 0.424242},
+    "missing_flags": False,
     "missing_values": ["secret_nothing"],
     "duplicates": "error",
     "csv": {"delimiter": "|", "encoding": "cp1252"},

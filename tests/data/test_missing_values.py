@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import rankdata
 
-from mpc_spearman.data.sentinels import looks_like_a_code
+from mpc_spearman.data.gaps import looks_like_a_code
 from support.tables import columns, frame, read, refusal
 
 GAPS = {"x": [1, None, 3, 4, 5], "y": [0.5, 1.5, None, 3.5, 4.5], "z": [5, 4, 3, 2, 1]}
@@ -30,7 +31,10 @@ def test_incomplete_rows_are_left_out(csv: Any, parquet: Any) -> None:
         assert found.ids.to_pylist() == ["a", "d", "e"]
         assert [column.tolist() for column in columns(found)] == [[1, 4, 5], [0.5, 3.5, 4.5], [5, 2, 1]]
         assert (found.n, found.incomplete, found.duplicates) == (3, 2, 0)
-        assert found.cautions == ("left out: 2 rows with a missing value",)
+        assert found.cautions == (
+            "left out: 2 of 5 rows (40.0 %) with a missing value, in 'x' 20.0 %, 'y' 20.0 %; without 'x' 1 "
+            "would be (exclude); missing: middle keeps them",
+        )
         assert read(source, missing="drop_rows", features=["z"]).n == 5
         assert "2 bad columns" in refusal(source)
 
@@ -114,6 +118,58 @@ def test_what_is_left_are_the_complete_rows_of_pandas(
         assert found.ids.to_pylist() == complete["id"].tolist()
         for name, column in zip("xyz", columns(found), strict=True):
             assert column.tolist() == complete[name].tolist()
+
+
+def test_it_is_said_which_columns_to_leave_out_to_keep_most_rows() -> None:
+    rng = np.random.default_rng(1)
+    table = frame(rng.normal(size=1000), **{f"c{i}": rng.normal(size=1000) for i in range(12)})
+    for i in range(12):
+        table.loc[rng.choice(1000, 20, replace=False), f"c{i}"] = np.nan
+    (said,) = read(table, missing="drop_rows").cautions
+    kept = len(table.dropna())
+    assert f"left out: {1000 - kept} of 1,000 rows ({(1000 - kept) / 10:.1f} %)" in said
+    assert "'c0' 2.0 %" in said
+    assert "and 2 more" in said
+    table.loc[:299, "c3"] = np.nan
+    table.loc[200:399, "c7"] = np.nan
+    (said,) = read(table, missing="drop_rows").cautions
+    assert "in 'c3' 3" in said
+    lost = [1000 - len(table.drop(columns=out).dropna()) for out in (["c3"], ["c3", "c7"])]
+    assert f"; without 'c3' {lost[0]}, and without 'c7' {lost[1]}" in said
+
+
+# ---- the middle, and flags
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-4, 4)), min_size=3, max_size=12))
+def test_a_missing_cell_is_ranked_as_the_median(cells: list[int | None]) -> None:
+    values = pd.Series(cells, dtype="float64")
+    if values.isna().all():
+        return
+    found = read(frame(values), missing="middle", missing_flags=True)
+    assert rankdata(found.column(0)).tolist() == values.fillna(values.median()).rank().tolist()
+    assert found.n == len(cells)
+    if values.isna().any():
+        assert found.features == ("x", "x is missing")
+        assert found.column(1).tolist() == values.isna().astype(int).tolist()
+        assert "weakens correlations" in found.cautions[0]
+    else:
+        assert (found.features, found.cautions) == (("x",), ())
+
+
+def test_the_median_is_of_the_rows_that_are_used() -> None:
+    found = read(frame([1, None, 100, 101, 102], y=[1, 2, 3, 4, 5]), missing="middle")
+    assert rankdata(found.take(np.array([0, 1, 2])).column(0)).tolist() == [1, 2, 3]
+    assert rankdata(found.column(0)).tolist() == [1, 3, 2, 4, 5]
+
+
+def test_flags_of_columns_that_are_dropped_or_excluded() -> None:
+    table = frame([1, None, 3, 4], y=[None, None, None, 1], z=[1, 2, 3, 4])
+    keys = {"missing": {"drop_columns": 0.5, "middle": True}, "missing_flags": True}
+    assert read(table, **keys).features == ("x", "z", "x is missing", "y is missing")
+    assert read(table, **keys, exclude=["x is missing"]).features == ("x", "z", "y is missing")
+    taken = table.assign(**{"x is missing": 1})
+    assert "there is a column 'x is missing' already" in refusal(taken, **keys)
 
 
 # ---- codes

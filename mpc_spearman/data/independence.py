@@ -1,0 +1,47 @@
+"""Whether the rows of a table can be one per independent person, as every p-value supposes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.words import listed
+
+_LARGE = 0.2  # a share of rows that is worth a warning
+_BY_CHANCE = 0.02  # and one that chance may explain
+_FACTOR = 0x9E3779B97F4A7C15
+
+
+def row_cautions(ranks: Ranks, names: tuple[str, ...]) -> list[str]:
+    """Say where many rows repeat another row in all columns, or neighbours are alike beyond chance.
+
+    Both are heuristics. The first compares how many rows have a twin with how many would have one if columns
+    were independent. The second asks of each column how often neighbouring rows have the same value, beside
+    rows at random; one such column is a table that is sorted by it, several are rows of the same persons.
+    """
+    n, kept = ranks.n, [i for i, constant in enumerate(ranks.constant) if not constant]
+    row, chance = np.zeros(n, dtype=np.uint64), np.zeros(n)
+    seen, runs = set[bytes](), list[str]()
+    for place, i in enumerate(kept):
+        column = ranks.matrix[i]
+        row += column.astype(np.uint64) * np.uint64(pow(_FACTOR, place + 1, 1 << 64))  # modulo 2^64
+        _, group, size = np.unique(column, return_inverse=True, return_counts=True)
+        if (key := group.tobytes()) in seen:
+            continue  # a copy makes no coincidence less likely
+        seen.add(key)
+        chance += np.log(size / n)[group]
+        same, at_random = column[1:] == column[:-1], float(((size / n) ** 2).sum())
+        if same.mean() > at_random + 0.5 * (1 - at_random):
+            runs.append(names[i])
+    if not kept:
+        return []
+    _, twin, copies = np.unique(row, return_inverse=True, return_counts=True)
+    repeated = float((copies[twin] > 1).mean())
+    expected = float(-np.expm1((n - 1) * np.log1p(-np.minimum(np.exp(chance), 0.5))).mean())
+    why = "If a person has several rows, p-values and intervals do not hold: keep one row of each"
+    said = []
+    if repeated >= _LARGE and expected <= _BY_CHANCE:
+        said.append(f"{repeated:.0%} of the rows repeat another row in all columns. {why}")
+    if len(runs) > 1:
+        said.append(f"the rows come in runs, in which {listed(runs)} stay the same. {why}")
+    return said
