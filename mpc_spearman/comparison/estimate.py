@@ -31,8 +31,8 @@ from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.protocols.agree import check_shapes
+from mpc_spearman.wire.integers import width_of
 from mpc_spearman.wire.meter import costed
-from mpc_spearman.wire.words import width_of
 
 #: UTF-8 bytes of a feature's name, where nobody says more.
 NAME_BYTES = 10

@@ -21,10 +21,10 @@ from mpc_spearman.run import rows_of_block
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.channel import CLEAR
 from mpc_spearman.wire.frames import HEADER
+from mpc_spearman.wire.integers import width_of
 from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import length
-from mpc_spearman.wire.words import width_of
 
 #: ANDs of a comparison with zero, one after the other: words of both their inputs, for each value compared.
 _ANDS = ((1, 1), (1, 1), *((2, 2),) * 6)

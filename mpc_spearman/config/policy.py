@@ -87,10 +87,8 @@ def check_policy_columns(plan: Plan, name: str, distinct: int) -> None:
 
     def broken(plan: Plan, party: DataParty) -> Iterator[str]:
         least = party.policy.min_columns
-        asked = not within("coefficients", plan.reveal) and not within(
-            "coefficients", party.policy.max_reveal
-        )
-        if asked and distinct < least:
+        told = any(within("coefficients", level) for level in (plan.reveal, party.policy.max_reveal))
+        if not told and distinct < least:
             has = "is one" if distinct == 1 else f"are {distinct}"
             yield f"min_columns: {least} or more distinct, non-constant source columns, but there {has}"
 

@@ -28,11 +28,11 @@ class Engine(ABC):
 
     Attributes
     ----------
-    gives : str
+    contributes_in : str
         The phase in which a data party's values are made what they leave as.
     """
 
-    gives: ClassVar[str]
+    contributes_in: ClassVar[str]
 
     def contribute(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
         """Do a data party's part; return what is opened to it, if anything, as `prepare`'s call does."""

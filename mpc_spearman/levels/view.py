@@ -13,9 +13,7 @@ An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.engines.mpc.sharin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from mpc_spearman.config.levels import GRANTS, within
 from mpc_spearman.levels import LEVELS
@@ -195,18 +193,5 @@ def _of(level: type[Level]) -> list[Row]:
 VIEW = ViewTable.of((*_SHARED, *(row for level in LEVELS for row in _of(level)), _NAMES))
 
 
-def learnt(plan: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Who learns what in a run of this plan, one row per party and fact.
-
-    Parameters
-    ----------
-    plan : mapping
-        The shared part of a plan (``Plan.shared()``).
-
-    Returns
-    -------
-    list of dict
-        With keys ``role``, ``party``, ``what``, ``from``, ``phase``; the coordinator first, then the target,
-        then the sources.
-    """
-    return VIEW.learnt(plan)
+#: Who learns what in a run of a plan: see `ViewTable.learnt`.
+learnt = VIEW.learnt

@@ -20,7 +20,7 @@ from mpc_spearman.run import Run, step
 def contribute(run: Run, table: Table, ranks: Ranks, shapes: Shapes) -> NDArray[Any] | None:
     """Do a data party's part; return what is opened to it, if anything."""
     engine, level = engine_for(run.plan.protocol), level_of(run.plan)
-    with run.meter.phase(engine.gives):
+    with run.meter.phase(engine.contributes_in):
         own = level.contribution(table, ranks, run.roster.me.role, shapes)
     return engine.contribute(run, level.computation(shapes), own)
 

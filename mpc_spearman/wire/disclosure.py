@@ -64,7 +64,19 @@ class ViewTable:
         return None if found.fields and not sent else sent
 
     def learnt(self, plan: Mapping[str, Any]) -> list[dict[str, str]]:
-        """Who learns what in a run of this plan: see `mpc_spearman.learnt`."""
+        """Who learns what in a run of this plan, one row per party and fact.
+
+        Parameters
+        ----------
+        plan : mapping
+            The shared part of a plan (``Plan.shared()``).
+
+        Returns
+        -------
+        list of dict
+            With keys ``role``, ``party``, ``what``, ``from``, ``phase``; the coordinator first, then the
+            target, then the sources.
+        """
         parties = plan["parties"]
         names = {
             Role.COORDINATOR: [parties["coordinator"]["name"]],

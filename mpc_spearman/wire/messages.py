@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman.errors import BoundError, ProtocolViolation
+from mpc_spearman.wire.integers import bytes_to_ring, words_to_bytes
 from mpc_spearman.wire.kinds import Field
-from mpc_spearman.wire.words import bytes_to_ring, words_to_bytes
 
 #: Longest text: the plan's canonical JSON is the only long one.
 MAX_TEXT = 1 << 20

@@ -62,7 +62,7 @@ _BATCH = 512
 class He(Engine):
     """Homomorphic encryption under the coordinator's keys: one per source's session, for sums one for all."""
 
-    gives = "encrypt"
+    contributes_in = "encrypt"
 
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""

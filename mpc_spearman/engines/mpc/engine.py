@@ -31,7 +31,7 @@ from mpc_spearman.run import Run
 class Mpc(Engine):
     """CrypTen shares over three parties and replicated multiplication, one session per source."""
 
-    gives = "share"
+    contributes_in = "share"
 
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Share the vectors, shuffled, and open the basis of differences."""

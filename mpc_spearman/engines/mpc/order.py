@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.engines.computation import LARGEST
 from mpc_spearman.engines.mpc.crypten_import import BinarySharedTensor, circuit
-from mpc_spearman.engines.mpc.session import LinkCommunicator, Session, lent, zero_streams
+from mpc_spearman.engines.mpc.session import LinkCommunicator, Session, crypten_uses, zero_streams
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.keys import Purpose, Stream
@@ -173,7 +173,7 @@ class Comparison:
         """
         if not share.size:
             return np.zeros(0, dtype=np.uint8)
-        with lent(self._communicator, self._zeros):
+        with crypten_uses(self._communicator, self._zeros):
             # Each party's additive share, as three XOR shares: F(prev) ^ F(next), and its own adds the value.
             a, b, c = (BinarySharedTensor(torch.from_numpy(share), src=party) for party in range(3))
             carry = ((a ^ c) & (b ^ c)) ^ c  # the majority, in one AND
@@ -204,15 +204,15 @@ class Comparison:
         sizes = {"words": len(bits)}
         own = bits.astype(np.int64)
         if self.mine == 0:
-            self._give(target, own)
-            flip = 1 - 2 * (last := self._take(source, sizes))
+            self._send(target, own)
+            flip = 1 - 2 * (last := self._receive(source, sizes))
             return self._mask(len(bits)) * flip + last
         if self.mine == 1:
-            u = own ^ self._take(coordinator, sizes)
-            self._give(source, u - self._mask(len(bits)))
+            u = own ^ self._receive(coordinator, sizes)
+            self._send(source, u - self._mask(len(bits)))
             return np.zeros_like(own)
-        self._give(coordinator, own)
-        return self._take(target, sizes) * (1 - 2 * own)
+        self._send(coordinator, own)
+        return self._receive(target, sizes) * (1 - 2 * own)
 
     def open(self, bits: NDArray[np.uint8]) -> NDArray[np.bool_] | None:
         """Open shared bits to the party that the plan opens the order to.
@@ -238,9 +238,9 @@ class Comparison:
         assert self._masks is not None
         return self._masks.ring((count,))
 
-    def _give(self, peer: Party, share: NDArray[np.int64]) -> None:
+    def _send(self, peer: Party, share: NDArray[np.int64]) -> None:
         self._run.links.send(peer, Kind.REPLICA, {"share": share}, sizes={"words": len(share)})
 
-    def _take(self, peer: Party, sizes: dict[str, int]) -> NDArray[np.int64]:
+    def _receive(self, peer: Party, sizes: dict[str, int]) -> NDArray[np.int64]:
         share: NDArray[np.int64] = self._run.links.receive(peer, Kind.REPLICA, sizes=sizes)["share"]
         return share

@@ -38,10 +38,10 @@ from mpc_spearman.engines.mpc.crypten_import import (
 )
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, rows_of_block
+from mpc_spearman.wire.integers import nearest
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
-from mpc_spearman.wire.words import nearest
 
 _CPU = torch.device("cpu")
 
@@ -149,7 +149,7 @@ class Session:
         coordinator's two keys, because source and target mask each other's share with the key that only they
         hold.
         """
-        with lent(self._communicator, self._zeros):
+        with crypten_uses(self._communicator, self._zeros):
             zero = ArithmeticSharedTensor.PRZS(value.size())
             zero.encoder = value.encoder  # integers on both sides: CrypTen would rescale otherwise
             return value + zero
@@ -210,30 +210,30 @@ def zero_streams(run: Run, parties: Sequence[Party], purpose: Purpose) -> dict[s
 
 
 def _open(value: Any, ours: LinkCommunicator) -> np.ndarray:
-    with lent(ours, {}):
+    with crypten_uses(ours, {}):
         opened: torch.Tensor = value.reveal(dst=0)
         return opened.numpy()
 
 
 #: What CrypTen may use just now, in this thread: who carries its messages, and its generators by name.
-_lent: ContextVar[tuple[LinkCommunicator, Mapping[str, Stream]]] = ContextVar("lent")
+_in_use: ContextVar[tuple[LinkCommunicator, Mapping[str, Stream]]] = ContextVar("in_use")
 
 
 @contextmanager
-def lent(ours: LinkCommunicator, generators: Mapping[str, Stream]) -> Iterator[None]:
-    """Lend CrypTen our communicator and streams for one operation."""
-    token = _lent.set((ours, generators))
+def crypten_uses(ours: LinkCommunicator, generators: Mapping[str, Stream]) -> Iterator[None]:
+    """Let CrypTen use our communicator and streams for one operation."""
+    token = _in_use.set((ours, generators))
     try:
         yield
     finally:
-        _lent.reset(token)
+        _in_use.reset(token)
 
 
 def _ring_element(
     size: torch.Size, ring_size: int = 2**64, generator: object = None, **_: object
 ) -> torch.Tensor:
     """Stand in for CrypTen's ``generate_random_ring_element``: cipher streams only, called by name."""
-    _, streams = _lent.get()
+    _, streams = _in_use.get()
     stream = streams.get(generator) if isinstance(generator, str) else None
     if stream is None or ring_size != 2**64:
         raise RuntimeError("CrypTen asked for random ring elements that no cipher stream gives")
@@ -256,7 +256,7 @@ def _and(x: Any, y: Any) -> Any:
     return z
 
 
-communicator.get = lambda: _lent.get()[0]
+communicator.get = lambda: _in_use.get()[0]
 arithmetic.generate_random_ring_element = _ring_element
 binary.generate_kbit_random_tensor = _ring_element
 beaver.AND = _and

@@ -44,9 +44,9 @@ from mpc_spearman.engines.mpc.session import Session, reveal_sum
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.channel import MAX_QUEUED
+from mpc_spearman.wire.integers import width_of
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
-from mpc_spearman.wire.words import width_of
 
 # Blocks shared before the peer's first is used, so that a slow link is never idle: 8 MB in a round trip, at
 # 40 ms 1.6 Gbit/s. Fewer than a link queues: both ends may be this far ahead without either waiting for the

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from mpc_spearman.engines.he.bfv.parameters import Parameters
 from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
 from mpc_spearman.errors import PlanError, ProtocolViolation
+from mpc_spearman.wire.integers import bytes_to_words, words_to_bytes
 from mpc_spearman.wire.keys import Stream
-from mpc_spearman.wire.words import bytes_to_words, words_to_bytes
 
 #: Coefficients of a ciphertext's two polynomials, one row per prime: uint64 (2, primes, N).
 Coefficients = NDArray[np.uint64]

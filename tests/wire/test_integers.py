@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpc_spearman.wire.words import bytes_to_ring, bytes_to_words, nearest, width_of, words_to_bytes
+from mpc_spearman.wire.integers import bytes_to_ring, bytes_to_words, nearest, width_of, words_to_bytes
 
 widths = st.integers(1, 8)
 int64 = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40)
