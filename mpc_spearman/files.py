@@ -5,10 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
 from mpc_spearman.errors import PlanError
+
+KEY_BYTES = 32
 
 
 def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
@@ -116,3 +119,42 @@ def check_private(path: Path, mode: int, setting: str) -> None:
             f"{setting}: {path} may be read or changed by other users of this machine; "
             "make it yours alone: chmod 600"
         )
+
+
+def own_key(path: Path, setting: str) -> bytes:
+    """Return the key in a file of this party's own.
+
+    Parameters
+    ----------
+    path : Path
+        32 random bytes, its owner's alone. Made where missing, and never replaced.
+    setting : str
+        What named the file, for the error's text.
+
+    Raises
+    ------
+    PlanError
+        The file cannot be made or read, has another size, or others may read it.
+    """
+    try:
+        if not path.exists():
+            with suppress(FileExistsError):  # another run of this party's was first: its key is the key
+                write_whole(path, secrets.token_bytes(KEY_BYTES), replace=False, durable=True)
+        return read_key(path, setting)
+    except OSError as error:
+        raise PlanError(f"{setting}: {path} can be neither read nor made: {error.strerror}") from None
+
+
+def read_key(path: Path, setting: str) -> bytes:
+    """Return the key in a file that must be there; raises as `own_key`, and OSError."""
+    key, mode = b"", path.stat().st_mode
+    if stat.S_ISREG(mode):  # a pipe could block for ever
+        with path.open("rb") as file:
+            key = file.read(KEY_BYTES + 1)
+    if len(key) != KEY_BYTES:
+        raise PlanError(
+            f"{setting}: {path} is not a file of {KEY_BYTES} bytes, so not a key that this package made; "
+            "name one that is"
+        )
+    check_private(path, mode, setting)
+    return key

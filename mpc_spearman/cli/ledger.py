@@ -76,7 +76,7 @@ def _totals(entries: Sequence[Charge | Forgotten]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from mpc_spearman.data.words import show
+    from mpc_spearman.data.refusals import show
     from mpc_spearman.privacy.charges import spent, standing
 
     table = Table("partner", "runs that count", "most of a column", "column", box=None, pad_edge=False)

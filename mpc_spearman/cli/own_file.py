@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mpc_spearman.config.tables import Normalise
+from mpc_spearman.config.table_keys import Normalise
 from mpc_spearman.data.id_columns import id_text
 from mpc_spearman.data.survey import Column, Survey
 

@@ -27,8 +27,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Make the file."""
     import secrets
 
-    from mpc_spearman.data.ids import KEY_BYTES
-    from mpc_spearman.files import create
+    from mpc_spearman.files import KEY_BYTES, create
 
     try:
         create(parsed.file, secrets.token_bytes(KEY_BYTES), durable=True)

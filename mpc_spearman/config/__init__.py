@@ -19,7 +19,7 @@ from mpc_spearman.config.policy import (
     check_policy_rows,
 )
 from mpc_spearman.config.sections import Estimator, HeSettings, OpenedTo, Order, Protocol, Results, Strength
-from mpc_spearman.config.tables import TableKeys
+from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.config.wording import differences
 
 __all__ = [

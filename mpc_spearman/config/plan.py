@@ -44,7 +44,7 @@ from mpc_spearman.config.sections import (
     Results,
     Strength,
 )
-from mpc_spearman.config.tables import Normalise, drops_rows, one_or_more
+from mpc_spearman.config.table_keys import Normalise, drops_rows, one_or_more
 from mpc_spearman.config.wording import Location, canonical, dotted, explain, nearest, shown
 from mpc_spearman.errors import PlanError
 

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mpc_spearman.data.columns import named
+from mpc_spearman.data.refusals import Unusable, show
 from mpc_spearman.data.sources import PARQUET
 from mpc_spearman.data.tables import Table
-from mpc_spearman.data.words import Unusable, show
 from mpc_spearman.errors import OutputError, TableError
 from mpc_spearman.files import write_whole
 

@@ -22,9 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.config.tables import Convert, Csv, TableKeys
+from mpc_spearman.config.table_keys import Convert, Csv, TableKeys
 from mpc_spearman.data.notation import DATE, TIME, ZONE, Notation, mask, matches
-from mpc_spearman.data.words import Unusable, at_rows
+from mpc_spearman.data.refusals import Unusable, at_rows
 
 _WHOLE = r"^[+-]?[0-9]+$"
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"

@@ -8,9 +8,9 @@ from unicodedata import normalize
 
 import pyarrow as pa
 
-from mpc_spearman.config.tables import Csv, TableKeys
+from mpc_spearman.config.table_keys import Csv, TableKeys
 from mpc_spearman.data.notation import Notation
-from mpc_spearman.data.words import Unusable, count_of, listed, show
+from mpc_spearman.data.refusals import Unusable, count_of, listed, show
 
 MAX_NAME_BYTES = 500  # a feature's name travels in a message of bounded size and labels a report
 

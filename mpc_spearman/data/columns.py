@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.config.tables import Csv, TableKeys
+from mpc_spearman.config.table_keys import Csv, TableKeys
 from mpc_spearman.data.cells import INFINITE, Cells, Codes, Numbers, since
 from mpc_spearman.data.notation import Notation, mask
-from mpc_spearman.data.words import Unusable, at
+from mpc_spearman.data.refusals import Unusable, at
 
 _AGAINST = "its categories look like numbers, in an order that is not that of the numbers"
 

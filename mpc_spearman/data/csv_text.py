@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from mpc_spearman.config.tables import Csv
-from mpc_spearman.data.words import Unusable, count_of
+from mpc_spearman.config.table_keys import Csv
+from mpc_spearman.data.refusals import Unusable, count_of
 
 #: Bytes read at a time, and the most that a row may have.
 BLOCK = 8 << 20

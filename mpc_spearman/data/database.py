@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.data.words import show
+from mpc_spearman.data.refusals import show
 from mpc_spearman.errors import SetupError, TableError
 
 #: What installs the drivers.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpc_spearman.data.words import show
+from mpc_spearman.data.refusals import show
 
 _MOST_NAMED = 10
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.config.tables import Normalise
+from mpc_spearman.config.table_keys import Normalise
 from mpc_spearman.data.columns import is_text, named, whole
-from mpc_spearman.data.words import Unusable, at, show
+from mpc_spearman.data.refusals import Unusable, at, show
 
 #: Characters that nobody sees: zero-width spaces and joiners, the byte order mark, the soft hyphen.
 NO_WIDTH = "[\u00ad\u200b-\u200d\u2060\ufeff]"
@@ -107,7 +107,7 @@ def _written(array: pa.Array) -> pa.Array:
     )
 
 
-def by_python(text: pa.LargeStringArray, change: Callable[[str], str]) -> pa.LargeStringArray:
+def map_text(text: pa.LargeStringArray, change: Callable[[str], str]) -> pa.LargeStringArray:
     """Change each text by a function of Python's that changes what is between control characters by itself.
 
     Arrow has no case folding, and its normal forms differ from release to release. So all texts are changed
@@ -126,7 +126,7 @@ def by_python(text: pa.LargeStringArray, change: Callable[[str], str]) -> pa.Lar
 
 _STEPS: dict[Normalise, Callable[[pa.LargeStringArray], pa.LargeStringArray]] = {
     "strip": lambda text: pc.utf8_trim_whitespace(pc.replace_substring_regex(text, NO_WIDTH, "")),
-    "casefold": lambda text: by_python(text, str.casefold),
-    "nfkc": lambda text: by_python(text, partial(normalize, "NFKC")),
+    "casefold": lambda text: map_text(text, str.casefold),
+    "nfkc": lambda text: map_text(text, partial(normalize, "NFKC")),
     "digits": lambda text: pc.replace_substring_regex(text, "[^0-9]", ""),
 }

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
-import stat
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from unicodedata import normalize
@@ -23,11 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from mpc_spearman.data.id_columns import NO_WIDTH, by_python
-from mpc_spearman.errors import PlanError
-from mpc_spearman.files import check_private, write_whole
+from mpc_spearman.data.id_columns import NO_WIDTH, map_text
+from mpc_spearman.files import own_key
 
-KEY_BYTES = 32
 # Numbers that a table of another program may hold as 7: with zeros in front, a point, an exponent or a sign.
 _AS_TEXT = r"^(\+[0-9.]+|[+-]?0[0-9]+|[+-]?[0-9]+\.[0-9]*|[+-]?[0-9.]+[eE][+-]?[0-9]+)$"
 _BLOCK = 1 << 16  # ids at a time
@@ -86,7 +81,7 @@ def id_help(ids: pa.LargeStringArray) -> str:
 
     Counts only. For the party alone: it must not be sent.
     """
-    nfc = by_python(ids, partial(normalize, "NFC"))
+    nfc = map_text(ids, partial(normalize, "NFC"))
     odd = {
         "have spaces around them (normalise: [strip])": pc.not_equal(ids, pc.utf8_trim_whitespace(ids)),
         "have characters of no width (normalise: [strip])": pc.match_substring_regex(ids, NO_WIDTH),
@@ -123,42 +118,3 @@ def alignment_tag(key_file: Path, ids: pa.LargeStringArray) -> str:
     key = own_key(key_file, "parties.target.alignment_key")
     ordered = ids.take(pc.sort_indices(ids))
     return id_digest(ordered, hmac.digest(key, _LABEL, hashlib.sha256)).hex()
-
-
-def own_key(path: Path, setting: str) -> bytes:
-    """Return the key in a file of this party's own.
-
-    Parameters
-    ----------
-    path : Path
-        32 random bytes, its owner's alone. Made where missing, and never replaced.
-    setting : str
-        What named the file, for the error's text.
-
-    Raises
-    ------
-    PlanError
-        The file cannot be made or read, has another size, or others may read it.
-    """
-    try:
-        if not path.exists():
-            with suppress(FileExistsError):  # another run of this party's was first: its key is the key
-                write_whole(path, secrets.token_bytes(KEY_BYTES), replace=False, durable=True)
-        return read_key(path, setting)
-    except OSError as error:
-        raise PlanError(f"{setting}: {path} can be neither read nor made: {error.strerror}") from None
-
-
-def read_key(path: Path, setting: str) -> bytes:
-    """Return the key in a file that must be there; raises as `own_key`, and OSError."""
-    key, mode = b"", path.stat().st_mode
-    if stat.S_ISREG(mode):  # a pipe could block for ever
-        with path.open("rb") as file:
-            key = file.read(KEY_BYTES + 1)
-    if len(key) != KEY_BYTES:
-        raise PlanError(
-            f"{setting}: {path} is not a file of {KEY_BYTES} bytes, so not a key that this package made; "
-            "name one that is"
-        )
-    check_private(path, mode, setting)
-    return key

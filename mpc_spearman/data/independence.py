@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.data.words import listed
+from mpc_spearman.data.refusals import listed
 
 _LARGE = 0.2  # a share of rows that is worth a warning
 _BY_CHANCE = 0.02  # and one that chance may explain

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.config.tables import Convert, Csv
+from mpc_spearman.config.table_keys import Convert, Csv
 
 Mask = npt.NDArray[np.bool_]
 

@@ -19,11 +19,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mpc_spearman.config.tables import TableKeys
+from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.cells import Cells, Codes, Numbers
 from mpc_spearman.data.columns import numbers
 from mpc_spearman.data.csv_text import CsvText
-from mpc_spearman.data.words import Unusable, at
+from mpc_spearman.data.refusals import Unusable, at
 
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 PARQUET = (".parquet", ".parq", ".pq")

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mpc_spearman.config.tables import TableKeys
+from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.id_columns import id_text, repeated
+from mpc_spearman.data.refusals import Unusable
 from mpc_spearman.data.sources import ArrowTable, Source, open_source
-from mpc_spearman.data.words import Unusable
 from mpc_spearman.errors import TableError
 
 _ID = re.compile(r"(?i)(^|[^a-z])(id|key|nr|no|number)([^a-z]|$)|id$")

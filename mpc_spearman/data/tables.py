@@ -24,13 +24,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.config.tables import Missing, Normalise, TableKeys
+from mpc_spearman.config.table_keys import Missing, Normalise, TableKeys
 from mpc_spearman.data import id_columns
 from mpc_spearman.data.choice import choose, flag_of
 from mpc_spearman.data.gaps import costs, looks_like_a_code, middle
+from mpc_spearman.data.refusals import Unusable, at, count_of, listed, show
 from mpc_spearman.data.sources import ArrowTable, Source, open_source
 from mpc_spearman.data.survey import look
-from mpc_spearman.data.words import Unusable, at, count_of, listed, show
 from mpc_spearman.errors import TableError
 
 __all__ = ["Table", "read_table"]

@@ -186,8 +186,8 @@ def arrow(party: str, table: ArrowTable, keys: DataParty) -> bytes:
     import pyarrow as pa
 
     from mpc_spearman.data.choice import choose
+    from mpc_spearman.data.refusals import Unusable, show
     from mpc_spearman.data.sources import open_source
-    from mpc_spearman.data.words import Unusable, show
 
     columns: dict[int, Any] = {}
     where = f"{party}: the table"

@@ -306,7 +306,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
 
 def _secret(assignment: Assignment, plan: Plan) -> bytes | None:
     """Return what all parties know where there is no TLS."""
-    from mpc_spearman.data.ids import read_key
+    from mpc_spearman.files import read_key
 
     if assignment.secret:
         return bytes.fromhex(assignment.secret)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mpc_spearman.data.ranks import Groups, Ranks, total
-from mpc_spearman.data.words import show
+from mpc_spearman.data.refusals import show
 from mpc_spearman.privacy.findings import Finding, refuse
 from mpc_spearman.privacy.precision import Grid
 

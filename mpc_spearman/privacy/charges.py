@@ -36,7 +36,7 @@ from pydantic import AfterValidator, Field
 
 from mpc_spearman.config.fields import Section
 from mpc_spearman.config.wording import canonical
-from mpc_spearman.data.words import show
+from mpc_spearman.data.refusals import show
 from mpc_spearman.version import __version__
 
 BUCKETS = 4096

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.data.words import count_of, show
+from mpc_spearman.data.refusals import count_of, show
 from mpc_spearman.privacy.combinations import Combination, sparse_combinations
 from mpc_spearman.privacy.findings import Finding, refuse
 

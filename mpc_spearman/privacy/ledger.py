@@ -34,9 +34,8 @@ from pydantic import ValidationError
 from mpc_spearman.config import Approval
 from mpc_spearman.config.fields import Section
 from mpc_spearman.config.wording import canonical, nearest, shown
-from mpc_spearman.data.ids import own_key
 from mpc_spearman.errors import ApprovalError, PlanError, PolicyError
-from mpc_spearman.files import check_private
+from mpc_spearman.files import check_private, own_key
 from mpc_spearman.privacy.charges import (
     Charge,
     ChargedRun,

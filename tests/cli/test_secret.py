@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mpc_spearman.cli.main import main
-from mpc_spearman.data.ids import read_key
 from mpc_spearman.errors import OutputError, PlanError
+from mpc_spearman.files import read_key
 
 
 def test_it_makes_random_bytes_for_their_owner_alone(
