@@ -100,8 +100,8 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
         yield from _wrapped(
             f"# In {incomplete(used, found.rows):,} of {found.rows:,} rows a value is missing, in ", gaps
         )
-        yield "# ? Leave these rows out, or the columns (exclude)?"
-        yield "missing: drop_rows"
+        yield "# ? Leave these rows out (drop_rows), or rank what is missing as its column's median (middle)?"
+        yield f"missing: {'middle' if 5 * incomplete(used, found.rows) > found.rows else 'drop_rows'}"
     left_out = [one for one in found.columns if one not in used]
     if left_out:
         yield "# Columns that are left out, and why. Once that is mended, take them off this list."

@@ -4,7 +4,7 @@ White space (ASCII) around a cell does not count. Then a column is, in this orde
 
 - whole numbers, where every cell is digits with or without a sign: int64, or uint64 where one is beyond it;
 - real numbers, where every cell is a decimal number, with or without an exponent: float64, correctly rounded;
-- true and false, in any case: 1 and 0;
+- true and false, or yes and no, in any case: 1 and 0;
 - ISO 8601 dates, or dates with times, all with a zone or none: what they are since 1970.
 
 All is done by Arrow's kernels on whole columns.
@@ -28,7 +28,7 @@ from mpc_spearman.data.refusals import Unusable, at_rows
 
 _WHOLE = r"^[+-]?[0-9]+$"
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
-_TRUTH = r"(?i)^(true|false)$"
+_TRUTHS = (r"(?i)^(true|false)$", r"(?i)^(yes|no)$")
 # Notations of which one may be meant where cells are not numbers in the plan's: decimal mark, thousands.
 _NOTATIONS: tuple[dict[str, Any], ...] = (
     {"decimal": ","},
@@ -40,7 +40,8 @@ _KINDS = (
     ("dates", DATE),
     ("dates with times", TIME + "$"),
     ("dates with times and zones", TIME + ZONE + "$"),
-    ("true or false", _TRUTH),
+    ("true or false", _TRUTHS[0]),
+    ("yes or no", _TRUTHS[1]),
 )
 _LIST = "; if they stand for missing values, list them under missing_values"
 
@@ -280,11 +281,23 @@ class Cells:
                 raise Unusable(at_rows(rows[beyond], "number", " beyond 64 bits"))
             return values, numbers_of(values.dtype)
         if not self._read and not number.any():
-            if matches(text, _TRUTH).all():
-                return matches(text, r"(?i)^true$").astype(np.int64), "true or false"
+            if any(matches(text, truth).all() for truth in _TRUTHS):
+                return matches(text, r"(?i)^(true|yes)$").astype(np.int64), "true or false"
             if (times := _times(text, rows)) is not None:
                 return times, "dates or times"
         raise self._refusal(text, rows, number)
+
+    def _converts(self, cells: pa.LargeStringArray, how: Convert) -> bool:
+        """Tell whether all cells can be what is to be converted so; a 13th month cannot."""
+        text, fits, units = self._notation.converted(cells, how)
+        try:
+            return (
+                bool(fits.all())
+                and len(units) < 2
+                and ("first" not in how or _times(text, np.arange(len(text))) is not None)
+            )
+        except Unusable:
+            return False
 
     def _refusal(self, text: pa.LargeStringArray, rows: Rows, number: Mask) -> Unusable:
         """Say which cells cannot be read, seen from what most of them are, and what to do."""
@@ -315,7 +328,7 @@ class Cells:
             return Unusable(f"{said}; if they are numbers, set {', or '.join(readings)}, as they are written")
         if number.any() or self._read:
             return Unusable(f"{said}{_LIST}")
-        ways = [how for how in get_args(Convert) if self._notation.converted(cells, how)[1].all()]
+        ways = [how for how in get_args(Convert) if self._converts(cells, how)]
         if ways:
             fix = {"convert": ways[0]} if len(ways) == 1 else {}
             return Unusable(f"{said}; if they are {' or '.join(ways)}, say so under convert", fix)

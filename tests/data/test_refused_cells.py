@@ -143,7 +143,7 @@ def test_infinite_values(csv, dtype):
         (["1", "2020-01-01", "3"], f"1 non-numeric value, the first in data row 2{ODD}"),
         (["1", "1+2j", "3"], f"1 non-numeric value, the first in data row 2{ODD}"),
         (["1", "True", "3"], f"1 non-numeric value, the first in data row 2{ODD}"),
-        (["yes", "True", "no"], f"3 non-numeric values, the first in data row 1{ENCODE}"),
+        (["yes", "True", "no"], f"1 other value among 2 that are yes or no, the first in data row 2{ODD}"),
         (
             ["True", "yes", "false"],
             f"1 other value among 2 that are true or false, the first in data row 2{ODD}",
