@@ -1,112 +1,264 @@
-"""Measure how often confidence intervals cover the coefficient of the population, ties included.
+"""Measure how often confidence intervals cover the coefficient of the population, and sizes of tests.
 
     python benchmarks/coverage.py [--samples N] [--write]
 
-Pairs are bivariate normal; in the rows with ties one column, or both, are cut into groups. Coefficients are
-rounded as a run publishes them. `--write` puts the table into docs/statistics.md.
+Pairs of columns are cut from continuous ones: normal, t with 2 degrees of freedom, Clayton's copula, and
+heteroscedastic (one spreads the more the larger the other is), each with positive and negative relation and
+at three strengths. Noisy coefficients have noise of one standard error, and the receiver's rounded skewness.
+`--write` puts both tables into docs/statistics.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
-from mpc_spearman.privacy.precision import coefficient_grid
-from mpc_spearman.statistics.inference import Ties, intervals
+from mpc_spearman.statistics.columns import Columns, Ties, rounded
+from mpc_spearman.statistics.intervals import intervals
+from mpc_spearman.statistics.pvalues import null_skewness, pvalues
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics.md"
-SIZES = (50, 500)
+SIZES = (500, 5_000, 20_000)
 LEVEL = 0.95
-#: By name: the shares of rows of equal values, in the order of the values; None for a column without ties.
+TESTED = (100, 2_000, 20_000)
+ALPHAS = (0.05, 0.01, 0.001, 1e-4)
+#: Shares of rows of equal values, from the lowest on; None for a column without ties.
 SHAPES: dict[str, list[float] | None] = {
-    "no ties": None,
-    "five groups of a fifth": [0.2] * 5,
-    "four groups of a quarter": [0.25] * 4,
-    "three groups of a third": [1 / 3] * 3,
-    "a flag, half and half": [0.5, 0.5],
-    "a flag of 20 %": [0.8, 0.2],
+    "untied": None,
+    "five levels": [0.1, 0.2, 0.4, 0.2, 0.1],
+    "counts, 60 % zeros": [0.6, 0.2, 0.1, 0.05, 0.03, 0.02],
+    "counts, 90 % zeros": [0.9, 0.06, 0.03, 0.01],
+    "flag of 20 %": [0.8, 0.2],
+    "flag of 5 %": [0.95, 0.05],
 }
-#: Of the normal variables: with Spearman's coefficient at 0, 0.5 and 0.9 where nothing ties.
-LATENT = [2 * float(np.sin(np.pi / 6 * rho)) for rho in (0.0, 0.5, 0.9)]
-_POPULATION = 1_000_000
+KINDS = [
+    *((name, name) for name in SHAPES),
+    ("untied", "counts, 90 % zeros"),
+    ("untied", "flag of 5 %"),
+    ("counts, 60 % zeros", "flag of 20 %"),
+    ("flag of 20 %", "flag of 5 %"),
+]
+_POPULATION = 2_000_000
+_CELLS = 2_000_000  # drawn at a time
 
 Floats = NDArray[np.float64]
+Draw = Callable[[float, tuple[int, ...], np.random.Generator], tuple[Floats, Floats]]
 
 
-def draw(latent: float, shape: tuple[int, ...], generator: np.random.Generator) -> tuple[Floats, Floats]:
+def normal(strength: float, shape: tuple[int, ...], generator: np.random.Generator) -> tuple[Floats, Floats]:
     """Draw pairs of normals of that correlation."""
     x, other = generator.standard_normal((2, *shape))
-    return x, latent * x + np.sqrt(1 - latent**2) * other
+    return x, strength * x + np.sqrt(1 - strength**2) * other
 
 
-def cut(values: Floats, shares: list[float] | None) -> Floats:
-    """Replace normals by the number of their group."""
-    if shares is None:
-        return values
-    return np.searchsorted(stats.norm.ppf(np.cumsum(shares)[:-1]), values).astype(np.float64)
+def t2(strength: float, shape: tuple[int, ...], generator: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw from the bivariate t with 2 degrees of freedom: both are extreme together, in either direction."""
+    x, y = normal(strength, shape, generator)
+    scale = np.sqrt(generator.standard_exponential(shape))
+    return x / scale, y / scale
 
 
-def spearman(x: Floats, y: Floats) -> Floats:
-    """Coefficients along the last axis."""
-    a, b = (stats.rankdata(values, axis=-1) for values in (x, y))
-    a, b = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (a, b))
-    with np.errstate(invalid="ignore"):  # a sample with nobody in one group is not covered
-        return np.asarray((a * b).sum(axis=-1) / np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1)))
+def clayton(strength: float, shape: tuple[int, ...], generator: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw from Clayton's copula: low values go together, high ones hardly."""
+    theta = 2 * strength / (1 - strength)
+    u, w = generator.random((2, *shape))
+    return u, (u**-theta * (w ** (-theta / (1 + theta)) - 1) + 1) ** (-1 / theta)
+
+
+def fan(strength: float, shape: tuple[int, ...], generator: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw normals, the second with a spread that grows with the first."""
+    x, other = generator.standard_normal((2, *shape))
+    return x, strength * x + np.sqrt(1 - strength**2) * other * np.exp(x / 2)
+
+
+DEPENDENCES: dict[str, Draw] = {"normal": normal, "t2": t2, "Clayton": clayton, "heteroscedastic": fan}
+STRENGTHS = (0.1, 0.3, 0.6)
+
+
+def cut(values: Floats, levels: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Replace values by the number of their group; `levels` are the population's quantiles."""
+    return np.searchsorted(levels, values)
+
+
+def ranked(values: NDArray[np.generic], groups: int | None) -> tuple[Floats, Columns]:
+    """Rank rows of samples, (samples, n): unit vectors, and what is known of each as a column."""
+    samples, n = values.shape
+    if groups is None:
+        places = np.argsort(values, axis=1)
+        ranks = np.empty((samples, n))
+        np.put_along_axis(ranks, places, np.arange(1.0 - n, n, 2)[None], axis=1)
+        known = Columns(np.full(samples, Ties.NONE), np.zeros(samples))
+        return ranks / np.sqrt(n * (n * n - 1) / 3), known
+    counts = np.stack([(values == g).sum(axis=1) for g in range(groups)], axis=1).astype(np.float64)
+    middles = 2 * np.cumsum(counts, axis=1) - counts - n
+    squares = (counts * middles**2).sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):  # a sample with one group has no coefficient
+        unit = middles / np.sqrt(squares)
+    skewness = np.nan_to_num(np.sqrt(n) * (counts * unit**3).sum(axis=1))
+    tied = 1 - squares[:, 0] * 3 / (n * (n * n - 1))
+    ties = np.where(
+        (counts > 0).sum(axis=1) == 2, Ties.TWO_VALUES, np.where(tied > 0.05, Ties.MANY, Ties.SOME)
+    )
+    ties[squares[:, 0] == 0] = Ties.CONSTANT
+    return np.take_along_axis(unit, values.astype(np.intp), axis=1), Columns(ties, skewness)
+
+
+@cache
+def population(dependence: str, strength: float) -> tuple[dict[str, Floats], dict[tuple[str, str], float]]:
+    """Cut points of each shape on either side, and the coefficient of each kind of pair."""
+    sides = DEPENDENCES[dependence](strength, (1, _POPULATION), np.random.default_rng(7))
+    levels, vectors = {}, {}
+    for side, values in zip("xy", sides, strict=True):
+        for name, shares in SHAPES.items():
+            key = f"{side} {name}"
+            levels[key] = np.quantile(values, np.cumsum(shares)[:-1]) if shares else np.empty(0)
+            groups = cut(values, levels[key]) if shares else values
+            vectors[key] = ranked(groups, len(shares) if shares else None)[0][0]
+    truths = {(a, b): float(vectors[f"x {a}"] @ vectors[f"y {b}"]) for a, b in KINDS}
+    return levels, truths
+
+
+def samples_of(
+    dependence: str, strength: float, n: int, samples: int, generator: np.random.Generator
+) -> Iterator[tuple[tuple[str, str], int, float, Floats, tuple[Columns, Columns]]]:
+    """Draw samples; give each kind of pair and sign with the population's coefficient, and the samples'."""
+    levels, truths = population(dependence, strength)
+    while samples > 0:
+        now = min(samples, _CELLS // n)
+        samples -= now
+        drawn = DEPENDENCES[dependence](strength, (now, n), generator)
+        sides = {
+            f"{side} {name}": ranked(
+                cut(values, levels[f"{side} {name}"]) if shares else values, len(shares) if shares else None
+            )
+            for side, values in zip("xy", drawn, strict=True)
+            for name, shares in SHAPES.items()
+        }
+        for a, b in KINDS:
+            (x, source), (y, target) = sides[f"x {a}"], sides[f"y {b}"]
+            rho = np.einsum("ij,ij->i", x, y)
+            for sign in (1, -1):  # the other reverses the source's column
+                known = (Columns(source.ties, sign * source.skewness), target)
+                yield (a, b), sign, sign * truths[a, b], sign * rho, known
 
 
 def covered(
-    latent: float,
-    n: int,
-    samples: int,
-    generator: np.random.Generator,
-    source: list[float] | None = None,
-    target: list[float] | None = None,
-) -> tuple[float, float]:
-    """Return the population's coefficient, and which share of the samples' intervals covers it."""
-    x, y = draw(latent, (_POPULATION,), generator)
-    truth = float(spearman(cut(x, source), cut(y, target)))
-    x, y = draw(latent, (samples, n), generator)
-    grid = coefficient_grid(n)
-    published = grid.round(spearman(cut(x, source), cut(y, target)))
-    # As if nothing tied: it is what ties would do to intervals that is measured.
-    tied = np.full(published.shape, Ties.NONE)
-    low, high = intervals(published, n, tied, "tie_corrected", LEVEL, grid.step)
-    return truth, float(np.mean((low <= truth) & (truth <= high)))
+    truth: float, rho: Floats, n: int, known: tuple[Columns, Columns], noise: float
+) -> NDArray[np.bool_]:
+    """Say of each sample whether it has an interval, and whether that covers the truth: (2, samples)."""
+    if noise:
+        known = (coarse(known[0]), coarse(known[1]))
+    low, high = intervals(rho, n, *known, "tie_corrected", LEVEL, noise)
+    return np.array([low <= high, (low <= truth) & (truth <= high)])
 
 
-def tie_share(shares: list[float] | None) -> float:
-    """Tie term of a column, as a share of the largest possible, in the limit of many rows."""
-    return sum(share**3 for share in shares or ())
+def coarse(columns: Columns) -> Columns:
+    """Give a side's columns as a receiver is told them."""
+    return Columns(columns.ties, rounded(columns.skewness))
 
 
-def lines(samples: int) -> Iterator[str]:
-    """Make the table: a row for each shape, and whether one column has it or both."""
+def coverage(samples: int) -> Iterator[str]:
+    """Make the table of coverage."""
     generator = np.random.default_rng(20260801)
-    yield "| columns | tie term, of the largest | ρ | covered at n = 50 | at n = 500 |"
-    yield "|---|---:|---:|---:|---:|"
-    for name, shares in SHAPES.items():
-        for target in [None] if shares is None else [None, shares]:
-            which = name if shares is None else f"{name}, {'both' if target else 'one'}"
-            for latent in LATENT:
-                found = [covered(latent, n, samples, generator, shares, target) for n in SIZES]
-                cells = " | ".join(f"{share:.1%}" for _, share in found)
-                yield f"| {which} | {tie_share(shares):.2f} | {found[-1][0]:.2f} | {cells} |".replace(
-                    "-0.00", "0.00"
-                )
+    shares: dict[tuple[tuple[str, str], int, bool], list[float]] = {}
+    for n in SIZES:
+        count = max(samples // 8, samples * SIZES[0] // n)
+        for dependence, strength in product(DEPENDENCES, STRENGTHS):
+            parts: dict[tuple[tuple[str, str], int, bool], list[NDArray[np.bool_]]] = {}
+            for kind, sign, truth, rho, known in samples_of(dependence, strength, n, count, generator):
+                noise = 1 / np.sqrt(n - 1)
+                noisy = rho + noise * generator.standard_normal(rho.shape)
+                parts.setdefault((kind, sign, False), []).append(covered(truth, rho, n, known, 0.0))
+                parts.setdefault((kind, sign, True), []).append(covered(truth, noisy, n, known, noise))
+            for (kind, _, noisy), found in parts.items():
+                there, inside = np.concatenate(found, axis=1).sum(axis=1)
+                if there >= count / 2:
+                    shares.setdefault((kind, n, noisy), []).append(inside / there)
+    yield f"| columns | {' | '.join(f'n = {n:,} | with noise' for n in SIZES)} |"
+    yield "|---" * (1 + 2 * len(SIZES)) + "|"
+    for a, b in KINDS:
+        cells = [_cell(shares.get(((a, b), n, noisy), [])) for n in SIZES for noisy in (False, True)]
+        yield f"| {a if a == b else f'{a} × {b}'} | {' | '.join(cells)} |"
+
+
+def _cell(shares: list[float]) -> str:
+    """Lowest, middle and highest coverage, and in how many of the settings there are intervals at all."""
+    if not shares:
+        return "none"
+    of = len(DEPENDENCES) * len(STRENGTHS) * 2
+    given = "" if len(shares) == of else f" ({len(shares)} of {of})"
+    return f"{100 * min(shares):.0f}–{100 * np.median(shares):.0f}–{100 * max(shares):.0f} %{given}"
+
+
+def tables(a: NDArray[np.int64], b: NDArray[np.int64], draws: int, generator: np.random.Generator) -> Any:
+    """Draw tables of independent columns with those sizes of groups, (draws, groups, groups)."""
+    left, rows = np.repeat(b[None], draws, axis=0), []
+    for size in a:
+        needed, rest = np.full(draws, size), left.sum(axis=1)
+        row = np.empty_like(left)
+        for group in range(len(b)):
+            rest = rest - left[:, group]
+            row[:, group] = generator.hypergeometric(left[:, group], rest, needed)
+            needed = needed - row[:, group]
+        left = left - row
+        rows.append(row)
+    return np.stack(rows, axis=1)
+
+
+def column(shares: list[float], n: int) -> tuple[NDArray[np.int64], Floats, Columns]:
+    """Sizes of a column's groups, the unit vector's value in each, and what is known of it."""
+    sizes = np.rint(np.array(shares) * n).astype(np.int64)
+    sizes[0] += n - sizes.sum()
+    values = np.repeat(np.arange(len(sizes)), sizes)[None]
+    vector, known = ranked(values, len(sizes))
+    return sizes, vector[0, np.cumsum(sizes) - 1], known
+
+
+def test_sizes(draws: int) -> Iterator[str]:
+    """Make the table of how often independent columns have a p-value of alpha or less, over alpha."""
+    generator = np.random.default_rng(20260802)
+    yield f"| columns | n | skewness | {' | '.join(f'{alpha:g}' for alpha in ALPHAS)} | t at {ALPHAS[-1]:g} |"
+    yield "|---" * (4 + len(ALPHAS)) + "|"
+    for (a, b), n in product([kind for kind in KINDS if "untied" not in kind], TESTED):
+        (sizes, x, source), (others, y, target) = column(SHAPES[a] or [], n), column(SHAPES[b] or [], n)
+        drawn = tables(sizes, others, draws, generator)
+        rho = np.clip(np.einsum("i,kij,j->k", x, drawn, y), -1, 1)[None]
+        skew = float(null_skewness(n, source, target)[0])
+        name = a if a == b else f"{a} × {b}"
+        for noise in (0.0, 1 / np.sqrt(n - 1)):
+            known = (coarse(source), coarse(target)) if noise else (source, target)
+            published = rho + noise * generator.standard_normal(rho.shape)
+            p = pvalues(published, n, *known, "tie_corrected", noise)
+            shares = [np.mean(p <= alpha) / alpha for alpha in ALPHAS]
+            cells = ["none" if np.isnan(p).all() else f"{share:.2f}" for share in shares]
+            student = "" if noise else f"{np.mean(students(rho, n) <= ALPHAS[-1]) / ALPHAS[-1]:.1f}"
+            skewness = f"{skew:.2f}" if not noise else "with noise"
+            yield f"| {name} | {n:,} | {skewness} | {' | '.join(cells)} | {student} |"
+
+
+def students(rho: Floats, n: int) -> Floats:
+    """p-values of Student's t, as everybody has them."""
+    with np.errstate(divide="ignore"):
+        found: Floats = 2 * special.stdtr(n - 2, -np.abs(rho) * np.sqrt((n - 2) / (1 - rho**2)))
+    return found
 
 
 def main() -> None:
-    """Print, or write, the table."""
+    """Print, or write, the tables."""
     import measuring  # beside this file: a test loads the rest by its path
 
     parser = measuring.parser(__doc__)
-    parser.add_argument("--samples", type=int, default=10_000, help="samples for each figure")
+    parser.add_argument("--samples", type=int, default=2_000, help="samples at the fewest rows")
     options = parser.parse_args()
-    text = "".join(f"{line}\n" for line in lines(options.samples))
+    made = [*coverage(options.samples), "", *test_sizes(100 * options.samples)]
+    text = "".join(f"{line}\n" for line in made)
     measuring.show(text, __file__, write=options.write, page=PAGE)
 
 

@@ -116,6 +116,11 @@ class Ranks:
         return tuple(groups.count == 1 for groups in self.groups)
 
     @property
+    def two_values(self) -> tuple[bool, ...]:
+        """Which features have two distinct values."""
+        return tuple(groups.count == 2 for groups in self.groups)
+
+    @property
     def defined(self) -> int:
         """How many features are not constant."""
         return self.m - sum(self.constant)

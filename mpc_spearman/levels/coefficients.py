@@ -21,6 +21,7 @@ from mpc_spearman.levels.cautions import column_cautions, impossible
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import (
     COORDINATOR,
+    LENGTH,
     SOURCE,
     TARGET,
     Description,
@@ -32,15 +33,28 @@ from mpc_spearman.levels.level import (
 from mpc_spearman.levels.products import Products
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
-from mpc_spearman.statistics import estimators, inference, result_warnings
+from mpc_spearman.statistics import columns, estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 
 
 def described(columns: str) -> tuple[Field, ...]:
     """Declare what the coordinator is told of columns that it has products of."""
-    told = "the tie term of each feature: the class sizes of a binary one, and which are constant"
-    return (Field("ties", "int128", (columns,), told),)
+    return (
+        Field(
+            "ties",
+            "int128",
+            (columns,),
+            "the tie term of each feature: the class sizes of a binary one, and which are constant",
+        ),
+        Field("two_values", "flags", (columns,), "which features have two values"),
+        Field(
+            "skewness",
+            "float64",
+            (columns,),
+            "the skewness of each feature's ranks: of a binary one which class is the larger",
+        ),
+    )
 
 
 def passed_on(rows: str, other: str, columns: str) -> tuple[Field, ...]:
@@ -56,7 +70,14 @@ def passed_on(rows: str, other: str, columns: str) -> tuple[Field, ...]:
             f"{other}_ties",
             "int64",
             (columns,),
-            "of each feature of the other side: whether it has no ties, some, many, or is constant",
+            "of each feature of the other side: whether it has no ties, some, many, two values, or one",
+        ),
+        Field(
+            f"{other}_skewness",
+            "float64",
+            (columns,),
+            "the skewness of the ranks of each feature of the other side, to a tenth of it, or exactly under "
+            "precision: exact; so the class sizes of a binary one, to a fifth",
         ),
     )
 
@@ -67,7 +88,7 @@ DESCRIBED = (
         Kind.DESCRIPTION,
         SOURCE,
         COORDINATOR,
-        (Field("names", "texts", ("m_source",), "the feature names"), *described("m_source")),
+        (Field("names", "texts", ("m_source",), "the feature names"), *described("m_source"), LENGTH),
     ),
     Row(Kind.DESCRIPTION, TARGET, COORDINATOR, described("m_target")),
 )
@@ -155,8 +176,11 @@ class Coefficients(Level):
             "strengths": mu,
             "counts": counts,
             "coefficients": rho,
-            "source_ties": inference.ties(ties, n),
-            "target_ties": inference.ties(target.ties, n),
+            "errors": self.errors(sources, shapes),
+            "source_ties": columns.ties(ties, [flag for source in sources for flag in source.two_values], n),
+            "source_skewness": np.array([g for source in sources for g in source.skewness]),
+            "target_ties": columns.ties(target.ties, target.two_values, n),
+            "target_skewness": np.array(target.skewness),
             "estimators": np.column_stack(of_each),
         }
 
@@ -188,8 +212,16 @@ class Coefficients(Level):
             mu, _ = estimators.strengths(rho, self.plan.strength)
         elif precision.strengths is not None:
             mu = precision.strengths.round(mu)
-        positions = estimators.positions(mu, self.plan.order)
-        return {**numbers, "coefficients": rho, "strengths": mu, "positions": positions}
+        published: Numbers = {
+            **numbers,
+            "coefficients": rho,
+            "strengths": mu,
+            "positions": estimators.positions(mu, self.plan.order),
+        }
+        if self.plan.results.precision != "exact":
+            published["source_skewness"] = columns.rounded(numbers["source_skewness"])
+            published["target_skewness"] = columns.rounded(numbers["target_skewness"])
+        return published
 
     def opened_precisely(self, n: int | None, k: int) -> str:
         """Say that it is exact."""

@@ -23,6 +23,7 @@ from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.precision import Precision
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
+from mpc_spearman.statistics import reading
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 SOURCE, TARGET, COORDINATOR = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)
@@ -35,6 +36,11 @@ class Description:
     names: tuple[str, ...] = ()
     ties: tuple[int, ...] = ()
     constant: tuple[bool, ...] = ()
+    #: What tests take beside tie terms: which columns have two values, and the skewness of each one's ranks.
+    two_values: tuple[bool, ...] = ()
+    skewness: tuple[float, ...] = ()
+    #: How much a mean over a source's columns varies (`mpc_spearman.statistics.reading.mean_length`).
+    length: float = 0.0
 
 
 class Numbers(TypedDict, total=False):
@@ -45,11 +51,16 @@ class Numbers(TypedDict, total=False):
     #: NaN where undefined, and over how many coefficients each is, (m_B,).
     strengths: NDArray[np.float64]
     counts: NDArray[np.int64]
+    #: Standard error of each strength, (m_B,).
+    errors: NDArray[np.float64]
     #: (m_A, m_B), NaN where undefined.
     coefficients: NDArray[np.float64]
-    #: How far each column is tied (:class:`mpc_spearman.statistics.inference.Ties`), (m_A,) and (m_B,).
+    #: How far each column is tied and how skewed its ranks are (`mpc_spearman.statistics.columns`), of each
+    #: source column, (m_A,), and of the target's, (m_B,).
     source_ties: NDArray[np.int64]
+    source_skewness: NDArray[np.float64]
     target_ties: NDArray[np.int64]
+    target_skewness: NDArray[np.float64]
     #: Strengths under ``tie_corrected`` and ``paper``, (m_B, 2): never passed on, they tell of all ties.
     estimators: NDArray[np.float64]
 
@@ -130,6 +141,16 @@ class Level(ABC):
             With what all have told of their columns.
         """
 
+    def errors(self, sources: Sequence[Description], shapes: Shapes) -> NDArray[np.float64]:
+        """Compute the standard errors of strengths, (m_B,), from what each source says of its own columns."""
+        paper = self.plan.estimator == "paper"
+        columns = shapes.features if paper else {source: shapes.defined[source] for source in shapes.features}
+        of_all = max(1, sum(columns.values()))
+        lengths = [
+            source.length * count / of_all for source, count in zip(sources, columns.values(), strict=True)
+        ]
+        return np.full(shapes.m_target, reading.strength_error(lengths, shapes.n))
+
     @abstractmethod
     def warnings(
         self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
@@ -163,6 +184,15 @@ class Level(ABC):
             return f"{numbers} rounded to about a tenth of their standard error; --rows gives the step"
         (step,) = Precision.of(self.plan, n, k).steps(numbers).values()
         return f"{numbers} in steps of {step:g}"
+
+
+#: What a source says of its columns where strengths are known.
+LENGTH = Field(
+    "length",
+    "float64",
+    (1,),
+    "how much its columns go together: what a mean over them varies by if all is chance",
+)
 
 
 def opened_rows(opens: str, shape: tuple[str | int, ...]) -> tuple[Row, ...]:

@@ -3,7 +3,7 @@
 What the coordinator passes on lies on grids (:mod:`mpc_spearman.privacy.precision`), and everything else that
 it passes on is computed from numbers on them: strengths, where coefficients are granted, as means of the
 rounded ones; the ranking from the strengths as published. So a receiver learns nothing from a derived number
-that it could not derive itself, as it does p-values and intervals (:mod:`mpc_spearman.statistics.inference`).
+that it could not derive itself, as it does p-values and intervals (:mod:`mpc_spearman.statistics.pvalues`).
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from mpc_spearman.levels.cautions import impossible
 from mpc_spearman.levels.encoding import Encoding, encoded_rows
 from mpc_spearman.levels.level import (
     COORDINATOR,
+    LENGTH,
     SOURCE,
     TARGET,
     Description,
@@ -39,6 +40,12 @@ MASKED = masked_rows("one rounded sum of scaled ranks", 1, "rounded scaled ranks
 _PASSED_ON = (
     Field("strengths", "float64", ("m_target",), "the strengths, to the plan's precision"),
     Field("counts", "int64", ("m_target",), "over how many coefficients each strength is"),
+    Field(
+        "errors",
+        "float64",
+        ("m_target",),
+        "the standard error of each strength: how much the sources' columns go together",
+    ),
 )
 
 
@@ -54,6 +61,7 @@ class Strengths(Level):
             COORDINATOR,
             (Field("constant", "flags", ("m_target",), "which features are constant"),),
         ),
+        Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (LENGTH,)),
         *MASKED,
         *opened_rows(opens, (1, "m_target")),
     )
@@ -112,6 +120,7 @@ class Strengths(Level):
             "positions": estimators.positions(mu, self.plan.order),
             "strengths": mu,
             "counts": counts,
+            "errors": self.errors(sources, shapes),
         }
 
     def warnings(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
@@ -18,13 +19,18 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
+from mpc_spearman.statistics.columns import possible, skewness
+from mpc_spearman.statistics.reading import mean_length
 from mpc_spearman.wire.kinds import Kind
 
-#: What an owner can say of its columns, by the name of the field that carries it: one value for each column.
-DESCRIBED: dict[str, Callable[[Table, Ranks], Any]] = {
-    "names": lambda table, ranks: table.features,
-    "ties": lambda table, ranks: ranks.tie_terms,
-    "constant": lambda table, ranks: np.array(ranks.constant, dtype=np.uint8),
+#: What an owner can say of its columns, by the name of the field that carries it.
+DESCRIBED: dict[str, Callable[[Plan, Table, Ranks], Any]] = {
+    "names": lambda plan, table, ranks: table.features,
+    "ties": lambda plan, table, ranks: ranks.tie_terms,
+    "constant": lambda plan, table, ranks: np.array(ranks.constant, dtype=np.uint8),
+    "two_values": lambda plan, table, ranks: np.array(ranks.two_values, dtype=np.uint8),
+    "skewness": lambda plan, table, ranks: skewness(ranks),
+    "length": lambda plan, table, ranks: np.array([mean_length(ranks, plan.strength, plan.estimator)]),
 }
 
 
@@ -34,7 +40,7 @@ def describe(run: Run, table: Table, ranks: Ranks) -> None:
     coordinator = run.roster.coordinator
     fields = VIEW.fields(run.plan.shared(), Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
     if fields is not None:
-        values = {field.name: DESCRIBED[field.name](table, ranks) for field in fields}
+        values = {field.name: DESCRIBED[field.name](run.plan, table, ranks) for field in fields}
         run.links.send(coordinator, Kind.DESCRIPTION, values, sizes={"m_source": ranks.m})
 
 
@@ -45,8 +51,8 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
     Raises
     ------
     ProtocolViolation
-        A tie term is not one that so many rows can have, or the constant columns are not as many as the
-        owner said.
+        A tie term, a skewness or a length is not one that so many rows can have, or the constant columns are
+        not as many as the owner said.
     """
     if VIEW.fields(run.plan.shared(), Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
         return Description()
@@ -64,4 +70,18 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
             f"{owner} said that {shapes.defined[owner]} of its features are not constant, and now that "
             f"{len(constant) - sum(constant)} are not"
         )
-    return Description(names=tuple(values["names"]), ties=ties, constant=constant)
+    two_values = tuple(values["two_values"].tolist()) if "two_values" in values else ()
+    skewed = tuple(values["skewness"].tolist()) if "skewness" in values else ()
+    length = float(values["length"][0]) if "length" in values else 0.0
+    if not 0 <= length <= 1 + 1e-9 or not all(
+        possible(*of, shapes.n) for of in zip(skewed, two_values, ties, strict=True)
+    ):
+        raise ProtocolViolation(f"{owner} sent a skewness or a length that {shapes.n} rows cannot have")
+    return Description(
+        names=tuple(values.get("names", ())),
+        ties=ties,
+        constant=constant,
+        two_values=two_values,
+        skewness=skewed,
+        length=length,
+    )

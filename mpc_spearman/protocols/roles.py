@@ -35,7 +35,7 @@ from mpc_spearman.protocols.rank import rank
 from mpc_spearman.results.assemble import Labels, assemble
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
-from mpc_spearman.statistics.inference import ties
+from mpc_spearman.statistics.columns import Columns
 from mpc_spearman.wire.disclosure import grant
 
 
@@ -123,8 +123,8 @@ def _own_result(
 ) -> Result:
     """Keep what a data party was given or opened, its own costs, and warnings about that and its columns."""
     me, plan = run.roster.me, run.plan
-    own = "target_ties" if me.role is Role.TARGET else "source_ties"
-    known = {**known, own: ties(ranks.tie_terms, ranks.n)}
+    side, own = "target" if me.role is Role.TARGET else "source", Columns.of(ranks)
+    known = {**known, f"{side}_ties": own.ties, f"{side}_skewness": own.skewness}
     numbers = cast(Numbers, {name: known[name] for name in Numbers.__annotations__ if name in known})
     return assemble(
         plan,

@@ -14,9 +14,11 @@ from mpc_spearman.config import Plan
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party
-from mpc_spearman.results.dataframes import ESTIMATORS, MATRIX_ROWS, interval_matrix
+from mpc_spearman.results.dataframes import ESTIMATORS, MATRIX_ROWS, column_table
 from mpc_spearman.results.result import Result
-from mpc_spearman.statistics import inference, result_warnings
+from mpc_spearman.statistics import pvalues, result_warnings
+from mpc_spearman.statistics.columns import Columns
+from mpc_spearman.statistics.intervals import intervals
 
 
 @dataclass(frozen=True)
@@ -83,14 +85,27 @@ def assemble(
 
     matrices: dict[str, Any] = {}
     if "coefficients" in numbers:
+        source = Columns(numbers["source_ties"], numbers["source_skewness"])
+        target = Columns(numbers["target_ties"], numbers["target_skewness"])
+        names = [(plan.parties.target.name, name) for name in labels.target]
+        sides = [column_table(labels.sources, source), column_table(names, target)]
+        matrices = {"coefficients": matrix(numbers["coefficients"]), "columns": pd.concat(sides)}
         step = steps.get("coefficients", 0.0) if published is None else 0.0
-        p, low, high, more = inferred(plan, numbers, n, step)
-        matrices = {
-            "coefficients": matrix(numbers["coefficients"]),
-            "pvalues": matrix(p),
-            "intervals": interval_matrix(matrix(low), matrix(high)),
+        pairs: dict[str, Any] = {
+            "n": n,
+            "source": source.rows,
+            "target": target,
+            "estimator": plan.estimator,
+            "step": step,
         }
-        warnings = [*warnings, *more]
+        rho = numbers["coefficients"]
+        low, _ = intervals(rho, confidence=plan.confidence, **pairs)
+        testable = pvalues.testable(source.rows, target, plan.estimator) & ~np.isnan(rho)
+        warnings = [
+            *warnings,
+            *result_warnings.pvalues(**pairs),
+            *result_warnings.intervals(low, testable, n),
+        ]
     ranking, ranked = None, published or numbers
     if "positions" in ranked:
         order = np.argsort(ranked["positions"], kind="stable")  # equals in the table's order
@@ -107,37 +122,9 @@ def assemble(
         **matrices,
         strengths=series(numbers.get("strengths"), "strength"),
         counts=series(numbers.get("counts"), "count"),
+        errors=series(numbers.get("errors"), "error"),
         ranking=ranking,
         estimators=None if both is None else pd.DataFrame(both, index=columns, columns=ESTIMATORS),
         precision=steps,
         **about,
     )
-
-
-def inferred(
-    plan: Plan, numbers: Numbers, n: int, step: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], list[str]]:
-    """Compute p-values and confidence intervals from coefficients and what is known of each column.
-
-    Parameters
-    ----------
-    plan : Plan
-    numbers : Numbers
-        With coefficients and how far the columns of either side are tied.
-    n : int
-    step : float
-        Distance of neighbours on the grid of the coefficients, 0 where they are exact.
-
-    Returns
-    -------
-    pvalues, low, high : ndarray of float64, shape (m_A, m_B)
-    warnings : list of str
-        Where there are none, and why.
-    """
-    rho, tied = numbers["coefficients"], inference.pairs(numbers["source_ties"], numbers["target_ties"])
-    low, high = inference.intervals(rho, n, tied, plan.estimator, plan.confidence, step)
-    warnings = [
-        *result_warnings.pvalues(tied, n, plan.estimator),
-        *result_warnings.intervals(tied, n, plan.estimator),
-    ]
-    return inference.pvalues(rho, n, tied, plan.estimator, step), low, high, warnings

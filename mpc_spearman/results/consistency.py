@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.results.dataframes import BOUNDS
 from mpc_spearman.results.parts import Parts
-from mpc_spearman.statistics import estimators, inference
-from mpc_spearman.statistics.inference import Ties
+from mpc_spearman.statistics import estimators
 
 _TAG = re.compile(r"[0-9a-f]{64}")
 #: How far apart the same number may be after two ways to compute it.
 _SAME = 1e-9
-#: A p-value is the same within this share of it: SciPy's releases may differ.
-_SAME_SHARE = 1e-6
 
 
 class Contradiction(ValueError):
@@ -44,9 +40,9 @@ def check(result: Parts) -> None:
     """
     _about(result)
     held = set(result.holds)
-    if not held >= {"strengths"} and held & {"coefficients", "counts", "estimators"}:
+    if not held >= {"strengths"} and held & {"coefficients", "counts", "errors", "estimators"}:
         raise Contradiction("strengths", "there are no strengths, but what takes them")
-    if held & {"coefficients", "pvalues", "intervals"}:
+    if held & {"coefficients", "columns"}:
         _matrices(result)
     if "strengths" in held:
         _strengths(result)
@@ -88,57 +84,30 @@ def _about(result: Parts) -> None:
 
 
 def _matrices(result: Parts) -> None:
-    for part in ("coefficients", "pvalues", "intervals"):
-        if result.withheld(part) is not None:
-            raise Contradiction(part, "coefficients, p-values and intervals are only there together")
-    matrix, pvalues, intervals = result.coefficients, result.pvalues, result.intervals
-    if not pvalues.index.equals(matrix.index) or not pvalues.columns.equals(matrix.columns):
-        raise Contradiction("pvalues", "the p-values have other rows or columns than the coefficients")
-    rows = [(*row, bound) for row in matrix.index for bound in BOUNDS]
-    if list(intervals.index) != rows or not intervals.columns.equals(matrix.columns):
-        raise Contradiction("intervals", "the intervals have other rows or columns than the coefficients")
+    """Hold the matrix against the plan, and what goes with it against the matrix."""
+    if not {"coefficients", "columns"} <= set(result.holds):
+        raise Contradiction("columns", "coefficients and what is known of their columns come together")
+    matrix = result.coefficients
     if list(matrix.columns) != list(result.strengths.index):
         raise Contradiction("coefficients", "the coefficients and the strengths are of other target features")
     sources = [source["name"] for source in result.plan["parties"]["sources"]]
     owners = {result.party} if result.role == "source" else set(sources)
     if not matrix.index.is_unique or not set(matrix.index.get_level_values("party")) <= owners:
         raise Contradiction("coefficients", "the coefficients' rows are not those of this party's plan")
-    rho = matrix.to_numpy()
-    if (np.abs(rho) > 1).any():
-        raise Contradiction("coefficients", "a coefficient lies outside -1 to 1")
-    step = _step(result)
+    target = result.plan["parties"]["target"]["name"]
+    if list(result.columns.index) != [*matrix.index, *((target, name) for name in matrix.columns)]:
+        raise Contradiction("columns", "other columns are described than the coefficients are of")
+    noise = result.noise if "noise" in result.holds else matrix.notna() * 0.0
+    if not noise.index.equals(matrix.index) or not noise.columns.equals(matrix.columns):
+        raise Contradiction("noise", "the noise has other rows or columns than the coefficients")
+    rho, deviations = matrix.to_numpy(), noise.to_numpy()
+    if not (deviations >= 0).all():
+        raise Contradiction("noise", "a standard deviation of noise is negative or undefined")
+    if (np.abs(rho[deviations == 0]) > 1).any():
+        raise Contradiction("coefficients", "a coefficient without noise lies outside -1 to 1")
+    step = 0.0 if result.role == "coordinator" else result.precision.get("coefficients", 0.0)
     if step and not np.allclose(rho, np.rint(rho / step) * step, rtol=0, atol=_SAME, equal_nan=True):
         raise Contradiction("coefficients", f"a coefficient is not a multiple of {step:g}")
-    _inferred(result)
-
-
-def _step(result: Parts) -> float:
-    """Return the step on whose multiples this copy's coefficients lie; 0 where they are exact."""
-    return 0.0 if result.role == "coordinator" else result.precision.get("coefficients", 0.0)
-
-
-def _inferred(result: Parts) -> None:
-    """Compute p-values and intervals again: only which pairs are tied is not known here."""
-    rho, p, n, step = result.coefficients.to_numpy(), result.pvalues.to_numpy(), result.n, _step(result)
-    estimator, confidence = result.plan["estimator"], result.plan["confidence"]
-    without_ties = np.full(rho.shape, Ties.NONE)
-    possible = [
-        inference.pvalues(rho, n, np.full(rho.shape, ties), "tie_corrected", step)
-        for ties in (Ties.NONE, Ties.SOME)
-    ]
-    fits = np.isnan(p) if estimator == "paper" else np.isnan(p) & np.isnan(rho)
-    for expected in possible:
-        fits |= np.isclose(p, expected, rtol=_SAME_SHARE, atol=0)
-    if not fits.all():
-        raise Contradiction("pvalues", "a p-value is not that of its coefficient")
-    ends = [result.intervals.xs(bound, level="bound").to_numpy() for bound in BOUNDS]
-    expected_ends = inference.intervals(rho, n, without_ties, estimator, confidence, step)
-    none = np.isnan(ends[0])
-    fits = none & np.isnan(ends[1]) | ~np.isnan(p)
-    for end, expected in zip(ends, expected_ends, strict=True):
-        fits &= none | np.isclose(end, expected, rtol=0, atol=_SAME)
-    if not fits.all():
-        raise Contradiction("intervals", "a confidence interval is not that of its coefficient")
 
 
 def _strengths(result: Parts) -> None:
@@ -153,6 +122,8 @@ def _strengths(result: Parts) -> None:
             raise Contradiction("counts", "the counts are not those of the strengths")
         if (mu.isna() != (counts == 0)).any():
             raise Contradiction("counts", "a strength over nothing, or none over something")
+    if "errors" in held and (not result.errors.index.equals(mu.index) or not (result.errors >= 0).all()):
+        raise Contradiction("errors", "the standard errors are not those of the strengths")
     if "estimators" in held:
         both = result.estimators
         if not both.index.equals(mu.index) or not _equal(both[result.plan["estimator"]], mu):

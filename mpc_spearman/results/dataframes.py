@@ -5,12 +5,15 @@ So a loaded result equals a saved one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.wire import meter
 
 #: What names the rows of matrices, and of the intervals, which have a row for either bound.
@@ -19,6 +22,8 @@ INTERVAL_ROWS = [*MATRIX_ROWS, "bound"]
 BOUNDS = ("low", "high")
 #: Columns of ``ranking.csv``, and of the strengths in ``estimators.csv``.
 RANKING = ["position", "feature", "strength"]
+#: What ``columns.csv`` says of each column: `mpc_spearman.statistics.columns`.
+TIES = ["ties", "skewness"]
 ESTIMATORS = ["tie_corrected", "paper"]
 
 #: Columns of `Result.cost` with their types; what they count is said at `mpc_spearman.wire.meter.PhaseCost`.
@@ -39,13 +44,40 @@ def plain_matrix(frame: pd.DataFrame, rows: list[str]) -> pd.DataFrame:
     )
 
 
-def interval_matrix(low: pd.DataFrame, high: pd.DataFrame) -> pd.DataFrame:
-    """Put two matrices of bounds, of one form, into one with two rows for each of theirs."""
-    ends = np.stack([low.to_numpy(), high.to_numpy()], axis=1).reshape(-1, low.shape[1])
+def interval_matrix(
+    matrix: pd.DataFrame, low: NDArray[np.float64], high: NDArray[np.float64]
+) -> pd.DataFrame:
+    """Put the bounds of a matrix's intervals into one with two rows for each of its rows."""
+    ends = np.stack([low, high], axis=1).reshape(-1, matrix.shape[1])
     index = pd.MultiIndex.from_tuples(
-        [(*row, bound) for row in low.index for bound in BOUNDS], names=INTERVAL_ROWS
+        [(*row, bound) for row in matrix.index for bound in BOUNDS], names=INTERVAL_ROWS
     )
-    return pd.DataFrame(ends, index=index, columns=low.columns)
+    return pd.DataFrame(ends, index=index, columns=matrix.columns)
+
+
+def plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Copy what is known of columns' ties; `ValueError` if it is none of that."""
+    if list(frame.columns) != TIES or frame.index.nlevels != len(MATRIX_ROWS) or not frame.index.is_unique:
+        raise ValueError(f"columns have {', '.join(TIES)}, for each party and feature once")
+    index = pd.MultiIndex.from_tuples([tuple(map(str, key)) for key in frame.index], names=MATRIX_ROWS)
+    try:
+        words = [Ties.named(word).word for word in frame["ties"]]
+    except KeyError as error:
+        raise ValueError(f"{error} is not a word for how a column is tied") from None
+    return pd.DataFrame({"ties": words, "skewness": frame["skewness"].to_numpy(np.float64)}, index=index)
+
+
+def known_columns(frame: pd.DataFrame) -> Columns:
+    """Give what is known of columns as the statistics take it."""
+    classes = np.array([Ties.named(word) for word in frame["ties"]], dtype=np.int64)
+    return Columns(classes, frame["skewness"].to_numpy())
+
+
+def column_table(names: Sequence[tuple[str, str]], columns: Columns) -> pd.DataFrame:
+    """Label what is known of one side's columns with their parties and features."""
+    index = pd.MultiIndex.from_tuples(list(names), names=MATRIX_ROWS)
+    words = [Ties(value).word for value in columns.ties]
+    return pd.DataFrame({"ties": words, "skewness": columns.skewness}, index=index)
 
 
 def plain_series(series: pd.Series[Any], dtype: type, name: str) -> pd.Series[Any]:

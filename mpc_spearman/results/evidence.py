@@ -6,13 +6,20 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from mpc_spearman.results.charts import number
+from mpc_spearman.results.dataframes import known_columns
 from mpc_spearman.results.parts import Parts
-from mpc_spearman.statistics.inference import INTERVAL_ROWS
+from mpc_spearman.statistics import reading
+from mpc_spearman.statistics.columns import Ties
+from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 from mpc_spearman.units import printable
 
-#: The false discovery rate at which pairs are counted and marked.
-DISCOVERY_RATE = 0.05
+#: Pairs are counted and marked at this false discovery rate, if they have this size.
+DISCOVERY_RATE, SIZE = 0.05, 0.1
+#: Below this no test here says how far.
+_LEAST = 1e-16
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,8 @@ class Pair:
     rho, low, high, p, q : float
     without : str
         Why there is no interval, where there is none.
+    reading : str
+        What helps to read the coefficient of a column of two values; may be empty.
     """
 
     owner: str
@@ -37,11 +46,12 @@ class Pair:
     p: float
     q: float
     without: str = ""
+    reading: str = ""
 
     @property
     def found(self) -> bool:
-        """Whether it is among the discoveries at `DISCOVERY_RATE`."""
-        return self.q <= DISCOVERY_RATE
+        """Whether it is among the discoveries at `DISCOVERY_RATE`, and of `SIZE` or more."""
+        return self.q <= DISCOVERY_RATE and abs(self.rho) >= SIZE
 
     @property
     def interval(self) -> str:
@@ -52,16 +62,23 @@ class Pair:
 
     def told(self, confidence: float) -> str:
         """Say what is known beside the coefficient; empty for an undefined one."""
-        if math.isnan(self.p):
+        if math.isnan(self.rho):
             return ""
-        return f"{100 * confidence:g} % interval {self.interval}; p = {chance(self.p)}, q = {chance(self.q)}"
+        tests = [f"{name} {equal(value)}" for name, value in (("p", self.p), ("q", self.q))]
+        about = [f"{100 * confidence:g} % interval {self.interval}", ", ".join(tests), self.reading]
+        return "; ".join(part for part in about if part)
 
 
 def chance(value: float) -> str:
     """Write a p-value or a q-value."""
     if math.isnan(value):
         return "undefined"
-    return f"{value:.2g}" if value else "0 (below 1e-300)"
+    return f"{value:.2g}" if value >= _LEAST else f"< {_LEAST:g}"
+
+
+def equal(value: float) -> str:
+    """Write a p-value or a q-value after its name and a sign for how it compares."""
+    return chance(value) if value < _LEAST else f"= {chance(value)}"
 
 
 def pairs(result: Parts) -> list[list[Pair]]:
@@ -89,11 +106,29 @@ def pairs(result: Parts) -> list[list[Pair]]:
     numbers = zip(*(frame.to_numpy().tolist() for frame in frames), strict=True)
     return [
         [
-            Pair(owner, row, column, rho, low, high, p, q, without)
-            for column, (rho, low, high, p, q) in zip(columns, zip(*lines, strict=True), strict=True)
+            Pair(owner, row, column, rho, low, high, p, q, without, text)
+            for column, text, (rho, low, high, p, q) in zip(
+                columns, texts, zip(*lines, strict=True), strict=True
+            )
         ]
-        for owner, row, lines in zip(owners, rows, numbers, strict=True)
+        for owner, row, texts, lines in zip(owners, rows, _readings(result, order), numbers, strict=True)
     ]
+
+
+def _readings(result: Parts, order: Sequence[str]) -> list[list[str]]:
+    """Say how far from 0 a column of two values can be with one without ties, and what AUC it has."""
+    known, matrix, n = result.columns, result.coefficients[list(order)], result.n
+    target = result.plan["parties"]["target"]["name"]
+    source = known_columns(known.loc[matrix.index]).rows
+    other = known_columns(known.loc[[(target, name) for name in order]])
+    texts = np.full(matrix.shape, "", dtype=object)
+    for flags, untied in ((source, other), (other, source)):
+        of_flag = (flags.ties == Ties.TWO_VALUES) & (untied.ties == Ties.NONE)
+        most = np.broadcast_to(reading.largest(flags, n), matrix.shape)
+        area = reading.auc(matrix.to_numpy(), flags, n)
+        for i, j in np.argwhere(of_flag & (area >= 0) & (area <= 1)):
+            texts[i, j] = f"at most ±{number(most[i, j], 2)} for this flag; AUC {number(area[i, j], 2)}"
+    return texts.tolist()
 
 
 def strongest(rows: Iterable[Sequence[Pair]], count: int) -> list[Pair]:

@@ -179,10 +179,11 @@ def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
         precision=_precision(results, coefficients is not None),
         warnings=_warnings(runs, plan, int(counts.max()), coefficients),
         coefficients=coefficients,
-        pvalues=_stacked(results, "pvalues"),
-        intervals=_stacked(results, "intervals"),
+        columns=_columns(results),
+        noise=_stacked(results, "noise"),
         strengths=pd.Series(mu, index=features, name="strength"),
         counts=pd.Series(counts, index=features, name="count"),
+        errors=_errors(results),
         ranking=pd.DataFrame(
             {
                 "position": np.sort(estimators.positions(mu, plan["order"])),
@@ -205,6 +206,27 @@ def _stacked(results: Sequence[Result], part: Any) -> pd.DataFrame | None:
         return None
     rows: list[pd.DataFrame] = [getattr(result, part) for result in results]
     return pd.concat(rows)
+
+
+def _columns(results: Sequence[Result]) -> pd.DataFrame | None:
+    """Put together what is known of all sources' columns, and of the target's own."""
+    described = _stacked(results, "columns")
+    if described is None:
+        return None
+    target = results[0].party
+    own = described.index.get_level_values("party") == target
+    once = ~described.index.duplicated()
+    return pd.concat([described[~own], described[own & once]])
+
+
+def _errors(results: Sequence[Result]) -> pd.Series[float] | None:
+    """Bound the standard errors of merged strengths: those of the runs may go up and down together."""
+    if any(result.withheld("errors") for result in results):
+        return None
+    counts = np.array([result.counts.to_numpy() for result in results])
+    errors = np.array([result.errors.to_numpy() for result in results])
+    merged = (counts * errors).sum(axis=0) / np.maximum(counts.sum(axis=0), 1)
+    return pd.Series(merged, index=results[0].strengths.index)
 
 
 def _weighted(results: Sequence[Result]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

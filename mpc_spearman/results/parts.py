@@ -5,43 +5,65 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from mpc_spearman.config import GRANTS, LEVELS, within
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.results.dataframes import (
-    INTERVAL_ROWS,
     MATRIX_ROWS,
+    interval_matrix,
+    known_columns,
+    plain_columns,
     plain_cost,
     plain_estimators,
     plain_matrix,
     plain_ranking,
     plain_series,
 )
-from mpc_spearman.statistics import inference
+from mpc_spearman.statistics.intervals import intervals
+from mpc_spearman.statistics.pvalues import pvalues, qvalues
 
 RoleName = Literal["coordinator", "target", "source"]
 Part = Literal[
-    "coefficients", "pvalues", "intervals", "qvalues", "strengths", "counts", "ranking", "estimators"
+    "coefficients",
+    "columns",
+    "noise",
+    "pvalues",
+    "intervals",
+    "qvalues",
+    "strengths",
+    "counts",
+    "errors",
+    "ranking",
+    "estimators",
 ]
 
 #: The level of ``reveal``, and grant of ``results``, that each part takes.
 _NEEDS: dict[Part, str] = {
     "coefficients": "coefficients",
+    "columns": "coefficients",
+    "noise": "coefficients",
     "pvalues": "coefficients",
     "intervals": "coefficients",
     "qvalues": "coefficients",
     "strengths": "strengths",
     "counts": "strengths",
+    "errors": "strengths",
     "ranking": "ranking",
     "estimators": "coefficients",
 }
+#: Parts that follow from the coefficients and what goes with them.
+_DERIVED: tuple[Part, ...] = ("pvalues", "intervals", "qvalues")
 _IN_WORDS = {
+    "columns": "columns' ties",
+    "errors": "standard errors of the strengths",
     "pvalues": "p-values",
     "intervals": "confidence intervals",
     "qvalues": "q-values",
@@ -70,17 +92,21 @@ class Parts:
         Columns `COST_COLUMNS`, one row per party and phase.
     warnings : sequence of str
         Sentences a reader of the result must know.
-    coefficients, pvalues : DataFrame, optional
+    coefficients : DataFrame, optional
         float64, shape (m_A, m_B): rows a MultiIndex (party, feature) over the sources' features, source by
         source, columns the target's features. NaN where undefined. A source's copy has its own rows only.
-    intervals : DataFrame, optional
-        float64, shape (2 m_A, m_B): rows (party, feature, bound), where bound is ``low`` or ``high``, the
-        ends of each coefficient's confidence interval at the plan's ``confidence``; same columns.
+    columns : DataFrame, optional
+        What is known of the ties of each column that has coefficients: rows (party, feature), columns
+        ``ties`` (a word) and ``skewness``. Needed where there are coefficients.
+    noise : DataFrame, optional
+        Of the form of `coefficients`: the standard deviation of the noise in each; none where left out.
     strengths : Series, optional
         float64, length m_B, indexed by the target's features in its table's order. Needs `ranking`. At the
         coordinator as it opened them, elsewhere as they were published.
     counts : Series, optional
         int64, same index: over how many coefficients each strength is the mean.
+    errors : Series, optional
+        float64, same index: standard error of each strength where its feature is independent of all sources'.
     ranking : DataFrame, optional
         Columns ``position`` (from 1, shared by equal strengths), ``feature`` and, unless only the order is
         known, ``strength``: the published ones, from which the order is made at every party.
@@ -110,10 +136,11 @@ class Parts:
         cost: pd.DataFrame,
         warnings: Sequence[str] = (),
         coefficients: pd.DataFrame | None = None,
-        pvalues: pd.DataFrame | None = None,
-        intervals: pd.DataFrame | None = None,
+        columns: pd.DataFrame | None = None,
+        noise: pd.DataFrame | None = None,
         strengths: pd.Series[float] | None = None,
         counts: pd.Series[int] | None = None,
+        errors: pd.Series[float] | None = None,
         ranking: pd.DataFrame | None = None,
         estimators: pd.DataFrame | None = None,
         precision: Mapping[str, float] = MappingProxyType({}),
@@ -128,12 +155,12 @@ class Parts:
         self._precision = {str(part): float(step) for part, step in precision.items()}
         self._cost = plain_cost(cost)
         self._coefficients = None if coefficients is None else plain_matrix(coefficients, MATRIX_ROWS)
-        self._pvalues = None if pvalues is None else plain_matrix(pvalues, MATRIX_ROWS)
-        self._intervals = None if intervals is None else plain_matrix(intervals, INTERVAL_ROWS)
+        self._columns = None if columns is None else plain_columns(columns)
+        self._noise = None if noise is None else plain_matrix(noise, MATRIX_ROWS)
         self._strengths = None if strengths is None else plain_series(strengths, np.float64, "strength")
         self._counts = None if counts is None else plain_series(counts, np.int64, "count")
+        self._errors = None if errors is None else plain_series(errors, np.float64, "error")
         self._ranking = None if ranking is None else plain_ranking(ranking)
-        self._qvalues: pd.DataFrame | None = None  # derived when first asked for
         self._estimators = None if estimators is None else plain_estimators(estimators)
         self._check()
 
@@ -212,31 +239,71 @@ class Parts:
         return self._revealed("coefficients", self._coefficients).copy()
 
     @property
+    def columns(self) -> pd.DataFrame:
+        """What is known of the ties of each column of M: rows (party, feature), ``ties`` and ``skewness``."""
+        return self._revealed("columns", self._columns).copy()
+
+    @property
+    def noise(self) -> pd.DataFrame:
+        """Standard deviation of the noise in each coefficient, of the form of M, where there is noise."""
+        return self._revealed("noise", self._noise).copy()
+
+    @property
     def pvalues(self) -> pd.DataFrame:
-        """Two-sided p-values of M, same shape; NaN where undefined."""
-        return self._revealed("pvalues", self._pvalues).copy()
+        """Two-sided p-values of M, same shape; NaN where undefined (`mpc_spearman.statistics.pvalues`)."""
+        matrix = self._revealed("pvalues", self._coefficients)
+        return pd.DataFrame(self._p.copy(), index=matrix.index, columns=matrix.columns)
 
     @property
     def intervals(self) -> pd.DataFrame:
         """Confidence intervals of M at the plan's ``confidence``: rows (party, feature, bound).
 
-        ``result.intervals.xs("low", level="bound")`` has the form of M. NaN where there is none: an undefined
-        coefficient, a column with many ties, fewer than four rows.
+        ``result.intervals.xs("low", level="bound")`` has the form of M. NaN where there is none
+        (`mpc_spearman.statistics.intervals`).
         """
-        return self._revealed("intervals", self._intervals).copy()
+        matrix = self._revealed("intervals", self._coefficients)
+        ends = intervals(**self._evidence, confidence=self._plan["confidence"])
+        return interval_matrix(matrix, *ends)
 
     @property
     def qvalues(self) -> pd.DataFrame:
         """q-values of M (Benjamini and Hochberg), same shape: over all pairs in this copy with a p-value."""
-        p = self._revealed("qvalues", self._pvalues)
-        if self._qvalues is None:
-            self._qvalues = pd.DataFrame(inference.qvalues(p.to_numpy()), index=p.index, columns=p.columns)
-        return self._qvalues.copy()
+        matrix = self._revealed("qvalues", self._coefficients)
+        return pd.DataFrame(qvalues(self._p), index=matrix.index, columns=matrix.columns)
+
+    @cached_property
+    def _evidence(self) -> dict[str, Any]:
+        """Gather what p-values and intervals are made from, by the names of their arguments."""
+        matrix, columns = self._coefficients, self._columns
+        assert matrix is not None
+        assert columns is not None
+        target = self._plan["parties"]["target"]["name"]
+        return {
+            "rho": matrix.to_numpy(),
+            "n": self._n,
+            "source": known_columns(columns.loc[matrix.index]).rows,
+            "target": known_columns(columns.loc[[(target, name) for name in matrix.columns]]),
+            "estimator": self._plan["estimator"],
+            "noise": 0.0 if self._noise is None else self._noise.to_numpy(),
+            "step": 0.0 if self._role == "coordinator" else self._precision.get("coefficients", 0.0),
+        }
+
+    @cached_property
+    def _p(self) -> NDArray[np.float64]:
+        return pvalues(**self._evidence)
 
     @property
     def strengths(self) -> pd.Series[float]:
         """Strength mu by target feature, in the target's table order; NaN where nothing is defined."""
         return self._revealed("strengths", self._strengths).copy()
+
+    @property
+    def errors(self) -> pd.Series[float]:
+        """Standard error of each strength if its feature is independent of all sources' columns.
+
+        Over several sources at most so much (`mpc_spearman.statistics.reading.strength_error`).
+        """
+        return self._revealed("errors", self._errors).copy()
 
     @property
     def counts(self) -> pd.Series[int]:
@@ -271,7 +338,7 @@ class Parts:
         str or None
             A sentence naming the level or grant that withheld it; None if this result has it.
         """
-        if getattr(self, "_pvalues" if part == "qvalues" else f"_{part}") is not None:
+        if getattr(self, "_coefficients" if part in _DERIVED else f"_{part}") is not None:
             return None
         name = _IN_WORDS.get(part, part)
         verb = "is" if part == "ranking" else "are"

@@ -23,13 +23,17 @@ from mpc_spearman.results.pages import template
 from mpc_spearman.results.summary import (
     STRENGTHS,
     both_estimators,
+    by_size,
+    detectable,
     eq2,
+    first,
     headline,
     own_rows,
     precision,
     ranking_lines,
+    resolution,
     rows,
-    strongest,
+    unseen,
     why_undefined,
 )
 from mpc_spearman.units import human_seconds, printable
@@ -44,8 +48,9 @@ _ESTIMATORS = {"tie_corrected": "tie-corrected, as SciPy and pandas compute it",
 #: Rows and warnings shown before the rest is folded away.
 _SHOWN = 40
 _SHOWN_WARNINGS = 8
-#: Pairs that are plotted with their intervals.
+#: Pairs that are plotted with their intervals, and how many of them the page begins with.
 _PLOTTED = 20
+_FIRST_PAIRS = 5
 #: Largest matrix that the page also gives as a table of numbers.
 _TABLE_CELLS = 1000
 
@@ -76,6 +81,13 @@ def render(result: Parts) -> str:
     plan, lines = result.plan, ranking_lines(result)
     pairs = evidence.pairs(result)
     plotted = evidence.strongest(pairs, _PLOTTED)
+    sentences = {
+        "first": first(result) if pairs else None,
+        "resolution": resolution(lines),
+        "by_size": by_size(result),
+        "unseen": unseen(result),
+        "detectable": detectable(result, pairs),
+    }
     light, dark = charts.ramps()
     facts = [
         ("Aligned rows", rows(result)),
@@ -86,7 +98,8 @@ def render(result: Parts) -> str:
         ("Precision", precision(result)),
     ]
     return page().render(
-        headline=headline(result),
+        headline=headline(result, pairs),
+        **sentences,
         result=result,
         owner=printable(result.party),
         facts=facts,
@@ -102,13 +115,13 @@ def render(result: Parts) -> str:
         bars=charts.bars([line.strength for line in lines], [line.other for line in lines]),
         charts=charts,
         eq2=eq2(result),
-        strongest=strongest(lines) if plan["strength"] == "mean" else None,
         both=both_estimators(result),
         shown=_SHOWN,
         shown_warnings=_SHOWN_WARNINGS,
         map=heat_map.heat_map(pairs, plan["confidence"]) if pairs else None,
         found=_found(pairs),
         plotted=plotted,
+        first_pairs=_FIRST_PAIRS,
         whiskers=charts.whiskers([(pair.low, pair.rho, pair.high) for pair in plotted]),
         confidence=f"{100 * plan['confidence']:g} %",
         rows=f"every feature of {printable(result.party)}" if own_rows(result) else "every source feature",
@@ -139,7 +152,9 @@ def _found(rows: Sequence[Sequence[Pair]]) -> dict[str, Any]:
     """Count the pairs that stand when all of them are taken as tests at once."""
     q = [pair.q for row in rows for pair in row if not math.isnan(pair.q)]
     count = sum(value <= evidence.DISCOVERY_RATE for value in q)
-    return {"count": count, "of": len(q), "rate": f"{100 * evidence.DISCOVERY_RATE:g} %"}
+    marked = sum(pair.found for row in rows for pair in row)
+    rate = f"{100 * evidence.DISCOVERY_RATE:g} %"
+    return {"count": count, "of": len(q), "rate": rate, "marked": marked, "size": f"{evidence.SIZE:g}"}
 
 
 def _flat(value: Any, key: str = "") -> list[tuple[str, Any]]:

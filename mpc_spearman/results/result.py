@@ -1,8 +1,9 @@
 """One party's copy of a run's result: parts that fit each other, and a run directory.
 
 A run directory holds ``result.json``, ``cost.csv``, ``report.html`` and, as far as the run revealed them to
-this party, ``matrix.csv``, ``pvalues.csv``, ``intervals.csv``, ``qvalues.csv``, ``ranking.csv`` and
-``estimators.csv``.
+this party, ``matrix.csv``, ``columns.csv``, ``noise.csv``, ``pvalues.csv``, ``intervals.csv``,
+``qvalues.csv``, ``ranking.csv`` and ``estimators.csv``. p-values, intervals and q-values follow from the
+others: they are written for whoever opens the files, and computed again when a result is loaded.
 """
 
 from __future__ import annotations

@@ -23,13 +23,15 @@ from mpc_spearman.errors import OutputError
 from mpc_spearman.files import create, lock
 from mpc_spearman.results import cells
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _LOCK = ".lock"
 #: Every file a run directory can hold. A directory that holds anything else is somebody's, and is left alone.
 FILES = (
     "result.json",
     "matrix.csv",
+    "columns.csv",
+    "noise.csv",
     "pvalues.csv",
     "intervals.csv",
     "qvalues.csv",

@@ -19,13 +19,15 @@ import pandas as pd
 
 from mpc_spearman.errors import OutputError
 from mpc_spearman.results import cells, run_directory
-from mpc_spearman.results.dataframes import COST_COLUMNS, ESTIMATORS, INTERVAL_ROWS, MATRIX_ROWS, RANKING
+from mpc_spearman.results.dataframes import COST_COLUMNS, ESTIMATORS, MATRIX_ROWS, RANKING, TIES
 from mpc_spearman.results.parts import Parts
 from mpc_spearman.version import __version__
 
 #: Which file each part of a result is in, but for those that are in ``result.json``.
 FILES = {
     "coefficients": "matrix.csv",
+    "columns": "columns.csv",
+    "noise": "noise.csv",
     "pvalues": "pvalues.csv",
     "intervals": "intervals.csv",
     "qvalues": "qvalues.csv",
@@ -54,11 +56,12 @@ def texts(result: Parts) -> dict[str, str]:
         "features": list(result.strengths.index) if "strengths" in held else None,
         "strengths": _without_nan(result.strengths) if "strengths" in held else None,
         "counts": result.counts.tolist() if "counts" in held else None,
+        "errors": _without_nan(result.errors) if "errors" in held else None,
         "precision": result.precision,
         "plan": result.plan,
     }
     files = {"cost.csv": run_directory.csv_text(list(COST_COLUMNS), result.cost.itertuples(index=False))}
-    for part in ("coefficients", "pvalues", "intervals", "qvalues"):
+    for part in ("coefficients", "columns", "noise", "pvalues", "intervals", "qvalues"):
         if part in held:
             frame: pd.DataFrame = getattr(result, part)
             rows = ([*key, *row] for key, row in zip(frame.index, frame.to_numpy().tolist(), strict=True))
@@ -137,32 +140,43 @@ def read(folder: Path) -> dict[str, Any]:
     }
     parts["offered"] = about.get("offered", {})  # of version 0.2.0 it has none
     parts["cost"] = _cost(folder / "cost.csv")
-    for part in ("coefficients", "pvalues"):
+    for part in ("coefficients", "noise"):
         if part in holds:
-            parts[part] = _matrix(folder / FILES[part], MATRIX_ROWS)
-    if "intervals" in holds:
-        parts["intervals"] = _matrix(folder / "intervals.csv", INTERVAL_ROWS)
+            parts[part] = _matrix(folder / FILES[part])
+    if "columns" in holds:
+        parts["columns"] = _columns(folder / "columns.csv")
     if "ranking" in holds:
         parts["ranking"] = _ranking(folder / "ranking.csv", "strengths" in holds)
     if "strengths" in holds:
         parts["strengths"] = pd.Series(about["strengths"], about["features"], dtype=np.float64)
     if "counts" in holds:
         parts["counts"] = pd.Series(about["counts"], about["features"])
+    if "errors" in holds:
+        parts["errors"] = pd.Series(about["errors"], about["features"], dtype=np.float64)
     if "estimators" in holds:
         parts["estimators"] = _estimators(folder / "estimators.csv")
     return parts
 
 
-def _matrix(path: Path, keys: list[str]) -> pd.DataFrame:
-    header, rows = run_directory.read_csv(path, keys)
-    first = len(keys)
-    numbers = [[run_directory.to_float(path, text) for text in row[first:]] for row in rows]
-    names = [tuple(run_directory.to_name(path, text) for text in row[:first]) for row in rows]
+def _matrix(path: Path) -> pd.DataFrame:
+    header, rows = run_directory.read_csv(path, MATRIX_ROWS)
+    numbers = [[run_directory.to_float(path, text) for text in row[2:]] for row in rows]
     return pd.DataFrame(
         np.array(numbers).reshape(len(rows), -1),
-        index=pd.MultiIndex.from_tuples(names, names=keys),
-        columns=[run_directory.to_name(path, text) for text in header[first:]],
+        index=_labels(path, rows),
+        columns=[run_directory.to_name(path, text) for text in header[2:]],
     )
+
+
+def _columns(path: Path) -> pd.DataFrame:
+    _, rows = run_directory.read_csv(path, [*MATRIX_ROWS, *TIES])
+    skewness = [run_directory.to_float(path, row[3]) for row in rows]
+    return pd.DataFrame({"ties": [row[2] for row in rows], "skewness": skewness}, index=_labels(path, rows))
+
+
+def _labels(path: Path, rows: list[list[str]]) -> pd.MultiIndex:
+    names = [tuple(run_directory.to_name(path, text) for text in row[:2]) for row in rows]
+    return pd.MultiIndex.from_tuples(names, names=MATRIX_ROWS)
 
 
 def _ranking(path: Path, strengths: bool) -> pd.DataFrame:

@@ -10,10 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mpc_spearman.results import charts
+import numpy as np
+
+from mpc_spearman.results import charts, evidence
 from mpc_spearman.results.charts import number
+from mpc_spearman.results.evidence import Pair
 from mpc_spearman.results.parts import Parts
-from mpc_spearman.statistics import estimators, result_warnings
+from mpc_spearman.statistics import estimators, reading, result_warnings
+from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 from mpc_spearman.units import printable
 
 STRENGTHS = {"mean": "mean ρ", "mean_abs": "mean |ρ|"}
@@ -28,6 +32,8 @@ class Line:
     strength: float
     other: float  # mean |rho|, or mean rho where the strength is mean |rho|
     count: int | None
+    error: float = math.nan  # standard error of the strength
+    close: bool = False  # whether that does not tell it apart from the line before
 
 
 def ranking_lines(result: Parts) -> list[Line]:
@@ -40,7 +46,15 @@ def ranking_lines(result: Parts) -> list[Line]:
     if matrix is not None and not own_rows(result):
         compared = matrix if result.plan.get("strength") == "mean_abs" else matrix.abs()
         other = compared.mean().to_dict()
-    strengths = ranking["strength"] if "strength" in ranking else [math.nan] * len(ranking)
+    strengths = np.full(len(ranking), math.nan)
+    if "strength" in ranking:
+        strengths[:] = ranking["strength"]
+    errors = [math.nan] * len(ranking)
+    close = [False] * len(ranking)
+    if result.withheld("errors") is None:
+        of_each = result.errors[ranking["feature"]].to_numpy()
+        close[1:] = reading.unresolved(strengths, of_each).tolist()
+        errors = of_each.tolist()
     return [
         Line(
             int(position),
@@ -48,9 +62,11 @@ def ranking_lines(result: Parts) -> list[Line]:
             float(strength),
             other.get(feature, math.nan),
             None if counts is None else int(counts[feature]),
+            error,
+            near and not math.isnan(strength),
         )
-        for position, feature, strength in zip(
-            ranking["position"], ranking["feature"], strengths, strict=True
+        for position, feature, strength, error, near in zip(
+            ranking["position"], ranking["feature"], strengths, errors, close, strict=True
         )
     ]
 
@@ -74,32 +90,99 @@ def why_undefined(lines: Sequence[Line]) -> str:
     return "a constant column has no rank correlation"
 
 
-def headline(result: Parts) -> str:
-    """Say in one sentence what came out."""
+def headline(result: Parts, pairs: Sequence[Sequence[Pair]]) -> str:
+    """Say in one sentence what came out: the strongest pair, or, without coefficients, the ranking."""
+    best = next(iter(evidence.strongest(pairs, 1)), None)
+    if best is None:
+        return first(result)
+    names = f"{charts.shorten(best.source, 40)} × {charts.shorten(best.target, 40)}"
+    count = sum(len(row) for row in pairs)
+    which = f"strongest of {count:,} pairs" if count > 1 else "only pair"
+    return f"The {which} is {names}, with ρ = {number(best.rho)}"
+
+
+def first(result: Parts) -> str:
+    """Say what ranks first, by what criterion."""
     lines = ranking_lines(result)
     if not lines:
         return f"This copy of {printable(result.party)} ({result.role}) holds no ranking"
-    first, m = lines[0], len(lines)
-    name = charts.shorten(first.feature, 60)
+    top, m = lines[0], len(lines)
+    name = charts.shorten(top.feature, 60)
     place = f"{name} ranks first of {m} features" if m > 1 else f"{name} is the only feature"
     if "strength" not in result.ranking:
         together = sum(line.position == 1 for line in lines)
         return place if together == 1 else f"{together} of {m} features rank first, in no order"
-    if math.isnan(first.strength):
+    if math.isnan(top.strength):
         return (
             f"{place}, but no strength is defined"
             if m == 1
             else f"None of the {m} features has a defined strength"
         )
-    level = sum(line.strength == first.strength for line in lines) - 1
+    level = sum(line.strength == top.strength for line in lines) - 1
     with_it = f", level with {level} other{'s' if level > 1 else ''}" if level else ""
     under = " by the paper's eq. 2" if result.plan["estimator"] == "paper" else ""
-    return f"{place}, with strength {number(first.strength)}{under}{with_it}"
+    by = "" if m == 1 else f" by {STRENGTHS[result.plan['strength']]}, {result.plan['order']}"
+    size = number(top.strength) + ("" if math.isnan(top.error) else f" ± {number(top.error)}")
+    return f"{place}{by}, with strength {size}{under}{with_it}"
+
+
+def resolution(lines: Sequence[Line]) -> str | None:
+    """Say what standard errors are and which neighbours they do not tell apart; None where none are known."""
+    if not lines or math.isnan(lines[0].error):
+        return None
+    close = sum(line.close for line in lines)
+    return (
+        "± is the standard error of a strength whose feature is independent of all source columns. "
+        + (
+            f"~ marks {close} of {len(lines)} features that it does not tell apart from the one above"
+            if close
+            else "It tells all neighbours apart"
+        )
+        + " (by 1.96 standard errors of a difference)."
+    )
+
+
+def by_size(result: Parts) -> str | None:
+    """Say which feature is the strongest in size, where signs put another first."""
+    if result.plan["strength"] != "mean":
+        return None
+    best = strongest(ranking_lines(result))
+    if best is None:
+        return None
+    return (
+        f"The ranking goes by sign, {result.plan['order']}; the strongest in size is "
+        f"{best.feature}, at position {best.position}, with a mean |ρ| of {number(best.other, 4)}."
+    )
+
+
+def unseen(result: Parts) -> str | None:
+    """Say what a mean cannot show, where a copy has nothing else."""
+    if result.withheld("coefficients") is None or result.withheld("ranking") is not None:
+        return None
+    return (
+        "A strength is a mean over all source columns: one strong pair among many weak ones hardly moves it, "
+        "and positive and negative ones cancel. Which pairs are strong takes reveal: coefficients."
+    )
+
+
+def detectable(result: Parts, pairs: Sequence[Sequence[Pair]]) -> str | None:
+    """Say which coefficients so many rows can show, where there are any."""
+    count = sum(not math.isnan(pair.p) for row in pairs for pair in row)
+    if not count or result.n < INTERVAL_ROWS:
+        return None
+    noise = float(np.median(result.noise)) if "noise" in result.holds else 0.0
+    least, over_all = (reading.detectable(result.n, tests, noise) for tests in (1, count))
+    several = f", {number(over_all)} in a test of all {count:,} pairs at once" if count > 1 else ""
+    with_noise = " and the noise in them" if noise else ""
+    return (
+        f"{result.n:,} rows{with_noise} show a coefficient of {number(least)} or more in four of five "
+        f"samples{several} (5 %)."
+    )
 
 
 def eq2(result: Parts) -> str | None:
-    """Say what the paper's eq. 2 makes of this run's ties, where this copy knows and it matters."""
-    if result.withheld("estimators") is not None:
+    """Say what the paper's eq. 2 makes of this run's ties, where the plan asks for it and it matters."""
+    if result.plan["estimator"] != "paper" or result.withheld("estimators") is not None:
         return None
     both = result.estimators
     corrected, paper = both.to_numpy().T
@@ -117,8 +200,7 @@ def both_estimators(result: Parts) -> list[tuple[str, float, int, float, int]]:
     corrected, paper = result.estimators.to_numpy().T
     true, wrong = (estimators.order(mu, result.plan["order"]) for mu in (corrected, paper))
     return [
-        (printable(features[q]), corrected[q], true.index(q) + 1, paper[q], wrong.index(q) + 1)
-        for q in (wrong if result.plan["estimator"] == "paper" else true)
+        (printable(features[q]), corrected[q], true.index(q) + 1, paper[q], wrong.index(q) + 1) for q in wrong
     ]
 
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.filesize import decimal
 
+from mpc_spearman.results import evidence
 from mpc_spearman.results.charts import number
 from mpc_spearman.results.costs import totals
-from mpc_spearman.results.summary import STRENGTHS, eq2, headline, ranking_lines, rows
+from mpc_spearman.results.summary import (
+    STRENGTHS,
+    by_size,
+    detectable,
+    first,
+    headline,
+    ranking_lines,
+    resolution,
+    rows,
+    unseen,
+)
 from mpc_spearman.units import human_seconds, printable
 
 if TYPE_CHECKING:
@@ -17,7 +29,8 @@ if TYPE_CHECKING:
 
     from mpc_spearman.results.parts import Parts
 
-#: Rows and warnings shown; the rest is in ``ranking.csv`` and in the report.
+#: Pairs, rows and warnings shown; the rest is in the files and in the report.
+_STRONGEST = 5
 _SHOWN = 20
 _SHOWN_WARNINGS = 3
 
@@ -38,32 +51,54 @@ def summarize(result: Parts, console: Console) -> None:
     def plain(text: str, style: str = "") -> Text:
         return Text(printable(text), style)
 
-    lines = ranking_lines(result)
-    console.print(plain(_ascii(headline(result)) + ".", "bold"))
+    def say(sentence: str | None, style: str = "") -> None:
+        if sentence:
+            console.print(plain(_ascii(sentence), style))
+
+    def tabulate(columns: Mapping[str, Sequence[str]]) -> None:
+        table = Table(box=None, pad_edge=False)
+        for name in columns:
+            table.add_column(_ascii(name), justify="left" if name in ("pair", "feature") else "right")
+        for cells in zip(*(column[:_SHOWN] for column in columns.values()), strict=True):
+            table.add_row(*(plain(_ascii(text)) for text in cells))
+        console.print(table)
+
+    lines, pairs = ranking_lines(result), evidence.pairs(result)
+    console.print(plain(_ascii(headline(result, pairs)) + ".", "bold"))
+    if pairs:
+        strong = evidence.strongest(pairs, _STRONGEST)
+        tabulate(
+            {
+                "pair": [f"{pair.source} × {pair.target}" for pair in strong],
+                "ρ": [number(pair.rho) for pair in strong],
+                f"{100 * result.plan['confidence']:g} % interval": [pair.interval for pair in strong],
+                "q": [evidence.chance(pair.q) for pair in strong],
+            }
+        )
+        say(detectable(result, pairs))
+        console.print(plain(_ascii(first(result)) + ".", "bold"))
     if lines and "strength" in result.ranking:
         plan = result.plan
-        table = Table("position", "feature", _ascii(STRENGTHS[plan["strength"]]), box=None, pad_edge=False)
-        compared = any(not math.isnan(line.other) for line in lines)
-        if compared:
-            table.add_column("mean rho" if plan["strength"] == "mean_abs" else "mean |rho|")
-        for column in (table.columns[0], *table.columns[2:]):
-            column.justify = "right"
-        for line in lines[:_SHOWN]:
-            cells = [str(line.position), line.feature, _ascii(number(line.strength, 4))]
-            cells += [_ascii(number(line.other, 4))] if compared else []
-            table.add_row(*map(plain, cells))
-        console.print(table)
+        shown = {"position": [str(line.position) for line in lines]}
+        shown["feature"] = [line.feature for line in lines]
+        shown[STRENGTHS[plan["strength"]]] = [number(line.strength, 4) for line in lines]
+        if not math.isnan(lines[0].error):
+            shown["±"] = [f"{number(line.error, 4)} {'~' if line.close else ' '}" for line in lines]
+        if any(not math.isnan(line.other) for line in lines):
+            other = "mean" if plan["strength"] == "mean_abs" else "mean_abs"
+            shown[STRENGTHS[other]] = [number(line.other, 4) for line in lines]
+        tabulate(shown)
+        for sentence in (resolution(lines), by_size(result)):
+            say(sentence)
     else:
         for line in lines[:_SHOWN]:
             console.print(plain(f"{line.position:>4}  {line.feature}"))
-        console.print(plain(result.withheld("strengths" if lines else "ranking") or "", "dim"))
+        say(result.withheld("strengths" if lines else "ranking"), "dim")
+    say(unseen(result))
     if len(lines) > _SHOWN:
         console.print(plain(f"... and {len(lines) - _SHOWN} more, in ranking.csv", "dim"))
     if result.offered:
         console.print(plain(f"Rows: {rows(result)}."))
-    trap = eq2(result)
-    if trap is not None and result.plan["estimator"] != "paper":
-        console.print(plain(_ascii(f"Note: {trap}.")))
     for text in result.warnings[:_SHOWN_WARNINGS]:
         sentence, *which = text.split("\n")
         where = " (which: in the report)" if which else ""
@@ -83,9 +118,9 @@ def summarize(result: Parts, console: Console) -> None:
     traffic = f"{decimal(cost.wire)} in {cost.messages:,} messages, {cost.rounds:,} rounds"
     for text in (f"time    {times}{whose}", f"wire    {traffic}{whose}", f"memory  {peaks} at the peak"):
         console.print(plain(text))
-    for pair, size in cost.forwarded:
-        console.print(plain(f"        {decimal(size)} between {pair}, forwarded by the coordinator's host"))
+    for ends, size in cost.forwarded:
+        console.print(plain(f"        {decimal(size)} between {ends}, forwarded by the coordinator's host"))
 
 
 def _ascii(text: str) -> str:
-    return text.replace("ρ", "rho").replace("−", "-")
+    return text.replace("ρ", "rho").replace("−", "-").replace("×", "x").replace("±", "+-")

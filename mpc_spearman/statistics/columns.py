@@ -6,6 +6,7 @@ intervals take follows from them: of a column of two values even the sizes of it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -29,6 +30,16 @@ class Ties(IntEnum):
     TWO_VALUES = 3  # whose tie term is a quarter of the largest possible or more
     CONSTANT = 4
 
+    @property
+    def word(self) -> str:
+        """How it is written for people and in files."""
+        return self.name.lower().replace("_", " ")
+
+    @classmethod
+    def named(cls, word: str) -> Ties:
+        """Read `word` back; `KeyError` if it is none."""
+        return cls[word.upper().replace(" ", "_")]
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -45,6 +56,11 @@ class Columns:
 
     ties: NDArray[np.int64]
     skewness: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, ranks: Ranks) -> Columns:
+        """Find out about the columns of an owner."""
+        return cls(ties(ranks.tie_terms, ranks.two_values, ranks.n), skewness(ranks))
 
     @property
     def rows(self) -> Columns:
@@ -104,3 +120,18 @@ def upper_share(skewness: NDArray[np.float64]) -> NDArray[np.float64]:
     below = 2 / (root * (root + np.abs(skewness)))  # of the smaller group, without cancellation
     share: NDArray[np.float64] = np.where(skewness < 0, 1 - below, below)
     return share
+
+
+def possible(skewness: float, two_values: bool, tie_term: int, n: int) -> bool:
+    """Tell whether n rows can have a column with that skewness, where two values have it with that tie term.
+
+    Any n numbers have a skewness within √n. Of two values, a and n - a of them, N - T is n a (n - a).
+    """
+    if not two_values:
+        return abs(skewness) <= math.sqrt(n)
+    if not math.isfinite(skewness):
+        return False
+    a = round(n * float(upper_share(np.array(skewness))))
+    if not 0 < a < n or total(n) - tie_term != n * a * (n - a):
+        return False
+    return math.isclose(skewness, (n - 2 * a) / math.sqrt(a * (n - a)), rel_tol=1e-6, abs_tol=1e-6)

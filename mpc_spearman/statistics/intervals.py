@@ -120,10 +120,21 @@ def _flags(r: _Floats, source: Columns, target: Columns) -> _Floats:
 
 
 def _end(r: _Floats, reach: _Floats, noise: _Floats) -> _Floats:
-    """Lower ends: the smallest rho from which r is in reach, found by halving; 1 where none is."""
+    """Lower ends: the smallest rho from which r is in reach, with noise found by halving; 1 where none is."""
+    noisy = noise > 0
+    if noisy.any():
+        ends = np.empty(r.shape)
+        ends[noisy] = _noisy_end(r[noisy], reach[noisy], noise[noisy])
+        ends[~noisy] = _end(r[~noisy], reach[~noisy], noise[~noisy])
+        return ends
+    with np.errstate(divide="ignore"):  # artanh(±1) is ±inf
+        found: _Floats = np.tanh(np.arctanh(r) - reach)
+    return found
 
+
+def _noisy_end(r: _Floats, reach: _Floats, noise: _Floats) -> _Floats:
     def out_of_reach(rho: _Floats) -> NDArray[np.bool_]:
-        with np.errstate(divide="ignore"):  # artanh(±1) is ±inf
+        with np.errstate(divide="ignore"):
             up = np.tanh(np.arctanh(rho) + reach) - rho
         found: NDArray[np.bool_] = (r > rho) & ((r - rho) ** 2 > up**2 + noise**2)
         return found

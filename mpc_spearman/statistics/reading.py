@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.statistics.columns import Columns, upper_share
+
+if TYPE_CHECKING:
+    from mpc_spearman.config import Estimator, Strength
 
 #: A test that "shows" something finds it so often, at this level.
 POWER, LEVEL = 0.8, 0.05
@@ -45,6 +50,41 @@ def detectable(n: int, tests: int = 1, noise: float = 0.0) -> float:
     return high
 
 
+def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float:
+    """Say by how much a mean over a source's columns varies where all is chance, from 0 to 1.
+
+    Times 1/sqrt(n - 1) that is the standard deviation, over all ways of pairing the source's rows with a
+    target column, of the mean of its coefficients: the length of the mean of its columns' unit vectors. Of
+    absolute coefficients, which are those of normal variables for many rows, two with correlation c have the
+    covariance (2/pi)(sqrt(1 - c^2) + c arcsin c - 1).
+
+    Parameters
+    ----------
+    ranks : Ranks
+        The source's.
+    strength, estimator : str
+        As in the plan. Under ``paper`` the mean is over constant columns too, and vectors are ranks over
+        sqrt(N).
+    """
+    squares = np.array([total(ranks.n) - term for term in ranks.tie_terms], dtype=np.float64)
+    defined = squares > 0
+    count = ranks.m if estimator == "paper" else int(defined.sum())
+    if not count:
+        return 0.0
+    scales = np.sqrt(np.where(defined, squares, 1.0))
+    if estimator == "paper":
+        scales[:] = np.sqrt(total(ranks.n))
+    if strength == "mean":
+        weights = 1 / scales
+        square = sum(float((weights @ block) @ (weights @ block)) for block in ranks.blocks())
+    else:
+        moving = ranks.gram[np.ix_(defined, defined)]
+        c = np.clip(moving / np.sqrt(np.outer(np.diag(moving), np.diag(moving))), -1, 1)
+        lengths = (np.sqrt(squares) / scales)[defined]
+        square = float(lengths @ (2 / np.pi * (np.sqrt(1 - c**2) + c * np.arcsin(c) - 1)) @ lengths)
+    return float(np.sqrt(max(square, 0.0))) / count
+
+
 def strength_error(
     norms: Sequence[float], n: int, noise: NDArray[np.float64] | float = 0.0
 ) -> NDArray[np.float64]:
@@ -52,8 +92,8 @@ def strength_error(
 
     A strength is the inner product of the target's unit vector with u, the sum of the vectors u_s = (sum of
     source s's unit vectors)/K, K being the columns of all sources. Over all ways of pairing rows its variance
-    is the squared length of u over n - 1. Each source knows the length of its own u_s; over several, u is at
-    most as long as they are together.
+    is the squared length of u over n - 1. Each source knows the length of its own u_s (`mean_length`, times
+    its share of the K columns); over several, u is at most as long as they are together.
 
     Parameters
     ----------

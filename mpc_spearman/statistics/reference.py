@@ -1,7 +1,7 @@
 """The answer on pooled data, for tests and notebooks: what a run must reproduce without pooling.
 
 A separate path on purpose: ranks by ``scipy.stats.rankdata``, eq. 2 as the paper writes it, square roots
-of integers to 128 bits, p-values by SciPy's t distribution or, at few rows, by counting arrangements. It
+of integers to 128 bits, p-values by SciPy's distributions or, at few rows, by counting arrangements. It
 shares no code with the run's own arithmetic.
 """
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import gammaln
 
-from mpc_spearman.statistics.inference import EXACT_ROWS
+from mpc_spearman.statistics.pvalues import EXACT_ROWS
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Estimator, Order, Strength
@@ -35,9 +35,9 @@ class Reference:
     Attributes
     ----------
     coefficients, pvalues : DataFrame
-        Rows (party, feature), columns the target's features; NaN where undefined. At up to `EXACT_ROWS` rows
-        p-values are exact for all pairs; a run, which does not know who is tied with whom, has them for pairs
-        without ties and an approximation for the others.
+        Rows (party, feature), columns the target's features; NaN where undefined. p-values are those of
+        :func:`mpc_spearman.statistics.pvalues.pvalues`, but at up to `EXACT_ROWS` rows exact for all pairs:
+        a run, which does not know who is tied with whom, approximates those of tied columns.
     strengths : Series of float64
         By target feature, in table order.
     counts : Series of int64
@@ -89,12 +89,13 @@ def reference(
 
     untied = n * (n * n - 1) // 3
     testable = np.array([[_testable(a, b, untied, estimator) for b in y_squares] for a in x_squares])
-    with np.errstate(divide="ignore"):
-        t = np.abs(rho) * np.sqrt((n - 2) / ((1 + rho) * (1 - rho)))
-    p = np.where(testable, np.maximum(2 * stats.t.sf(t, n - 2), 2 * np.exp(-gammaln(n + 1))), np.nan)
-    if n <= EXACT_ROWS:
-        for i, j in np.argwhere(testable):
-            p[i, j] = _exact(x[i], y[j], products[i][j])
+    p = np.full(rho.shape, np.nan)
+    for i, j in np.argwhere(testable):
+        p[i, j] = (
+            _exact(x[i], y[j], products[i][j])
+            if n <= EXACT_ROWS
+            else _pvalue(x[i], y[j], products[i][j], float(rho[i, j]))
+        )
 
     rows = pd.MultiIndex.from_tuples(
         [(party, name) for party, table in source.items() for name in table.columns],
@@ -117,6 +118,33 @@ def reference(
             }
         ),
     )
+
+
+def _pvalue(x: NDArray[np.int64], y: NDArray[np.int64], product: int, rho: float) -> float:
+    """Test two flags by the hypergeometric distribution, and others by Student's t or Pearson's type III."""
+    n = len(x)
+    values, groups = zip(*(np.unique(column, return_counts=True) for column in (x, y)), strict=True)
+    if len(values[0]) == len(values[1]) == 2:
+        a, b = int(groups[0][1]), int(groups[1][1])
+        common = stats.hypergeom(n, a, b)
+        k = np.arange(max(0, a + b - n), min(a, b) + 1)
+        return float(min(1.0, common.pmf(k)[np.abs(n * (n * k - a * b)) >= abs(product)].sum()))
+    many = all((sizes**3 - sizes).sum() > 0.05 * (n**3 - n) for sizes in groups)
+    if many:
+        p = 2 * stats.norm.sf(abs(rho) * math.sqrt(n - 1))
+    elif abs(rho) == 1:
+        p = 0.0
+    else:
+        p = 2 * stats.t.sf(abs(rho) * math.sqrt((n - 2) / ((1 + rho) * (1 - rho))), n - 2)
+    skew = abs(stats.skew(x) * stats.skew(y)) / math.sqrt(n)
+    if len(values[0]) == len(values[1]) == n:
+        return float(max(p, 2 * math.exp(-gammaln(n + 1))))
+    if skew > 1:
+        return math.nan
+    if skew <= 1e-3:
+        return float(p)
+    z, distribution = stats.norm.isf(p / 2), stats.pearson3(skew)
+    return float(distribution.sf(z) + distribution.cdf(-z))
 
 
 def _exact(x: NDArray[np.int64], y: NDArray[np.int64], product: int) -> float:

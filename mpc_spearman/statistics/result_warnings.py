@@ -14,7 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import MAX_ROWS, total
-from mpc_spearman.statistics import estimators, inference
+from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics import pvalues as tests
+from mpc_spearman.statistics.columns import Columns, Ties
+from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Estimator, Order
@@ -26,7 +29,7 @@ CANCELLED = 1 / 3
 NOTEWORTHY = 0.05
 #: Strengths under the two estimators that differ by no more than this are worth no sentence.
 TIED = 0.001
-#: Student's t for p-values needs a sentence below so many rows: at 16 one of 0.001 is a third too small.
+#: Approximate p-values need a sentence below so many rows: at 16 Student's t makes 0.00065 of 0.001.
 FEW_ROWS = 20
 
 
@@ -209,73 +212,88 @@ def _minus(number: str) -> str:
     return f"−{number[1:]}" if number.startswith("-") else number
 
 
-def pvalues(tied: NDArray[np.int64], n: int, estimator: Estimator) -> list[str]:
+def pvalues(
+    n: int,
+    source: Columns,
+    target: Columns,
+    estimator: Estimator,
+    noise: NDArray[np.float64] | float = 0.0,
+    step: float = 0.0,
+) -> list[str]:
     """Say for how many pairs there is no p-value, or a poor one, and why.
 
     Parameters
     ----------
-    tied : ndarray of int64, shape (m_A, m_B)
-        From :func:`mpc_spearman.statistics.inference.pairs`.
-    n : int
-        Rows.
-    estimator : str
-        As in the plan.
+    n, source, target, estimator, noise, step
+        As :func:`mpc_spearman.statistics.pvalues.pvalues` takes them.
 
     Returns
     -------
     list of str
-        A sentence at most for either.
+        A sentence at most for each reason.
     """
-    testable = inference.testable(tied, estimator)
-    missing, approximate = int((~testable).sum()), testable
-    of_ties = ""
-    if n <= inference.EXACT_ROWS:
-        approximate, of_ties = testable & (tied != inference.Ties.NONE), ", those of pairs with ties,"
-    sentences = []
-    if missing:
-        reason = (
-            "with ties eq. 2 (estimator: paper) is not the rank correlation, so its distribution is unknown"
-            if estimator == "paper"
-            else "a constant column has no rank correlation to test"
-        )
-        sentences.append(f"{missing} of {tied.size} p-values are missing: {reason}")
-    if n < FEW_ROWS and approximate.any():
-        sentences.append(
-            f"{int(approximate.sum())} of {tied.size} p-values{of_ties} are Student's t approximation, which "
-            f"is too small for as few rows as {n}, the more so the smaller it is"
-        )
-    return sentences
+    kept = tests.testable(source, target, estimator)
+    skew = np.broadcast_to(tests.null_skewness(n, source, target, noise), kept.shape)
+    published = (np.asarray(noise) > 0) | (step > 0)
+    flags = tests.two_flags(source, target)
+    exact = flags & ~published
+    if n <= tests.EXACT_ROWS:
+        exact = exact | ((np.maximum(source.ties, target.ties) == Ties.NONE) & (np.asarray(noise) == 0))
+    too_skewed = kept & ~exact & (skew > tests.TOO_SKEWED)
+    skewed = kept & ~exact & ~too_skewed & (skew > tests.SKEWED)
+    few = kept & ~exact & ~too_skewed & (n < FEW_ROWS)
+    missing = (
+        "with ties eq. 2 (estimator: paper) is not the rank correlation, so its distribution is unknown"
+        if estimator == "paper"
+        else "a constant column has no rank correlation to test"
+    )
+    found = (
+        (~kept, f"p-values are missing: {missing}"),
+        (
+            too_skewed,
+            "p-values are missing: both columns are so skewed by ties that chance alone has a skewness above "
+            f"{tests.TOO_SKEWED:g}, where no approximation holds",
+        ),
+        (
+            skewed,
+            "p-values are rough: both columns are so skewed by ties that chance alone has a skewness above "
+            f"{tests.SKEWED:g}",
+        ),
+        (
+            few,
+            f"p-values are approximations, which as few rows as {n} make unreliable, the more so the smaller "
+            "they are",
+        ),
+    )
+    return [f"{int(which.sum())} of {kept.size} {what}" for which, what in found if which.any()]
 
 
-def intervals(tied: NDArray[np.int64], n: int, estimator: Estimator) -> list[str]:
-    """Say for how many pairs there is no confidence interval although there is a coefficient, and why.
+def intervals(low: NDArray[np.float64], testable: NDArray[np.bool_], n: int) -> list[str]:
+    """Say for how many pairs that can be tested there is no confidence interval, and why.
 
     Parameters
     ----------
-    tied : ndarray of int64, shape (m_A, m_B)
-        From :func:`mpc_spearman.statistics.inference.pairs`.
+    low : ndarray of float64, shape (m_A, m_B)
+        Lower ends of the intervals; NaN where there are none.
+    testable : ndarray of bool, shape (m_A, m_B)
+        Pairs that have a coefficient and can be tested.
     n : int
         Rows.
-    estimator : str
-        As in the plan.
 
     Returns
     -------
     list of str
-        Empty, or one sentence; what lacks a p-value lacks an interval too, for the same reason.
+        Empty, or one sentence.
     """
-    without = inference.testable(tied, estimator)
-    if n < inference.INTERVAL_ROWS:
-        reason = f"they take {inference.INTERVAL_ROWS} rows or more"
-    else:
-        without &= tied == inference.Ties.MANY
-        reason = (
-            "a column has many ties, beyond "
-            f"{inference.MANY_TIES:g} of the largest possible tie term, and they would cover too little"
-        )
+    without = np.isnan(low) & testable
     if not without.any():
         return []
-    return [f"{int(without.sum())} of {tied.size} coefficients have no confidence interval: {reason}"]
+    reason = (
+        f"they take {INTERVAL_ROWS} rows or more"
+        if n < INTERVAL_ROWS
+        else "both columns have many ties, and at these coefficients an interval would cover too little"
+    )
+    return [f"{int(without.sum())} of {low.size} coefficients have no confidence interval: {reason}"]
 
 
 def impossible(counts: NDArray[np.int64], expected: int, constant: int) -> list[str]:

@@ -36,4 +36,4 @@ def test_six_rows_have_the_pvalues_of_720_arrangements(tmp_path: Path) -> None:
         # Who is tied with whom is not known outside: an approximation, and a sentence that says so.
         assert p["tied"] != pytest.approx(expected.pvalues.loc[("A", "tied"), "y"], rel=0.01)
         if result.role == "coordinator":
-            assert any("1 of 3 p-values, those of pairs with ties" in text for text in result.warnings)
+            assert any("1 of 3 p-values are approximations" in text for text in result.warnings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -151,6 +152,10 @@ def test_a_single_distinct_column_is_for_the_owners_policy(me):
             assert count(run, shapes, one).distinct_sources == 1
 
 
+#: Skewness of a column of which 3 of 9 rows have the upper of two values.
+FLAG = (9 - 2 * 3) / math.sqrt(3 * 6)
+
+
 @pytest.mark.parametrize("term", [-2, 241, 242, 3])
 def test_a_tie_term_that_so_many_rows_cannot_have_is_refused_when_it_arrives(term):
     said = {"names": ["a", "b"], "ties": np.array([term, 0])}  # N = 240
@@ -161,11 +166,39 @@ def test_a_tie_term_that_so_many_rows_cannot_have_is_refused_when_it_arrives(ter
         receive_description(run, source, shapes)
 
 
+@pytest.mark.parametrize(
+    ("untied", "flag", "length"),
+    [
+        *((g, FLAG, 0.5) for g in (math.nan, 3.1, -math.inf)),
+        *((0.0, g, 0.5) for g in (math.nan, 0.5, 3.1, math.inf)),
+        *((0.0, FLAG, length) for length in (-0.1, 1.1, math.nan)),
+    ],
+)
+def test_a_skewness_or_a_length_that_so_many_rows_cannot_have_is_refused(untied, flag, length):
+    """Nine rows: a column without ties, and one of two values, of which three rows have the upper."""
+    said = {
+        "names": ["a", "b"],
+        "ties": np.array([0, 78]),  # 240 - 9 * 3 * 6
+        "two_values": np.array([False, True]),
+        "skewness": np.array([untied, flag]),
+        "length": np.array([length]),
+    }
+    run = run_of("C", said, "A1", reveal="coefficients")
+    (source,) = run.roster.sources
+    shapes = replace(shapes_of(run, 2), defined={source: 2}, distinct={source: 2})
+    with pytest.raises(ProtocolViolation, match="a skewness or a length that 9 rows cannot have"):
+        receive_description(run, source, shapes)
+    run.links.said |= {"skewness": np.array([0.0, FLAG]), "length": np.array([0.5])}
+    assert receive_description(run, source, shapes).skewness == (0.0, FLAG)
+
+
 @pytest.mark.parametrize("level", ["coefficients", "strengths"])
 @pytest.mark.parametrize("defined", [0, 1, 2])
 def test_constant_columns_must_be_as_many_as_their_owner_said(level, defined):
     run = run_of("C", {}, "A1", reveal=level)
-    flags = {"constant": np.array([True, False])} if level == "strengths" else {"ties": np.array([240, 0])}
+    flags = {"ties": np.array([240, 0]), "two_values": np.array([False, False]), "skewness": np.zeros(2)}
+    if level == "strengths":
+        flags = {"constant": np.array([True, False])}
     run.links.said = {"names": ["a", "b"], **flags}
     shapes = replace(shapes_of(run, 2), defined={run.roster.target: defined})
     if defined == 1:
@@ -184,9 +217,12 @@ def test_each_source_has_its_rows_of_the_matrix():
         "coefficients": matrix,
         "strengths": matrix.mean(axis=0),
         "counts": np.array([6, 6]),
+        "errors": np.array([0.1, 0.1]),
         "positions": np.array([2, 1]),
         "source_ties": np.arange(6),
         "target_ties": np.arange(2),
+        "source_skewness": np.zeros(6),
+        "target_skewness": np.zeros(2),
     }
     publish(run, numbers, list("abcdef"), list("pq"), shapes)
     sent = {name: values for name, _, values in run.links.sent}

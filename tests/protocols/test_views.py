@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.results.saved import FILES
-from mpc_spearman.statistics.inference import Ties
+from mpc_spearman.statistics.columns import Columns, rounded
 from mpc_spearman.statistics.reference import reference
 from support.recorder import plain
 from support.recording import (
@@ -35,7 +36,7 @@ from support.references import ranked_alike, tolerance
 from support.transcript import HELLO, PARTIES, parse
 
 #: What whoever has coefficients has beside them, by the name of the part.
-MATRICES = ("coefficients", "pvalues", "intervals", "qvalues")
+MATRICES = ("coefficients", "columns", "pvalues", "intervals", "qvalues")
 
 pytestmark = pytest.mark.xdist_group("recordings")
 
@@ -50,10 +51,14 @@ COST = "COST seconds:float64*18*2 counts:int64*18*5"  # of 18 phases, those of o
 FAREWELL = "FAREWELL"
 
 #: What the coordinator receives of the source's and the target's columns.
+_EVERYTHING = (
+    "length:float64 names:texts*mA ties:int128*mA two_values:flags*mA skewness:float64*mA",
+    "names:texts*mB ties:int128*mB two_values:flags*mB skewness:float64*mB",
+)
 DESCRIPTION = {
-    "differences": ("names:texts*mA ties:int128*mA", "names:texts*mB ties:int128*mB"),
-    "coefficients": ("names:texts*mA ties:int128*mA", "names:texts*mB ties:int128*mB"),
-    "strengths": (None, "names:texts*mB constant:flags*mB"),
+    "differences": _EVERYTHING,
+    "coefficients": _EVERYTHING,
+    "strengths": ("length:float64", "names:texts*mB constant:flags*mB"),
 }
 #: What the coordinator receives of the values, block by block at ``differences``, else once.
 SHARE = {
@@ -72,14 +77,15 @@ RESULT = {
     "nothing": (None, None),
     "ranking": ("RESULT positions:int64*mB", "RESULT positions:int64*mB target_names:texts*mB"),
     "strengths": (
-        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB",
-        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB target_names:texts*mB",
+        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB",
+        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
+        "target_names:texts*mB",
     ),
     "coefficients": (
-        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB "
-        "coefficients:float64*mA*mB source_ties:int64*mA source_names:texts*mA",
-        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB "
-        "coefficients:float64*mA*mB target_ties:int64*mB target_names:texts*mB",
+        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
+        "coefficients:float64*mA*mB source_ties:int64*mA source_skewness:float64*mA source_names:texts*mA",
+        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
+        "coefficients:float64*mA*mB target_ties:int64*mB target_skewness:float64*mB target_names:texts*mB",
     ),
 }
 
@@ -162,7 +168,17 @@ def test_both_ends_of_a_link_saw_the_same_bytes_and_the_role_read_them_alike(lev
 def test_metadata_are_what_the_tables_say(level, estimator):
     run = recorded(level, estimator)
     constant = {party: [len(set(TABLES[party][name])) == 1 for name in FEATURES[party]] for party in "AB"}
-    expected = {party: {"names": FEATURES[party], "ties": tie_terms(party)} for party in "AB"}
+    expected = {
+        party: {
+            "names": FEATURES[party],
+            "ties": tie_terms(party),
+            "constant": constant[party],
+            "two_values": [len(set(TABLES[party][name])) == 2 for name in FEATURES[party]],
+            "skewness": known(party).skewness.tolist(),
+            "length": [length(party, estimator)],
+        }
+        for party in "AB"
+    }
     for owner in "AB":
         for receiver in (party for party in PARTIES if party != owner):
             shape = dict(contents(run, receiver, owner))["SHAPE"]
@@ -170,7 +186,10 @@ def test_metadata_are_what_the_tables_say(level, estimator):
             told = dict(contents(run, receiver, owner))["COLUMNS"]
             assert told["defined"] == told["distinct"] == constant[owner].count(False)
         for name, value in dict(contents(run, "C", owner)).get("DESCRIPTION", {}).items():
-            assert list(value) == (constant[owner] if name == "constant" else expected[owner][name])
+            if name == "length":
+                assert list(value) == pytest.approx(expected[owner][name])
+            else:
+                assert list(value) == expected[owner][name]
 
 
 @every_run
@@ -212,21 +231,20 @@ def test_names_reach_only_whom_they_should(level, estimator):
 # ---- results: what each party is given, on the wire and in its files ----
 
 
-def tie_classes(party: str) -> list[Ties]:
-    """None, some, many or constant, by the sizes of groups of equal values."""
-    n, classes = N, []
-    for name in FEATURES[party]:
-        share = sum(int(size) ** 3 - int(size) for size in TABLES[party][name].value_counts()) / (n**3 - n)
-        classes.append(
-            Ties.NONE
-            if share == 0
-            else Ties.SOME
-            if share <= 0.05
-            else Ties.MANY
-            if share < 1
-            else Ties.CONSTANT
-        )
-    return classes
+def known(party: str) -> Columns:
+    """What the owner knows of its columns' ties."""
+    return Columns.of(rank_columns([TABLES[party][name].to_numpy() for name in FEATURES[party]]))
+
+
+def length(party: str, estimator: str) -> float:
+    """Length of the mean of the columns' unit vectors, or of ranks over the length of those without ties."""
+    ranks = TABLES[party][FEATURES[party]].rank().to_numpy()
+    vectors = ranks - ranks.mean(axis=0)
+    lengths = np.linalg.norm(vectors, axis=0)
+    if estimator == "paper":
+        return float(np.linalg.norm(vectors.mean(axis=1)) / np.sqrt(N * (N * N - 1) / 12))
+    varying = lengths > 0
+    return float(np.linalg.norm((vectors[:, varying] / lengths[varying]).mean(axis=1)))
 
 
 @every_run
@@ -234,12 +252,16 @@ def test_given_results_are_right(level, estimator):
     run = recorded(level, estimator)
     frames = {party: table.drop(columns="id") for party, table in TABLES.items()}
     truth = reference({"A": frames["A"]}, frames["B"], estimator=estimator)
+    told = rounded if run.plan.results.precision == "statistical" else np.asarray
     expected = {
         "strengths": truth.strengths,
         "counts": truth.counts,
         "coefficients": truth.coefficients,
-        "source_ties": tie_classes("A"),
-        "target_ties": tie_classes("B"),
+        "errors": length("A", estimator) / np.sqrt(N - 1),
+        "source_ties": known("A").ties,
+        "target_ties": known("B").ties,
+        "source_skewness": told(known("A").skewness),
+        "target_skewness": told(known("B").skewness),
     }
     for receiver in "AB":
         for name, value in dict(contents(run, receiver, "C")).get("RESULT", {}).items():

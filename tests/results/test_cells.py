@@ -70,7 +70,7 @@ def test_a_result_with_such_names_comes_back(tmp_path: Path) -> None:
     plan = shared_plan("A")
     values = np.random.default_rng(1).uniform(-0.9, 0.9, (len(names), len(names)))
     matrix = matrix_of(values, names, [("A", name) for name in names])
-    held = parts(matrix, 50, plan)
+    held = parts(matrix, plan)
     both = pd.DataFrame({"tie_corrected": held["strengths"], "paper": held["strengths"]})
     saved = Result(
         plan=plan,

@@ -13,7 +13,7 @@ import pytest
 from mpc_spearman.results import charts, heat_map, report
 from mpc_spearman.results.evidence import Pair, pairs
 from mpc_spearman.results.result import Result
-from mpc_spearman.statistics.inference import Ties
+from mpc_spearman.statistics.columns import Ties
 from support.made_results import Page, computed, parts, synthetic, tables
 
 
@@ -149,16 +149,19 @@ def test_large_matrices_can_be_ordered_by_likeness(source: int, target: int, off
 def test_pairs_that_stand_are_marked_and_counted(source: int, target: int) -> None:
     result = synthetic(60, source, target)
     found = result.qvalues.to_numpy() <= 0.05
+    marked = int((found & (result.coefficients.abs().to_numpy() >= 0.1)).sum())
     text = report.render(result)
-    assert f"{found.sum():,} of {found.size:,} pairs stand at a false discovery rate of 5 %" in text
+    assert f"{found.sum():,} of {found.size:,} pairs have q ≤ 5 %" in text
+    assert f"; {marked:,} of these have |ρ| ≥ 0.1" in text
     drawn = heat_map.heat_map(pairs(result), 0.95)
-    in_order = result.qvalues[list(result.ranking["feature"])].to_numpy() <= 0.05
+    order = list(result.ranking["feature"])
+    in_order = (result.qvalues[order] <= 0.05) & (result.coefficients[order].abs() >= 0.1)
     marks = np.array([[cell.mark for cell in cells] for cells in drawn.cells])
     if drawn.gap:
         assert np.array_equal(marks == "s", in_order)
     else:
         assert np.array_equal(marks == "o", ~in_order)
-    assert ("a tick in the upper left corner" in text) == bool(drawn.gap)
+    assert ("A tick in the upper left corner" in text) == bool(drawn.gap)
 
 
 def test_an_interval_is_told_on_hover_and_where_there_is_none() -> None:
@@ -167,9 +170,8 @@ def test_an_interval_is_told_on_hover_and_where_there_is_none() -> None:
     titles = Page(report.render(result)).inside("title")
     (title,) = [title for title in titles if title.startswith("source_0 × target_0: ")]
     assert f"(95 % interval {charts.number(low)} to {charts.number(high)}; p = " in title
-    ties = np.full(result.coefficients.shape, Ties.MANY)
     a, b = tables(60, 4, 6)
-    without = computed({"A": a}, b, **parts(result.coefficients, 60, result.plan, ties))
+    without = computed({"A": a}, b, **parts(result.coefficients, result.plan, Ties.MANY, 0.5))
     titles = Page(report.render(without)).inside("title")
     (title,) = [title for title in titles if title.startswith("source_0 × target_0: ")]
     assert "(95 % interval none: many ties; p = " in title

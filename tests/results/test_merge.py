@@ -36,9 +36,11 @@ def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **ch
     holds = changes.pop("holds", "coefficients")
     plan = shared_plan(**changes.pop("plan", {}))
     plan["parties"]["sources"] = [{"name": source}]
+    if changes.get("role", "target") == "target":
+        plan["parties"]["target"]["name"] = changes.get("party", "B")
     n = changes.pop("n", 5000)
     matrix = matrix_of(values, features, [(source, f"f{p}") for p in range(len(values))])
-    held = parts(matrix, n, plan)
+    held = parts(matrix, plan)
     if holds != "coefficients":
         held = {part: held[part] for part in ("strengths", "counts", "ranking")}
     if holds == "ranking":
@@ -46,8 +48,6 @@ def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **ch
     if holds == "nothing":
         held = {}
     plan["results"] |= {"target": holds, "sources": holds}
-    if changes.get("role", "target") == "target":
-        plan["parties"]["target"]["name"] = changes.get("party", "B")
     base: dict[str, Any] = {
         "plan": plan,
         "party": "B",

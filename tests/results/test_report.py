@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from mpc_spearman.levels import view
-from mpc_spearman.results import charts, report, summary, terminal
+from mpc_spearman.results import charts, evidence, report, summary, terminal
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators
 from support.made_results import (
@@ -76,12 +76,15 @@ def test_the_demo_shows_that_ties_mislead_eq_2() -> None:
     source = {"A": pd.read_csv(DATA / "insurer.csv").drop(columns="id")}
     target = pd.read_csv(DATA / "clinic.csv").drop(columns="id")
     right = page(computed(source, target))
-    assert right.inside("h1") == ["conditions ranks first of 6 features, with strength 0.222"]
+    assert right.inside("h1")[0].startswith("The strongest of ")
+    assert any(
+        "conditions ranks first of 6 features by mean ρ, descending" in text for text in right.inside("p")
+    )
+    assert "eq. 2" not in right.text
     sentence = "eq. 2 puts limited on top with 0.51 because of ties"
     wrong = page(computed(source, target, estimator="paper", warnings=[sentence]))
-    assert wrong.inside("h1") == [
-        "limited ranks first of 6 features, with strength 0.508 by the paper's eq. 2"
-    ]
+    assert "limited ranks first" in wrong.text
+    assert "with strength 0.508 by the paper's eq. 2." in wrong.text
     assert sentence in wrong.inside("li")
     assert [a.get("aria-label") for a in wrong.of_class("alert")] == ["Warnings"]
     assert right.of_class("alert") == []
@@ -95,7 +98,9 @@ def test_the_ranking_comes_in_order_with_negative_bars_to_the_left() -> None:
     result = computed({"A": a}, b)
     found = page(result)
     order = list(result.ranking["feature"])
-    assert found.inside("bdi")[: len(order)] == order
+    ranked = [tag == "h2" and text == "Ranking" for tag, text in found.texts].index(True)
+    names = [text for tag, text in found.texts[ranked:] if tag == "bdi"]
+    assert names[: len(order)] == order
     assert order[0] == "target_0"
     assert order[-1] == "target_3"
     assert "undefined: a constant column has no rank correlation" in found.inside("span")
@@ -120,11 +125,58 @@ def test_mean_absolute_correlation_stands_beside_the_strength() -> None:
     assert [line.other for line in signed] == [result.coefficients.mean()[line.feature] for line in signed]
 
 
+def test_standard_errors_say_which_neighbours_are_not_told_apart() -> None:
+    names = ["f0", "f1", "f2"]
+    ranking = pd.DataFrame({"position": [1, 2, 3], "feature": names, "strength": [0.5, 0.2, 0.19]})
+    result = Result(
+        plan=shared_plan(reveal="strengths"),
+        party="C",
+        role="coordinator",
+        n=100,
+        cost=cost_table(),
+        strengths=pd.Series([0.5, 0.2, 0.19], names),
+        counts=pd.Series(4, names),
+        errors=pd.Series(0.05, names),
+        ranking=ranking,
+    )
+    found = page(result)
+    assert found.inside("h1") == [
+        "f0 ranks first of 3 features by mean ρ, descending, with strength 0.500 ± 0.050"
+    ]
+    assert "~ marks 1 of 3 features that it does not tell apart from the one above" in found.text
+    assert [text for text in found.inside("td") if "0.0500" in text] == ["0.0500", "0.0500", "0.0500 ~"]
+    assert "Which pairs are strong takes reveal: coefficients." in found.text
+    out = io.StringIO()
+    terminal.summarize(result, Console(file=out, width=100))
+    assert re.search(r"3 +f2 +0\.1900 +0\.0500 ~", out.getvalue())
+
+
+def test_a_flag_beside_a_column_without_ties_has_its_largest_coefficient_and_an_auc() -> None:
+    a, b = tables(100, 1, 1)
+    result = computed({"A": a > a.quantile(0.8)}, b)
+    rho = result.coefficients.iloc[0, 0]
+    most = math.sqrt(3 * 0.2 * 0.8)
+    expected = f"at most ±{most:.2f} for this flag; AUC {0.5 + rho / most / 2:.2f}"
+    found = page(result)
+    assert expected in found.inside("span")
+    assert any(expected in title for title in found.inside("title"))
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.012, "0.012"), (2e-16, "2e-16"), (1e-17, "< 1e-16"), (0.0, "< 1e-16")]
+)
+def test_what_is_smaller_than_any_test_can_say_is_not_said(p: float, text: str) -> None:
+    assert evidence.chance(p) == text
+
+
 @pytest.mark.parametrize(
     ("strengths", "expected"),
     [
-        ([0.5, 0.25], "f0 ranks first of 2 features, with strength 0.500"),
-        ([0.5, 0.5, 0.5], "f0 ranks first of 3 features, with strength 0.500, level with 2 others"),
+        ([0.5, 0.25], "f0 ranks first of 2 features by mean ρ, descending, with strength 0.500"),
+        (
+            [0.5, 0.5, 0.5],
+            "f0 ranks first of 3 features by mean ρ, descending, with strength 0.500, level with 2 others",
+        ),
         ([math.nan, math.nan], "None of the 2 features has a defined strength"),
         ([-0.25], "f0 is the only feature, with strength −0.250"),
         ([math.nan], "f0 is the only feature, but no strength is defined"),
@@ -156,7 +208,7 @@ def test_what_was_not_passed_on_is_absent_with_one_sentence(grant: str) -> None:
     if grant in ("strengths", "coefficients"):
         held |= {"strengths": full.strengths, "counts": full.counts}
     if grant == "coefficients":
-        held |= {part: getattr(full, part) for part in ("coefficients", "pvalues", "intervals")}
+        held |= {part: getattr(full, part) for part in ("coefficients", "columns")}
     plan = shared_plan()
     plan["results"]["target"] = grant
     copy = Result(plan=plan, party="B", role="target", n=60, cost=cost_table(), **held)
@@ -218,8 +270,7 @@ def test_a_sources_own_rows_are_not_compared_with_strengths_over_all() -> None:
         role="source",
         results={"target": "coefficients", "sources": "coefficients", "precision": "exact"},
         coefficients=whole.coefficients.loc[["A2"]],
-        pvalues=whole.pvalues.loc[["A2"]],
-        intervals=whole.intervals.loc[["A2"]],
+        columns=whole.columns.loc[["A2", "B"]],
     )
     assert all(math.isnan(line.other) for line in summary.ranking_lines(own))
     assert not any(math.isnan(line.other) for line in summary.ranking_lines(whole))
@@ -247,7 +298,7 @@ def test_the_page_says_what_each_source_learnt_and_from_whom() -> None:
 def test_a_warning_about_many_columns_is_one_sentence_with_its_list_folded_away() -> None:
     columns = [f"<b>{i}</b>" for i in range(48)]
     found = page(synthetic(warnings=["\n".join(["48 features cancel", *columns]), "mind the ties"]))
-    assert "⚠ Read this first: 2 warnings" in found.inside("h2")
+    assert "⚠ Before you use these numbers: 2 warnings" in found.inside("h2")
     assert [text for text in found.inside("li") if text in ("48 features cancel", "mind the ties")] == [
         "48 features cancel",
         "mind the ties",
@@ -277,7 +328,7 @@ def test_the_strongest_pairs_are_plotted_with_their_intervals() -> None:
     assert [a["class"].split()[0] for a in points] == [
         "negative" if value < 0 else "positive" for value in strongest
     ]
-    below = result.qvalues.stack()[strongest.index] > 0.05
-    assert ["hollow" in a["class"] for a in points] == below.tolist()
+    marked = (result.qvalues.stack()[strongest.index] <= 0.05) & (strongest.abs() >= 0.1)
+    assert ["hollow" not in a["class"] for a in points] == marked.tolist()
     zero = float(found.of_class("zero")[-1]["x1"])
     assert [float(a["cx"]) < zero for a in points] == [value < 0 for value in strongest]

@@ -20,10 +20,10 @@ from mpc_spearman.results import report, run_directory
 from mpc_spearman.results.result import Result
 from support.made_results import change, costs, listing, matrix_of, parts, seal, shared_plan, small, without
 
-PARTS = ("coefficients", "pvalues", "intervals", "qvalues", "strengths", "counts", "ranking")
+PARTS = ("coefficients", "columns", "pvalues", "intervals", "qvalues", "strengths", "counts", "ranking")
 #: What a copy without coefficients does not have.
-MATRICES = ("coefficients", "pvalues", "intervals")
-FILES = {"matrix.csv", "pvalues.csv", "intervals.csv", "qvalues.csv", "ranking.csv"}
+MATRICES = ("coefficients", "columns")
+FILES = {"matrix.csv", "columns.csv", "pvalues.csv", "intervals.csv", "qvalues.csv", "ranking.csv"}
 
 
 def assert_same(one: Result, other: Result) -> None:
@@ -61,7 +61,7 @@ def test_every_float_and_name_comes_back(
     flat = data.draw(st.lists(cells, min_size=len(rows) * len(features), max_size=len(rows) * len(features)))
     matrix = matrix_of(np.array(flat).reshape(len(rows), len(features)), features, rows)
     plan = shared_plan(*dict.fromkeys(party for party, _ in rows))
-    saved = small(plan=plan, cost=costs("C"), **parts(matrix, 50, plan))
+    saved = small(plan=plan, cost=costs("C"), **parts(matrix, plan))
     loaded = Result.load(saved.save(tmp_path / "run"))
     assert_same(saved, loaded)
     # assert_frame_equal takes -0.0 for 0.0; the bytes do not.
@@ -109,7 +109,7 @@ def test_the_files_are_in_the_promised_form(tmp_path: Path) -> None:
     assert {
         key: about[key] for key in ("schema_version", "n", "protocol", "reveal", "estimator", "order")
     } == {
-        "schema_version": 2,
+        "schema_version": 3,
         "n": 50,
         "protocol": "mpc",
         "reveal": "coefficients",
@@ -159,14 +159,18 @@ def test_a_result_cannot_be_changed_from_outside() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"pvalues": small().pvalues[["y", "x", "z"]]}, "p-values"),
+        ({"columns": small().columns[::-1]}, "other columns are described"),
+        ({"columns": small().columns.replace("none", "few")}, "not a word for how a column is tied"),
+        ({"columns": None}, "come together"),
+        ({"noise": small().coefficients[["y", "x", "z"]]}, "noise has other rows or columns"),
+        ({"noise": -small().coefficients.abs()}, "negative or undefined"),
+        ({"errors": -small().strengths}, "standard errors"),
         ({"strengths": None, "counts": None}, "what takes them"),
         ({"counts": small().counts.iloc[:2]}, "counts"),
         ({"ranking": None}, "strengths need a ranking"),
         ({"ranking": small().ranking.assign(strength=[0.3, 0.2, 0.1])}, "differ"),
         ({"ranking": small().ranking.assign(position=[1, 3, 3])}, "positions"),
         ({"cost": costs("C").drop(columns="rounds")}, "cost columns"),
-        ({"intervals": small().intervals[::-1]}, "intervals"),
         (dict.fromkeys((*MATRICES, "strengths", "counts")), "the result has none"),
     ],
 )
@@ -297,8 +301,8 @@ def test_how_a_run_ended_is_no_part_of_its_result(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("result.json", '"schema_version": 2', '"schema_version": 1', "schema version 1"),
-        ("result.json", '"schema_version": 2', '"schema_version": 3', "schema version 3"),
+        ("result.json", '"schema_version": 3', '"schema_version": 2', "schema version 2"),
+        ("result.json", '"schema_version": 3', '"schema_version": 4', "schema version 4"),
         ("result.json", "{", "", "damaged"),
         ("result.json", '"reveal": "coefficients",\n  "est', '"reveal": "strengths",\n  "est', "contradicts"),
         ("result.json", '"holds"', '"helds"', "holds"),
@@ -306,7 +310,6 @@ def test_how_a_run_ended_is_no_part_of_its_result(tmp_path: Path) -> None:
         ("result.json", '"n": 50', '"n": "fifty"', "no whole number"),
         ("result.json", '"n": 50', '"n": 50.5', "no whole number"),
         ("result.json", '"n": 50', '"n": -5', "3 rows or more, not -5"),
-        ("result.json", '"n": 50', '"n": 51', "not that of its coefficient"),
         ("result.json", '"offered": {}', '"offered": {"X": 60}', "a party that is not in the plan"),
         ("result.json", '"offered": {}', '"offered": {"A": 49}', "or with too few rows"),
         ("result.json", '"party": "C"', '"party": "A"', "A is not the coordinator of its plan"),
@@ -321,17 +324,14 @@ def test_how_a_run_ended_is_no_part_of_its_result(tmp_path: Path) -> None:
         ),
         ("matrix.csv", "0.1", "0.1x", "not a number"),
         ("matrix.csv", "0.1", "inf", "not a number"),
-        ("matrix.csv", "0.1", "7.5", "a coefficient lies outside -1 to 1"),
-        ("matrix.csv", "0.1", "0.11", "not that of its coefficient"),
+        ("matrix.csv", "0.1", "7.5", "a coefficient without noise lies outside -1 to 1"),
+        ("matrix.csv", "0.1", "0.11", "not the means of the coefficients"),
         ("matrix.csv", "0.1,", "", "row 1 has 4 cells"),
         ("matrix.csv", "party", "partie", "columns should start"),
-        ("matrix.csv", ",x,", ",w,", "other target features|other rows or columns"),
-        ("matrix.csv", "A,p", "D,p", "other rows or columns|not those of this party's plan"),
-        ("pvalues.csv", "A,p", "A,r", "other rows or columns"),
-        ("pvalues.csv", "0.4", "7", "a p-value is not that of its coefficient"),
-        ("pvalues.csv", "0.4", "0.3", "a p-value is not that of its coefficient"),
-        ("intervals.csv", "0.36", "0.37", "not that of its coefficient"),
-        ("intervals.csv", "A,p,low", "A,p,lowest", "other rows or columns"),
+        ("matrix.csv", ",x,", ",w,", "other target features"),
+        ("matrix.csv", "A,p", "D,p", "not those of this party's plan"),
+        ("columns.csv", "A,p", "A,r", "other columns are described"),
+        ("columns.csv", "none", "nine", "not a word for how a column is tied"),
         ("ranking.csv", "1,x", "one,x", "not an integer"),
         ("ranking.csv", "1,x", "4,x", "positions"),
         ("ranking.csv", "2,y", "1,y", "positions are not those of its strengths"),
@@ -359,10 +359,10 @@ def test_rounded_coefficients_lie_on_their_grid(tmp_path: Path) -> None:
     plan = shared_plan(results={"target": "coefficients", "sources": "nothing", "precision": "statistical"})
     matrix = matrix_of([[0.1, -0.25]], ["x", "y"], [("A", "p")])
     held = {"role": "target", "party": "B", "n": 5000, "cost": costs("B")}
-    good = Result(plan=plan, precision={"coefficients": 0.01}, **held, **parts(matrix, 5000, plan, step=0.01))
+    good = Result(plan=plan, precision={"coefficients": 0.01}, **held, **parts(matrix, plan))
     assert_same(Result.load(good.save(tmp_path / "run")), good)
     with pytest.raises(ValueError, match=r"not a multiple of 0\.02"):
-        Result(plan=plan, precision={"coefficients": 0.02}, **held, **parts(matrix, 5000, plan, step=0.02))
+        Result(plan=plan, precision={"coefficients": 0.02}, **held, **parts(matrix, plan))
 
 
 @pytest.mark.parametrize("grant", ["nothing", "ranking", "strengths"])

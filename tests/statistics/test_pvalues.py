@@ -15,7 +15,7 @@ from scipy import stats
 
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.statistics import pvalues as module
-from mpc_spearman.statistics.columns import Columns, Ties, rounded, skewness, ties
+from mpc_spearman.statistics.columns import Columns, Ties, rounded
 from mpc_spearman.statistics.pvalues import EXACT_ROWS, pvalues, qvalues
 from mpc_spearman.statistics.reference import reference
 
@@ -27,9 +27,7 @@ def untied(m: int) -> Columns:
 
 
 def known(table: np.ndarray) -> Columns:
-    ranks = rank_columns(list(table))
-    two = [groups.count == 2 for groups in ranks.groups]
-    return Columns(ties(ranks.tie_terms, two, ranks.n), skewness(ranks))
+    return Columns.of(rank_columns(list(table)))
 
 
 def flags(n: int, *upper: int) -> Columns:
@@ -257,3 +255,44 @@ def test_qvalues_are_scipys_over_the_defined_pairs() -> None:
     assert np.array_equal(np.isnan(q), np.isnan(p))
     np.testing.assert_array_equal(q[~np.isnan(p)], stats.false_discovery_control(p[~np.isnan(p)]))
     assert np.isnan(qvalues(np.full((2, 2), math.nan))).all()
+
+
+# --- what docs/statistics.md says of p-values ------------------------------------------------------------
+
+
+def share_below(x: np.ndarray, y: np.ndarray, alpha: float = 0.05) -> float:
+    """How many of these samples, one a row, have p <= alpha."""
+    n = x.shape[1]
+    ranks = [values.argsort(axis=1).argsort(axis=1) - (n - 1) / 2 for values in (x, y)]
+    rho = (ranks[0] * ranks[1]).sum(axis=1) / (n * (n * n - 1) / 12)
+    return float(np.mean(pvalues(rho[None], n, untied(1).rows, untied(len(x)), EXACT) <= alpha))
+
+
+def test_what_is_tested_is_independence_and_not_a_correlation_of_zero() -> None:
+    x, y = np.random.default_rng(6).normal(size=(2, 5000, 300))
+    assert share_below(x, y) == pytest.approx(0.05, abs=0.01)
+    assert share_below(x, y * np.abs(x)) == pytest.approx(0.11, abs=0.015)
+
+
+def test_rows_that_are_there_ten_times_make_one_test_in_two_find_something() -> None:
+    generator = np.random.default_rng(7)
+    x, y = (np.repeat(generator.normal(size=(2000, 50)), 10, axis=1) for _ in range(2))
+    x, y = (values + 1e-9 * generator.normal(size=values.shape) for values in (x, y))
+    assert share_below(x, y) == pytest.approx(0.54, abs=0.04)
+
+
+def test_of_pairs_with_a_small_q_few_are_chance_on_average() -> None:
+    """20 columns against 20, of which four pairs are related, over 300 studies."""
+    generator, n, found, wrong = np.random.default_rng(8), 200, 0.0, []
+    for _ in range(300):
+        x, y = generator.normal(size=(2, 20, n))
+        y[:2] += 0.5 * x[:2] + 0.3 * x[2:4]
+        ranks = [values.argsort(axis=1).argsort(axis=1) - (n - 1) / 2 for values in (x, y)]
+        rho = ranks[0] @ ranks[1].T / (n * (n * n - 1) / 12)
+        chosen = qvalues(pvalues(rho, n, untied(20).rows, untied(20), EXACT)) <= 0.05
+        related = np.zeros_like(chosen)
+        related[[0, 1, 2, 3], [0, 1, 0, 1]] = True
+        found += chosen[related].sum()
+        wrong.append((chosen & ~related).sum() / max(1, chosen.sum()))
+    assert np.mean(wrong) <= 0.06
+    assert found > 500

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.results import report, saved
-from mpc_spearman.results.dataframes import interval_matrix
+from mpc_spearman.results.dataframes import column_table
 from mpc_spearman.results.result import Result
-from mpc_spearman.statistics import estimators, inference
-from mpc_spearman.statistics.inference import Ties
+from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.statistics.reference import reference
 from mpc_spearman.wire.meter import COLUMNS
 from support.plans import plan
@@ -54,7 +55,11 @@ def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: A
         "n": n,
         "cost": cost_table(*(_cost(party) for party in (coordinator, "B", *source))),
     }
-    return Result(**(base | parts(found.coefficients, n, plan) | changes))
+    columns = pd.concat(
+        column_table([(party, str(name)) for name in table], known(table))
+        for party, table in [*source.items(), (plan["parties"]["target"]["name"], target)]
+    )
+    return Result(**(base | parts(found.coefficients, plan) | {"columns": columns} | changes))
 
 
 def tables(n: int, source: int, target: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -130,31 +135,25 @@ def listing(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def parts(
-    matrix: pd.DataFrame, n: int, plan: dict[str, Any], tied: Any = None, step: float = 0.0
-) -> dict[str, Any]:
-    """Return all parts of a result over `n` rows that has `matrix` for its coefficients.
+def known(table: pd.DataFrame) -> Columns:
+    """What the owner of a table says of its columns' ties."""
+    ranks = rank_columns([table[name].to_numpy() for name in table])
+    return Columns.of(ranks)
 
-    `tied` has a class of :class:`~mpc_spearman.statistics.inference.Ties` for each pair: none, where it is
-    left out, or constant where there is no coefficient.
-    """
+
+def parts(
+    matrix: pd.DataFrame, plan: dict[str, Any], ties: Ties = Ties.NONE, skewness: float = 0.0
+) -> dict[str, Any]:
+    """Return all parts of a result with `matrix` for coefficients, of columns that are tied alike."""
     rho = matrix.to_numpy(dtype=np.float64)
-    if tied is None:
-        tied = np.where(np.isnan(rho), Ties.CONSTANT, Ties.NONE)
-    estimator = plan["estimator"]
-    bounds = [
-        pd.DataFrame(ends, index=matrix.index, columns=matrix.columns)
-        for ends in inference.intervals(rho, n, tied, estimator, plan["confidence"], step)
-    ]
+    labels = [*matrix.index, *((plan["parties"]["target"]["name"], name) for name in matrix.columns)]
+    alike = Columns(np.full(len(labels), ties), np.full(len(labels), skewness))
     mu, counts = estimators.strengths(rho, plan["strength"])
     names = list(matrix.columns)
     order = estimators.order(mu, plan["order"])
     return {
         "coefficients": matrix,
-        "pvalues": pd.DataFrame(
-            inference.pvalues(rho, n, tied, estimator, step), index=matrix.index, columns=matrix.columns
-        ),
-        "intervals": interval_matrix(*bounds),
+        "columns": column_table(labels, alike),
         "strengths": pd.Series(mu, names),
         "counts": pd.Series(counts, names),
         "ranking": pd.DataFrame(
@@ -186,7 +185,7 @@ def small(**changes: Any) -> Result:
         "n": 50,
         "cost": costs("C", "B", "A"),
         "warnings": ["z is constant"],
-        **parts(matrix, changes.get("n", 50), plan),
+        **parts(matrix, plan),
     }
     return Result(**(base | changes))
 
