@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mpc_spearman.config.table_keys import Csv, TableKeys
-from mpc_spearman.data.cells import INFINITE, Cells, Codes, Numbers, since
+from mpc_spearman.data.cells import INFINITE, Cells, Numbers, since
+from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.notation import Notation, mask
 from mpc_spearman.data.refusals import Unusable, at
 

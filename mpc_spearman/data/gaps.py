@@ -1,16 +1,89 @@
-"""Missing values: which rows they cost, what is ranked in their place, and numbers that may stand for one."""
+"""Missing values: what a plan lists as such, which rows they cost, and what is ranked in their place."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from decimal import Decimal
+from typing import Any, Literal
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.data.notation import Mask, Notation, mask
 from mpc_spearman.data.refusals import show
 
 _MOST_NAMED = 10
+_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
+_BY_DEFAULT = TableKeys().missing_values
+
+
+class Codes:
+    """What a plan lists as missing values: as text, case aside, and as numbers, however they are written."""
+
+    def __init__(self, keys: TableKeys) -> None:
+        self._notation, self._seen = Notation(keys.csv), set[str]()
+        self._listed = [value.strip() for value in keys.missing_values]
+        ways = (str, str.lower, str.upper, str.capitalize)
+        self._texts = {
+            normalize(form, way(value)): value
+            for value in reversed(self._listed)
+            for way in ways
+            for form in _FORMS
+        }
+        text = pa.array(self._listed, pa.large_string())
+        text = text.filter(pa.array(self._notation.matches(text)))
+        self._numbers = {self._exact(one): one for one in text.to_pylist()}
+        self._floats = [float(number) for number in self._numbers]
+
+    def _exact(self, written: str) -> Decimal:
+        return Decimal(self._notation.plain(pa.array([written]))[0].as_py())
+
+    def unseen(self) -> list[str]:
+        """Return what is listed, beyond the default, and in no column that was read."""
+        return [value for value in self._listed if value not in {*self._seen, *_BY_DEFAULT}]
+
+    def near(self, values: npt.NDArray[Any]) -> bool:
+        """Tell whether one of some numbers may be listed."""
+        return bool(self._floats) and bool(np.isin(values, self._floats).any())
+
+    def cells(self, text: pa.LargeStringArray, *, default: bool = True) -> Mask:
+        """Mark the cells, without space around them, that are empty or listed, by default or not."""
+        listed = [one for one, value in self._texts.items() if default or value not in _BY_DEFAULT]
+        missing = mask(pc.is_in(text, value_set=pa.array(["", *listed], text.type)))
+        self._seen.update(
+            self._texts.get(one, "") for one in text.filter(pa.array(missing)).unique().to_pylist()
+        )
+        number = self._notation.matches(text) & ~missing if self._floats else missing
+        if self._floats and number.any():
+            text_of = text.filter(pa.array(number))
+            near = np.isin(np.asarray(self._notation.plain(text_of).cast(pa.float64())), self._floats)
+            same = {one: self._exact(one) for one in text_of.filter(pa.array(near)).unique().to_pylist()}
+            same = {one: exact for one, exact in same.items() if exact in self._numbers}
+            self._seen.update(self._numbers[exact] for exact in same.values())
+            missing |= mask(pc.is_in(text, value_set=pa.array([*same], text.type)))
+        return missing
+
+    def typed(self, array: pa.Array) -> Mask:
+        """Mark the cells of a column of numbers or dates that are listed."""
+        missing, kind = np.zeros(len(array), dtype=bool), array.type
+        exact = {written: f"{number:f}" for number, written in self._numbers.items()}
+        for value in () if pa.types.is_boolean(kind) else self._listed:
+            written = exact.get(value, value)
+            if pa.types.is_integer(kind) and value in exact:
+                written = written.rstrip("0").rstrip(".") if "." in written else written
+            try:
+                code = pa.scalar(written)
+                code = (code.cast(pa.float64()) if pa.types.is_floating(kind) else code).cast(kind)
+                found = mask(pc.equal(array, code).fill_null(False))
+            except pa.ArrowException:  # it can be no value of this type
+                continue
+            self._seen.update([value] if found.any() else [])
+            missing |= found
+        return missing
 
 
 def costs(missing: Mapping[str, npt.NDArray[np.int64]], n: int) -> str:

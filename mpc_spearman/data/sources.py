@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mpc_spearman.config.table_keys import TableKeys
-from mpc_spearman.data.cells import Cells, Codes, Numbers
+from mpc_spearman.data.cells import Cells, Numbers
 from mpc_spearman.data.columns import numbers
 from mpc_spearman.data.csv_text import CsvText
+from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.refusals import Unusable, at
 
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -280,7 +281,7 @@ class _ParquetFile(_OnDisk):
     kind = "Parquet"
 
     def open(self) -> pa.Schema:
-        self._file = pq.ParquetFile(self._disk)
+        self._file, self._unordered = pq.ParquetFile(self._disk), set[str]()
         return self._file.schema_arrow
 
     def read(self, place: int) -> pa.ChunkedArray:
@@ -288,8 +289,18 @@ class _ParquetFile(_OnDisk):
         read = self._file.read(columns=[name])  # which takes 'a.b' for a field of a structure 'a', too
         column = read.column(read.column_names.index(name))
         if getattr(column.type, "ordered", False) and not self._keeps_order(name):
+            self._unordered.add(name)
             return column.cast(column.type.value_type)
         return column
+
+    def numbers(self, place: int) -> Numbers:
+        try:
+            return super().numbers(place)
+        except Unusable as unusable:
+            if self.names[place] not in self._unordered:
+                raise
+            more = "; the file says that its categories have an order, but was written such that none is kept"
+            raise Unusable(f"{unusable}{more}", unusable.fix) from None
 
     def _keeps_order(self, name: str) -> bool:
         """Tell whether categories come in the order that they were written in.

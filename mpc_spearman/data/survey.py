@@ -25,7 +25,7 @@ from mpc_spearman.errors import TableError
 _ID = re.compile(r"(?i)(^|[^a-z])(id|key|nr|no|number)([^a-z]|$)|id$")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Column:
     """What was found of one column.
 
@@ -58,7 +58,7 @@ class Column:
     note: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Survey:
     """What was found of a table.
 

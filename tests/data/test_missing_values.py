@@ -141,6 +141,7 @@ def test_it_is_said_which_columns_to_leave_out_to_keep_most_rows() -> None:
 # ---- the middle, and flags
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.integers(-4, 4)), min_size=3, max_size=12))
 def test_a_missing_cell_is_ranked_as_the_median(cells: list[int | None]) -> None:
     values = pd.Series(cells, dtype="float64")

@@ -130,15 +130,6 @@ def test_no_more_columns_are_held_than_workers_need():
     assert most <= 4
 
 
-@given(columns, st.randoms())
-def test_permuting_rows_permutes_ranks(column, random):
-    permutation = list(range(column.size))
-    random.shuffle(permutation)
-    plain, permuted = rank_columns([column]), rank_columns([column[permutation]])
-    np.testing.assert_array_equal(permuted.matrix[0], plain.matrix[0][permutation])
-    assert permuted.tie_terms == plain.tie_terms
-
-
 def test_numeric_traps():
     assert x_of(1000.000059, 1000.000041, 999.0) == [2, 0, -2]
     assert x_of(-0.0, 0.0, 1.0) == [-1, -1, 2]

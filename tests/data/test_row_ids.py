@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -180,8 +182,18 @@ def test_too_few_rows_that_are_left(csv: Any) -> None:
     )
 
 
-@given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=12))
-def test_which_rows_are_repeated(texts: list[str]) -> None:
-    every, later = id_columns.repeated(id_array(texts))
-    assert every.tolist() == pd.Series(texts).duplicated(keep=False).tolist()
-    assert later.tolist() == pd.Series(texts).duplicated().tolist()
+@pytest.fixture(scope="module", params=[0, 1 << 20], ids=["by their last byte", "all at once"])
+def at_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(id_columns, "_AT_ONCE", request.param)
+        yield
+
+
+@pytest.mark.usefixtures("at_once")
+@given(st.lists(st.text("01é\n", min_size=1, max_size=2), min_size=1), st.integers(0, 3))
+def test_which_rows_are_repeated(ids: list[str], start: int) -> None:
+    all_copies, later = id_columns.repeated(id_array(ids)[start:])
+    ids = ids[start:]
+    counts = Counter(ids)
+    assert all_copies.tolist() == [counts[one] > 1 for one in ids]
+    assert later.tolist() == [one in ids[:row] for row, one in enumerate(ids)]
