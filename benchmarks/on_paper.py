@@ -30,7 +30,7 @@ HOST, LINK = Host(8, shared=False), Link(1e9, 0.02)
 def main() -> None:
     """Work out every size and print, or write, the table."""
     options = measuring.parser(__doc__).parse_args()
-    machine = Machine(tls=True)
+    machine = Machine()
     rows = []
     for variant in alternatives(load_plan(PLAN)):
         for n in ROWS:

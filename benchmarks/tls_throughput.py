@@ -30,18 +30,18 @@ from typing import cast
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from mpc_spearman.wire.certificates import make_certificates
+from mpc_spearman.wire.tls import Credentials, client_context, handshake, server_context
 
 from mpc_spearman.config import load_plan
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.wire.certificates import make_certificates
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
-from mpc_spearman.wire.tls import Credentials, client_context, handshake, server_context
 
 #: Bytes of a block: 16 columns of 8,192 ring elements.
 COLUMNS, ROWS = 16, 1 << 13

@@ -20,9 +20,7 @@
     │   ├── PartyMissing            18   a party has not joined in time
     │   ├── Unreachable             25   a party cannot reach another one's address
     │   └── TlsError                19   TLS with a peer failed, or cannot be set up
-    │       ├── CertificateExpired  20   a certificate has expired, or is not valid yet
-    │       ├── UntrustedCertificate 21  a certificate is of another CA, not for this use, weak, or missing
-    │       ├── WrongName           22   a certificate carries another party's name
+    │       ├── UnknownKey          21   a party's key is not the one in a plan
     │       └── PlaintextPeer       23   a peer does not speak TLS
     ├── ProtocolViolation           15   a peer sent what the protocol does not allow here
     ├── OutputError                 16   the run directory cannot be written or read
@@ -187,31 +185,17 @@ class Unreachable(NetworkError):
 
 
 class TlsError(NetworkError):
-    """TLS with a peer failed, or this party's own credentials cannot be used."""
+    """TLS with a peer failed, or this machine does not allow it."""
 
     exit_code = 19
     public = "TLS with a peer failed"
 
 
-class CertificateExpired(TlsError):
-    """A certificate has expired, or is not valid yet."""
-
-    exit_code = 20
-    public = "a certificate is not valid at this time"
-
-
-class UntrustedCertificate(TlsError):
-    """A certificate is not of the parties' CA, not for this use, too weak, not the pinned one, or missing."""
+class UnknownKey(TlsError):
+    """A party shows another key than the plan has for it, or this party's own is not in a peer's plan."""
 
     exit_code = 21
-    public = "a certificate is not trusted"
-
-
-class WrongName(TlsError):
-    """A certificate carries another party's name."""
-
-    exit_code = 22
-    public = "a certificate carries another party's name"
+    public = "a party's key is not the one in the plan"
 
 
 class PlaintextPeer(TlsError):

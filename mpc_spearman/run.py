@@ -37,12 +37,8 @@ class Run:
         Meets the other parties and returns the links with them; called once, by `connect`.
     links : Links
         What that returned.
-    secret : bytes, optional
-        What all parties know, where there is no TLS: the salt of all keys.
     approval : Approval, optional
         That this party's owner has of this run; its ledger counts it.
-    keys : dict
-        The key shared with each peer, once connected.
     say : callable
         Tells whoever watches the run something worth a sentence.
     workers : int
@@ -67,15 +63,18 @@ class Run:
     say: Say
     workers: int = 1
     block_bytes: int = BLOCK_BYTES
-    secret: bytes | None = field(default=None, repr=False)
     approval: Approval | None = None
     links: Links = field(init=False)
-    keys: dict[Party, PairKey] = field(default_factory=dict)
     cautions: list[str] = field(default_factory=list)
     offered: dict[str, int] = field(default_factory=dict)
     at_end: list[Callable[[], None]] = field(default_factory=list)
     alignment: str | None = None
     _shown: set[str] = field(default_factory=set)
+
+    @property
+    def keys(self) -> dict[Party, PairKey]:
+        """The key shared with each peer, once connected."""
+        return self.links.keys
 
     def enter(self, phase: str) -> None:
         """Show that a phase has begun, once: steps within steps come back to it block by block."""

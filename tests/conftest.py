@@ -14,7 +14,6 @@ import pytest
 pytest.register_assert_rewrite("support")  # so that shared assertions say what they compared
 
 from mpc_spearman.comparison import page, sweep  # noqa: E402
-from mpc_spearman.wire.certificates import make_certificates  # noqa: E402
 from support.inputs import write_inputs  # noqa: E402
 from support.meetings import Meeting  # noqa: E402
 from support.plan_files import YAML  # noqa: E402
@@ -83,19 +82,12 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
 # ---- the door
 
 
-@pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("certificates")
-    make_certificates(folder, ["A", "B", "C"])
-    return folder
-
-
 @pytest.fixture
 def meet() -> Iterator[Callable[..., Meeting]]:
     made: list[Meeting] = []
 
-    def begin(folder: Path | None, **settings: Any) -> Meeting:
-        made.append(Meeting(folder, **settings))
+    def begin(**settings: Any) -> Meeting:
+        made.append(Meeting(**settings))
         return made[-1]
 
     yield begin

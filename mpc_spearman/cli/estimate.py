@@ -87,11 +87,10 @@ def _estimates(
     from mpc_spearman.comparison.network_model import on_network
     from mpc_spearman.comparison.table import per_run
     from mpc_spearman.comparison.variants import alternatives, variants
-    from mpc_spearman.config.network import Tls
 
     host = Host.this()
     host = replace(host, cores=cores or host.cores, shared=link is None)
-    machine = Machine(_suffix(plan), tls=isinstance(plan.network.tls, Tls))
+    machine = Machine(_suffix(plan))
     for variant in alternatives(plan) if everything else variants([plan]):
         about = {"protocol": variant.protocol, "scheme": variant.scheme, "reveal": variant.level}
         try:

@@ -67,12 +67,16 @@ def run(parsed: argparse.Namespace) -> int:
     digest = f"plan {spoken(plan.digest())}"
     if parsed.diff is not None:
         mine = list(facts(plan, n, k))
-        theirs = list(facts(load_plan(parsed.diff), n, k))
-        for name, one, other in ((parsed.plan, mine, theirs), (parsed.diff, theirs, mine)):
-            only = [fact for fact in one if fact not in other]
+        others = load_plan(parsed.diff)
+        theirs = list(facts(others, n, k))
+        sides = (plan, others, mine, theirs), (others, plan, theirs, mine)
+        for name, (here, there, one, other) in zip((parsed.plan, parsed.diff), sides, strict=True):
+            known = here.identities.items() - there.identities.items()
+            only = [f"  {who} is known by {identity or 'no key yet'}" for who, identity in sorted(known)]
+            only += [f"  {who} learns {line}" for who, line in one if (who, line) not in other]
             print(printable(f"in {name} alone:" if only else f"in {name} alone: nothing"))
-            for who, line in only:
-                print(printable(f"  {who} learns {line}"))
+            for line in only:
+                print(printable(line))
     elif party is None:
         print(printable("\n".join((digest, *purpose(plan))), keep="\n"))
         for who, facts_of in groupby(facts(plan, n, k), lambda fact: fact[0]):
@@ -87,6 +91,9 @@ def run(parsed: argparse.Namespace) -> int:
             print(part.title)
             lines = (*part.lines, *(f"{who}: {what} ({how})" for who, what, how in part.rows))
             print(printable("\n".join(f"  {line}" for line in lines), keep="\n"))
+    unknown = [name for name, identity in plan.identities.items() if identity is None]
+    if unknown and parsed.diff is None:
+        print(printable(f"draft: no identity yet of {', '.join(unknown)} (mpc-spearman init --party NAME)"))
     if party is None:
         return 0
     agrees, said = agreement(plan, party)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 from mpc_spearman.cli import (
     approve,
-    certs,
     check,
     compare,
     estimate,
@@ -25,7 +24,6 @@ from mpc_spearman.cli import (
     local,
     merge,
     output,
-    secret,
 )
 from mpc_spearman.errors import MpcSpearmanError, OutputError, SetupError
 from mpc_spearman.units import printable
@@ -39,8 +37,6 @@ _COMMANDS = (
     merge,
     compare,
     estimate,
-    certs,
-    secret,
     init,
     key,
     approve,

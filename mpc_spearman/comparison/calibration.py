@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from threadpoolctl import threadpool_limits
 
 from mpc_spearman.config import RULES_OFF, Plan, load_plan
@@ -47,7 +48,7 @@ from mpc_spearman.privacy.leverage import highest_leverage
 from mpc_spearman.privacy.precision import coefficient_grid
 from mpc_spearman.protocols.load import own_table
 from mpc_spearman.run import BLOCK_BYTES, Run, rows_of_block
-from mpc_spearman.wire.keys import Box, PairKey, Stream
+from mpc_spearman.wire.keys import PairKey, Stream
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
@@ -73,8 +74,6 @@ class Machine:
     ----------
     kind : str
         Suffix of the tables' files.
-    tls : bool
-        Whether links are encrypted twice.
 
     Attributes
     ----------
@@ -84,9 +83,9 @@ class Machine:
         Of a cell of a table while it is ranked: of a CSV file all are kept, else columns are read one by one.
     """
 
-    def __init__(self, kind: str = ".parquet", *, tls: bool = False) -> None:
+    def __init__(self, kind: str = ".parquet") -> None:
         keep_freed_memory()  # as roles do
-        self._kind, self._tls = kind, tls
+        self._kind = kind
         self.base, self.cell_bytes = _resident(), 8 if kind == ".csv" else 0
         self._ciphertexts: dict[str, Ciphertexts] = {}
         self.products = cache(self._products)
@@ -248,12 +247,11 @@ class Machine:
                 sender.join()
 
             both = seconds(carry) / (_MESSAGES * own.size)
-        if self._tls:  # which does to every byte what the links do
-            box, payload = Box(bytes(32)), bytes(width * own.size)
-            sealed = box.seal(0, b"", payload)
-            both += (
-                seconds(lambda: (box.seal(0, b"", payload), box.open(0, b"", memoryview(sealed)))) / own.size
-            )
+        # What TLS does to every byte.
+        cipher, nonce, payload = AESGCM(bytes(32)), bytes(12), bytes(width * own.size)
+        sealed = cipher.encrypt(nonce, payload, None)
+        work = lambda: (cipher.encrypt(nonce, payload, None), cipher.decrypt(nonce, sealed, None))  # noqa: E731
+        both += seconds(work) / own.size
         return both / 2, both / 2
 
     def _products(self, left: int, right: int, small: bool) -> float:
@@ -313,8 +311,6 @@ class Machine:
 def _pair(stack: ExitStack) -> tuple[tuple[Links, Party], tuple[Links, Party]]:
     """Connect a source and a target over loopback: each one's links, and its peer."""
     plan = load_plan(_PLAN)
-    secrets = {name: X25519PrivateKey.generate() for name in "AB"}
-    public = {name: secret.public_key().public_bytes_raw() for name, secret in secrets.items()}
     there, back = _connected(), _connected()
 
     def end(name: str, sending: socket.socket, receiving: socket.socket) -> tuple[Links, Party]:
@@ -324,7 +320,6 @@ def _pair(stack: ExitStack) -> tuple[tuple[Links, Party], tuple[Links, Party]]:
         sockets = Sockets({peer.number: sending}, {peer.number: receiving})
         stack.callback(sockets.close)
         links = Links(VIEW.under(plan.shared()), roster, sockets, Meter(), plan.network.timeout)
-        links.secure(peer, PairKey(secrets[name], public[peer.name], roster.me, peer, bytes(16), bytes(32)))
         return links, peer
 
     return end("A", there[0], back[1]), end("B", back[0], there[1])

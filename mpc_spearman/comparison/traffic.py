@@ -19,10 +19,8 @@ from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.run import rows_of_block
 from mpc_spearman.version import __version__
-from mpc_spearman.wire.channel import CLEAR
 from mpc_spearman.wire.frames import HEADER
 from mpc_spearman.wire.integers import width_of
-from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import length
 
@@ -107,7 +105,7 @@ class Traffic:
         elif kind is Kind.PUBLIC_KEY:
             texts = {"key": message.sizes["key"]}
         payload = length(fields, {**self._dimensions, **message.sizes}, texts)
-        size = message.count * (HEADER + payload + (0 if kind in CLEAR else Box.OVERHEAD))
+        size = message.count * (HEADER + payload)
         phase = kind.phase
         sent, received = self._flow(sender, phase), self._flow(receiver, phase)
         sent.bytes_sent += size
@@ -132,6 +130,7 @@ class Traffic:
             return [_Message(one, other, kind) for one in senders for other in parties if one != other]
 
         self._hop(*everyone(Kind.HELLO, parties))
+        self._hop(*everyone(Kind.CONFIRM, parties))
         if self._plan.alignment == "intersect":
             self._intersect()
         self._hop(*everyone(Kind.SHAPE, owners))

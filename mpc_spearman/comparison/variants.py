@@ -122,7 +122,6 @@ def _scheme(he: HeSettings) -> str:
 def _on_made_up_tables(plan: Plan) -> Plan:
     content = {**plan.shared(), "rows": None}
     content["he"] = {**content["he"], "workers": plan.he.workers}
-    content["network"] = {**content["network"], "tls": None}  # all roles are on this machine
     content["privacy"] = dict(RULES_OFF)
     parties = content["parties"]
     for owner in (parties["target"], *parties["sources"]):

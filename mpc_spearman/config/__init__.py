@@ -15,7 +15,6 @@ from mpc_spearman.config.policy import (
     RULES_OFF,
     check_policy,
     check_policy_columns,
-    check_policy_network,
     check_policy_rows,
 )
 from mpc_spearman.config.sections import Estimator, HeSettings, OpenedTo, Order, Protocol, Results, Strength
@@ -47,7 +46,6 @@ __all__ = [
     "check_approval",
     "check_policy",
     "check_policy_columns",
-    "check_policy_network",
     "check_policy_rows",
     "differences",
     "host_and_port",

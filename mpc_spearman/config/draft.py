@@ -139,12 +139,19 @@ class Draft:
 
     def data_parties(self) -> list[dict[Any, Any]]:
         """Return the target's and the sources' mappings, as far as the draft has them."""
+        return [party for party in self._parties()[1:] if party]
+
+    def _parties(self) -> list[dict[Any, Any]]:
+        """Return all parties' mappings, the coordinator's first; an empty one for what is none."""
         parties = self.data.get("parties")
-        if not isinstance(parties, dict):
-            return []
+        parties = parties if isinstance(parties, dict) else {}
         sources = parties.get("sources")
-        found = [parties.get("target"), *(sources if isinstance(sources, list) else [])]
-        return [party for party in found if isinstance(party, dict)]
+        found = [
+            parties.get("coordinator"),
+            parties.get("target"),
+            *(sources if isinstance(sources, list) else []),
+        ]
+        return [party if isinstance(party, dict) else {} for party in found]
 
     def set_file(self, party: str, key: str, file: Path | None) -> None:
         """Give the data party of that name another file (or none), such as its ``table``."""
@@ -157,8 +164,6 @@ class Draft:
 
     def place_files(self, folder: Path) -> None:
         """Make the paths of all files absolute, reading relative ones from `folder`."""
-        network = self.data.get("network")
-        tls = network.get("tls") if isinstance(network, dict) else None
         policies = [party.get("policy") for party in self.data_parties()]
         for party, policy in zip(self.data_parties(), policies, strict=True):
             if isinstance(policy, dict) and policy.get("approved_by"):
@@ -169,8 +174,7 @@ class Draft:
                 ("table", "alignment_key", "aligned", "write_aligned", "write_unaligned"),
             ),
             *product((section for section in policies if isinstance(section, dict)), ("ledger", "approval")),
-            *product([tls] if isinstance(tls, dict) else [], ("ca", "certificate", "key")),
-            *product([network] if isinstance(network, dict) else [], ("secret",)),
+            *product(self._parties(), ("key",)),
         ]
         for section, key in files:
             file = section.get(key)

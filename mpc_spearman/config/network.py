@@ -1,25 +1,13 @@
-"""The plan's ``network`` section: how the parties find each other and prove who they are."""
+"""The plan's ``network`` section: how the parties find each other, and wait for each other."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from ipaddress import IPv6Address
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from mpc_spearman.config.fields import (
-    Count,
-    Flag,
-    OptionalFile,
-    Seconds,
-    Section,
-    Text,
-    flag,
-    optional_file,
-    seconds,
-)
+from mpc_spearman.config.fields import Count, Seconds, Section, Text, seconds
 
 
 def host_name(text: str) -> str:
@@ -69,54 +57,11 @@ def _proxy(value: str | None) -> str | None:
     return value
 
 
-def _pins(value: Mapping[str, str]) -> Mapping[str, str]:
-    for name, pin in value.items():
-        if not re.fullmatch(r"sha256:[0-9a-f]{64}", pin):
-            raise ValueError(
-                f"has for {name[:64]!r} no fingerprint: sha256: and 64 hexadecimal digits, as "
-                "`mpc-spearman certs` and every run of `join` print them"
-            )
-    return value
-
-
 Host = Annotated[Text, BeforeValidator(_no_list), AfterValidator(host_name)]
 
 
-class Tls(Section):
-    """Where a party's credentials for TLS are; local, but for whether there is TLS at all.
-
-    Attributes
-    ----------
-    ca, certificate, key : Path, optional
-        PEM files: the CA that all parties trust, this party's certificate, and its key. ``{party}`` in a
-        path stands for the party's name, so that one plan can serve all hosts.
-    insecure : bool
-        No TLS, also between hosts. ``tls: insecure`` in a plan is short for it.
-    """
-
-    ca: OptionalFile = optional_file()
-    certificate: OptionalFile = optional_file()
-    key: OptionalFile = optional_file()
-    insecure: Flag = flag(False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"insecure": True} if value == "insecure" else value
-
-    @model_validator(mode="after")
-    def _all_or_none(self) -> Tls:
-        files = {"ca": self.ca, "certificate": self.certificate, "key": self.key}
-        missing = [name for name, file in files.items() if file is None]
-        if self.insecure and len(missing) < 3:
-            raise ValueError("is 'insecure' and has files of TLS: take out one or the other")
-        if not self.insecure and missing:
-            raise ValueError(f"needs ca, certificate and key; missing: {', '.join(missing)}")
-        return self
-
-
 class Network(Section):
-    """How the parties find each other, wait for each other, and prove who they are.
+    """How the parties find each other and wait for each other.
 
     Attributes
     ----------
@@ -130,42 +75,16 @@ class Network(Section):
         names. The environment's ``MASTER_ADDR`` comes first.
     port : int
         The port there; not compared. The environment's ``MASTER_PORT`` comes first.
-    tls : Tls, optional
-        Compared is only whether there is TLS. Needed where each party starts by itself.
-    secret : Path, optional
-        Under ``tls: insecure`` a file of 32 random bytes, the same at all parties (``mpc-spearman secret``).
-    pins : mapping of str to str
-        Fingerprints, by party, of the certificates that are taken for theirs, and no others.
     proxy : str, optional
         ``http://HOST:PORT`` of the HTTP proxy through which this party connects to others.
 
-    All but whether there is TLS is local.
+    `timeout` and `join_timeout` are shared, all else is local.
     """
 
     timeout: Seconds = seconds(60.0)
     join_timeout: Seconds = seconds(600.0)
     address: Host | None = Field(default=None, min_length=1, description="a host name or address")
     port: Count = Field(default=29500, ge=1, le=65535, description="a port number from 1 to 65535")
-    tls: Tls | None = None
-    secret: OptionalFile = optional_file()
-    pins: Annotated[dict[Text, Text], AfterValidator(_pins)] = Field(
-        default={}, description="a mapping of parties' names to fingerprints"
-    )
     proxy: Annotated[Text | None, AfterValidator(_proxy)] = Field(
         default=None, description="the address of an HTTP proxy: http://HOST:PORT"
     )
-
-    @model_validator(mode="after")
-    def _for_its_kind(self) -> Network:
-        if self.secret is not None and self.security != "insecure":
-            raise ValueError("has a secret, which is for tls: insecure only; take one of them out")
-        if self.pins and self.security != "mutual":
-            raise ValueError("has pins, which are for the certificates of tls; take them out")
-        return self
-
-    @property
-    def security(self) -> Literal["mutual", "insecure"] | None:
-        """What of `tls` all parties must agree on."""
-        if self.tls is None:
-            return None
-        return "insecure" if self.tls.insecure else "mutual"

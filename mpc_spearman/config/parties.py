@@ -47,7 +47,7 @@ def _advertise(value: str | None) -> str | None:
     return value
 
 
-def _officer(value: str | None) -> str | None:
+def _identity(value: str | None) -> str | None:
     if value is not None:
         from mpc_spearman.identity import public_key  # not above: most plans need no cryptography to be read
 
@@ -83,8 +83,6 @@ class Policy(Section):
         Asked below ``reveal: coefficients`` of an owner whose `max_reveal` is below ``coefficients``.
     min_key_bits : int
         The shortest Paillier key, ``he.key_bits``, to accept.
-    tls : {'mutual', 'insecure'}
-        ``insecure`` agrees to ``network.tls: insecure``.
     ledger : Path, optional
         A file in which the owner's runs are written down, made at first use: a run is refused for what it
         and earlier ones would tell together.
@@ -108,21 +106,25 @@ class Policy(Section):
     budget: Share = share(BUDGET)
     min_columns: Count = whole(1, default=2)
     min_key_bits: Count = key_bits()
-    tls: Literal["mutual", "insecure"] = "mutual"
     ledger: OptionalFile = optional_file()
-    approved_by: Annotated[Text | None, AfterValidator(_officer)] = Field(
+    approved_by: Annotated[Text | None, AfterValidator(_identity)] = Field(
         default=None, description="the public key of who approves runs: ed25519:..."
     )
     approval: OptionalFile = optional_file()
 
 
 class AnyParty(Section):
-    """What every party has. All but its name is local.
+    """What every party has. All but its name and identity is local.
 
     Attributes
     ----------
     name : str
         Shared with everyone; also the name of its folder of results.
+    identity : str, optional
+        Its public key, ``ed25519:`` and base64, by which all others know it: shared. Without it there is no
+        run between hosts.
+    key : Path, optional
+        The file of its private key.
     listen : str, optional
         ``HOST:PORT`` that this party listens on, port 0 for any free one, so that others can dial it.
         Without it, it dials everyone, and what passes between it and another data party without it is
@@ -134,6 +136,10 @@ class AnyParty(Section):
     """
 
     name: Name
+    identity: Annotated[Text | None, AfterValidator(_identity)] = Field(
+        default=None, description="a line of `mpc-spearman init --party NAME`"
+    )
+    key: OptionalFile = optional_file()
     advertise: Annotated[Text | None, AfterValidator(_advertise)] = Field(
         default=None, description="HOST:PORT, such as 192.0.2.7:29501"
     )
@@ -190,7 +196,7 @@ def _table_kind(value: object) -> str:
 
 
 class DataParty(TableKeys, AnyParty):
-    """A party with a table. All but its name is local.
+    """A party with a table. All but its name and identity is local.
 
     Attributes
     ----------

@@ -1,10 +1,9 @@
 """The plan of a run: what it computes, who takes part, and what each party keeps to itself.
 
 A plan is a YAML file (or a mapping in Python). Everything in it is **shared**, the same for all
-parties and compared in the handshake, except what stands beside a party's ``name``: its
-``table`` and how it is read, ``policy`` and ``listen`` (and the target's ``alignment_key``) are **local**,
-never sent and not in the digest; so are the files of ``network.tls``. On one machine a single file may hold
-both.
+parties and compared in the handshake, except what stands beside a party's ``name`` and ``identity``: its
+``key``, its ``table`` and how it is read, ``policy`` and ``listen`` (and the target's ``alignment_key``) are
+**local**, never sent and not in the digest. On one machine a single file may hold both.
 
 `load_plan` is the entry point. It reports every problem it finds at once, each on a line of its own that
 names the file (or the override), the key, the value, and what would be allowed.
@@ -127,6 +126,11 @@ class Plan(Section):
         return (parties.coordinator.name, parties.target.name, *(source.name for source in parties.sources))
 
     @property
+    def identities(self) -> dict[str, str | None]:
+        """Each party's identity by its name; None where the plan has none: a draft, or a rehearsal."""
+        return {name: self.party(name).identity for name in self.names}
+
+    @property
     def informed(self) -> str:
         """Name of the party that what is computed is opened to."""
         return self.names[0 if self.opened_to == "coordinator" else 1]
@@ -155,15 +159,14 @@ class Plan(Section):
             exclude={
                 "parties": True,
                 "he": {"workers"},
-                "network": {"address", "port", "tls", "secret", "pins", "proxy"},
+                "network": {"address", "port", "proxy"},
             },
         )
-        content["network"]["tls"] = self.network.security
-        # Built from the names alone, so that a field added to a data party stays local by default.
+        # Built from these alone, so that a field added to a data party stays local by default.
         content["parties"] = {
-            "coordinator": {"name": parties.coordinator.name},
-            "target": {"name": parties.target.name},
-            "sources": [{"name": source.name} for source in parties.sources],
+            "coordinator": _known_as(parties.coordinator),
+            "target": _known_as(parties.target),
+            "sources": [_known_as(source) for source in parties.sources],
         }
         return content
 
@@ -193,12 +196,17 @@ class Plan(Section):
 
         hub, target, sources = self.parties.coordinator, self.parties.target, self.parties.sources
         own = {
-            "coordinator": hub if hub.name == name else CoordinatorParty(name=hub.name),
-            "target": target if target.name == name else TargetParty(name=target.name),
-            "sources": tuple(one if one.name == name else DataParty(name=one.name) for one in sources),
+            "coordinator": hub if hub.name == name else CoordinatorParty(**_known_as(hub)),
+            "target": target if target.name == name else TargetParty(**_known_as(target)),
+            "sources": tuple(one if one.name == name else DataParty(**_known_as(one)) for one in sources),
         }
         kept = self.parties.model_copy(update=own)
         return self.model_copy(update={"parties": kept})
+
+
+def _known_as(party: CoordinatorParty | DataParty) -> dict[str, Any]:
+    """Return what of a party is shared."""
+    return party.model_dump(include={"name", "identity"}, exclude_none=True)
 
 
 # The context in which `load_plan` makes a plan: it has looked for contradictions itself.
@@ -296,13 +304,6 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
     entries: list[tuple[Location, Any]] = [((role,), parties.get(role)) for role in ("coordinator", "target")]
     if isinstance(sources, (list, tuple)):
         entries += [(("sources", position), source) for position, source in enumerate(sources)]
-    names = [party.get("name") for _, party in entries if isinstance(party, Mapping)]
-    for name in section("network").get("pins") or {}:
-        if name not in names:
-            yield (
-                ("network", "pins", name),
-                "is no party's name" + nearest(name, tuple(map(str, names))),
-            )
     for place, party in entries:
         if isinstance(party, Mapping) and party.get("advertise") and not party.get("listen"):
             yield (
@@ -310,6 +311,7 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
                 "is where others dial this party's listen, which is missing",
             )
     taken: dict[str, Location] = {}
+    owners: dict[str, Location] = {}
     alignment = data.get("alignment", "same")
     for place, party in entries:
         party = party if isinstance(party, Mapping) else {}
@@ -321,6 +323,12 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
         for key in (key for key, dropping in drops.items() if dropping and alignment == "same"):
             why = "leaves out rows that others may have, and alignment: 'same' asks for the same everywhere"
             yield ("parties", *place, key), f"{shown(party[key])} {why}; set alignment: intersect"
+        identity = party.get("identity")
+        if isinstance(identity, str) and (other := owners.setdefault(identity, place)) != place:
+            yield (
+                ("parties", *place, "identity"),
+                f"is also that of parties.{dotted(other)}; every party makes a key of its own",
+            )
         name = party.get("name")
         if isinstance(name, str):
             # Not even by case alone: on some file systems that is one folder.

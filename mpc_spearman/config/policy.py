@@ -20,7 +20,6 @@ AGREE_TO_ALL = MappingProxyType(
         **RULES_OFF,
         "min_columns": 1,
         "min_key_bits": 256,
-        "tls": "insecure",
     }
 )
 
@@ -38,17 +37,6 @@ def check_policy(plan: Plan, name: str) -> None:
         No party has that name.
     """
     _refuse(plan, name, _beyond)
-
-
-def check_policy_network(plan: Plan, name: str) -> None:
-    """Refuse links without TLS to other hosts where the owner has not agreed to them.
-
-    Raises
-    ------
-    PolicyError
-        Naming the party and its rule.
-    """
-    _refuse(plan, name, _unprotected)
 
 
 def check_policy_rows(plan: Plan, name: str, n: int) -> None:
@@ -119,11 +107,6 @@ def _beyond(plan: Plan, party: DataParty) -> Iterator[str]:
     he = plan.he
     if plan.protocol == "he" and he.scheme == "paillier" and he.key_bits < policy.min_key_bits:
         yield f"min_key_bits: {policy.min_key_bits} or more, but the plan has he.key_bits: {he.key_bits}"
-
-
-def _unprotected(plan: Plan, party: DataParty) -> Iterator[str]:
-    if plan.network.security == "insecure" and party.policy.tls != "insecure":
-        yield f"tls: {party.policy.tls}, but the plan has network.tls: insecure"
 
 
 def _refuse(plan: Plan, name: str, rules: _Rules) -> None:

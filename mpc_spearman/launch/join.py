@@ -17,15 +17,10 @@ from mpc_spearman.config import Approval, DataParty, Plan, check_approval
 from mpc_spearman.errors import ApprovalError, MpcSpearmanError, OutputError
 from mpc_spearman.files import write_whole
 from mpc_spearman.launch import supervisor
-from mpc_spearman.launch.meeting import meeting_point
+from mpc_spearman.launch.rendezvous import meeting_point
 from mpc_spearman.launch.role_process import Assignment
 from mpc_spearman.results import run_directory
 from mpc_spearman.results.result import Result
-
-INSECURE = (
-    "network.tls is insecure: whoever has network.secret can pose as any party, and read or change "
-    "everything the parties send"
-)
 
 
 def run_party(
@@ -87,8 +82,6 @@ def _run_party(
         assignment = Assignment.of(plan, party, meeting_point(plan, party), directory, roles=1)
         if approval is not None:
             assignment = replace(assignment, approval=approval.model_dump(mode="json"))
-        if plan.network.security == "insecure":
-            note(party, INSECURE)
         outcome = supervisor.launch([assignment], {}, watch=watch_phase, note=note)[party]
         if outcome.error is not None:
             raise outcome.error

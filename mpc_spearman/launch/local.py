@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -16,8 +15,8 @@ from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
 from mpc_spearman.installed import check_crypten
 from mpc_spearman.launch import folders, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
-from mpc_spearman.launch.meeting import MeetingPoint
 from mpc_spearman.launch.processes import Hosts, executing
+from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal
 from mpc_spearman.launch.role_process import Assignment
 from mpc_spearman.results import run_directory
 
@@ -129,12 +128,8 @@ def run_local(
 
 
 def assignments(plan: Plan, staging: Path, hosts: Hosts | None = None) -> list[Assignment]:
-    """Make each role's assignment: its own part of the plan, and where to meet and to write.
-
-    Without TLS the roles know each other by a secret made here, which no file ever holds.
-    """
-    coordinator = plan.names[0]
-    secret = "" if plan.network.security == "mutual" else secrets.token_hex(32)
+    """Make each role's assignment: its own part of the plan, its key, and where to meet and to write."""
+    coordinator, keys = plan.names[0], Rehearsal.of(plan.names)
 
     def point(name: str) -> MeetingPoint:
         if hosts is None:
@@ -143,7 +138,7 @@ def assignments(plan: Plan, staging: Path, hosts: Hosts | None = None) -> list[A
         return MeetingPoint(host, port, bind=host, listen=f"{hosts.address(name)}:0")
 
     return [
-        Assignment.of(plan, name, point(name), staging / name, roles=len(plan.names), secret=secret)
+        Assignment.of(plan, name, point(name), staging / name, roles=len(plan.names), rehearsal=keys[name])
         for name in plan.names
     ]
 

@@ -28,14 +28,13 @@ def run_role(
     join: Callable[[Roster, Meter], Transport],
     ready: Callable[[Roster], None] = lambda roster: None,
     decline: Callable[[Roster, Meter, Exception], None] = lambda roster, meter, error: None,
-    secret: bytes | None = None,
     approval: Approval | None = None,
     progress: Progress = lambda phase, done, of: None,
     say: Say = lambda text: None,
     links: Callable[..., Links] = Links,
     block_bytes: int = BLOCK_BYTES,
 ) -> Result:
-    """Run one party's role, from its own credentials and table to farewell.
+    """Run one party's role, from its own key and table to farewell.
 
     When this returns, every party has finished. If this party fails, also before it has met anyone, the
     others are told the error's class, and no more.
@@ -53,8 +52,6 @@ def run_role(
         Sees that this party can meet the others, before its table is read; raises what is wrong.
     decline : callable
         Tells the others where they meet that this party, having failed, will not come.
-    secret : bytes, optional
-        What all parties know, where there is no TLS.
     approval : Approval, optional
         That the owner has of this run.
     progress : callable
@@ -92,9 +89,7 @@ def run_role(
             joined = links(VIEW.under(plan.shared()), roster, carrier, meter, plan.network.timeout)
         return joined
 
-    run = Run(
-        plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes, secret, approval
-    )
+    run = Run(plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes, approval)
     try:
         ready(roster)
         if roster.me.role is Role.COORDINATOR:

@@ -30,13 +30,14 @@ from pathlib import Path
 from queue import Queue
 from typing import IO, TYPE_CHECKING, Any
 
-from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied, PlanError
+from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan
-    from mpc_spearman.launch.meeting import MeetingPoint
+    from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal
     from mpc_spearman.network.addresses import Address
     from mpc_spearman.network.sockets import Sockets
+    from mpc_spearman.network.tls import Tls
     from mpc_spearman.parties import Roster
     from mpc_spearman.wire.meter import Meter
 
@@ -46,7 +47,7 @@ _SLOW = (
     "pyarrow.pandas_compat",
     "scipy.special",
     "threadpoolctl",
-    "mpc_spearman.launch.meeting",
+    "mpc_spearman.launch.rendezvous",
     "mpc_spearman.launch.role",
     "mpc_spearman.network.data_party",
     "mpc_spearman.network.coordinator",
@@ -71,7 +72,7 @@ class Assignment:
         The plan with this party's local part and no other's.
     party : str
     meeting_point : dict
-        Fields of a :class:`mpc_spearman.launch.meeting.MeetingPoint`.
+        Fields of a :class:`mpc_spearman.launch.rendezvous.MeetingPoint`.
     out : str
         Run directory to write.
     environment : dict of str to str
@@ -79,8 +80,9 @@ class Assignment:
         that was forked has another's.
     folder : str
         Its current folder.
-    secret : str
-        What all parties of a run on one machine know, in hexadecimal: no other process can take part.
+    rehearsal : dict, optional
+        Fields of a :class:`mpc_spearman.launch.rendezvous.Rehearsal`: keys made for a run whose roles have
+        all been started here. No other process can take part.
     frame : int
         Length in bytes of the Arrow stream that follows; 0 if the table is a file, or there is none.
     approval : dict, optional
@@ -93,13 +95,20 @@ class Assignment:
     out: str
     environment: dict[str, str] = field(repr=False)  # addresses of databases may be in it
     folder: str
-    secret: str = field(default="", repr=False)
+    rehearsal: dict[str, Any] | None = field(default=None, repr=False)
     frame: int = 0
     approval: dict[str, Any] | None = None
 
     @classmethod
     def of(
-        cls, plan: Plan, party: str, point: MeetingPoint, out: Path, *, roles: int, secret: str = ""
+        cls,
+        plan: Plan,
+        party: str,
+        point: MeetingPoint,
+        out: Path,
+        *,
+        roles: int,
+        rehearsal: Rehearsal | None = None,
     ) -> Assignment:
         """Assign a role; as one of `roles` that share this machine's processors, if nothing else is said."""
         share = max(1, len(os.sched_getaffinity(0)) // roles)
@@ -112,7 +121,7 @@ class Assignment:
             environment={"OMP_NUM_THREADS": str(share)}
             | {name: value for name, value in os.environ.items() if name not in not_its_own},
             folder=os.getcwd(),
-            secret=secret,
+            rehearsal=None if rehearsal is None else asdict(rehearsal),
         )
 
     def line(self) -> bytes:
@@ -268,25 +277,27 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     import pyarrow as pa
     from threadpoolctl import threadpool_limits
 
-    from mpc_spearman.launch import meeting
+    from mpc_spearman.launch import rendezvous
     from mpc_spearman.launch.role import run_role, workers
 
-    point = meeting.MeetingPoint(**assignment.meeting_point)
+    point = rendezvous.MeetingPoint(**assignment.meeting_point)
     # A fork server has loaded the libraries such that they start no threads.
     threadpool_limits(workers())
 
     def say(text: str) -> None:
         supervisor.say(note=text)
 
-    secret = _secret(assignment, plan)
+    made = None if assignment.rehearsal is None else rendezvous.Rehearsal(**assignment.rehearsal)
+    tls: list[Tls] = []
 
     def join(roster: Roster, meter: Meter) -> Sockets:
-        sockets = meeting.join(point, plan, roster, secret, supervisor, meter, say)
+        sockets = rendezvous.join(point, plan, roster, tls[0], supervisor, meter, say)
         supervisor.joined()
         return sockets
 
     def decline(roster: Roster, meter: Meter, error: Exception) -> None:
-        meeting.decline(point, plan, roster, secret, supervisor, meter, say, error)
+        if tls:  # otherwise it cannot show who it is
+            rendezvous.decline(point, plan, roster, tls[0], supervisor, meter, say, error)
 
     frame = pa.ipc.open_stream(stream).read_all() if assignment.frame else None
     result = run_role(
@@ -294,31 +305,13 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         assignment.party,
         frame,
         join=join,
-        ready=lambda roster: meeting.check_credentials(plan, roster),
+        ready=lambda roster: tls.append(rendezvous.own_tls(plan, roster, made)),
         decline=decline,
-        secret=secret,
         approval=None if assignment.approval is None else Approval(**assignment.approval),
         progress=supervisor.progress,
         say=say,
     )
     result.save(assignment.out)
-
-
-def _secret(assignment: Assignment, plan: Plan) -> bytes | None:
-    """Return what all parties know where there is no TLS."""
-    from mpc_spearman.files import read_key
-
-    if assignment.secret:
-        return bytes.fromhex(assignment.secret)
-    if plan.network.security == "mutual" or plan.network.secret is None:
-        return None
-    try:
-        return read_key(plan.network.secret, "network.secret")
-    except OSError as error:
-        raise PlanError(
-            f"network.secret: {plan.network.secret} cannot be read: {error.strerror}. One party makes it "
-            "(mpc-spearman secret FILE), and all have it"
-        ) from None
 
 
 def _ended(party: str, about: list[str] | None) -> MpcSpearmanError:

@@ -75,9 +75,10 @@ _SHARED: tuple[Row, ...] = (
             Field("number", "int64", (1,)),
             Field("plan", "text", tells="the shared part of the plan, which is the same for all"),
             Field("public_key", "bytes", (32,), tells="an X25519 key made for this run"),
-            Field("run", "bytes", (16,)),
+            Field("nonce", "bytes", (32,)),
         ),
     ),
+    Row(Kind.CONFIRM, _ALL, _ALL, (Field("mac", "bytes", (32,)),)),
     Row(Kind.MATCHING_KEY, _T, _S, (Field("key", "bytes", (32,)),), _INTERSECT),
     Row(
         Kind.OFFER,

@@ -8,9 +8,8 @@
     A ════ links, directly, where B or A has `listen` ════ B
     A ──── links, forwarded by C: bytes under TLS of A and B, inside the TLS of each with C ──── B
 
-From the bottom: `addresses` (dialling, also through an HTTP proxy), `authentication` (who is at the
-other end: mutual TLS, or a shared secret), `handshake` (what a connection begins with, and how many
-strangers may be about to), `pairs` (which way each pair is connected), `control` (the connection of a
-meeting), `forwarding`, `meeting` with its two sides, `data_party` and `coordinator`, and `sockets` (the
-bytes of the run).
+From the bottom: `addresses` (dialling, also through an HTTP proxy), `certificates`, `nested` and `tls` (who
+is at the other end), `handshake` (what a connection begins with, and how many strangers may be about to),
+`pairs` (which way each pair is connected), `control` (the connection of a meeting), `forwarding`, `meeting`
+with its two sides, `data_party` and `coordinator`, and `sockets` (the bytes of the run).
 """

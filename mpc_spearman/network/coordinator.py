@@ -21,13 +21,13 @@ from mpc_spearman.errors import (
     Unreachable,
 )
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.authentication import Connection
 from mpc_spearman.network.control import Control, Message, nonsense
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.handshake import Answer, Greeting, Listener, Purpose
-from mpc_spearman.network.meeting import TELL, Meeting, Met, Own
-from mpc_spearman.network.pairs import DIRECT, Told, check_forwarding, way
+from mpc_spearman.network.handshake import Answer, Greeting, Listener, Use
+from mpc_spearman.network.meeting import TELL, Connected, Meeting, Settings
+from mpc_spearman.network.pairs import DIRECT, Contact, way
 from mpc_spearman.network.sockets import Sockets
+from mpc_spearman.network.tls import Connection
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import lost_party
 
@@ -42,13 +42,13 @@ class CoordinatorMeeting(Meeting):
     Parameters
     ----------
     roster : Roster
-    own : Own
+    settings : Settings
     carried : callable
         Told of which two parties, by number, how many bytes have been passed on.
     """
 
-    def __init__(self, roster: Roster, own: Own, carried: Callable[[int, int, int], None]) -> None:
-        super().__init__(roster, own)
+    def __init__(self, roster: Roster, settings: Settings, carried: Callable[[int, int, int], None]) -> None:
+        super().__init__(roster, settings)
         self._forwarding = Forwarding(carried)
         self._admitted: set[int] = set()
         self._controls: dict[int, Control] = {}
@@ -59,7 +59,7 @@ class CoordinatorMeeting(Meeting):
 
     def attend(
         self, where: Address, announce: Callable[[Address], None], fault: Exception | None = None
-    ) -> Met:
+    ) -> Connected:
         """Meet the others.
 
         Parameters
@@ -76,20 +76,19 @@ class CoordinatorMeeting(Meeting):
         MpcSpearmanError
             See :func:`mpc_spearman.launch.meeting.join`.
         """
-        listener = Listener(where, self._own.authentication, self._roster, self, self._turned_away)
+        listener = Listener(where, self._settings.tls, self._roster, self, self._turned_away)
         try:
             announce(Address(where.host, listener.port))
             if fault is not None:
                 raise fault
             threading.Thread(target=self._tell_missing, name="missing", daemon=True).start()
-            self._until(lambda: not self._missing(), self._own.join_timeout, self._nobody, self._missing)
+            self._until(lambda: not self._missing(), self._settings.join_timeout, self._nobody, self._missing)
             me = self._roster.me.number
             with self._changed:
-                self._told[me] = Told(None, self._token)
-            self._tell({"all": {str(number): told.plain() for number, told in self._told.items()}})
-            check_forwarding(self._roster, self._told, self._own.authentication)
+                self._contacts[me] = Contact(None, self._token)
+            self._tell({"all": {str(number): contact.plain() for number, contact in self._contacts.items()}})
             done = lambda: self._connected() and len(self._ready) == len(self._roster.peers)  # noqa: E731
-            self._until(done, 2 * self._own.timeout, self._unready)
+            self._until(done, 2 * self._settings.timeout, self._unready)
         except BaseException as error:
             self._stop(error, listener, "connect" if fault is None else "load")
             raise
@@ -109,64 +108,62 @@ class CoordinatorMeeting(Meeting):
 
     # --- for who connects
 
-    def reserve(self, greeting: Greeting) -> Answer:
-        """Let in one process of each party, and connections that have been told the token."""
-        if greeting.purpose is Purpose.MEET:
+    def reserve(self, caller: Party, greeting: Greeting) -> Answer:
+        """Let in one process of each party, and connections that have been given the token."""
+        if greeting.use is Use.MEET:
             with self._changed:
-                second = greeting.caller in self._admitted
-                self._admitted.add(greeting.caller)
+                second = caller.number in self._admitted
+                self._admitted.add(caller.number)
             if second:
-                peer = self._roster.parties[greeting.caller]
-                self.fail(HandshakeError(f"two processes have joined as {peer} (number {peer.number})"))
+                self.fail(HandshakeError(f"two processes have joined as {caller}"))
                 return Answer.TAKEN
             return Answer.WELCOME
-        if greeting.purpose is Purpose.FORWARD:
-            if not self.knows(greeting) or not self._forwards(greeting.caller, greeting.to):
-                return Answer.UNKNOWN
-            return Answer.WELCOME if self._forwarding.reserve(greeting.caller, greeting.to) else Answer.TAKEN
-        return super().reserve(greeting)
+        if greeting.use is Use.FORWARD:
+            if not self._has_token(greeting) or not self._forwards(caller.number, greeting.to):
+                return Answer.UNEXPECTED
+            return Answer.WELCOME if self._forwarding.reserve(caller.number, greeting.to) else Answer.TAKEN
+        return super().reserve(caller, greeting)
 
-    def install(self, greeting: Greeting, connection: Connection) -> None:
+    def install(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
         """Begin a control connection, join connections, or keep this party's own."""
-        if greeting.purpose is Purpose.FORWARD:
-            self._forwarding.install(greeting.caller, greeting.to, connection)
-        elif greeting.purpose is Purpose.MEET:
-            peer = self._roster.parties[greeting.caller]
+        if greeting.use is Use.FORWARD:
+            self._forwarding.install(caller.number, greeting.to, connection)
+        elif greeting.use is Use.MEET:
             assert isinstance(connection, socket.socket)
             with self._changed:  # what it says is not heeded before it is among the controls
-                control = self._controls[peer.number] = Control(
+                control = self._controls[caller.number] = Control(
                     connection,
-                    peer,
-                    self._own.timeout,
-                    lambda message: self._hear(peer, message),
-                    lambda error: self._lose(peer, error),
+                    caller,
+                    self._settings.timeout,
+                    lambda message: self._hear(caller, message),
+                    lambda error: self._lose(caller, error),
                 )
                 outcome = self._outcome
             if outcome is not None:
                 control.send(**outcome)
         else:
-            super().install(greeting, connection)
+            super().install(caller, greeting, connection)
 
     def _forwards(self, caller: int, to: int) -> bool:
         numbers = {caller, to}
         if len(numbers) < 2 or not numbers <= {peer.number for peer in self._roster.peers}:
             return False
         one, other = (self._roster.parties[number] for number in numbers)
-        return self._own.authentication.ends and way(one, other, self._told)[1] != DIRECT
+        return way(one, other, self._contacts)[1] != DIRECT
 
     # --- what the others say
 
     def _hear(self, peer: Party, message: Message) -> None:
         if "terms" in message:
             terms = message["terms"]
-            told, parties = Told.read(terms["told"]), int(terms["parties"])
+            contact, parties = Contact.read(terms["contact"]), int(terms["parties"])
             if parties != len(self._roster.parties):
                 raise PlanMismatch(
                     f"the plans of {self._roster.me} (here) and {peer} (there) differ: number of parties: "
                     f"{len(self._roster.parties)} here, {parties} there"
                 )
             with self._changed:
-                self._told.setdefault(peer.number, told)
+                self._contacts.setdefault(peer.number, contact)
                 self._changed.notify_all()
         elif "connected" in message:
             with self._changed:
@@ -199,7 +196,7 @@ class CoordinatorMeeting(Meeting):
     # --- waiting, and telling
 
     def _missing(self) -> tuple[Party, ...]:
-        return tuple(peer for peer in self._roster.peers if peer.number not in self._told)
+        return tuple(peer for peer in self._roster.peers if peer.number not in self._contacts)
 
     def _tell_missing(self) -> None:
         """Tell those who are there, now and then, who is not."""
@@ -220,7 +217,7 @@ class CoordinatorMeeting(Meeting):
         missing = self._missing()
         hint = f". A connection was turned away: {self._hints[0]}" if self._hints else ""
         return PartyMissing(
-            f"{' and '.join(map(str, missing))} did not join within {self._own.join_timeout:g} s{hint}",
+            f"{' and '.join(map(str, missing))} did not join within {self._settings.join_timeout:g} s{hint}",
             (PartyMissing.__name__, missing[0].name, "connect"),
         )
 
@@ -229,7 +226,7 @@ class CoordinatorMeeting(Meeting):
         if late is None:
             return self._unconnected()
         return PeerTimeout(
-            f"{late} has joined, but is not connected with all within {2 * self._own.timeout:g} s",
+            f"{late} has joined, but is not connected with all within {2 * self._settings.timeout:.3g} s",
             (PeerTimeout.__name__, late.name, "connect"),
         )
 
@@ -254,7 +251,7 @@ class CoordinatorMeeting(Meeting):
             control.join()
 
     def _end(self) -> None:
-        self._forwarding.close(self._own.timeout)
+        self._forwarding.close(self._settings.timeout)
 
 
 class _Sockets(Sockets):

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from mpc_spearman.errors import MpcSpearmanError, NetworkError, PartyMissing, PeerTimeout
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.authentication import Closed
 from mpc_spearman.network.control import Control, Message, nonsense
-from mpc_spearman.network.handshake import Greeting, Listener, Purpose, call
-from mpc_spearman.network.meeting import SAY, TELL, Meeting, Met, Own
-from mpc_spearman.network.pairs import Told, check_forwarding
+from mpc_spearman.network.handshake import Greeting, Listener, Use, call
+from mpc_spearman.network.meeting import SAY, TELL, Connected, Meeting, Settings
+from mpc_spearman.network.pairs import Contact
+from mpc_spearman.network.tls import Closed
 from mpc_spearman.parties import Party, Roster
 
 # Seconds between two attempts to reach the coordinator, and that a party that failed waits until it knows.
@@ -23,13 +23,13 @@ _RETRY, _KNOWN = 0.5, 2.0
 class DataPartyMeeting(Meeting):
     """A data party's side."""
 
-    def __init__(self, roster: Roster, own: Own) -> None:
-        super().__init__(roster, own)
+    def __init__(self, roster: Roster, settings: Settings) -> None:
+        super().__init__(roster, settings)
         self._missing: tuple[Party, ...] = ()
         self._where = Address("", 0)
         self._informed = False
 
-    def attend(self, find: Callable[[float], Address], fault: Exception | None = None) -> Met:
+    def attend(self, find: Callable[[float], Address], fault: Exception | None = None) -> Connected:
         """Meet the others.
 
         Parameters
@@ -47,23 +47,23 @@ class DataPartyMeeting(Meeting):
         control: Control | None = None
         try:
             address = None
-            if self._own.listen is not None and fault is None:
+            if self._settings.listen is not None and fault is None:
                 self._listener = Listener(
-                    self._own.listen, self._own.authentication, self._roster, self, self._turned_away
+                    self._settings.listen, self._settings.tls, self._roster, self, self._turned_away
                 )
-                address = self._own.advertise or Address(self._own.listen.host, self._listener.port)
+                address = self._settings.advertise or Address(self._settings.listen.host, self._listener.port)
             start = time.monotonic()
-            control = self._join(find, TELL if fault is not None else self._own.join_timeout)
+            control = self._join(find, TELL if fault is not None else self._settings.join_timeout)
             if fault is not None:
                 raise fault
-            terms = {"parties": len(self._roster.parties), "told": Told(address, self._token).plain()}
+            terms = {"parties": len(self._roster.parties), "contact": Contact(address, self._token).plain()}
             control.send(terms=terms)
-            patience = self._own.join_timeout - (time.monotonic() - start)
-            self._until(lambda: bool(self._told), patience, self._nobody, lambda: self._missing)
+            patience = self._settings.join_timeout - (time.monotonic() - start)
+            self._until(lambda: bool(self._contacts), patience, self._nobody, lambda: self._missing)
             threading.Thread(target=self._connect, name="connecting", daemon=True).start()
-            self._until(self._connected, 1.5 * self._own.timeout, self._unconnected)
+            self._until(self._connected, 1.5 * self._settings.timeout, self._unconnected)
             control.send(connected=True)
-            self._until(lambda: self._met, 2.5 * self._own.timeout, self._silent)
+            self._until(lambda: self._met, 2.5 * self._settings.timeout, self._silent)
         except BaseException as error:
             if control is not None and not self._informed:
                 control.send(stop=self._stop_notice(error, "connect" if fault is None else "load"))
@@ -74,25 +74,22 @@ class DataPartyMeeting(Meeting):
 
     def _join(self, find: Callable[[float], Address], seconds: float) -> Control:
         """Reach the coordinator, as soon as it is there."""
-        own, coordinator = self._own, self._roster.coordinator
+        own, coordinator = self._settings, self._roster.coordinator
         end, line = time.monotonic() + seconds, time.monotonic() + 1
         self._where = where = find(seconds)
-        greeting = Greeting(Purpose.MEET, self._roster.me.number, coordinator.number)
+        greeting = Greeting(Use.MEET)
         while True:
             left = max(0.05, min(end - time.monotonic(), own.timeout))
             try:
-                connection = call(
-                    where, left, own.authentication, self._roster, coordinator, greeting, own.proxy
-                )
+                connection = call(where, left, own.tls, self._roster, coordinator, greeting, own.proxy)
                 assert isinstance(connection, socket.socket)
                 return Control(connection, coordinator, own.timeout, self._hear, self.fail)
             except OSError as error:
-                closed = "it closes the connection, as one does whose network.tls is another"
-                why = closed if isinstance(error, Closed) else error.strerror
+                why = "it closes the connection" if isinstance(error, Closed) else error.strerror
                 if time.monotonic() + _RETRY > end:
                     raise PartyMissing(
-                        f"{coordinator} cannot be met at {where} ({why}) within {seconds:g} s: is it "
-                        "running, its port open, network.address right?",
+                        f"{coordinator} cannot be met at {where} ({why}) within {own.join_timeout:g} s: is "
+                        "it running, its port open, network.address right?",
                         (PartyMissing.__name__, coordinator.name, "connect"),
                     ) from None
             if time.monotonic() > line:
@@ -105,13 +102,12 @@ class DataPartyMeeting(Meeting):
         if "missing" in message:
             self._missing = tuple(self._roster.parties[number] for number in message["missing"])
         elif "all" in message:
-            told = {int(number): Told.read(said) for number, said in message["all"].items()}
-            if set(told) != {party.number for party in self._roster.parties}:
+            contacts = {int(number): Contact.read(said) for number, said in message["all"].items()}
+            if set(contacts) != {party.number for party in self._roster.parties}:
                 raise nonsense(coordinator)
-            told[coordinator.number] = Told(self._where, told[coordinator.number].token)
-            check_forwarding(self._roster, told, self._own.authentication)
+            contacts[coordinator.number] = Contact(self._where, contacts[coordinator.number].token)
             with self._changed:
-                self._told = told
+                self._contacts = contacts
                 self._changed.notify_all()
         elif "stop" in message:
             self._informed = True
@@ -126,7 +122,7 @@ class DataPartyMeeting(Meeting):
     def _nobody(self) -> MpcSpearmanError:
         lacking = self._missing or self._roster.peers
         return PartyMissing(
-            f"{' and '.join(map(str, lacking))} did not join within {self._own.join_timeout:g} s",
+            f"{' and '.join(map(str, lacking))} did not join within {self._settings.join_timeout:g} s",
             (PartyMissing.__name__, lacking[0].name, "connect"),
         )
 

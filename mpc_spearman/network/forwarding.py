@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 
-from mpc_spearman.network.authentication import Connection
+from mpc_spearman.network.tls import Connection
 
 # Bytes that are passed on at a time.
 _BLOCK = 1 << 18

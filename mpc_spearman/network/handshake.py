@@ -1,26 +1,22 @@
 """How a connection begins, at both ends; and a listening socket that strangers cannot hold up.
 
-A connection starts with the TLS handshake, if there is TLS, then
+A connection starts with the TLS handshake, which shows whose it is. Then the party that connects says
 
 =====  ==============================================================================
-bytes  from the party that connects
+bytes
 =====  ==============================================================================
 8      ``MPCSPEAR``
-1      version of this format, 2
-1      what the connection is for: :class:`Purpose`
-4      the caller's number, big-endian
-4      the number of the party that it is for: with ``FORWARD`` that of a third
-16     the token that this party was told for this run; zeros for ``MEET``
-32     random
+1      version of this format, 3
+1      what the connection is for: :class:`Use`
+4      with ``FORWARD`` the number of the party to be connected with, big-endian
+16     the token that this party was given for it; zeros for ``MEET``
 =====  ==============================================================================
 
-Without TLS the two now show each other that they know the secret
-(:class:`mpc_spearman.network.authentication.Secret`). It is answered by one byte, :class:`Answer`.
+and is answered by one byte, :class:`Answer`.
 """
 
 from __future__ import annotations
 
-import secrets
 import socket
 import struct
 import threading
@@ -33,22 +29,13 @@ from enum import IntEnum
 from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Protocol
 
-from mpc_spearman.errors import (
-    HandshakeError,
-    MpcSpearmanError,
-    NetworkError,
-    PeerTimeout,
-    TlsError,
-    UntrustedCertificate,
-    WrongName,
-)
+from mpc_spearman.errors import HandshakeError, MpcSpearmanError, NetworkError, PeerTimeout
 from mpc_spearman.network.addresses import Address, dial, listening
-from mpc_spearman.network.authentication import Authentication, Closed, Connection, exactly
+from mpc_spearman.network.tls import Closed, Connection, Tls
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.wire import tls
 
-_FORMAT = struct.Struct("!8sBBII16s32s")
-_MAGIC, _VERSION = b"MPCSPEAR", 2
+_FORMAT = struct.Struct("!8sBBI16s")
+_MAGIC, _VERSION = b"MPCSPEAR", 3
 #: Bytes of a token.
 TOKEN = 16
 #: Seconds in which a caller must have shown who it is, and how many callers may be about to. When there are
@@ -58,7 +45,7 @@ PATIENCE, MOST = 10.0, 64
 _AGAIN = 0.2
 
 
-class Purpose(IntEnum):
+class Use(IntEnum):
     """What a connection is for."""
 
     MEET = 0
@@ -72,57 +59,42 @@ class Answer(IntEnum):
 
     WELCOME = 0
     TAKEN = 1
-    NAME = 2
-    UNKNOWN = 3
-    PIN = 4
+    UNEXPECTED = 2
 
 
 @dataclass(frozen=True)
 class Greeting:
     """What a caller says first."""
 
-    purpose: Purpose
-    caller: int
-    to: int
+    use: Use
+    to: int = 0
     token: bytes = field(default=bytes(TOKEN), repr=False)
 
     def pack(self) -> bytes:
-        """Return its bytes; they differ each time."""
-        nonce = secrets.token_bytes(32)
-        return _FORMAT.pack(_MAGIC, _VERSION, self.purpose, self.caller, self.to, self.token, nonce)
+        """Return its bytes."""
+        return _FORMAT.pack(_MAGIC, _VERSION, self.use, self.to, self.token)
 
     @classmethod
     def unpack(cls, said: bytes) -> Greeting | None:
         """Read it; None if that is not what it is."""
-        magic, version, purpose, caller, to, token, _ = _FORMAT.unpack(said)
-        if (magic, version) != (_MAGIC, _VERSION) or purpose not in tuple(Purpose):
+        magic, version, use, to, token = _FORMAT.unpack(said)
+        if (magic, version) != (_MAGIC, _VERSION) or use not in tuple(Use):
             return None
-        return cls(Purpose(purpose), caller, to, token)
+        return cls(Use(use), to, token)
 
 
 class Acceptor(Protocol):
     """What becomes of those who have shown who they are."""
 
-    def knows(self, greeting: Greeting) -> bool:
-        """Tell whether the caller has been told this party's token."""
-
-    def reserve(self, greeting: Greeting) -> Answer:
+    def reserve(self, caller: Party, greeting: Greeting) -> Answer:
         """Say what to answer; after WELCOME `install` follows."""
 
-    def install(self, greeting: Greeting, connection: Connection) -> None:
+    def install(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
         """Take the connection; nobody else uses it any more."""
-
-    def fail(self, error: MpcSpearmanError) -> None:
-        """Stop: a party of this run is not who it says."""
 
 
 def enter(
-    raw: socket.socket,
-    authentication: Authentication,
-    roster: Roster,
-    peer: Party,
-    greeting: Greeting,
-    host: str = "",
+    raw: socket.socket, tls: Tls, roster: Roster, peer: Party, greeting: Greeting, host: str = ""
 ) -> Connection:
     """Begin a connection as the caller, and be let in; it is closed on failure.
 
@@ -130,14 +102,12 @@ def enter(
     ----------
     raw : socket
         Connected, with a time-out.
-    authentication : Authentication
-    roster : Roster
+    tls, roster
     peer : Party
         Who must be at the other end.
     greeting : Greeting
     host : str
-        The name by which it was dialled, if it was: also what a router of TLS connections goes by (RFC 6066,
-        server name).
+        The name by which it was dialled, if it was.
 
     Raises
     ------
@@ -146,23 +116,20 @@ def enter(
     PeerTimeout, TlsError, HandshakeError
         The other end does not answer, is another or does not let this party in.
     """
-    connection: Connection = raw
+    connection: socket.socket | Connection = raw
     seconds = raw.gettimeout() or 0.0
     try:
-        connection = authentication.call(raw, peer, host)
-        said = greeting.pack()
-        connection.sendall(said)
-        authentication.prove(connection, said, peer)
-        _understand(exactly(connection, 1), roster.me, peer)
+        connection = tls.call(raw, peer, host)
+        connection.sendall(greeting.pack())
+        _understand(_exactly(connection, 1), roster.me, peer)
         _settle(connection)
     except BaseException as error:
         connection.close()
         if isinstance(error, TimeoutError):
             about = (PeerTimeout.__name__, peer.name, "connect")
-            raise PeerTimeout(f"{peer} did not answer within {seconds:g} s", about) from None
+            raise PeerTimeout(f"{peer} did not answer within {seconds:.3g} s", about) from None
         if isinstance(error, OSError):
-            refused = tls.refused(error, f"party {peer.name}")
-            raise refused or Closed(str(error)) from None
+            raise tls.refused(error, peer) or Closed(str(error)) from None
         raise
     return connection
 
@@ -170,7 +137,7 @@ def enter(
 def call(
     address: Address,
     seconds: float,
-    authentication: Authentication,
+    tls: Tls,
     roster: Roster,
     peer: Party,
     greeting: Greeting,
@@ -183,7 +150,7 @@ def call(
     ----------
     address, seconds, proxy
         As for :func:`mpc_spearman.network.addresses.dial`.
-    authentication, roster, peer, greeting
+    tls, roster, peer, greeting
         As for :func:`enter`.
     over : callable
         Whether there is no reason to try again.
@@ -199,7 +166,7 @@ def call(
     while True:
         raw = dial(address, max(0.05, end - time.monotonic()), proxy)
         try:
-            return enter(raw, authentication, roster, peer, greeting, address.host)
+            return enter(raw, tls, roster, peer, greeting, address.host)
         except Closed:
             if over() or time.monotonic() + _AGAIN > end:
                 raise
@@ -207,11 +174,7 @@ def call(
 
 
 def admit(
-    raw: socket.socket,
-    authentication: Authentication,
-    roster: Roster,
-    acceptor: Acceptor,
-    still: Callable[[], bool],
+    raw: socket.socket, tls: Tls, acceptor: Acceptor, still: Callable[[], bool], peer: Party | None = None
 ) -> None:
     """Begin a connection as the one that is connected to; it is closed on failure.
 
@@ -219,44 +182,32 @@ def admit(
     ----------
     raw : socket
         Connected, with a time-out.
-    authentication, roster, acceptor
+    tls, acceptor
     still : callable
         Called when the caller has shown who it is; whether it is still wanted.
+    peer : Party, optional
+        The only one that is let in.
 
     Raises
     ------
     MpcSpearmanError, OSError
         The caller has not shown that it is a party of this run.
     """
-    connection: Connection = raw
+    connection: socket.socket | Connection = raw
     try:
-        connection = authentication.answer(raw)
-        said = exactly(connection, _FORMAT.size)
-        greeting = Greeting.unpack(said)
-        peer = None if greeting is None else _of_number(roster, greeting.caller)
-        if greeting is None or peer is None:
-            connection.sendall(bytes([Answer.UNKNOWN]))
-            raise HandshakeError("who connected is no party of this run")
-        try:
-            authentication.check(connection, said, peer)
-        except TlsError as error:
-            # Who has another party's certificate, or has been told this party's token, takes part.
-            others = {party.name for party in roster.parties} & set(authentication.named(connection))
-            if acceptor.knows(greeting) or (isinstance(error, WrongName) and others):
-                acceptor.fail(error)
-            connection.sendall(bytes([Answer.NAME if isinstance(error, WrongName) else Answer.PIN]))
-            raise
+        connection, caller = tls.answer(raw, peer)
+        greeting = Greeting.unpack(_exactly(connection, _FORMAT.size))
         if not still():
             raise Closed("too late")
-        answer = acceptor.reserve(greeting)
+        answer = Answer.UNEXPECTED if greeting is None else acceptor.reserve(caller, greeting)
         connection.sendall(bytes([answer]))
-        if answer is not Answer.WELCOME:
+        if greeting is None or answer is not Answer.WELCOME:
             raise Closed("not let in")
         _settle(connection)
     except BaseException:
         connection.close()
         raise
-    acceptor.install(greeting, connection)
+    acceptor.install(caller, greeting, connection)
 
 
 class Listener:
@@ -266,7 +217,7 @@ class Listener:
     ----------
     where : Address
         Port 0 is any free one.
-    authentication, roster, acceptor
+    tls, roster, acceptor
     turned_away : callable
         Told why a caller was not let in.
     patience : float
@@ -279,10 +230,10 @@ class Listener:
     """
 
     def __init__(
-        self, where: Address, authentication: Authentication, roster: Roster, acceptor: Acceptor,
+        self, where: Address, tls: Tls, roster: Roster, acceptor: Acceptor,
         turned_away: Callable[[MpcSpearmanError], None], patience: float = PATIENCE,
     ) -> None:  # fmt: skip
-        self._authentication, self._roster, self._entrance = authentication, roster, acceptor
+        self._tls, self._acceptor = tls, acceptor
         self._turned_away, self._patience = turned_away, patience
         try:
             self._listener = listening(where)
@@ -343,7 +294,7 @@ class Listener:
 
         try:
             raw.settimeout(self._patience)
-            admit(raw, self._authentication, self._roster, self._entrance, still)
+            admit(raw, self._tls, self._acceptor, still)
         except MpcSpearmanError as error:
             # Anyone can connect and show nothing: that must not stop the run.
             self._turned_away(error)
@@ -367,22 +318,22 @@ def _drop(raw: socket.socket) -> None:
         raw.shutdown(socket.SHUT_RDWR)
 
 
-def _of_number(roster: Roster, number: int) -> Party | None:
-    return next((peer for peer in roster.peers if peer.number == number), None)
+def _exactly(connection: Connection, size: int) -> bytes:
+    """Receive so many bytes; raise `Closed` if they do not come."""
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise Closed("closed by the other end")
+        data += part
+    return data
 
 
 def _understand(answer: bytes, me: Party, peer: Party) -> None:
-    if answer == bytes([Answer.WELCOME]):
-        return
     if answer == bytes([Answer.TAKEN]):
-        raise HandshakeError(f"another process has already joined as {me} (number {me.number})")
-    if answer == bytes([Answer.NAME]):
-        raise WrongName(f"{peer} found another name than {me.name} in this party's certificate", heard=True)
-    if answer == bytes([Answer.PIN]):
-        raise UntrustedCertificate(
-            f"{peer} has pinned another certificate of {me.name} than this party's (network.pins)", heard=True
-        )
-    raise HandshakeError(f"{peer} does not know {me} of number {me.number}: is it another run's process?")
+        raise HandshakeError(f"another process has already joined as {me}")
+    if answer != bytes([Answer.WELCOME]):
+        raise HandshakeError(f"{peer} does not expect {me} now: is it a process of another run or version?")
 
 
 def _settle(connection: Connection) -> None:

@@ -20,10 +20,10 @@ from typing import Any
 
 from mpc_spearman.errors import MpcSpearmanError, NetworkError, PeerTimeout, Unreachable
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.authentication import Authentication, Closed, Connection
-from mpc_spearman.network.handshake import TOKEN, Answer, Greeting, Listener, Purpose, admit, call, enter
-from mpc_spearman.network.pairs import Told, unreachable, way, ways
+from mpc_spearman.network.handshake import TOKEN, Answer, Greeting, Listener, Use, admit, call, enter
+from mpc_spearman.network.pairs import Contact, unreachable, way, ways
 from mpc_spearman.network.sockets import Sockets
+from mpc_spearman.network.tls import Closed, Connection, Tls
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import from_notice, notice
 from mpc_spearman.wire.meter import FORWARDED
@@ -37,13 +37,13 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Own:
+class Settings:
     """A party's own settings for a meeting.
 
     Attributes
     ----------
-    authentication : Authentication
-        How it proves who it is.
+    tls : Tls
+        Its identity, and its peers' keys.
     listen : Address, optional
         Where others may dial it.
     advertise : Address, optional
@@ -56,7 +56,7 @@ class Own:
         Told what is worth a sentence.
     """
 
-    authentication: Authentication
+    tls: Tls
     listen: Address | None
     advertise: Address | None
     proxy: Address | None
@@ -66,7 +66,7 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Met:
+class Connected:
     """What comes of a meeting.
 
     Attributes
@@ -76,7 +76,7 @@ class Met:
         How each pair is connected, as far as this party knows: names in the order of numbers to ``direct`` or
         ``forwarded``.
     sentences : tuple of str
-        What is worth telling: whose certificates were shown, and which pairs are not connected directly.
+        What is worth telling: which pairs are not connected directly.
     """
 
     sockets: Sockets
@@ -90,17 +90,17 @@ class Meeting:
     Parameters
     ----------
     roster : Roster
-    own : Own
+    settings : Settings
     """
 
-    def __init__(self, roster: Roster, own: Own) -> None:
-        self._roster, self._own = roster, own
+    def __init__(self, roster: Roster, settings: Settings) -> None:
+        self._roster, self._settings = roster, settings
         self._token = secrets.token_bytes(TOKEN)
         self._changed = threading.Condition()
         self._failure: MpcSpearmanError | None = None
         self._met = False
-        self._told: dict[int, Told] = {}
-        self._taken: set[tuple[int, Purpose]] = set()
+        self._contacts: dict[int, Contact] = {}
+        self._taken: set[tuple[int, Use]] = set()
         self._sending: dict[int, Connection] = {}
         self._receiving: dict[int, Connection] = {}
         self._listener: Listener | None = None
@@ -108,24 +108,23 @@ class Meeting:
 
     # --- for who connects (an Acceptor)
 
-    def knows(self, greeting: Greeting) -> bool:
-        """Tell whether the caller has been told this party's token."""
-        return hmac.compare_digest(greeting.token, self._token)
-
-    def reserve(self, greeting: Greeting) -> Answer:
-        """Let a party in that has been told the token, once for each direction."""
-        if greeting.purpose not in (Purpose.SEND, Purpose.RECEIVE) or not self.knows(greeting):
-            return Answer.UNKNOWN
-        key = greeting.caller, greeting.purpose
+    def reserve(self, caller: Party, greeting: Greeting) -> Answer:
+        """Let a party in that has been given the token, once for each direction."""
+        if greeting.use not in (Use.SEND, Use.RECEIVE) or not self._has_token(greeting):
+            return Answer.UNEXPECTED
+        key = caller.number, greeting.use
         with self._changed:
             if key in self._taken:
                 return Answer.TAKEN
             self._taken.add(key)
         return Answer.WELCOME
 
-    def install(self, greeting: Greeting, connection: Connection) -> None:
+    def _has_token(self, greeting: Greeting) -> bool:
+        return hmac.compare_digest(greeting.token, self._token)
+
+    def install(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
         """Take a connection: what the caller sends is what this party receives."""
-        self._keep(greeting.caller, connection, received=greeting.purpose is Purpose.SEND)
+        self._keep(caller.number, connection, received=greeting.use is Use.SEND)
 
     def fail(self, error: MpcSpearmanError) -> None:
         """Stop, unless all have met or this party has stopped already."""
@@ -151,12 +150,12 @@ class Meeting:
     def _connect(self) -> None:
         """Make, in a thread of its own, the connections that are this party's to make."""
         try:
-            mine = [(peer, *way(self._roster.me, peer, self._told)) for peer in self._roster.peers]
+            mine = [(peer, *way(self._roster.me, peer, self._contacts)) for peer in self._roster.peers]
             # First where the other end begins, so that nobody waits for a party that itself waits.
             for peer, caller, how in sorted(mine, key=lambda one: one[1] == self._roster.me):
                 if caller == self._roster.me:
-                    for purpose in (Purpose.SEND, Purpose.RECEIVE):
-                        self._call(peer, purpose, how)
+                    for use in (Use.SEND, Use.RECEIVE):
+                        self._call(peer, use, how)
                 elif how == FORWARDED:
                     for _ in range(2):
                         threading.Thread(target=self._be_called, args=(peer,), daemon=True).start()
@@ -170,29 +169,27 @@ class Meeting:
                 self._changed.wait_for(lambda: self._failure is not None, _HEARD)
         self.fail(error)
 
-    def _call(self, peer: Party, purpose: Purpose, how: str) -> None:
-        roster, own, told = self._roster, self._own, self._told[peer.number]
-        greeting = Greeting(purpose, roster.me.number, peer.number, told.token)
+    def _call(self, peer: Party, use: Use, how: str) -> None:
+        roster, tls = self._roster, self._settings.tls
+        greeting = Greeting(use, token=self._contacts[peer.number].token)
         try:
             if how == FORWARDED:
-                connection = enter(self._forwarded(peer), own.authentication, roster, peer, greeting)  # type: ignore[arg-type]
+                connection = enter(self._forwarded(peer), tls, roster, peer, greeting)  # type: ignore[arg-type]
             else:
                 connection = self._dial(peer, greeting)
         except Closed:
             raise NetworkError(
                 f"the connection from {roster.me} to {peer} broke as it began; nobody has said why"
             ) from None
-        self._keep(peer.number, connection, received=purpose is Purpose.RECEIVE)
+        self._keep(peer.number, connection, received=use is Use.RECEIVE)
 
     def _dial(self, peer: Party, greeting: Greeting) -> Connection:
-        address = self._told[peer.number].address
+        address = self._contacts[peer.number].address
         assert address is not None
-        own = self._own
+        own = self._settings
+        over = lambda: self._failure is not None  # noqa: E731
         try:
-            return call(
-                address, own.timeout, own.authentication, self._roster, peer, greeting, own.proxy,
-                lambda: self._failure is not None,
-            )  # fmt: skip
+            return call(address, own.timeout, own.tls, self._roster, peer, greeting, own.proxy, over)
         except Closed:
             raise
         except OSError as error:
@@ -201,17 +198,15 @@ class Meeting:
     def _forwarded(self, peer: Party) -> Connection:
         """Reach the coordinator, for it to join this connection with one of the peer's."""
         coordinator = self._roster.coordinator
-        token = self._told[coordinator.number].token
-        connection = self._dial(
-            coordinator, Greeting(Purpose.FORWARD, self._roster.me.number, peer.number, token)
-        )
-        connection.settimeout(self._own.timeout)
+        token = self._contacts[coordinator.number].token
+        connection = self._dial(coordinator, Greeting(Use.FORWARD, peer.number, token))
+        connection.settimeout(self._settings.timeout)
         return connection
 
     def _be_called(self, peer: Party) -> None:
         try:
             raw = self._forwarded(peer)
-            admit(raw, self._own.authentication, self._roster, self, lambda: True)  # type: ignore[arg-type]
+            admit(raw, self._settings.tls, self, lambda: True, peer)  # type: ignore[arg-type]
         except Closed:
             return  # who stopped, or failed, has told so
         except OSError:
@@ -239,7 +234,7 @@ class Meeting:
             if now - start > seconds and not done():
                 raise late()
             if now > line and waiting():
-                self._own.say(f"waiting for {', '.join(map(str, waiting()))} to join")
+                self._settings.say(f"waiting for {', '.join(map(str, waiting()))} to join")
                 line += SAY
 
     def _unconnected(self) -> MpcSpearmanError:
@@ -254,27 +249,23 @@ class Meeting:
         )
 
     def _turned_away(self, error: MpcSpearmanError) -> None:
-        """Say once why a caller was not let in; nothing of it is shown but what it has been certified."""
+        """Say once why a caller was not let in; nothing that it says is shown."""
         text = f"a connection was turned away: {error}"
         with self._changed:
             if text in self._notes or len(self._notes) >= _NOTES:
                 return
             self._notes.add(text)
-        self._own.say(text)
+        self._settings.say(text)
 
-    def _result(self, sockets: Sockets) -> Met:
-        connected, me = ways(self._roster, self._told), self._roster.me
+    def _result(self, sockets: Sockets) -> Connected:
+        connected, me = ways(self._roster, self._contacts), self._roster.me
         lines = []
-        for peer in self._roster.peers:
-            shown = self._own.authentication.shown(self._sending[peer.number])
-            if shown is not None:
-                lines.append(f"{peer} has the certificate {shown}")
         for pair in (pair for pair, how in connected.items() if how == FORWARDED):
             if me.number == 0 or me.name in pair:
                 lines.append(
                     f"what passes between {' and '.join(pair)} is forwarded by the coordinator's host"
                 )
-        return Met(sockets, connected, tuple(lines))
+        return Connected(sockets, connected, tuple(lines))
 
     def _sockets(self) -> Sockets:
         return Sockets(self._sending, self._receiving)  # type: ignore[arg-type]
@@ -287,7 +278,7 @@ class Meeting:
         if error == Unreachable.__name__ and number is not None and finder is not None:
             peer = parties[number]
             # Where the coordinator is dialled, it does not know itself.
-            return unreachable(finder, peer, self._told[peer.number].address, "", heard=True)
+            return unreachable(finder, peer, self._contacts[peer.number].address, "", heard=True)
         names = {party.name for party in parties}
         me = self._roster.me.name
         return from_notice(error, name, phase, told_by=str(teller), parties=names, me=me)

@@ -1,4 +1,4 @@
-"""Which way each pair of parties is connected, as all parties work it out from what each has told.
+"""Which way each pair of parties is connected, as all parties work it out from where each can be dialled.
 
 - With the coordinator: the other party dials it.
 - Two data parties: the one of the higher number dials the other if that one can be dialled, else the other
@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from mpc_spearman.errors import HandshakeError, Unreachable
+from mpc_spearman.errors import Unreachable
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.authentication import Authentication
 from mpc_spearman.network.handshake import TOKEN
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.meter import FORWARDED
@@ -28,8 +27,8 @@ _HOST = 255
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a party tells all others: where to dial it, if anywhere, and the token that shows it did."""
+class Contact:
+    """What a party tells all others: where to dial it, if anywhere, and the token to show there."""
 
     address: Address | None
     token: bytes = field(repr=False)
@@ -40,7 +39,7 @@ class Told:
         return [where, self.token.hex()]
 
     @classmethod
-    def read(cls, said: Any) -> Told:
+    def read(cls, said: Any) -> Contact:
         """Read what `plain` returned; raises ValueError, TypeError or LookupError if it is not that."""
         where, token = said
         address = None
@@ -57,20 +56,20 @@ class Told:
         return read
 
 
-def way(one: Party, other: Party, told: Mapping[int, Told]) -> tuple[Party, str]:
+def way(one: Party, other: Party, contacts: Mapping[int, Contact]) -> tuple[Party, str]:
     """Return which party of a pair begins its connections, and whether they are direct or forwarded."""
     low, high = sorted((one, other), key=lambda party: party.number)
-    if low.number == 0 or told[low.number].address is not None:
+    if low.number == 0 or contacts[low.number].address is not None:
         return high, DIRECT
-    if told[high.number].address is not None:
+    if contacts[high.number].address is not None:
         return low, DIRECT
     return high, FORWARDED
 
 
-def ways(roster: Roster, told: Mapping[int, Told]) -> dict[tuple[str, str], str]:
+def ways(roster: Roster, contacts: Mapping[int, Contact]) -> dict[tuple[str, str], str]:
     """Return how each pair is connected."""
     return {
-        (one.name, other.name): way(one, other, told)[1] for one, other in combinations(roster.parties, 2)
+        (one.name, other.name): way(one, other, contacts)[1] for one, other in combinations(roster.parties, 2)
     }
 
 
@@ -93,20 +92,3 @@ def unreachable(
     )
     error.number = peer.number
     return error
-
-
-def check_forwarding(roster: Roster, told: Mapping[int, Told], authentication: Authentication) -> None:
-    """Refuse to have bytes forwarded that nothing protects from whoever forwards them.
-
-    Raises
-    ------
-    HandshakeError
-        Naming two parties neither of which can be dialled.
-    """
-    for (one, other), how in ways(roster, told).items():
-        if how == FORWARDED and not authentication.ends:
-            raise HandshakeError(
-                f"neither {one} nor {other} can be dialled by the other, and under network.tls: insecure the "
-                "coordinator's host forwards nothing, which it could change. Give one of them `listen`, or "
-                "use TLS"
-            )

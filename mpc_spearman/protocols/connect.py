@@ -1,7 +1,15 @@
-"""The step in which a party meets the others: the same plan, the same version, a key with each."""
+"""The step in which a party meets the others: the same plan, the same version, a key with each.
+
+1. Everyone sends everyone its HELLO: version, who it is, the shared plan, an X25519 public key and 32 random
+   bytes, all fresh. Only then does anyone check, so that all find the same difference themselves.
+2. The run id is a hash of everyone's random bytes in order of numbers: no party chooses it alone, and what
+   was said in another run fits no other.
+3. The keys follow (:class:`mpc_spearman.wire.keys.PairKey`), and each party confirms its own to each peer.
+"""
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping
 from secrets import token_bytes
 from typing import Any
@@ -9,65 +17,81 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from mpc_spearman.config import differences
+from mpc_spearman.config import Plan, differences
 from mpc_spearman.errors import HandshakeError, PlanMismatch
-from mpc_spearman.parties import Party
-from mpc_spearman.run import Run, step
+from mpc_spearman.parties import Party, Roster
+from mpc_spearman.run import Run
 from mpc_spearman.version import __version__
-from mpc_spearman.wire.keys import PairKey
+from mpc_spearman.wire.keys import PairKey, joined
 from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.links import Links
 
 
 def connect(run: Run) -> None:
     """Meet the others, see that all run the same plan and version, and agree a key with each.
 
-    Everyone sends before anyone checks, so that all find the same difference themselves.
+    Raises
+    ------
+    PlanMismatch, HandshakeError
+        As `agree_keys`.
+    """
+    run.links = run.meet()
+    with run.meter.phase("connect"):
+        agree_keys(run.plan, run.roster, run.links)
+
+
+def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:
+    """See that all run the same plan and version; leave in ``links.keys`` a key with each peer.
 
     Raises
     ------
     PlanMismatch
         Naming every key that differs, here and there.
     HandshakeError
-        Another version, or a party that is not who the plan says it is.
+        Another version, a party that is not who the plan says it is, or one that has agreed another key.
     """
-    run.links = run.meet()
-    _say_hello(run)
-
-
-@step("connect")
-def _say_hello(run: Run) -> None:
-    me, peers = run.roster.me, run.roster.peers
-    mine = X25519PrivateKey.generate()
-    hello: dict[str, Any] = {
+    me, mine, peers = roster.me, X25519PrivateKey.generate(), roster.peers
+    own: dict[str, Any] = {
         "version": __version__,
         "party": me.name,
         "role": me.role.value,
         "number": np.array([me.number]),
-        "plan": run.plan.canonical_json(),
+        "plan": plan.canonical_json(),
         "public_key": mine.public_key().public_bytes_raw(),
-        "run": token_bytes(16),
+        "nonce": token_bytes(32),
     }
     for peer in peers:
-        run.links.send(peer, Kind.HELLO, hello)
-    heard = {peer: run.links.receive(peer, Kind.HELLO) for peer in peers}
+        links.send(peer, Kind.HELLO, own)
+    heard = {peer: links.receive(peer, Kind.HELLO) for peer in peers}
     for peer, theirs in heard.items():
-        _check_hello(run, peer, theirs)
-    run_id = (heard | {me: hello})[run.roster.coordinator]["run"]
+        _check(plan, me, peer, theirs)
+    said = {**heard, me: own}
+    run = joined(*(bytes(said[party]["nonce"]) for party in roster.parties))
     for peer, theirs in heard.items():
-        run.keys[peer] = PairKey(mine, theirs["public_key"], me, peer, run_id, run.plan.digest(), run.secret)
-        run.links.secure(peer, run.keys[peer])
+        links.keys[peer] = PairKey(mine, theirs["public_key"], me, peer, run, plan.digest())
+        mac = links.keys[peer].confirmation(me, peer, (_text(own), _text(theirs)))
+        links.send(peer, Kind.CONFIRM, {"mac": mac})
+    for peer in peers:
+        expected = links.keys[peer].confirmation(peer, me, (_text(heard[peer]), _text(own)))
+        if not hmac.compare_digest(links.receive(peer, Kind.CONFIRM)["mac"], expected):
+            raise HandshakeError(
+                f"{peer} has agreed another key than {me}: what one of them said did not reach the other as "
+                "it was, or is of another run"
+            )
 
 
-def _check_hello(run: Run, peer: Party, theirs: Mapping[str, Any]) -> None:
+def _text(hello: Mapping[str, Any]) -> bytes:
+    """Return all that a HELLO says."""
+    said = (hello["version"], hello["party"], hello["role"], str(int(hello["number"][0])), hello["plan"])
+    return joined(*(text.encode() for text in said), bytes(hello["public_key"]), bytes(hello["nonce"]))
+
+
+def _check(plan: Plan, me: Party, peer: Party, theirs: Mapping[str, Any]) -> None:
     if theirs["version"] != __version__:
-        raise HandshakeError(
-            f"{peer} runs version {theirs['version'][:50]!r}, {run.roster.me} {__version__!r}"
-        )
-    differing = differences(run.plan.canonical_json(), theirs["plan"])
+        raise HandshakeError(f"{peer} runs version {theirs['version'][:50]!r}, {me} {__version__!r}")
+    differing = differences(plan.canonical_json(), theirs["plan"])
     if differing:
-        raise PlanMismatch(
-            f"the plans of {run.roster.me} (here) and {peer} (there) differ: " + "; ".join(differing)
-        )
+        raise PlanMismatch(f"the plans of {me} (here) and {peer} (there) differ: " + "; ".join(differing))
     claimed = (theirs["party"], theirs["role"], int(theirs["number"][0]))
     if claimed != (peer.name, peer.role.value, peer.number):
         raise HandshakeError(

@@ -18,7 +18,6 @@ from typing import Protocol
 from mpc_spearman.errors import MpcSpearmanError, PeerDied, ProtocolViolation
 from mpc_spearman.parties import Party
 from mpc_spearman.wire.frames import HEADER, Frame, Header
-from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 from mpc_spearman.wire.meter import Meter
@@ -29,10 +28,6 @@ MAX_QUEUED = 16
 _KEEPALIVE = "keep-alive"
 # Seconds in which the end of a party is seen on all its connections.
 _MOMENT = 1.0
-
-#: Kinds that travel in the clear: HELLO comes before there is a key, the others carry nothing of the data.
-#: A forged keep-alive or abort takes a number, so it stops the run; only TLS keeps strangers off the link.
-CLEAR = frozenset({Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO})
 
 
 class Transport(Protocol):
@@ -69,8 +64,6 @@ class Channel:
     ----------
     failure : MpcSpearmanError or None
         Why the link is unusable.
-    seal, open : Box or None
-        Encryption of each direction, set when the key is agreed.
     by_way_of : Channel or None
         The link to the party whose host forwards this one's bytes: if both end, that party is gone.
     pair : tuple of str, or None
@@ -90,8 +83,6 @@ class Channel:
     ) -> None:
         self.peer = peer
         self.failure: MpcSpearmanError | None = None
-        self.seal: Box | None = None
-        self.open: Box | None = None
         self.by_way_of: Channel | None = None
         self.pair: tuple[str, str] | None = None
         self._transport, self._meter, self._changed, self._interval = transport, meter, changed, interval
@@ -120,7 +111,7 @@ class Channel:
 
     def put(self, kind: Kind, depth: int, payload: bytes, phase: str) -> None:
         """Queue a message for sending; it is counted now, so that a party's costs do not depend on timing."""
-        size = HEADER + len(payload) + (0 if kind in CLEAR else Box.OVERHEAD)
+        size = HEADER + len(payload)
         self._meter.sent(phase, size)
         self._count(0, size)
         with self._changed:
@@ -193,13 +184,8 @@ class Channel:
             except queue.Empty:
                 kind, depth, payload = Kind.KEEPALIVE, 0, b""
                 self._meter.sent(_KEEPALIVE, HEADER)
-            box = None if kind in CLEAR else self.seal
-            if box is None and kind not in CLEAR:
-                raise ProtocolViolation(f"no key with {self.peer} for a {kind.name} message")
-            length = len(payload) + (Box.OVERHEAD if box else 0)
-            header = Header(kind, depth, number, length).pack()
-            sealed = box.seal(number, header, payload) if box else payload
-            self._transport.send(self.peer.number, header, sealed)
+            header = Header(kind, depth, number, len(payload)).pack()
+            self._transport.send(self.peer.number, header, payload)
             number += 1
             if kind is not Kind.KEEPALIVE:
                 with self._changed:

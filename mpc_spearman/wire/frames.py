@@ -7,13 +7,13 @@ offset    bytes  meaning
 2         1      format version, 1
 3         1      kind (:class:`mpc_spearman.wire.kinds.Kind`)
 4         4      depth: length of the longest chain of messages this one depends on
-8         8      number: 0, 1, 2, … per direction; also the nonce of the encryption
+8         8      number: 0, 1, 2, … per direction
 16        8      length of the payload
-24        …      the payload; encrypted and authenticated, this header included, once the
-                 two parties have agreed a key
+24        …      the payload
 ========  =====  ==============================================================
 
-All integers are big-endian. A frame costs ``HEADER + length`` bytes, and that is what the meter counts.
+Frames travel inside TLS of the two parties. All integers are big-endian. A frame costs ``HEADER + length``
+bytes, and that is what the meter counts.
 """
 
 from __future__ import annotations

@@ -1,26 +1,25 @@
-"""Keys that two parties share for one run, and the streams and boxes made from them.
+"""Keys that two parties share for one run, and the streams made from them.
 
 Each pair agrees its key directly, by ephemeral X25519 (RFC 7748), never through the coordinator or the
 meeting. HKDF-SHA256 (RFC 5869) turns it into one subkey per session and purpose; its context
 binds the run, the plan, both parties' names and ranks, and both public keys. Asking twice for the same
 subkey raises, so that no stream is ever used twice.
 
-Ephemeral X25519 alone is secure against whoever only listens; an active attacker between two parties could
-agree a key with each of them. Against that stands TLS, which shows who the peer is, or without it a secret
-that all parties share: HKDF's salt, without which no key can be derived.
+Ephemeral X25519 alone is secure against whoever only listens. That nobody is between the two parties shows
+TLS, inside which the public keys travel; and that both have derived the same key, for the same run, over the
+same two connections, each of them shows the other (:meth:`PairKey.confirmation`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 from enum import Enum
 
 import numpy as np
-from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from mpc_spearman.errors import ProtocolViolation
@@ -39,7 +38,7 @@ class Purpose(Enum):
     SHUFFLE = "shuffle"
     COMPARE = "compare"
     CONVERT = "convert"
-    LINK = "link"
+    CONFIRM = "confirm"
 
 
 class PairKey:
@@ -53,11 +52,9 @@ class PairKey:
         The peer's public key, 32 bytes, from its HELLO.
     me, peer : Party
     run : bytes
-        The run id, 16 bytes, chosen by the coordinator.
+        The run id: 32 bytes that follow from what every party has drawn for it.
     plan_digest : bytes
         SHA-256 of the shared plan.
-    secret : bytes, optional
-        ``network.secret``, where there is no TLS: the salt of every subkey.
 
     Raises
     ------
@@ -66,10 +63,8 @@ class PairKey:
     """
 
     def __init__(
-        self, mine: X25519PrivateKey, theirs: bytes, me: Party, peer: Party, run: bytes, plan_digest: bytes,
-        secret: bytes | None = None,
-    ) -> None:  # fmt: skip
-        self._salt = secret
+        self, mine: X25519PrivateKey, theirs: bytes, me: Party, peer: Party, run: bytes, plan_digest: bytes
+    ) -> None:
         try:
             self._secret = mine.exchange(X25519PublicKey.from_public_bytes(theirs))
         except ValueError:
@@ -77,7 +72,7 @@ class PairKey:
         ends = sorted(
             [(me.number, me.name, mine.public_key().public_bytes_raw()), (peer.number, peer.name, theirs)]
         )
-        self._context = _joined(
+        self._context = joined(
             _LABEL,
             run,
             plan_digest,
@@ -92,13 +87,22 @@ class PairKey:
         ----------
         purpose : Purpose
         session : str
-            The name of the source whose columns it is about; for a link, of the sender.
+            The name of the source whose columns it is about; of a confirmation, of its sender.
         """
         if (purpose, session) in self._issued:
             raise RuntimeError(f"the {purpose.value} key of session {session!r} is already in use")
         self._issued.add((purpose, session))
-        info = _joined(self._context, purpose.value.encode(), session.encode())
-        return HKDF(algorithm=hashes.SHA256(), length=32, salt=self._salt, info=info).derive(self._secret)
+        info = joined(self._context, purpose.value.encode(), session.encode())
+        return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info).derive(self._secret)
+
+    def confirmation(self, sender: Party, receiver: Party, hellos: tuple[bytes, bytes]) -> bytes:
+        """Return what `sender` shows over its connection to `receiver`: that it has this key, for this run.
+
+        HMAC-SHA256 under a subkey of its own over the direction and both parties' HELLOs, the sender's
+        first: key confirmation as in NIST SP 800-56A, revision 3, section 5.9.
+        """
+        said = joined(str(sender.number).encode(), str(receiver.number).encode(), *hellos)
+        return hmac.digest(self.subkey(Purpose.CONFIRM, sender.name), said, "sha256")
 
 
 class Stream:
@@ -140,29 +144,6 @@ class Stream:
         return out[:size]
 
 
-class Box:
-    """Authenticated encryption of one direction of one link: AES-256-GCM, the nonce is the frame's number."""
-
-    #: Bytes a sealed payload is longer than the payload.
-    OVERHEAD = 16
-
-    def __init__(self, key: bytes) -> None:
-        self._cipher = AESGCM(key)
-
-    def seal(self, number: int, header: bytes, payload: bytes) -> bytes:
-        """Encrypt a payload and authenticate its header."""
-        return self._cipher.encrypt(number.to_bytes(12, "big"), payload, header)
-
-    def open(self, number: int, header: bytes, sealed: memoryview) -> memoryview:
-        """Decrypt; raise ProtocolViolation if one bit of header or payload is not the sender's."""
-        try:
-            return memoryview(self._cipher.decrypt(number.to_bytes(12, "big"), sealed, header))
-        except InvalidTag:
-            raise ProtocolViolation(
-                "a message fails its authentication: altered, replayed or not the peer's"
-            ) from None
-
-
-def _joined(*parts: bytes) -> bytes:
+def joined(*parts: bytes) -> bytes:
     """Join byte strings so that no two different lists give the same result, and keep it short."""
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()

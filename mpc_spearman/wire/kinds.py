@@ -30,6 +30,7 @@ class Kind(IntEnum):
     KEEPALIVE = 0, "keep-alive"
     ABORT = 1, "keep-alive"
     HELLO = 2, "connect"
+    CONFIRM = 22, "connect"
     MATCHING_KEY = 18, "intersect"
     OFFER = 19, "intersect"
     PSEUDONYMS = 20, "intersect"

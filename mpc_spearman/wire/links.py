@@ -22,10 +22,10 @@ from typing import Any
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PeerTimeout, ProtocolViolation
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import from_notice, notice, reach
-from mpc_spearman.wire.channel import CLEAR, Channel, Transport
+from mpc_spearman.wire.channel import Channel, Transport
 from mpc_spearman.wire.disclosure import View
 from mpc_spearman.wire.frames import Frame
-from mpc_spearman.wire.keys import Box, PairKey, Purpose
+from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.kinds import Field, Kind
 from mpc_spearman.wire.messages import decode, encode, largest
 from mpc_spearman.wire.meter import Meter
@@ -55,6 +55,8 @@ class Links:
     dimensions : dict
         What the symbols in message shapes stand for that mean the same throughout the run; filled in by the
         ``agree`` step.
+    keys : dict of Party to PairKey
+        The key shared with each peer; filled in by :func:`mpc_spearman.protocols.connect.agree_keys`.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Links:
         last_words: float = 2.0,
     ) -> None:
         self.dimensions: dict[str, int] = {}
+        self.keys: dict[Party, PairKey] = {}
         self._view, self._roster, self._meter = view, roster, meter
         self._timeout, self._last_words = timeout, last_words
         self._changed = threading.Condition()
@@ -155,19 +158,13 @@ class Links:
                 f"in phase {self._meter.current}"
             )
         try:
-            values = decode(fields, {**self.dimensions, **sizes}, self._opened(peer, frame))
+            values = decode(fields, {**self.dimensions, **sizes}, frame.payload)
         except ProtocolViolation as error:
             raise ProtocolViolation(
                 f"{peer} sent a bad {kind.name} message in phase {self._meter.current}: {error}"
             ) from None
         self._meter.follow(frame.header.depth)
         return values
-
-    def secure(self, peer: Party, key: PairKey) -> None:
-        """Encrypt and authenticate everything to and from a peer from now on."""
-        channel, me = self._channels[peer], self._roster.me
-        channel.open = Box(key.subkey(Purpose.LINK, peer.name))
-        channel.seal = Box(key.subkey(Purpose.LINK, me.name))
 
     def check(self) -> None:
         """Raise what has gone wrong on any link, if anything has."""
@@ -214,7 +211,7 @@ class Links:
     def _limit(self, peer: Party, kind: Kind) -> int:
         """Longest payload a peer may send of a kind; raises if it may send none at all."""
         fields = self._fields(kind, peer, self._roster.me)
-        return largest(fields, self.dimensions) + (0 if kind in CLEAR else Box.OVERHEAD)
+        return largest(fields, self.dimensions)
 
     def _next_frame(self, peer: Party, kind: Kind) -> Frame:
         channel = self._channels[peer]
@@ -233,14 +230,6 @@ class Links:
                     # What is on its way from this peer may show how; that says more than that they do.
                     self._changed.wait(patience)
                     patience -= time.monotonic() - start
-
-    def _opened(self, peer: Party, frame: Frame) -> memoryview:
-        if frame.header.kind in CLEAR:
-            return frame.payload
-        box = self._channels[peer].open
-        if box is None:
-            raise ProtocolViolation("it came before a key was agreed")
-        return box.open(frame.header.number, frame.header.pack(), frame.payload)
 
     def _others_differ(self) -> bool:
         """Tell whether others stopped only because the parties do not run the same thing."""

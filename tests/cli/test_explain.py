@@ -14,6 +14,7 @@ from mpc_spearman.cli.main import main
 from mpc_spearman.cli.owner_page import beginning
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PlanError, PolicyError
+from mpc_spearman.identity import Identity
 from mpc_spearman.levels.encoding import Encoding
 from support.harness import ROOT
 from support.plans import mapping
@@ -34,7 +35,8 @@ def written(tmp_path: Path, name: str = "plan.yaml", **settings: Any) -> str:
 
 @pytest.mark.parametrize("setting", ["reveal=strengths", "top=2", "opened_to=target", "estimator=paper"])
 def test_it_says_all_of_the_table_and_of_nobody_anything_else(capsys, setting):
-    digest, purpose, retention, *lines = said(capsys, RANKING, setting).splitlines()
+    digest, purpose, retention, *lines, draft = said(capsys, RANKING, setting).splitlines()
+    assert draft.startswith("draft: no identity yet of C, B, A")
     assert digest.replace(" ", "") == f"plan{load_plan(RANKING, [setting]).digest().hex()}"
     assert "none written" in purpose
     assert "none written" in retention
@@ -88,15 +90,25 @@ def test_the_difference_of_two_plans_is_what_one_tells_alone(capsys):
     assert same == f"in {RANKING} alone: nothing\nin {RANKING} alone: nothing\n"
 
 
+def test_a_plan_without_all_identities_is_a_draft_and_they_are_compared(capsys):
+    who = {name: str(Identity.new()) for name in "CBA"}
+    lines = [f"parties.{role}.identity={who[name]}" for name, role in (("C", "coordinator"), ("B", "target"))]
+    assert "draft: no identity yet of A (" in said(capsys, RANKING, *lines)
+    whole = said(capsys, RANKING, *lines, f"parties.sources.A.identity={who['A']}")
+    assert "draft" not in whole
+    text = said(capsys, RANKING, lines[0], "--diff", RANKING)
+    assert f"  C is known by {who['C']}\n" in text
+    assert "  C is known by no key yet\n" in text
+
+
 def test_an_owner_that_agrees_is_said_to(capsys):
     assert "  the policy of party A agrees\n" in said(capsys, RANKING, "--party", "A")
 
 
 def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
-    text = said(capsys, RANKING, "reveal=strengths", "network.tls=insecure", "--party", "B", code=6)
+    text = said(capsys, RANKING, "reveal=strengths", "--party", "B", code=6)
     assert PolicyError.exit_code == 6
     assert "max_reveal: ranking at most, but the plan has reveal: strengths" in text
-    assert "tls: mutual, but the plan has network.tls: insecure" in text
     assert "What leaves our house" in text  # the page all the same
 
 

@@ -9,16 +9,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from mpc_spearman import Result, errors
-from mpc_spearman.cli.main import main
 from support.harness import ROOT
-from support.plans import mapping
+from support.plans import mapping, with_keys
 
 COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman"]
 #: A name that few encodings have.
@@ -36,10 +35,7 @@ def folder(tmp_path: Path) -> Path:
         table.to_csv(tmp_path / f"{party}.csv", index=False)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    assert main(["secret", str(tmp_path / "run.secret")]) == 0
-    network = {"address": "127.0.0.1", "port": port, "tls": "insecure", "secret": "run.secret"}
-    plan: dict[str, Any] = mapping(network=network)
-    plan["parties"]["target"]["listen"] = "127.0.0.1:0"
+    plan = with_keys(mapping(network={"address": "127.0.0.1", "port": port}), tmp_path)
     plan["parties"]["target"]["table"], plan["parties"]["sources"][0]["table"] = "B.csv", "A.csv"
     (tmp_path / "plan.yaml").write_text(json.dumps(plan))
     return tmp_path

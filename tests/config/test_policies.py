@@ -10,7 +10,6 @@ from mpc_spearman.config import (
     AGREE_TO_ALL,
     check_policy,
     check_policy_columns,
-    check_policy_network,
     check_policy_rows,
     load_plan,
 )
@@ -129,15 +128,3 @@ def test_a_mean_over_few_columns_needs_consent_to_coefficients(level: str) -> No
     plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
     with pytest.raises(PolicyError, match=r"min_columns: 5 or more distinct, .* columns, but there are 4"):
         check_policy_columns(plan, "B", 4)
-
-
-def test_links_without_tls_need_each_owners_consent() -> None:
-    plan = load_plan(plan_with({"parties.target": {"name": "B", "policy": {"tls": "insecure"}}}))
-    check_policy_network(plan, "A")  # not asked for where all roles are on one machine
-    plan = load_plan(plan.model_dump(mode="json"), ["network.tls=insecure"])
-    for party in ("B", "C"):
-        check_policy_network(plan, party)
-    with pytest.raises(
-        PolicyError, match=r"^party A .* policy.tls: mutual, but the plan has network.tls: insecure$"
-    ):
-        check_policy_network(plan, "A")

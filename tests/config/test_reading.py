@@ -37,7 +37,7 @@ def test_defaults() -> None:
     policy = plan.parties.target.policy
     assert (policy.max_reveal, policy.protocols, policy.min_rows) == ("coefficients", ("mpc", "he"), None)
     assert (policy.min_group, policy.min_rows_per_feature, policy.budget) == (10, 3, 0.5)
-    assert (policy.exact, policy.min_columns, policy.min_key_bits, policy.tls) == (False, 2, 3072, "mutual")
+    assert (policy.exact, policy.min_columns, policy.min_key_bits) == (False, 2, 3072)
 
 
 def test_a_plan_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:

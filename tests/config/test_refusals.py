@@ -55,8 +55,7 @@ NUMBER = "is not text but a number; put it in quotes"
         (
             "network",
             60,
-            "60 is not a group of keys; write timeout, join_timeout, address, port, tls, secret, pins, "
-            "proxy below it",
+            "60 is not a group of keys; write timeout, join_timeout, address, port, proxy below it",
         ),
         ("privacy.min_group", 0, "0 is not a whole number from 1 to 1000000000"),
         ("privacy.min_rows_per_feature", -1, "-1 is not a whole number from 0 to 1000000000"),
@@ -66,7 +65,11 @@ NUMBER = "is not text but a number; put it in quotes"
             "'all' is not allowed; allowed: nothing, ranking, strengths, coefficients",
         ),
         ("parties", None, "null is not a value here; this key is needed"),
-        ("parties.coordinator", "C", "'C' is not a group of keys; write name, advertise, listen below it"),
+        (
+            "parties.coordinator",
+            "C",
+            "'C' is not a group of keys; write name, identity, key, advertise, listen below it",
+        ),
         ("parties.sources", [], "[] is not a list of at least one source"),
         (
             "parties.sources",
@@ -205,14 +208,14 @@ def test_column_names_that_yaml_does_not_read_as_text(plan_file: Path, written: 
         ("table", "did you mean parties.target.table or parties.sources.0.table?"),
         (
             "parties.target.feature",
-            "keys here: name, advertise, listen, id, exclude, features, encode, convert, missing, "
-            "missing_flags, missing_values, duplicates, csv, table, policy, aligned, write_aligned, "
+            "keys here: name, identity, key, advertise, listen, id, exclude, features, encode, convert, "
+            "missing, missing_flags, missing_values, duplicates, csv, table, policy, aligned, write_aligned, "
             "write_unaligned, alignment_key; did you mean 'features'?",
         ),
         ("parties.sources.0.alignment_key", "did you mean parties.target.alignment_key?"),
         (
             "parties.coordinator.table",
-            "keys here: name, advertise, listen; did you mean parties.target.table or",
+            "keys here: name, identity, key, advertise, listen; did you mean parties.target.table or",
         ),
         ("parties.sources.0.policy.min_row", "did you mean 'min_rows'?"),
         (

@@ -22,7 +22,10 @@ from mpc_spearman.config import (
     load_plan,
 )
 from mpc_spearman.errors import PlanError, ProtocolViolation
+from mpc_spearman.identity import Identity
 from support.plan_files import MINIMAL, plan_with
+
+ONE = str(Identity.new())
 
 # ---- shared and local ------------------------------------------------------------------------------
 
@@ -30,6 +33,7 @@ from support.plan_files import MINIMAL, plan_with
 LOCAL: dict[str, Any] = {
     "listen": "secret.example.org:4242",
     "advertise": "secret.example.org:4243",
+    "key": "/secret/own.key",
     "table": "/secret/table.csv",
     "id": "secret_id",
     "exclude": ["secret_column"],
@@ -68,8 +72,8 @@ def with_secrets() -> Plan:
 
 
 def test_nothing_local_is_shared() -> None:
-    assert set(LOCAL) == set(DataParty.model_fields) - {"name"}
-    assert set(LOCAL | TARGET) == set(TargetParty.model_fields) - {"name"}
+    assert set(LOCAL) == set(DataParty.model_fields) - {"name", "identity"}
+    assert set(LOCAL | TARGET) == set(TargetParty.model_fields) - {"name", "identity"}
     plan = with_secrets()
     text = plan.canonical_json()
     assert plan.parties.target.id == ("secret_id",)
@@ -119,10 +123,11 @@ SHARED: dict[str, Any] = {
     "retention": "two years",
     "network.timeout": 30,
     "network.join_timeout": 30,
-    "network.tls": "insecure",
     "parties.coordinator.name": "C1",
     "parties.target.name": "B1",
     "parties.sources.0.name": "A1",
+    "parties.coordinator.identity": ONE,
+    "parties.sources.0.identity": ONE,
 }
 
 
@@ -178,34 +183,47 @@ def test_threads_are_a_partys_own_business() -> None:
     assert "workers" not in one.canonical_json()
 
 
-FILES = {"ca": "tls/ca.pem", "certificate": "tls/{party}.pem", "key": "tls/{party}.key"}
+def test_where_to_dial_is_local() -> None:
+    own = {"address": "10.1.1.1", "port": 4711, "proxy": "http://10.0.0.1:3128"}
+    plan = load_plan(plan_with(network=own))
+    assert plan.shared()["network"] == {"timeout": 60.0, "join_timeout": 600.0}
+    assert plan.digest() == load_plan(MINIMAL).digest()
 
 
-OWN = {"tls": FILES, "pins": {"A": "sha256:" + "ab" * 32}, "proxy": "http://10.0.0.1:3128"}
-
-
-def test_of_tls_only_whether_there_is_any_is_shared(tmp_path: Path) -> None:
+def test_identities_are_shared_and_known_to_every_party(tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
-    file.write_text(json.dumps({**MINIMAL, "network": {"tls": FILES, "address": "10.1.1.1", "port": 4711}}))
+    file.write_text(json.dumps(plan_with({"parties.target.identity": ONE, "parties.target.key": "B.key"})))
     plan = load_plan(file)
-    assert plan.network.tls is not None
-    assert plan.network.tls.ca == tmp_path / "tls/ca.pem"
-    assert plan.shared()["network"] == {"timeout": 60.0, "join_timeout": 600.0, "tls": "mutual"}
-    assert load_plan(plan_with(network=OWN)).shared()["network"] == plan.shared()["network"]
-    elsewhere = load_plan(plan_with(network={"tls": {key: f"/other/{name}" for key, name in FILES.items()}}))
-    assert elsewhere.digest() == plan.digest()
-    assert (
-        load_plan(MINIMAL).digest() != plan.digest() != load_plan(MINIMAL, ["network.tls=insecure"]).digest()
+    assert plan.identities == {"C": None, "B": ONE, "A": None}
+    assert plan.restricted_to("A").identities == plan.identities
+    assert plan.parties.target.key == tmp_path / "B.key"
+    assert plan.restricted_to("A").parties.target.key is None
+
+
+def test_no_two_parties_have_one_key_and_none_has_what_is_no_key() -> None:
+    both = {"parties.target.identity": ONE, "parties.sources.0.identity": ONE}
+    with pytest.raises(PlanError, match=r"parties\.sources\.0\.identity: is also that of parties\.target"):
+        load_plan(plan_with(both))
+    with pytest.raises(
+        PlanError, match=r"parties\.target\.identity: 'ed25519:AA' is not ed25519: and 32 bytes"
+    ):
+        load_plan(plan_with({"parties.target.identity": "ed25519:AA"}))
+
+
+@pytest.mark.parametrize(
+    "key", ["network.tls", "network.secret", "network.pins", "parties.target.policy.tls"]
+)
+def test_keys_of_earlier_versions_are_told_what_replaced_them(key: str) -> None:
+    with pytest.raises(PlanError) as raised:
+        load_plan(plan_with({key: "insecure"}))
+    assert f"plan: {key}: is gone: parties are known by their keys. Each makes one (mpc-spearman init" in str(
+        raised.value
     )
 
 
 @pytest.mark.parametrize(
     ("network", "text"),
     [
-        ({"secret": "s"}, "has a secret, which is for tls: insecure only"),
-        ({"pins": {"A": "sha256:" + "ab" * 32}}, "has pins, which are for the certificates of tls"),
-        ({"tls": FILES, "pins": {"A": "ab"}}, "has for 'A' no fingerprint"),
-        ({"tls": FILES, "pins": {"X": "sha256:" + "ab" * 32}}, "network.pins.X: is no party's name"),
         ({"proxy": "https://10.0.0.1:3128"}, "is not http://HOST:PORT"),
         (
             {"proxy": "http://me:password@10.0.0.1:3128"},
@@ -227,20 +245,6 @@ def test_where_others_dial_needs_somewhere_to_listen() -> None:
         load_plan(MINIMAL, ["parties.target.listen='0.0.0.0:29501'"])
     both = ["parties.target.listen='0.0.0.0:29501'", "parties.target.advertise='10.0.0.8:29501'"]
     assert load_plan(MINIMAL, both).parties.target.listen == "0.0.0.0:29501"
-
-
-@pytest.mark.parametrize(
-    ("tls", "text"),
-    [
-        ({"ca": "ca.pem"}, "needs ca, certificate and key; missing: certificate, key"),
-        ({**FILES, "insecure": True}, "is 'insecure' and has files of TLS: take out one or the other"),
-        ({**FILES, "ca": " "}, "is not a file path"),
-        ("none", "'none' is not a group of keys; write ca, certificate, key, insecure below it"),
-    ],
-)
-def test_bad_tls(tls: Any, text: str) -> None:
-    with pytest.raises(PlanError, match=re.escape(text)):
-        load_plan(plan_with(network={"tls": tls}))
 
 
 @pytest.mark.parametrize(

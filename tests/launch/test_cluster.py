@@ -70,11 +70,11 @@ def connections(network: ShapedNetwork, party: str, port: int) -> int:
 
 
 def test_two_jobs_at_once_with_join(network: ShapedNetwork, tmp_path: Path, by_mpc: Result) -> None:
-    """MPC and HE on the same three hosts: one over TLS, its target listening where told; one without."""
+    """MPC and HE on the same three hosts: of one the target listens where told, of the other nobody."""
     expected = run_local(settings(PAILLIER), tables(), server=fork_server())
     with (
         Job(network, tmp_path / "mpc", settings(MPC), tables(), port=29500) as mpc,
-        Job(network, tmp_path / "he", settings(PAILLIER), tables(), port=29600, tls="insecure") as he,
+        Job(network, tmp_path / "he", settings(PAILLIER), tables(), port=29600) as he,
     ):
         go = tmp_path / "go"
         mpc.join(waits=("B", "agree", go), B=["parties.target.listen=10.77.0.2:29511"])
@@ -84,8 +84,6 @@ def test_two_jobs_at_once_with_join(network: ShapedNetwork, tmp_path: Path, by_m
         go.touch()
         mpc.check(by_mpc)
         he.check(expected)
-    for text in he.output.values():
-        assert "network.tls is insecure: whoever has network.secret" in " ".join(text.split())
 
 
 def test_torchrun(network: ShapedNetwork, tmp_path: Path, by_mpc: Result) -> None:
@@ -94,22 +92,13 @@ def test_torchrun(network: ShapedNetwork, tmp_path: Path, by_mpc: Result) -> Non
         job.check(by_mpc)
 
 
-def test_no_word_on_tls_is_an_error(tmp_path: Path) -> None:
+def test_a_draft_is_an_error(tmp_path: Path) -> None:
     """Documentation addresses (RFC 5737), which no host has: nothing is sent before the plan is refused."""
     command = [sys.executable, "-m", "mpc_spearman", "join", str(ROOT / "configs" / "cluster.yaml")]
-    options = [
-        "network.address=192.0.2.1",
-        "network.tls=null",
-        "--party",
-        "C",
-        "--out",
-        str(tmp_path / "out"),
-    ]
+    options = ["network.address=192.0.2.1", "--party", "C", "--out", str(tmp_path / "out")]
     ended = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     assert ended.returncode == PlanError.exit_code == 2
-    assert "network.tls is missing: without it nobody knows who is at the other end" in " ".join(
-        ended.stderr.split()
-    )
+    assert "this plan is a draft, without an identity of C and B and A" in " ".join(ended.stderr.split())
     assert not (tmp_path / "out" / "C" / "result.json").exists()
 
 

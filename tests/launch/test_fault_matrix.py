@@ -11,15 +11,14 @@ import time
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mpc_spearman.errors import ERRORS
+from mpc_spearman.identity import Identity
 from mpc_spearman.version import __version__
-from mpc_spearman.wire.certificates import Issued, authority, issue
 from support.harness import ROOT
 from support.members import JOIN_TIMEOUT, TIMEOUT, Ending, Members, members
 from support.processes import EVER, eventually
@@ -30,8 +29,7 @@ SLACK = 60.0
 ROLES = {"A": "source", "B": "target", "C": "coordinator"}
 NAMES = tuple(ROLES)
 MIDDLE = {"A": "share", "B": "share", "C": "multiply"}
-#: A party's first message under the links' own encryption (the coordinator's first is in the clear), one
-#: midway, and a late one.
+#: A party's first message, or one that is soon followed by another, one midway, and a late one.
 MESSAGES = {
     "A": ("SHAPE", "MASKED", "COST"),
     "B": ("SHAPE", "MASKED", "COST"),
@@ -110,22 +108,16 @@ def _cases() -> Iterator[Case]:
             quick = (party, phase) == ("B", "share")
             arguments = {"phase": phase}
             yield Case("cut", party, phase, {"PeerTimeout"}, "at", arguments, deadline=TIMEOUT, quick=quick)
-    for change in ("corrupt", "replay"):
-        for party in NAMES:
-            for kind in MESSAGES[party]:
-                quick = (change, party, kind) == ("replay", "B", "MASKED")
-                arguments = {"kind": kind, "change": change}
-                expected, some = VIOLATED, "ProtocolViolation"
-                if kind == "HELLO" and change == "corrupt":
-                    # The middle of it is the plan. Under TLS nobody in between can do this.
-                    expected, some = VIOLATED | {"HandshakeError", "PlanMismatch"}, ""
-                if party == "C" and kind != "HELLO":
-                    # Others may be done by then.
-                    expected = VIOLATED | {"done"}
-                if kind == "FAREWELL" and change == "replay":
-                    some = "done"  # nobody reads on after the first one
-                name = {"corrupt": "a bit of a message flipped", "replay": "a message sent twice"}[change]
-                yield Case(name, party, kind, expected, "message", arguments, some, quick=quick)
+    for party in NAMES:
+        for kind in MESSAGES[party]:
+            quick = (party, kind) == ("B", "MASKED")
+            expected, some = VIOLATED, "ProtocolViolation"
+            if party == "C":  # others may be done by then
+                expected = VIOLATED | {"done"}
+            if kind == "FAREWELL":
+                some = "done"  # nobody reads on after the first one
+            case = ("a message sent twice", party, kind, expected, "message", {"kind": kind})
+            yield Case(*case, some=some, quick=quick)
     for party in NAMES:
         name = "a byte of TLS changed on the way"
         yield Case(name, party, "midway", VIOLATED, "on_the_way", some="ProtocolViolation")
@@ -133,32 +125,19 @@ def _cases() -> Iterator[Case]:
         arguments, quick = {"phase": phase}, phase == "multiply"
         case = ("what C forwards is cut off", "C", phase, {"PeerDied", "done"}, "cut_off", arguments)
         yield Case(*case, some="PeerDied", quick=quick)
-    for fault, error in CERTIFICATES.items():
+    for fault, (error, by_others) in IDENTITIES.items():
         for party in NAMES:
-            quick = (fault, party) == ("another CA", "B")
-            # Nobody can show who it is with such a certificate, but for one that is another party's: the
-            # others wait for it as for one that does not come. The coordinator's is seen by all who dial it.
-            known = {error, "PartyMissing"}
-            deadline = JOIN_TIMEOUT
-            if fault == "another party's" and party != "C":
-                known, deadline = {error}, 0.0
-            if fault != "another CA" and party == "A":
-                arguments = {"fault": fault, "checked": True}
-                case = (f"certificate: {fault}", party, "own check", known, "certificate", arguments)
-                yield Case(*case, some=error, deadline=deadline)
-            arguments = {"fault": fault, "checked": False}
-            case = (f"certificate: {fault}", party, "connect", known, "certificate", arguments)
-            yield Case(*case, some=error, deadline=deadline, quick=quick)
+            # Nobody can show who it is with such a key: the others wait for it as for one that does not come.
+            # That of the coordinator is seen by all who dial it.
+            known = {error, "PartyMissing", *({by_others} if party == "C" else ())}
+            quick, case = (party == "B"), (f"key: {fault}", party, "connect", known, "identity")
+            yield Case(*case, {"fault": fault}, error, JOIN_TIMEOUT, quick)
     for party in "AB":
         case = ("its own table is refused", party, "load", {"TableError", "PeerFailed"}, "cannot_start")
         yield Case(*case, some="TableError", quick=party == "A")
     for what, (parties, settings) in PLANS.items():
         for party in parties:
-            expected, deadline = {"PlanMismatch"}, 0.0
-            if what == "network.tls":  # who speaks no TLS cannot show who it is
-                expected, deadline = {"PlaintextPeer", "PartyMissing"}, JOIN_TIMEOUT
-            case = (f"plan: {what}", party, "connect", expected, "differing", settings)
-            yield Case(*case, deadline=deadline)
+            yield Case(f"plan: {what}", party, "connect", {"PlanMismatch"}, "differing", settings)
     for party in "AB":
         quick = party == "A"
         yield Case("two processes of a party", party, "connect", {"HandshakeError"}, "twice", quick=quick)
@@ -168,15 +147,16 @@ def _cases() -> Iterator[Case]:
         yield Case(*case, deadline=JOIN_TIMEOUT, quick=party == "B")
 
 
-CERTIFICATES = {
-    "expired": "CertificateExpired",
-    "another CA": "UntrustedCertificate",
-    "another party's": "WrongName",
+#: Faults of a party's own key, with what it ends, and what others find where they dial it.
+IDENTITIES = {
+    "another party's": ("PlanError", "PartyMissing"),
+    "readable by others": ("PlanError", "PartyMissing"),
+    "not in its own plan": ("PlanError", "PartyMissing"),
+    "not in the others' plans": ("UnknownKey", "UnknownKey"),
 }
 #: What differs, and at whom.
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "estimator": ("ABC", {"estimator": "paper"}),
-    "network.tls": ("B", {"tls": "insecure"}),
     "parties": ("A", {"fourth": True}),
 }
 CASES = list(_cases())
@@ -210,8 +190,8 @@ def at(run: Members, party: str, *, phase: str, act: str) -> tuple[dict[str, End
     return endings, fault
 
 
-def message(run: Members, party: str, *, kind: str, change: str) -> tuple[dict[str, Ending], float]:
-    start_all(run, party, ("message", {"kind": kind, "change": change}))
+def message(run: Members, party: str, *, kind: str) -> tuple[dict[str, Ending], float]:
+    start_all(run, party, ("message", {"kind": kind}))
     return run.wait(NAMES), run.wait_for(f"{party}.fault")
 
 
@@ -244,13 +224,20 @@ def cut_off(run: Members, party: str, *, phase: str) -> tuple[dict[str, Ending],
     return run.wait(NAMES), run.wait_for(f"{party}.fault")
 
 
-def certificate(run: Members, party: str, *, fault: str, checked: bool) -> tuple[dict[str, Ending], float]:
-    write_certificate(run.folder / "certs", party, fault)
-    tls = dict(run.plan["network"]["tls"])
-    if fault == "another CA":
-        tls["ca"] = str(run.folder / "certs" / "other-ca.pem")  # consistent in itself
-    hook = NO_HOOK if checked else ("unchecked", {})
-    start_all(run, party, hook, network={**run.plan["network"], "tls": tls})
+def identity(run: Members, party: str, *, fault: str) -> tuple[dict[str, Ending], float]:
+    parties = deepcopy(run.plan["parties"])
+    own = {"C": parties["coordinator"], "B": parties["target"], "A": parties["sources"][0]}[party]
+    if fault == "another party's":
+        own["key"] = own["key"].replace(f"{party}.key", f"{others(party)[0]}.key")
+    elif fault == "readable by others":
+        Path(own["key"]).chmod(0o644)
+    else:
+        new = Identity.new()
+        own["key"] = str(run.folder / "new.key")
+        new.write(Path(own["key"]))
+        if fault == "not in the others' plans":
+            own["identity"] = str(new)
+    start_all(run, party, NO_HOOK, parties=parties)
     return run.wait(NAMES), met(run)
 
 
@@ -270,15 +257,8 @@ def cannot_start(run: Members, party: str) -> tuple[dict[str, Ending], float]:
 
 def differing(run: Members, party: str, **changed: Any) -> tuple[dict[str, Ending], float]:
     other: dict[str, Any] = dict(changed)
-    if "tls" in changed:
-        (run.folder / "secret").write_bytes(bytes(32))
-        (run.folder / "secret").chmod(0o600)
-        parties = deepcopy(run.plan["parties"])
-        parties["target"]["policy"] |= changed  # B itself agrees to it
-        network = {**run.plan["network"], **changed, "secret": str(run.folder / "secret")}
-        other = {"network": network, "parties": parties}
-    elif "fourth" in changed:
-        sources = [*run.plan["parties"]["sources"], {"name": "D"}]
+    if "fourth" in changed:
+        sources = [*run.plan["parties"]["sources"], {"name": "D", "identity": str(Identity.new())}]
         other = {"parties": {**run.plan["parties"], "sources": sources}}
     start_all(run, party, NO_HOOK, **other)
     return run.wait(NAMES), met(run)
@@ -322,33 +302,6 @@ def met(run: Members) -> float:
         eventually(lambda marks=marks: any(run.marked(mark) for mark in marks))
         came.append(next(at for mark in marks if (at := run.marked(mark))))
     return max(came)
-
-
-def write_certificate(folder: Path, party: str, fault: str) -> None:
-    now = datetime.now(timezone.utc)
-    old, day = now - timedelta(days=30), timedelta(days=1)
-    ca = Issued(*_read(folder / "ca"))
-    name = party
-    start, end = now - day, now + day
-    if fault == "expired":
-        start, end = old, old + day
-    elif fault == "another party's":
-        name = others(party)[0]
-    else:
-        ca = authority(start, end, "another CA")
-        (folder / "other-ca.pem").write_bytes(ca.files()[0])
-    for suffix, content in zip((".pem", ".key"), issue(ca, name, start, end).files(), strict=True):
-        (folder / f"{party}{suffix}").write_bytes(content)
-
-
-def _read(path: Path) -> tuple[Any, Any]:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    return (
-        x509.load_pem_x509_certificate(path.with_suffix(".pem").read_bytes()),
-        load_pem_private_key(path.with_suffix(".key").read_bytes(), None),
-    )
 
 
 # ---- the matrix

@@ -83,16 +83,13 @@ def attempt(stream: bytes, secrets: tuple[bytes, bytes]) -> bytes | None:
 
 
 def test_a_coordinator_in_the_place_of_a_and_b_ends_the_run(tmp_path: Path) -> None:
-    """It has a certificate of the parties' CA, but its own."""
+    """It knows both parties' public keys, and has its own private one."""
     with members(tmp_path) as run:
         run.start("C", ("impersonating", {}))
         for name in "BA":
             run.start(name, NO_HOOK)
         endings = run.wait("ABC")
-    assert {ending.error for ending in endings.values()} == {"WrongName"}
-    named = [
-        ending.printed for name, ending in endings.items() if name != "C" and "names 'C'" in ending.printed
-    ]
-    assert named
+    assert {ending.error for ending in endings.values()} == {"UnknownKey"}
+    assert any("does not have the key of this plan" in endings[name].printed for name in "AB")
     for ending in endings.values():
         assert ending.files == []

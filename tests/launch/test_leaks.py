@@ -43,7 +43,7 @@ def test_many_runs_leave_nothing(
 def test_meetings_leave_no_socket_and_no_thread(meet: Callable[..., Meeting], certificates: Path) -> None:
     threads, before = threading.active_count(), held()
     for _ in range(10):
-        run = meet(certificates)
+        run = meet()
         for member in PARTIES:
             run.come(member)
         assert_connected(run.wait())

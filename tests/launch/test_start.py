@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mpc_spearman.results.result import Result
-from mpc_spearman.wire.certificates import make_certificates
 from support.harness import ROOT
+from support.plans import mapping, with_keys
 
 #: Modules that roles import or look for: of Python, of what is installed or is not, and the package itself.
 NAMES = (
@@ -84,18 +84,11 @@ def test_roles_on_this_machine(hostile: Path, script: str, tmp_path: Path, launc
 
 @pytest.mark.parametrize("launcher", ["mpc-spearman", pytest.param("torchrun", marks=pytest.mark.long)])
 def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: str) -> None:
-    make_certificates(tmp_path / "certs", ["C", "B", "A"])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    files = {"ca": "ca.pem", "certificate": "{party}.pem", "key": "{party}.key"}
-    network = {
-        "address": "127.0.0.1",
-        "port": port,
-        "tls": {name: str(tmp_path / "certs" / file) for name, file in files.items()},
-    }
-    parties = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
+    network = {"address": "127.0.0.1", "port": port}
     plan = tmp_path / "plan.yaml"
-    plan.write_text(json.dumps({"parties": parties, "network": network}))
+    plan.write_text(json.dumps(with_keys(mapping(cautious=True, network=network), tmp_path)))
     commands = []
     for rank, (party, table) in enumerate((("C", None), ("B", "clinic.csv"), ("A", "insurer.csv"))):
         if launcher == "torchrun":

@@ -19,8 +19,7 @@ from mpc_spearman.errors import (
     PeerTimeout,
     RoleCrashed,
     TableError,
-    UntrustedCertificate,
-    WrongName,
+    UnknownKey,
 )
 from mpc_spearman.launch.local import assignments
 from mpc_spearman.launch.processes import Start, executing
@@ -248,8 +247,8 @@ GONE = outcome("C", "raised", PeerDied("gone", ("PeerDied", "B", "load")), 1.0)
 SILENT = outcome("C", "raised", PeerTimeout("silent", ("PeerTimeout", "B", "load")), 1.0)
 TOLD = outcome("C", "raised", AlignmentError("told", ("AlignmentError", "A", "align"), heard=True), 1.0)
 UNMET = outcome("C", "raised", NetworkError("did not meet"), 1.0)
-REFUSED = outcome("B", "raised", UntrustedCertificate("A refused this party's certificate", heard=True), 0.5)
-FINDER = outcome("A", "raised", WrongName("party B should be there"), 1.5)
+REFUSED = outcome("B", "raised", UnknownKey("A's plan lacks our key", heard=True), 0.5)
+FINDER = outcome("A", "raised", UnknownKey("what answers as B"), 1.5)
 PASSED_ON = outcome("A", "raised", PeerDied("gone", ("PeerDied", "B", "load"), heard=True), 0.2)
 STOPPED = outcome("B", "stopped", RoleCrashed("stopped"), 0.5)
 FINE = outcome("B", "returned", None, 0.1)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mpc_spearman.errors import UnknownKey
+from mpc_spearman.identity import Identity
 from mpc_spearman.network import addresses
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.wire.certificates import make_certificates
-from support.meetings import PARTIES, Meeting, assert_connected
+from support.meetings import PARTIES, Meeting, assert_connected, tls
 from support.memory_network import A, C
 
 Meet = Callable[..., Meeting]
@@ -27,8 +26,8 @@ def test_an_ipv6_address_is_written_in_brackets() -> None:
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
-def test_parties_meet_over_ipv6(meet: Meet, certificates: Path) -> None:
-    run = meet(certificates, listen={A: Address("::1", 0)})
+def test_parties_meet_over_ipv6(meet: Meet) -> None:
+    run = meet(listen={A: Address("::1", 0)})
     for member in PARTIES:
         run.come(member, where=Address("::1", 0) if member == C else None)
     assert_connected(run.wait())
@@ -98,12 +97,12 @@ def proxied() -> Iterator[Callable[..., Proxy]]:
 
 
 def test_a_party_meets_the_others_through_an_http_proxy(
-    meet: Meet, certificates: Path, proxied: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
+    meet: Meet, proxied: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(addresses.PROXY_USER, "me")
     monkeypatch.setenv(addresses.PROXY_PASSWORD, "a word")
     proxy = proxied(b"bWU6YSB3b3Jk")
-    run = meet(certificates, listen={})
+    run = meet(listen={})
     for member in PARTIES:
         if member == A:
             proxy.goal = lambda: run.address
@@ -116,36 +115,31 @@ def test_a_party_meets_the_others_through_an_http_proxy(
     assert len(proxy.asked) == 1 + 2 + 2
 
 
-def test_a_proxy_that_opens_tls_is_refused_in_words(
-    meet: Meet, certificates: Path, tmp_path: Path, proxied: Callable[..., Proxy]
-) -> None:
-    make_certificates(tmp_path / "proxys", ["C"])  # of a CA of its own, in the coordinator's name
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "proxys" / "C.pem", tmp_path / "proxys" / "C.key")
+def test_a_proxy_that_opens_tls_is_refused_in_words(meet: Meet, proxied: Callable[..., Proxy]) -> None:
+    proxys = tls("C", own=Identity.new())
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
             with suppress(OSError):
                 raw, _ = listener.accept()
-                context.wrap_socket(raw, server_side=True).close()
+                with suppress(UnknownKey):
+                    proxys.answer(raw)[0].close()
 
         threading.Thread(target=serve, daemon=True).start()
         proxy = proxied()
         proxy.goal = lambda: Address("127.0.0.1", listener.getsockname()[1])
-        run = meet(certificates)
+        run = meet()
         run.come(A, proxy=proxy.address, where=Address("c.example.org", 29500))
         error = run.wait()["A"]
-    assert type(error).__name__ == "UntrustedCertificate"
-    assert "If a proxy on the way opens TLS to look inside, it has to let this pass unopened" in str(error)
+    assert type(error).__name__ == "UnknownKey"
+    assert "A proxy on the way that opens TLS to look inside has to let this pass unopened" in str(error)
 
 
-def test_the_server_name_is_sent_for_who_routes_by_it(
-    meet: Meet, certificates: Path, proxied: Callable[..., Proxy]
-) -> None:
+def test_the_server_name_is_sent_for_who_routes_by_it(meet: Meet, proxied: Callable[..., Proxy]) -> None:
     names: list[str | None] = []
-    run = meet(certificates, listen={})
+    run = meet(listen={})
     hub = run.come(C)
-    server = hub._own.authentication._server  # type: ignore[attr-defined]
+    server = hub._settings.tls.server
     server.sni_callback = lambda connection, name, context: names.append(name)
     proxy = proxied()
     proxy.goal = lambda: run.address

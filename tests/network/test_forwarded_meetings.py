@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from mpc_spearman.errors import MpcSpearmanError, WrongName
-from mpc_spearman.network import forwarding, handshake
-from mpc_spearman.network.authentication import Tls
+from mpc_spearman.errors import MpcSpearmanError, UnknownKey
+from mpc_spearman.network import forwarding
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.meeting import Met
-from mpc_spearman.parties import Roster
-from support.meetings import PARTIES, Meeting, assert_connected, authentication
+from mpc_spearman.network.meeting import Connected
+from support.meetings import KEYS, PARTIES, Meeting, assert_connected, tls
 from support.memory_network import A, B
 from support.processes import EVER, eventually
 
@@ -24,7 +22,7 @@ SECRET_WORDS = b"ranks of a patient " * 500
 
 
 @pytest.fixture
-def forwarded(meet: Meet, certificates: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, bytearray]:
+def forwarded(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, bytearray]:
     """A meeting in which everything between A and B is forwarded, and all that C's host has of it."""
     seen = bytearray()
     pass_on = forwarding.Forwarding._pass_on
@@ -53,7 +51,7 @@ def forwarded(meet: Meet, certificates: Path, monkeypatch: pytest.MonkeyPatch) -
         pass_on(self, Watched(first), Watched(second), low, high)  # type: ignore[arg-type]
 
     monkeypatch.setattr(forwarding.Forwarding, "_pass_on", watched)
-    run = meet(certificates, listen={})
+    run = meet(listen={})
     for member in PARTIES:
         run.come(member)
     met = run.wait()
@@ -62,7 +60,7 @@ def forwarded(meet: Meet, certificates: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_is_forwarded_is_tls_of_the_two_and_shows_nothing_they_say(
-    forwarded: tuple[dict[str, Met], bytearray],
+    forwarded: tuple[dict[str, Connected], bytearray],
 ) -> None:
     met, seen = forwarded
     met["A"].sockets.send(1, b"head", SECRET_WORDS)
@@ -72,16 +70,15 @@ def test_what_is_forwarded_is_tls_of_the_two_and_shows_nothing_they_say(
     # Each of the two connections begins with a ClientHello, and what follows are records of TLS 1.2 and 1.3.
     assert seen[:3] in (b"\x16\x03\x01", b"\x16\x03\x03")
     assert b"MPCSPEAR" not in seen  # nor do names and numbers show
-    assert not any(name in seen for name in (b"CN=A", b"urn:mpc-spearman"))
+    assert not any(key.public in seen for key in KEYS.values())
 
 
 @pytest.mark.parametrize("side", ["caller", "callee"])
 def test_a_coordinator_that_answers_itself_is_found_out(
-    meet: Meet, certificates: Path, monkeypatch: pytest.MonkeyPatch, side: str
+    meet: Meet, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
-    """It speaks TLS with the party in the place of the other one, with the only certificate that it has."""
-    install, own = forwarding.Forwarding.install, authentication(certificates, "C")
-    assert isinstance(own, Tls)
+    """It speaks TLS with the party in the place of the other one, with the only private key that it has."""
+    install, own = forwarding.Forwarding.install, tls("C")
 
     def answer(self: Forwarding, caller: int, to: int, connection: Any) -> None:
         if caller != {"caller": 2, "callee": 1}[side]:
@@ -90,45 +87,26 @@ def test_a_coordinator_that_answers_itself_is_found_out(
 
         def in_the_middle() -> None:
             connection.settimeout(EVER)
-            try:
-                if side == "caller":
-                    handshake.admit(connection, own, Roster(PARTIES, B), _Anyone(), lambda: True)
-                else:
-                    greeting = handshake.Greeting(handshake.Purpose.SEND, 2, 1)
-                    handshake.enter(connection, own, Roster(PARTIES, A), B, greeting).close()
-            except (MpcSpearmanError, OSError):
-                connection.close()
+            with connection, suppress(MpcSpearmanError, OSError):
+                other = own.answer(connection, A)[0] if side == "caller" else own.call(connection, B)
+                other.recv(1)
 
         threading.Thread(target=in_the_middle, daemon=True).start()
 
     monkeypatch.setattr(forwarding.Forwarding, "install", answer)
-    run = meet(certificates, listen={}, timeout=20.0)
+    run = meet(listen={}, timeout=20.0)
     for member in PARTIES:
         run.come(member)
     met = run.wait()
-    found = met["A" if side == "caller" else "B"]
-    assert type(found) is WrongName
-    other = "B" if side == "caller" else "A"
-    assert f"party {other} should be there, but the certificate names 'C'" in str(found)
-    assert set(run.classes().values()) == {"WrongName"}, met
+    found, other = met["A" if side == "caller" else "B"], B if side == "caller" else A
+    assert type(found) is UnknownKey
+    assert f"what answers as {other} does not have the key of this plan, {KEYS[other.name]}" in str(found)
+    assert set(run.classes().values()) == {"UnknownKey"}, met
 
 
-class _Anyone:
-    def knows(self, greeting: Any) -> bool:
-        return False
-
-    def reserve(self, greeting: Any) -> Any:
-        return handshake.Answer.WELCOME
-
-    def install(self, greeting: Any, connection: Any) -> None:
-        connection.close()
-
-    def fail(self, error: MpcSpearmanError) -> None: ...
-
-
-def test_the_coordinator_ends_when_the_others_have(meet: Meet, certificates: Path) -> None:
+def test_the_coordinator_ends_when_the_others_have(meet: Meet) -> None:
     """It could be done before its host has passed on the last of what the others say to each other."""
-    run = meet(certificates, listen={})
+    run = meet(listen={})
     for member in PARTIES:
         run.come(member)
     met = run.wait()

@@ -7,14 +7,12 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.wire.certificates import issue
-from mpc_spearman.wire.tls import client_context, handshake, server_context
-from support.tls_ends import CA, NOW_VALID, credentials
+from support.meetings import tls
+from support.memory_network import C
 
 BLOCK = bytes(1 << 16)
 #: More than the buffers of the sockets and one block, in bytes.
@@ -24,9 +22,8 @@ A_FEW = 24 << 20
 class Host:
     """A coordinator's host that forwards, and parties connected with it."""
 
-    def __init__(self, folder: Path, undo: ExitStack) -> None:
-        own = {name: credentials(folder / name, issue(CA, name, *NOW_VALID)) for name in "CP"}
-        self._server, self._client = server_context(own["C"]), client_context(own["P"])
+    def __init__(self, undo: ExitStack) -> None:
+        self._own, self._party = tls("C"), tls("A")
         self._undo = undo
         self.carried = 0
         self.forwarding = Forwarding(self._carry)
@@ -41,9 +38,9 @@ class Host:
             accepted, _ = listener.accept()
         accepted.settimeout(10)
         ends: list[ssl.SSLSocket] = []
-        thread = threading.Thread(target=lambda: ends.append(handshake(accepted, self._server, "a party")))
+        thread = threading.Thread(target=lambda: ends.append(self._own.answer(accepted)[0]))
         thread.start()
-        own = handshake(raw, self._client, "party C")
+        own = self._party.call(raw, C)
         thread.join()
         ends[0].settimeout(None)
         self._undo.enter_context(own)
@@ -53,9 +50,9 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
+def host() -> Iterator[Host]:
     with ExitStack() as undo:
-        yield Host(tmp_path, undo)
+        yield Host(undo)
 
 
 def send_until_stuck(connection: ssl.SSLSocket) -> int:

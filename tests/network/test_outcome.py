@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +16,8 @@ import pytest
 from mpc_spearman.errors import TableError, Unreachable
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.meeting import Meeting
-from mpc_spearman.network.pairs import DIRECT, FORWARDED, Told, way
+from mpc_spearman.network.pairs import DIRECT, FORWARDED, Contact, way
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.wire.tls import fingerprint
 from support import meetings
 from support.meetings import ANYWHERE, PARTIES, assert_connected
 from support.memory_network import A, B, C
@@ -35,7 +33,7 @@ def come(run: meetings.Meeting, *members: Party) -> None:
 
 @pytest.mark.parametrize("order", [(C, B, A), (A, B, C), (B, C, A)], ids=str)
 def test_parties_meet_in_whatever_order_they_come(meet: Meet, order: tuple[Party, ...]) -> None:
-    run = meet(None)
+    run = meet()
     come(run, *order)
     met = run.wait()
     assert_connected(met)
@@ -44,9 +42,9 @@ def test_parties_meet_in_whatever_order_they_come(meet: Meet, order: tuple[Party
 
 @pytest.mark.parametrize("listen", [{}, {B: ANYWHERE}, {A: ANYWHERE}, {A: ANYWHERE, B: ANYWHERE}], ids=len)
 def test_a_pair_is_connected_directly_where_one_of_them_can_be_dialled(
-    meet: Meet, certificates: Path, listen: dict[Party, Address]
+    meet: Meet, listen: dict[Party, Address]
 ) -> None:
-    run = meet(certificates, listen=listen)
+    run = meet(listen=listen)
     come(run)
     met = run.wait()
     assert_connected(met)
@@ -59,12 +57,9 @@ def test_a_pair_is_connected_directly_where_one_of_them_can_be_dialled(
     assert {forwarded in one.sentences for one in met.values()} == {not listen}
 
 
-def test_many_sources_meet_each_as_it_can(meet: Meet, tmp_path: Path) -> None:
-    from mpc_spearman.wire.certificates import make_certificates
-
-    make_certificates(tmp_path / "certs", ["C", "B", "A", "A2", "A3"])
+def test_many_sources_meet_each_as_it_can(meet: Meet) -> None:
     parties = (*PARTIES, Party("A2", Role.SOURCE, 3), Party("A3", Role.SOURCE, 4))
-    run = meet(tmp_path / "certs", listen={parties[3]: ANYWHERE})
+    run = meet(listen={parties[3]: ANYWHERE})
     for party in reversed(parties):
         run.come(party, parties=parties)
     met = run.wait()
@@ -73,21 +68,9 @@ def test_many_sources_meet_each_as_it_can(meet: Meet, tmp_path: Path) -> None:
     assert {pair for pair, how in ways.items() if how == FORWARDED} == {("B", "A"), ("B", "A3"), ("A", "A3")}
 
 
-def test_fingerprints_are_told(meet: Meet, certificates: Path) -> None:
-    from ssl import PEM_cert_to_DER_cert
-
-    run = meet(certificates)
-    come(run)
-    met = run.wait()
-    for name in "ABC":
-        shown = fingerprint(PEM_cert_to_DER_cert((certificates / f"{name}.pem").read_text()))
-        for other in set("ABC") - {name}:
-            assert any(line.startswith(name) and line.endswith(shown) for line in met[other].sentences)
-
-
 @pytest.mark.parametrize("party", PARTIES, ids=str)
 def test_a_party_that_cannot_take_part_tells_all(meet: Meet, party: Party) -> None:
-    run = meet(None)
+    run = meet()
     for member in PARTIES:
         run.come(member, fault=TableError("column 'salary'") if member is party else None)
     met = run.wait()
@@ -106,7 +89,7 @@ def test_a_party_that_cannot_take_part_tells_all(meet: Meet, party: Party) -> No
 def test_two_processes_of_one_party_are_an_error_at_everyone(
     meet: Meet, monkeypatch: pytest.MonkeyPatch, second: Party, last: Party
 ) -> None:
-    run = meet(None)
+    run = meet()
     connect = Meeting._connect
 
     def connect_late(self: Meeting) -> None:
@@ -123,7 +106,7 @@ def test_two_processes_of_one_party_are_an_error_at_everyone(
 
 
 def test_a_second_process_that_comes_when_all_have_met_disturbs_nobody(meet: Meet) -> None:
-    run = meet(None)
+    run = meet()
     come(run)
     assert_connected(run.wait())
     run.come(A, "second", join_timeout=0.5)
@@ -131,7 +114,7 @@ def test_a_second_process_that_comes_when_all_have_met_disturbs_nobody(meet: Mee
 
 
 def test_who_does_not_come_is_named_to_all(meet: Meet) -> None:
-    run = meet(None)
+    run = meet()
     run.come(C, join_timeout=1.0)
     run.come(B)
     met = run.wait()
@@ -141,7 +124,7 @@ def test_who_does_not_come_is_named_to_all(meet: Meet) -> None:
 
 
 def test_a_coordinator_that_does_not_come_is_named(meet: Meet) -> None:
-    run = meet(None)
+    run = meet()
     run.come(B, where=Address("127.0.0.1", 9), join_timeout=2.5)
     error = run.wait()["B"]
     assert str(error).startswith("C (coordinator) cannot be met at 127.0.0.1:9 (Connection refused) within")
@@ -150,7 +133,7 @@ def test_a_coordinator_that_does_not_come_is_named(meet: Meet) -> None:
 
 
 def test_who_waits_says_for_whom(meet: Meet) -> None:
-    run = meet(None)
+    run = meet()
     come(run, C, B)
     eventually(lambda: all("waiting for A (source) to join" in run.said[name] for name in "BC"))
     run.come(A)
@@ -158,7 +141,7 @@ def test_who_waits_says_for_whom(meet: Meet) -> None:
 
 
 def test_an_address_that_cannot_be_reached_is_named_to_all_and_nobody_is_blamed(meet: Meet) -> None:
-    run = meet(None, timeout=5.0)
+    run = meet(timeout=5.0)
     come(run, C, A)
     run.come(B, advertise=Address("127.0.0.1", 9))
     met = run.wait()
@@ -170,7 +153,7 @@ def test_an_address_that_cannot_be_reached_is_named_to_all_and_nobody_is_blamed(
 
 
 def test_a_coordinator_that_is_reached_once_and_not_again_is_named_to_all(meet: Meet) -> None:
-    run = meet(None)
+    run = meet()
     come(run, C, B)
     listener = socket.create_server(("127.0.0.1", 0))
     run.come(A, where=Address("127.0.0.1", listener.getsockname()[1]))
@@ -199,16 +182,8 @@ def pass_on(one: socket.socket, other: socket.socket) -> None:
         other.shutdown(socket.SHUT_WR)
 
 
-def test_nothing_is_forwarded_without_tls(meet: Meet) -> None:
-    run = meet(None, listen={})
-    come(run)
-    met = run.wait()
-    assert {type(error).__name__ for error in met.values()} == {"HandshakeError"}
-    assert any(str(error).startswith("neither B nor A can be dialled by the other") for error in met.values())
-
-
 def test_plans_with_other_numbers_of_parties_differ(meet: Meet) -> None:
-    run = meet(None)
+    run = meet()
     come(run, C, B)
     run.come(A, parties=(*PARTIES, Party("D", Role.SOURCE, 3)))
     met = run.wait()
@@ -219,11 +194,11 @@ def test_plans_with_other_numbers_of_parties_differ(meet: Meet) -> None:
 def test_a_party_that_ends_is_lost_to_all(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
     held = threading.Event()
     monkeypatch.setattr(Meeting, "_connect", lambda self: held.wait(60.0))
-    run = meet(None)
+    run = meet()
     side: Any = None
     come(run, C, A)
     side = run.come(B)
-    eventually(lambda: bool(side._told))
+    eventually(lambda: bool(side._contacts))
     controls = run.sides["C"]._controls  # type: ignore[union-attr]
     controls[A.number]._connection.close()
     met = run.wait()
@@ -233,7 +208,7 @@ def test_a_party_that_ends_is_lost_to_all(meet: Meet, monkeypatch: pytest.Monkey
 
 
 def test_a_party_that_says_nothing_more_is_lost(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = meet(None, timeout=1.5)
+    run = meet(timeout=1.5)
     monkeypatch.setattr(
         "mpc_spearman.network.data_party.DataPartyMeeting._hear", lambda self, message: time.sleep(4)
     )
@@ -244,9 +219,9 @@ def test_a_party_that_says_nothing_more_is_lost(meet: Meet, monkeypatch: pytest.
 
 
 def test_who_dials_whom() -> None:
-    told = {number: Told(None, b"") for number in range(3)}
-    there = {**told, 1: Told(ANYWHERE, b"")}
-    here = {**told, 2: Told(ANYWHERE, b"")}
+    told = {number: Contact(None, b"") for number in range(3)}
+    there = {**told, 1: Contact(ANYWHERE, b"")}
+    here = {**told, 2: Contact(ANYWHERE, b"")}
     assert way(A, B, told) == (A, FORWARDED)
     assert way(A, B, there) == way(B, A, there) == (A, DIRECT)
     assert way(A, B, here) == (B, DIRECT)
@@ -256,7 +231,7 @@ def test_who_dials_whom() -> None:
 def test_meeting_takes_no_torch() -> None:
     code = (
         "import sys, mpc_spearman.network.coordinator\n"
-        "import mpc_spearman.launch.meeting, mpc_spearman.launch.local\n"
+        "import mpc_spearman.launch.rendezvous, mpc_spearman.launch.local\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

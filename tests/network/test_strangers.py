@@ -11,41 +11,37 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpc_spearman.errors import HandshakeError, MpcSpearmanError
+from mpc_spearman.errors import MpcSpearmanError
+from mpc_spearman.identity import Identity
 from mpc_spearman.network import handshake
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.authentication import Closed, Secret
 from mpc_spearman.network.control import LONGEST, Control
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.data_party import DataPartyMeeting
-from mpc_spearman.network.handshake import Greeting, Purpose, enter, network_of
-from mpc_spearman.network.meeting import Own
-from mpc_spearman.network.pairs import Told
+from mpc_spearman.network.handshake import Greeting, Use, enter, network_of
+from mpc_spearman.network.meeting import Settings
+from mpc_spearman.network.pairs import Contact
+from mpc_spearman.network.tls import Closed
 from mpc_spearman.parties import Roster
-from mpc_spearman.wire.certificates import make_certificates
-from support.meetings import PARTIES, SECRET, Meeting, assert_connected, authentication, knock
+from support.meetings import KEYS, PARTIES, Meeting, assert_connected, knock, tls
 from support.memory_network import A, B, C
-from support.processes import EVER, eventually
+from support.processes import eventually
 
 Meet = Callable[..., Meeting]
 
 
-@pytest.mark.parametrize("secured", [False, True], ids=["secret", "tls"])
 @pytest.mark.parametrize("strangers", [40, pytest.param(1000, marks=pytest.mark.long)])
-def test_strangers_at_the_door_do_not_disturb_a_meeting(
-    meet: Meet, certificates: Path, secured: bool, strangers: int
-) -> None:
-    run = meet(certificates if secured else None)
+def test_strangers_at_the_door_do_not_disturb_a_meeting(meet: Meet, strangers: int) -> None:
+    run = meet()
     run.come(C)
     run.come(B)
-    greeting = Greeting(Purpose.MEET, 2, 0).pack()
+    greeting = Greeting(Use.MEET).pack()
     for i in range(strangers):
         hello = b"\x16\x03\x01\xff\xff" + os.urandom(200)  # as TLS begins
         said = [os.urandom(1 + i % 300), greeting, greeting[:-1], hello, b""]
@@ -55,9 +51,8 @@ def test_strangers_at_the_door_do_not_disturb_a_meeting(
     assert_connected(run.wait())
 
 
-@pytest.mark.parametrize("secured", [False, True], ids=["secret", "tls"])
-def test_silent_strangers_hold_nobody_up(meet: Meet, certificates: Path, secured: bool) -> None:
-    run = meet(certificates if secured else None)
+def test_silent_strangers_hold_nobody_up(meet: Meet) -> None:
+    run = meet()
     run.come(C)
     # Three times as many as are let in at the same time: the oldest have to go.
     silent = [knock(run.address, b"MPC" if i % 2 else b"") for i in range(3 * handshake.MOST)]
@@ -71,7 +66,7 @@ def test_silent_strangers_hold_nobody_up(meet: Meet, certificates: Path, secured
 
 
 def test_a_host_that_never_stops_calling_keeps_out_no_party_at_another_address(meet: Meet) -> None:
-    run = meet(None)
+    run = meet()
     run.come(C)
     at = run.address.host, run.address.port
     slow = [socket.create_connection(at, 20.0) for _ in (B, A)]
@@ -79,8 +74,7 @@ def test_a_host_that_never_stops_calling_keeps_out_no_party_at_another_address(m
     for stranger in crowd[: 2 * handshake.MOST]:
         assert stranger.recv(1) == b""  # dropped, since others have come
     for raw, member in zip(slow, (B, A), strict=True):
-        greeting = Greeting(Purpose.MEET, member.number, 0)
-        enter(raw, Secret(SECRET), Roster(PARTIES, member), C, greeting).close()  # type: ignore[union-attr]
+        enter(raw, tls(member.name), Roster(PARTIES, member), C, Greeting(Use.MEET)).close()
     for stranger in crowd:
         stranger.close()
     assert run.classes() == {"C": "PeerDied"}
@@ -104,7 +98,7 @@ def test_strangers_are_counted_by_what_they_cannot_change_of_their_address(
 
 
 def test_memory_and_threads_do_not_grow_with_strangers(meet: Meet) -> None:
-    run = meet(None)
+    run = meet()
     threads = threading.active_count()
     run.come(C)
     with ExitStack() as strangers:
@@ -123,7 +117,7 @@ def test_memory_and_threads_do_not_grow_with_strangers(meet: Meet) -> None:
 def test_who_takes_its_time_is_dropped() -> None:
     dropped: list[MpcSpearmanError] = []
     here = handshake.Listener(
-        Address("127.0.0.1", 0), Secret(SECRET), Roster(PARTIES, C), Nobody(), dropped.append, patience=1.0
+        Address("127.0.0.1", 0), tls("C"), Roster(PARTIES, C), Nobody(), dropped.append, patience=1.0
     )
     slow = knock(Address("127.0.0.1", here.port), b"")
 
@@ -145,124 +139,48 @@ def test_who_takes_its_time_is_dropped() -> None:
 class Nobody:
     """Who would take in whoever is let in: nobody is."""
 
-    def knows(self, greeting: Greeting) -> bool:
-        return False
-
-    def reserve(self, greeting: Greeting) -> Any:
+    def reserve(self, caller: Any, greeting: Greeting) -> Any:
         pytest.fail("a stranger was let in")
 
-    def install(self, greeting: Greeting, connection: Any) -> None:
+    def install(self, caller: Any, greeting: Greeting, connection: Any) -> None:
         pytest.fail("a stranger was let in")
 
-    def fail(self, error: MpcSpearmanError) -> None:
-        pytest.fail("a stranger has stopped a run")
 
-
-def test_a_stranger_without_the_secret_learns_nothing_and_is_named(meet: Meet) -> None:
-    run = meet(None)
+@pytest.mark.parametrize("known", [False, True], ids=["of no key", "that knows the coordinator's key"])
+def test_a_stranger_is_turned_away_and_a_meeting_goes_on(meet: Meet, known: bool) -> None:
+    run, stranger = meet(), Identity.new()
     run.come(C)
     run.come(B)
-    run.come(A, "stranger", authenticated=Secret(bytes(32)))
-    error = run.wait("stranger")["stranger"]
-    assert type(error) is HandshakeError
-    assert "C (coordinator) does not know this party's `network.secret`" in str(error)
+    run.come(A, "stranger", tls=tls("A", own=stranger, **({} if known else {"C": Identity.new()})))
+    assert run.classes("stranger") == {"stranger": "UnknownKey"}
+    if known:
+        assert str(run.met["stranger"]) == f"C's plan lacks our key {stranger}"
+        eventually(
+            lambda: run.said["C"][:1] == ["a connection was turned away: a caller's key is not in this plan"]
+        )
     run.come(A)
     assert_connected(run.wait("A", "B", "C"))
 
 
-def test_a_stranger_that_goes_on_without_a_proof_is_named_to_the_coordinator(meet: Meet) -> None:
-    run = meet(None)
-    run.come(C)
-    stranger = knock(run.address, Greeting(Purpose.MEET, 2, 0).pack())
-    stranger.settimeout(EVER)
-    heard = stranger.recv(1 << 16)
-    stranger.sendall(bytes(32))
-    eventually(lambda: bool(run.said["C"]))
-    assert "who connected does not know `network.secret`" in run.said["C"][0]
-    assert len(heard) <= 65  # random, and an HMAC over it
-    assert stranger.recv(1 << 16) == b""
-    stranger.close()
-    run.come(A)
-    run.come(B)
-    assert_connected(run.wait())
-
-
-def test_a_proof_is_good_for_one_greeting_and_one_direction() -> None:
-    one, other = socket.socketpair()
-    with one, other:
-        said = Greeting(Purpose.MEET, 2, 0).pack()
-        own = Secret(SECRET)
-        nonce = bytes(32)
-        answer = b"S" + nonce + own._mac(b"answer", said, nonce)
-        for wrong in (
-            b"S" + nonce + own._mac(b"call", said, nonce),
-            b"S" + nonce + own._mac(b"answer", Greeting(Purpose.MEET, 2, 0).pack(), nonce),
-            answer[:-1] + bytes([answer[-1] ^ 1]),
-        ):
-            other.sendall(wrong)
-            with pytest.raises(HandshakeError):
-                own.prove(one, said, C)
-        other.sendall(answer)
-        own.prove(one, said, C)
-        assert other.recv(100) == own._mac(b"call", said, nonce)
-
-
-def test_a_stranger_with_a_certificate_of_another_ca_is_turned_away(
-    meet: Meet, certificates: Path, tmp_path: Path
-) -> None:
-    make_certificates(tmp_path / "own", ["A"])
-    (tmp_path / "own" / "ca.pem").write_bytes((certificates / "ca.pem").read_bytes())
-    run = meet(certificates)
+def test_a_party_is_whose_key_it_has_whatever_it_says(meet: Meet) -> None:
+    """B's key, in A's place: at C there are two of B, and nobody is A."""
+    run = meet()
     run.come(C)
     run.come(B)
-    run.come(A, "stranger", authenticated=authentication(tmp_path / "own", "A"))
-    assert run.classes("stranger") == {"stranger": "UntrustedCertificate"}
-    eventually(lambda: any(line.startswith("a connection was turned away") for line in run.said["C"]))
-    run.come(A)
-    assert_connected(run.wait("A", "B", "C"))
-
-
-def test_a_party_with_anothers_certificate_stops_all(meet: Meet, certificates: Path) -> None:
-    run = meet(certificates)
-    run.come(C)
-    run.come(B)
-    run.come(A, authenticated=authentication(certificates, "B"))
-    assert set(run.classes().values()) == {"WrongName"}
-
-
-@pytest.mark.parametrize("pinned", [True, False])
-def test_a_pin_takes_one_certificate_and_no_other(
-    meet: Meet, certificates: Path, tmp_path: Path, pinned: bool
-) -> None:
-    from ssl import PEM_cert_to_DER_cert
-
-    from mpc_spearman.wire.tls import fingerprint
-
-    own = fingerprint(PEM_cert_to_DER_cert((certificates / "A.pem").read_text()))
-    pins = {"A": own if pinned else "sha256:" + "0" * 64}
-    run = meet(certificates, listen={})
-    run.come(C)
-    run.come(A)
-    run.come(B, authenticated=authentication(certificates, "B", pins))
-    met = run.wait()
-    if pinned:
-        assert_connected(met)
-    else:
-        assert set(run.classes().values()) == {"UntrustedCertificate"}
-        assert "network.pins has sha256:0000" in str(met["B"])
+    run.come(A, tls=tls("A", own=KEYS["B"]))
+    assert set(run.classes().values()) == {"HandshakeError"}
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=100))
 def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
-    for own in (Secret(SECRET),):
-        near, far = socket.socketpair()
-        with near, far:
-            near.settimeout(5.0)
-            far.sendall(answer)
-            far.shutdown(socket.SHUT_WR)
-            with pytest.raises((MpcSpearmanError, Closed)):
-                enter(near, own, Roster(PARTIES, A), C, Greeting(Purpose.MEET, 2, 0))
+    near, far = socket.socketpair()
+    with near, far:
+        near.settimeout(5.0)
+        far.sendall(answer)
+        far.shutdown(socket.SHUT_WR)
+        with pytest.raises((MpcSpearmanError, Closed)):
+            enter(near, tls("A"), Roster(PARTIES, A), C, Greeting(Use.MEET))
 
 
 @settings(max_examples=60, deadline=None)
@@ -278,7 +196,7 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
         ).map(lambda value: json.dumps(value).encode()),
         st.tuples(
             st.sampled_from(["terms", "stop", "all", "connected", "missing"]),
-            st.sampled_from([None, [], {}, 7, "x", ["TableError", "A", "load"], {"told": []}]),
+            st.sampled_from([None, [], {}, 7, "x", ["TableError", "A", "load"], {"contact": []}]),
         ).map(lambda pair: json.dumps(dict([pair])).encode()),
         st.tuples(
             st.sampled_from(["Unreachable", "TableError", "x", []]),
@@ -290,12 +208,12 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
 )
 @pytest.mark.parametrize("side", [CoordinatorMeeting, DataPartyMeeting])
 def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> None:
-    own = Own(Secret(SECRET), None, None, None, 5.0, 5.0, lambda text: None)
     me, peer = (C, A) if side is CoordinatorMeeting else (A, C)
+    own = Settings(tls(me.name), None, None, None, 5.0, 5.0, lambda text: None)
     one = side(
         Roster(PARTIES, me), own, *([lambda low, high, size: None] if side is CoordinatorMeeting else [])
     )
-    one._told = {member.number: Told(None, bytes(16)) for member in PARTIES}
+    one._contacts = {member.number: Contact(None, bytes(16)) for member in PARTIES}
     near, far = socket.socketpair()
     lost: list[MpcSpearmanError] = []
     hear = (lambda message: one._hear(A, message)) if side is CoordinatorMeeting else one._hear
@@ -319,17 +237,17 @@ def test_a_message_without_end_is_refused() -> None:
 
 
 def test_two_connections_of_one_direction_are_one_too_many(meet: Meet) -> None:
-    run = meet(None)
+    run = meet()
     for member in PARTIES:
         run.come(member)
     assert_connected(run.wait())
     hub: Any = run.sides["C"]
-    assert hub.reserve(Greeting(Purpose.SEND, 2, 0, hub._token)).name == "TAKEN"
-    assert hub.reserve(Greeting(Purpose.SEND, 2, 0, bytes(16))).name == "UNKNOWN"
-    assert hub.reserve(Greeting(Purpose.FORWARD, 2, 1, hub._token)).name == "UNKNOWN"  # they are direct
-    assert hub.reserve(Greeting(Purpose.FORWARD, 2, 2, hub._token)).name == "UNKNOWN"
+    assert hub.reserve(A, Greeting(Use.SEND, 0, hub._token)).name == "TAKEN"
+    assert hub.reserve(A, Greeting(Use.SEND, 0, bytes(16))).name == "UNEXPECTED"
+    assert hub.reserve(A, Greeting(Use.FORWARD, 1, hub._token)).name == "UNEXPECTED"  # they are direct
+    assert hub.reserve(A, Greeting(Use.FORWARD, 2, hub._token)).name == "UNEXPECTED"
 
 
-def test_a_secret_is_in_no_repr() -> None:
-    assert SECRET.hex() not in repr(Secret(SECRET))
-    assert repr(SECRET[:16]) not in repr(Greeting(Purpose.SEND, 1, 0, SECRET[:16]))
+def test_a_token_is_in_no_repr() -> None:
+    token = bytes(range(16))
+    assert repr(token) not in repr(Greeting(Use.SEND, 0, token))

@@ -72,18 +72,17 @@ CHANGES = [
         "C",
         "a SHARE message of 1152921504606846976 bytes was announced, more than",
     ),
-    (faults.on_header, "depth", "ALIGNMENT", "B", "fails its authentication"),
     (faults.on_header, "garbage", "HELLO", "BC", "not a frame of this protocol"),
     (faults.on_header, "garbage", "ALIGNMENT", "B", "what arrived is not a frame of this protocol"),
     (faults.on_header, "garbage short", "SHARE", "C", "not a frame of this protocol"),
     (faults.on_header, "garbage long", "ALIGNMENT", "B", "not a frame of this protocol"),
-    (faults.on_payload, "short", "HELLO", "BC", "field 'run' needs 16 bytes, 15 are left"),
+    (faults.on_payload, "short", "HELLO", "BC", "field 'nonce' needs 32 bytes, 31 are left"),
     (faults.on_payload, "long", "HELLO", "BC", "8 bytes follow its last field"),
     (faults.on_payload, "empty", "HELLO", "BC", "field 'version' needs 4 bytes, 0 are left"),
-    (faults.on_payload, "huge", "SHAPE", "BC", "a SHAPE message of 4194320 bytes was announced, more than"),
+    (faults.on_payload, "huge", "SHAPE", "BC", "a SHAPE message of 4194304 bytes was announced, more than"),
     (faults.on_payload, "empty", "SHARE", "C", "field 'share' needs 12 bytes, 0 are left"),
     (faults.on_payload, "long", "COST", "C", "bytes was announced, more than"),
-    (faults.on_payload, "long", "FAREWELL", "BC", "a FAREWELL message of 24 bytes was announced, more than"),
+    (faults.on_payload, "long", "FAREWELL", "BC", "a FAREWELL message of 8 bytes was announced, more than"),
 ]
 
 

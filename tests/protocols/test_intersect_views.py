@@ -95,9 +95,9 @@ def test_what_is_exchanged_between_hello_and_sizes_is_this_and_nothing_else() ->
         received = run.transcript.received(receiver, sender)
         kinds = [one.kind for one in received]
         found = messages(run, receiver, sender)
-        assert kinds[0] == "HELLO"
-        assert kinds[1 : 1 + len(found)] == [one.kind for one in found]
-        assert not set(kinds[1 + len(found) :]) & set(BETWEEN)
+        assert kinds[:2] == ["HELLO", "CONFIRM"]
+        assert kinds[2 : 2 + len(found)] == [one.kind for one in found]
+        assert not set(kinds[2 + len(found) :]) & set(BETWEEN)
         for message, (layout, sizes) in zip(found, lists.get((receiver, sender), []), strict=True):
             parse(layout.split(), message.payload, sizes)
 
@@ -115,7 +115,7 @@ def test_all_else_is_what_a_run_over_the_joined_rows_sends() -> None:
         return [
             (one.kind, len(one.payload))
             for one in of.transcript.received(receiver, sender)
-            if one.kind not in (*BETWEEN, "HELLO")
+            if one.kind not in (*BETWEEN, "HELLO", "CONFIRM")
         ]
 
     for receiver, sender in permutations(PARTIES, 2):
@@ -182,7 +182,7 @@ def test_pseudonyms_are_uniform_bits() -> None:
 def test_nothing_at_the_coordinator_depends_on_ids_but_which_are_equal() -> None:
     """With other names for the same people it receives the same, but for what is random in each run."""
     one, other = recorded(0), recorded(0, renamed=True)
-    fresh = {"HELLO", "PSEUDONYMS", "SHARE", "COST"}
+    fresh = {"HELLO", "CONFIRM", "PSEUDONYMS", "SHARE", "COST"}
     for party in TABLES:
         first, second = one.transcript.received("C", party), other.transcript.received("C", party)
         assert [(its.kind, len(its.payload)) for its in first] == [

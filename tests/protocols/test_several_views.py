@@ -33,7 +33,7 @@ from protocols.test_views import (
 )
 from support.recording import FEATURES, M_A, M_B, SMALL_BLOCKS, TABLES, N, Recorded, encoded
 from support.references import encoding_for, ranked_alike, tolerance
-from support.transcript import HELLO, parse
+from support.transcript import CONFIRM, HELLO, parse
 from support.uniform import signs_of_pattern
 
 PARTIES = ("C", "B", "A", "D")
@@ -93,7 +93,7 @@ def session(source: str, level: str, estimator: str) -> list[int]:
 def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, int]]]:
     """All messages from one party to another, in order, with what the symbols in each stand for."""
     level, estimator = run.plan.reveal, run.plan.estimator
-    everyone = [(HELLO, {}), *([(SHAPE, {})] if sender != "C" else [])]
+    everyone = [(HELLO, {}), (CONFIRM, {}), *([(SHAPE, {})] if sender != "C" else [])]
 
     def of(source: str, rows: int = 0) -> dict[str, int]:
         basis = SIZES[source] + M_B - 1
@@ -367,16 +367,24 @@ def test_the_messages_of_the_homomorphic_protocol(level):
     transcript = encrypted(level).transcript
     keys = 1 if level == "strengths" else len(SOURCES)
     expected = {
-        ("C", "B"): ["HELLO", "SHAPE", "COLUMNS", "DESCRIPTION", "EVALUATED", "COST", "FAREWELL"],
-        ("B", "C"): ["HELLO", "PUBLIC_KEY", "FAREWELL"],
-        ("A", "D"): ["HELLO", "SHAPE", "COLUMNS", "FAREWELL"],
-        ("D", "A"): ["HELLO", "SHAPE", "COLUMNS", "FAREWELL"],
+        ("C", "B"): ["HELLO", "CONFIRM", "SHAPE", "COLUMNS", "DESCRIPTION", "EVALUATED", "COST", "FAREWELL"],
+        ("B", "C"): ["HELLO", "CONFIRM", "PUBLIC_KEY", "FAREWELL"],
+        ("A", "D"): ["HELLO", "CONFIRM", "SHAPE", "COLUMNS", "FAREWELL"],
+        ("D", "A"): ["HELLO", "CONFIRM", "SHAPE", "COLUMNS", "FAREWELL"],
     }
     for source in SOURCES:
-        expected["C", source] = ["HELLO", "SHAPE", "COLUMNS", "DESCRIPTION", "COST", "FAREWELL"]
-        expected[source, "C"] = ["HELLO", "PUBLIC_KEY", "FAREWELL"]
-        expected["B", source] = ["HELLO", "SHAPE", "COLUMNS", "ALIGNMENT", "CIPHERTEXT", "FAREWELL"]
-        expected[source, "B"] = ["HELLO", "SHAPE", "COLUMNS", "ALIGNMENT", "FAREWELL"]
+        expected["C", source] = ["HELLO", "CONFIRM", "SHAPE", "COLUMNS", "DESCRIPTION", "COST", "FAREWELL"]
+        expected[source, "C"] = ["HELLO", "CONFIRM", "PUBLIC_KEY", "FAREWELL"]
+        expected["B", source] = [
+            "HELLO",
+            "CONFIRM",
+            "SHAPE",
+            "COLUMNS",
+            "ALIGNMENT",
+            "CIPHERTEXT",
+            "FAREWELL",
+        ]
+        expected[source, "B"] = ["HELLO", "CONFIRM", "SHAPE", "COLUMNS", "ALIGNMENT", "FAREWELL"]
     for (receiver, sender), kinds in expected.items():
         seen = [message.kind for message in transcript.received(receiver, sender)]
         assert list(dict.fromkeys(seen)) == kinds, (receiver, sender)

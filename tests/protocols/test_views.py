@@ -33,7 +33,7 @@ from support.recording import (
     tie_terms,
 )
 from support.references import ranked_alike, tolerance
-from support.transcript import HELLO, PARTIES, parse
+from support.transcript import CONFIRM, HELLO, PARTIES, parse
 
 #: What whoever has coefficients has beside them, by the name of the part.
 MATRICES = ("coefficients", "columns", "pvalues", "intervals", "qvalues")
@@ -103,7 +103,7 @@ def columns(run: Recorded, receiver: str, sender: str) -> str:
 
 def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
     """All messages from one party to another, in order, each with the rows of its block."""
-    once = [(line, 0) for line in (HELLO, SHAPE)]
+    once = [(line, 0) for line in (HELLO, CONFIRM, SHAPE)]
     blocks = run.rows
     if receiver == "C":
         which = 0 if sender == "A" else 1
@@ -122,7 +122,7 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
     which = 0 if receiver == "B" else 1
     if sender == "C":
         result = RESULT[run.plan.results.target if receiver == "B" else run.plan.results.sources][which]
-        return [(HELLO, 0), *([(result, 0)] if result else []), (FAREWELL, 0)]
+        return [(HELLO, 0), (CONFIRM, 0), *([(result, 0)] if result else []), (FAREWELL, 0)]
     masked = MASKED[run.plan.reveal][which]
     return [
         *once,
@@ -203,13 +203,11 @@ def test_hello_says_the_shared_plan_and_nothing_local(level, estimator):
 
 
 def everything(run: Recorded, party: str) -> bytes:
-    """All that a party received from anyone, on the wire and decrypted, and what CrypTen computed there."""
+    """All that a party received from anyone, and what CrypTen computed there."""
     transcript = run.transcript
     messages = [message for message in transcript.messages if message.receiver == party]
     tensors = [tensor for what in ("share", "opening") for tensor in transcript.tensors(party, what)]
-    return b"".join(
-        [*(message.wire + message.payload for message in messages), *(tensor.tobytes() for tensor in tensors)]
-    )
+    return b"".join([*(message.payload for message in messages), *(tensor.tobytes() for tensor in tensors)])
 
 
 @every_run
@@ -336,6 +334,7 @@ def test_a_party_writes_exactly_what_it_was_granted(level, estimator):
 
 PHASE = {
     "HELLO": "connect",
+    "CONFIRM": "connect",
     "SHAPE": "agree",
     "ALIGNMENT": "align",
     "COLUMNS": "protect",

@@ -14,9 +14,8 @@ from mpc_spearman import errors
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
-from mpc_spearman.wire.channel import CLEAR, Transport
+from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.frames import HEADER
-from mpc_spearman.wire.keys import Box, PairKey, Purpose
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 
@@ -192,44 +191,17 @@ _HEADERS: dict[str, Callable[..., bytes]] = {
 
 
 def on_payload(
-    run: Run,
-    plan: Plan,
-    name: str,
-    *given: Any,
-    kind: str,
-    change: str,
-    to: Collection[int],
-    join: Any,
-    **seams: Any,
+    run: Run, *given: Any, kind: str, change: str, to: Collection[int], join: Any, **seams: Any
 ) -> Result:
-    """Change what a party's messages of a kind say, before encryption, to what no codec would encode."""
-    boxes: dict[int, Box] = {}
-
-    class Open(Links):
-        """Links whose keys the transport has, too."""
-
-        def secure(self, peer: Party, key: PairKey) -> None:
-            ask = key.subkey
-
-            def subkey(purpose: Purpose, session: str) -> bytes:
-                found = ask(purpose, session)
-                if (purpose, session) == (Purpose.LINK, name):
-                    boxes[peer.number] = Box(found)
-                return found
-
-            key.subkey = subkey  # type: ignore[method-assign]
-            super().secure(peer, key)
+    """Change what a party's messages of a kind say to what no codec would encode."""
 
     def changed(number: int, raw: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
         if raw[3] != Kind[kind] or number not in to:
             return [(raw, payload)]
-        *parts, frame, _ = struct.unpack("!2sBBIQQ", raw)
-        box = None if Kind[kind] in CLEAR else boxes[number]
-        said = _PAYLOADS[change](bytes(box.open(frame, raw, memoryview(payload)) if box else payload))
-        header = _header(*parts, frame, len(said) + (Box.OVERHEAD if box else 0))
-        return [(header, box.seal(frame, header, said) if box else said)]
+        said = _PAYLOADS[change](payload)
+        return [(_header(*struct.unpack("!2sBBIQQ", raw)[:-1], len(said)), said)]
 
-    return run(plan, name, *given, join=lambda *met: Passing(join(*met), changed), links=Open, **seams)
+    return run(*given, join=lambda *met: Passing(join(*met), changed), **seams)
 
 
 _PAYLOADS: dict[str, Callable[[bytes], bytes]] = {

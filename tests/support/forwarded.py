@@ -13,11 +13,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from mpc_spearman.launch import meeting
+from mpc_spearman.errors import MpcSpearmanError
+from mpc_spearman.identity import Identity, public_key
 from mpc_spearman.network.forwarding import Forwarding
+from mpc_spearman.network.tls import Tls
+from mpc_spearman.parties import Roster
 from mpc_spearman.results.result import Result
-from mpc_spearman.wire import tls
-from mpc_spearman.wire.nested import Nested
 from support.faults import Run
 
 
@@ -79,32 +80,37 @@ def recorded(
 
 def logging_keys(run: Run, *given: Any, happens: Callable[[], None], file: str, **seams: Any) -> Result:
     """Write down the secrets of all connections that this role makes."""
-    made = tls.client_context
+    made = Tls._context
 
-    def logged(credentials: tls.Credentials) -> ssl.SSLContext:
-        context = made(credentials)
-        context.keylog_filename = file
+    def logged(self: Tls, protocol: int, trusted: Any) -> ssl.SSLContext:
+        context = made(self, protocol, trusted)
+        if protocol == ssl.PROTOCOL_TLS_CLIENT:
+            context.keylog_filename = file
         return context
 
-    tls.client_context = logged
+    Tls._context = logged  # type: ignore[method-assign]
     return run(*given, **seams)
 
 
 def impersonating(run: Run, plan: Any, *given: Any, happens: Callable[[], None], **seams: Any) -> Result:
-    """Be the other end of what should be forwarded, with this party's own certificate."""
-    own = meeting.credentials(plan, "C")
-    assert own is not None
+    """Be the other end of what should be forwarded, with this party's own key."""
+    roster = Roster.of(plan, "C")
+    own = Identity.read(plan.party("C").key, "key")
+    # It knows both parties' public keys, and neither's private one.
+    keys = {peer: public_key(plan.identities[peer.name]) for peer in roster.peers}
 
-    def pose(connection: Any, server: bool) -> None:
+    def pose(connection: Any, caller: int) -> None:
         connection.settimeout(20)
-        context = tls.server_context(own) if server else tls.client_context(own)
-        with suppress(OSError):
-            Nested(connection, context, server).do_handshake()
-            while connection.recv(4096):
-                pass
+        peer = roster.parties[caller]
+        with suppress(OSError, MpcSpearmanError):
+            mine = Tls(own, keys)
+            if caller > 1:  # the source calls the target
+                mine.answer(connection, peer)[0].recv(4096)
+            else:
+                mine.call(connection, peer).recv(4096)
 
     def take(caller: int, to: int, connection: Any) -> bool:
-        threading.Thread(target=pose, args=(connection, caller > to), daemon=True).start()
+        threading.Thread(target=pose, args=(connection, caller), daemon=True).start()
         return False
 
     _at_the_install(take)

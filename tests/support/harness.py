@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import pandas as pd
@@ -16,6 +15,7 @@ import pytest
 from mpc_spearman.config import DataParty, Plan
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import arrow, assignments
+from mpc_spearman.launch.rendezvous import Rehearsal
 from mpc_spearman.launch.supervisor import Outcome, launch
 from mpc_spearman.results.result import Result
 from support import server
@@ -64,13 +64,13 @@ def run_roles(
     hook, arguments
         ``module:function`` in this folder, and what it is called with; see server.py.
     """
-    secret = token_hex(32)  # one for all, whatever their plans
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
+    keys = Rehearsal.of(tuple(plans))  # one for each, whatever their plans
     with pytest.MonkeyPatch.context() as patch:
         for name, value in server.hooked(hook, **(arguments or {})).items():
             patch.setenv(name, value)
         assigned = [
-            replace(one, secret=secret)
+            replace(one, rehearsal=asdict(keys[name]))
             for name, its in plans.items()
             for one in assignments(its, staging)
             if one.party == name

@@ -17,10 +17,9 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.comparison.shaping import ShapedNetwork, unavailable
-from mpc_spearman.files import create
 from mpc_spearman.results.result import Result
-from mpc_spearman.wire.certificates import make_certificates
 from support.harness import ROOT
+from support.plans import with_keys
 from support.server import hooked
 
 HERE = Path(__file__).parent
@@ -45,7 +44,7 @@ class Job:
     ----------
     network : ShapedNetwork
     folder : Path
-        For the plan, certificates, tables and results; the job's own.
+        For the plan, keys, tables and results; the job's own.
     settings : mapping
         The plan.
     tables : mapping
@@ -61,7 +60,6 @@ class Job:
     settings: Mapping[str, Any]
     tables: Mapping[str, pd.DataFrame]
     port: int = 29500
-    tls: Any = "mutual"
     address: str = ""
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     output: dict[str, str] = field(default_factory=dict)
@@ -71,23 +69,10 @@ class Job:
         parties = self.settings["parties"]
         self.names = [parties["coordinator"]["name"], parties["target"]["name"]]
         self.names += [source["name"] for source in parties["sources"]]
-        tls = self.tls
-        if tls == "mutual":
-            certs = self.folder / "certs"
-            make_certificates(certs, self.names)
-            files = {"ca": "ca.pem", "certificate": "{party}.pem", "key": "{party}.key"}
-            tls = {name: f"{certs}/{file}" for name, file in files.items()}
         self.address = self.address or self.network.address(self.names[0])
-        if tls == "insecure":
-            self.settings = {**self.settings, "parties": self._dialled(self.settings["parties"])}
-            secret = self.folder / "secret"
-            create(secret, os.urandom(32))
-            more = {"secret": str(secret)}
-        else:
-            more = {}
-        network = {"address": self.address, "port": self.port, "tls": tls, **more}
+        network = {"address": self.address, "port": self.port}
         self.plan = self.folder / "plan.yaml"
-        self.plan.write_text(json.dumps({**self.settings, "network": network}))
+        self.plan.write_text(json.dumps({**with_keys(self.settings, self.folder), "network": network}))
         for name, table in self.tables.items():
             table.to_parquet(self._table(name))
 
@@ -167,13 +152,6 @@ class Job:
 
     def result(self, party: str) -> Result:
         return Result.load(self.folder / "out" / party)
-
-    def _dialled(self, parties: Mapping[str, Any]) -> dict[str, Any]:
-        """Let the data parties be dialled: nothing is forwarded without TLS."""
-        where = {name: f"{self.network.address(name)}:0" for name in self.names}
-        own = [{**source, "listen": where[source["name"]]} for source in parties["sources"]]
-        target = {**parties["target"], "listen": where[self.names[1]]}
-        return {**parties, "target": target, "sources": own}
 
     def _table(self, party: str) -> Path:
         return self.folder / f"{party}.parquet"

@@ -9,34 +9,34 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from mpc_spearman.identity import Identity
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.authentication import Authentication, Secret, Tls
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.data_party import DataPartyMeeting
-from mpc_spearman.network.meeting import Met, Own
+from mpc_spearman.network.meeting import Connected, Settings
+from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.wire.tls import Credentials
 from support.memory_network import A, B, C
 
 PARTIES = (C, B, A)
-SECRET = bytes(range(32))
 ANYWHERE = Address("127.0.0.1", 0)
 #: Where each party listens by default: the target does, so that its link with the source is direct.
 LISTEN = MappingProxyType({B: ANYWHERE})
 
 
-def credentials(folder: Path, party: str) -> Credentials:
-    return Credentials(folder / "ca.pem", folder / f"{party}.pem", folder / f"{party}.key")
+#: The keys of all parties of a meeting, and of more.
+KEYS = {name: Identity.new() for name in ("C", "B", "A", "A2", "A3", "D")}
 
 
-def authentication(
-    folder: Path | None, party: str, pins: Mapping[str, str] = MappingProxyType({})
-) -> Authentication:
-    return Secret(SECRET) if folder is None else Tls(credentials(folder, party), pins)
+def tls(
+    me: str, parties: tuple[Party, ...] = PARTIES, own: Identity | None = None, **others: Identity
+) -> Tls:
+    """Return a party's end of its connections; with another key than it should have, or others expected."""
+    keys = {**KEYS, **others}
+    return Tls(own or KEYS[me], {peer: keys[peer.name].public for peer in parties if peer.name != me})
 
 
 class Meeting:
@@ -44,18 +44,14 @@ class Meeting:
 
     Parameters
     ----------
-    folder : Path or None
-        With certificates; without, all know a secret.
     timeout : float
     listen : mapping
         Where parties other than the coordinator can be dialled.
     """
 
-    def __init__(
-        self, folder: Path | None, timeout: float = 30.0, listen: Mapping[Party, Address] = LISTEN
-    ) -> None:
-        self._folder, self._timeout, self._listen = folder, timeout, listen
-        self.met: dict[str, Met | BaseException] = {}
+    def __init__(self, timeout: float = 30.0, listen: Mapping[Party, Address] = LISTEN) -> None:
+        self._timeout, self._listen = timeout, listen
+        self.met: dict[str, Connected | BaseException] = {}
         #: What each party was told, and what was forwarded of each pair.
         self.said: dict[str, list[str]] = {}
         self.carried: Counter[tuple[int, int]] = Counter()
@@ -76,7 +72,6 @@ class Meeting:
         label: str = "",
         *,
         parties: tuple[Party, ...] = PARTIES,
-        authenticated: Authentication | None = None,
         where: Address | None = None,
         fault: Exception | None = None,
         **own: Any,
@@ -84,7 +79,7 @@ class Meeting:
         """Let a party come; `label` tells two processes of one apart, `where` is where the coordinator is."""
         label = label or member.name
         settings = {
-            "authentication": authenticated or authentication(self._folder, member.name),
+            "tls": tls(member.name, parties),
             "listen": self._listen.get(member),
             "advertise": None,
             "proxy": None,
@@ -97,11 +92,11 @@ class Meeting:
         side: CoordinatorMeeting | DataPartyMeeting
         if member == C:
             side = CoordinatorMeeting(
-                roster, Own(**settings), lambda low, high, size: self._carry(low, high, size)
+                roster, Settings(**settings), lambda low, high, size: self._carry(low, high, size)
             )
             arguments = (where or ANYWHERE, self._address.put, fault)
         else:
-            side = DataPartyMeeting(roster, Own(**settings))
+            side = DataPartyMeeting(roster, Settings(**settings))
             arguments = (lambda seconds: where or self.address, fault)
         self.sides[label] = side
 
@@ -132,7 +127,7 @@ class Meeting:
         # The coordinator's wait until the others' are closed.
         for label in sorted(self.met, key=lambda label: label == "C"):
             met = self.met[label]
-            if isinstance(met, Met):
+            if isinstance(met, Connected):
                 met.sockets.close()
 
     def _carry(self, low: int, high: int, size: int) -> None:
@@ -144,8 +139,8 @@ def assert_connected(met: Mapping[str, Any], parties: tuple[Party, ...] = PARTIE
         for peer in parties:
             if me is not peer:
                 sender, receiver = met[me.name], met[peer.name]
-                assert isinstance(sender, Met), sender
-                assert isinstance(receiver, Met), receiver
+                assert isinstance(sender, Connected), sender
+                assert isinstance(receiver, Connected), receiver
                 sender.sockets.send(peer.number, b"from", me.name.encode())
                 size = 4 + len(me.name)
                 found = receiver.sockets.receive(me.number, size, lambda: None)

@@ -16,9 +16,8 @@ from typing import Any
 
 import yaml
 
-from mpc_spearman.wire.certificates import make_certificates
 from support.harness import ROOT
-from support.plans import mapping
+from support.plans import mapping, with_keys
 from support.processes import EVER, TAG, eventually, kill, new_tag, processes
 from support.server import hooked
 
@@ -106,7 +105,7 @@ class Members:
     Parameters
     ----------
     folder : Path
-        Gets the plan, the certificates, and every party's run directory and marks.
+        Gets the plan, the keys, and every party's run directory and marks.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -117,20 +116,13 @@ class Members:
         self._tag = new_tag()
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        certificates = folder / "certs"
-        make_certificates(certificates, ["A", "B", "C"])
         self.plan: dict[str, Any] = {
-            **mapping(results={"sources": "coefficients"}),
+            **with_keys(mapping(results={"sources": "coefficients"}), folder),
             "network": {
                 "address": "127.0.0.1",
                 "port": self.port,
                 "timeout": TIMEOUT,
                 "join_timeout": EVER,
-                "tls": {
-                    "ca": str(certificates / "ca.pem"),
-                    "certificate": str(certificates / "{party}.pem"),
-                    "key": str(certificates / "{party}.key"),
-                },
             },
         }
 

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party, Role, Roster
-from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 from support.plans import plan
@@ -32,7 +30,7 @@ HELLO: dict[str, Any] = {
     "number": np.array([2]),
     "plan": "{}",
     "public_key": bytes(32),
-    "run": bytes(16),
+    "nonce": bytes(32),
 }
 
 
@@ -45,8 +43,6 @@ class Network:
         ``network.timeout``.
     silent : tuple of Party
         Parties whose wires carry nothing out.
-    secured : bool
-        Whether each pair has its key already.
     capacity : int
         Bytes that a wire holds before a send waits.
     last_words : float
@@ -58,7 +54,6 @@ class Network:
         *,
         timeout: float = 60.0,
         silent: tuple[Party, ...] = (),
-        secured: bool = True,
         capacity: int = 1 << 20,
         last_words: float = 2.0,
     ) -> None:
@@ -79,17 +74,6 @@ class Network:
             )
             for party in PARTIES
         }
-        if secured:
-            self.secure()
-
-    def secure(self) -> None:
-        mine = {party: X25519PrivateKey.generate() for party in PARTIES}
-        for me in PARTIES:
-            for peer in PARTIES:
-                if me != peer:
-                    theirs = mine[peer].public_key().public_bytes_raw()
-                    key = PairKey(mine[me], theirs, me, peer, bytes(16), bytes(32))
-                    self.links[me].secure(peer, key)
 
     def wire(self, sender: Party, receiver: Party) -> Wire:
         return self.wires[sender.number, receiver.number]

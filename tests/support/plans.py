@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF, Plan, load_plan
+from mpc_spearman.identity import Identity
 
 
 def mapping(*sources: str, cautious: bool = False, **settings: Any) -> dict[str, Any]:
@@ -42,6 +43,19 @@ def mapping(*sources: str, cautious: bool = False, **settings: Any) -> dict[str,
 def plan(*sources: str, cautious: bool = False, **settings: Any) -> Plan:
     """Return the plan of :func:`mapping`, loaded."""
     return load_plan(mapping(*sources, cautious=cautious, **settings))
+
+
+def with_keys(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Give all parties of a plan keys, in a folder, and their lines."""
+
+    def known(party: Mapping[str, Any]) -> dict[str, Any]:
+        identity, key = Identity.new(), folder / f"{party['name']}.key"
+        identity.write(key)
+        return {**party, "identity": str(identity), "key": str(key)}
+
+    parties = content["parties"]
+    changed = {role: known(parties[role]) for role in ("coordinator", "target")}
+    return {**content, "parties": {**changed, "sources": [known(one) for one in parties["sources"]]}}
 
 
 def freed(path: Path) -> Plan:

@@ -8,8 +8,6 @@ A recorded role leaves in ``DIRECTORY/<party>``:
     What the role made of the messages it read: the sender's number, kind, values.
 ``keys.jsonl``
     The X25519 shared secret with each peer, and every subkey asked for.
-``salt``
-    What all parties know beforehand where they run in processes: the salt of their keys.
 ``share-<number>.npy``, ``opening-<number>.npy``
     Every share put into a CrypTen tensor, and every share given to CrypTen's ``reveal``, in order; while
     :func:`watched_tensors` lasts.
@@ -49,7 +47,6 @@ def record(
     """Run a role and record it."""
     place, numbers = Path(directory, party), itertools.count()
     place.mkdir(parents=True)
-    (place / "salt").write_bytes(seams.get("secret") or bytes(32))
     _tensors.set(lambda what: place / f"{what}-{next(numbers):04d}.npy")
     return run(
         plan,
@@ -80,20 +77,15 @@ class _Tap:
         self._transport.close()
 
 
-class _Links(Links):
-    """Links that write down what the role reads, and its keys."""
+class _Keys(dict[Party, PairKey]):
+    """The keys of a party, each of which writes down what is asked of it."""
 
-    def __init__(self, place: Path, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, place: Path) -> None:
+        super().__init__()
         self._place = place
 
-    def receive(self, peer: Party, kind: Kind, **more: Any) -> dict[str, Any]:
-        values = super().receive(peer, kind, **more)
-        _note(self._place / "read.jsonl", number=peer.number, kind=kind.name, values=plain(values))
-        return values
-
-    def secure(self, peer: Party, key: PairKey) -> None:
-        note, ask = partial(_note, self._place / "keys.jsonl", number=peer.number), key.subkey
+    def __setitem__(self, peer: Party, key: PairKey) -> None:
+        note, ask = partial(_note, self._place, number=peer.number), key.subkey
         note(purpose="", session="", key=key._secret.hex())
 
         def subkey(purpose: Any, session: str) -> bytes:
@@ -102,7 +94,21 @@ class _Links(Links):
             return found
 
         key.subkey = subkey  # type: ignore[method-assign]
-        super().secure(peer, key)
+        super().__setitem__(peer, key)
+
+
+class _Links(Links):
+    """Links that write down what the role reads, and its keys."""
+
+    def __init__(self, place: Path, *given: Any) -> None:
+        super().__init__(*given)
+        self._place = place
+        self.keys = _Keys(place / "keys.jsonl")
+
+    def receive(self, peer: Party, kind: Kind, **more: Any) -> dict[str, Any]:
+        values = super().receive(peer, kind, **more)
+        _note(self._place / "read.jsonl", number=peer.number, kind=kind.name, values=plain(values))
+        return values
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,16 +18,14 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 #: Kinds of messages by number, and the parties of a run of one source by number; more sources follow.
 KINDS = (
     *("KEEPALIVE", "ABORT", "HELLO", "SHAPE", "ALIGNMENT", "DESCRIPTION", "MASKED", "SHARE"),
     *("RESULT", "COST", "FAREWELL", "PUBLIC_KEY", "CIPHERTEXT", "EVALUATED", "COLUMNS"),
-    *("PADDED", "REPLICA", "ORDER", "MATCHING_KEY", "OFFER", "PSEUDONYMS", "COMMON"),
+    *("PADDED", "REPLICA", "ORDER", "MATCHING_KEY", "OFFER", "PSEUDONYMS", "COMMON", "CONFIRM"),
 )
 PARTIES = ("C", "B", "A")
-_CLEAR = ("KEEPALIVE", "ABORT", "HELLO")
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,6 @@ class Message:
     kind: str
     depth: int
     size: int
-    wire: bytes
     payload: bytes
 
 
@@ -47,9 +44,9 @@ def joined(*parts: bytes) -> bytes:
     return hashlib.sha256(b"".join(struct.pack("!Q", len(part)) + part for part in parts)).digest()
 
 
-def hkdf(secret: bytes, info: bytes, salt: bytes = bytes(32)) -> bytes:
-    """RFC 5869 with SHA-256, 32 bytes out; no salt is one of zeros."""
-    extracted = hmac.digest(salt, secret, "sha256")
+def hkdf(secret: bytes, info: bytes) -> bytes:
+    """RFC 5869 with SHA-256 and without a salt, 32 bytes out."""
+    extracted = hmac.digest(bytes(32), secret, "sha256")
     return hmac.digest(extracted, info + b"\x01", "sha256")
 
 
@@ -61,14 +58,13 @@ def subkey(
     run: bytes,
     plan: bytes,
     ends: Sequence[tuple[int, str, bytes]],
-    salt: bytes = bytes(32),
 ) -> bytes:
     """The key of one purpose and session; `ends` are number, name and public key of both parties."""
     parts = [
         part for number, name, key in sorted(ends) for part in (str(number).encode(), name.encode(), key)
     ]
     context = joined(b"mpc_spearman/1", run, plan, *parts)
-    return hkdf(secret, joined(context, purpose.encode(), session.encode()), salt)
+    return hkdf(secret, joined(context, purpose.encode(), session.encode()))
 
 
 @dataclass
@@ -155,10 +151,9 @@ class Transcript:
             self.secret(pair),
             purpose,
             session,
-            run=hellos["C"]["run"],
+            run=joined(*(hellos[party]["nonce"] for party in self.parties)),
             plan=hashlib.sha256(hellos["C"]["plan"].encode()).digest(),
             ends=[(int(hellos[name]["number"][0]), name, hellos[name]["public_key"]) for name in pair],
-            salt=(self.directory / pair[0] / "salt").read_bytes(),
         )
 
     def stream(self, pair: str, purpose: str, session: str = "A") -> Keystream:
@@ -173,34 +168,29 @@ class Transcript:
     def _hellos(self) -> dict[str, Mapping[str, object]]:
         layout = HELLO.split()[1:]
         return {
-            sender: parse(layout, frame[3], {})
+            sender: parse(layout, frame[2], {})
             for sender, receiver in (("C", "B"), *((party, "C") for party in self.parties[1:]))
             for frame in self._frames(sender, receiver)
             if frame[0] == "HELLO"
         }
 
-    def _frames(self, sender: str, receiver: str) -> list[tuple[str, int, bytes, bytes]]:
-        """Kind, depth, header and payload as on the wire."""
+    def _frames(self, sender: str, receiver: str) -> list[tuple[str, int, bytes]]:
+        """Kind, depth and payload."""
         raw, frames, offset = self.raw(receiver, sender, at=receiver), [], 0
         while offset < len(raw):
             magic, version, kind, depth, number, length = struct.unpack_from("!2sBBIQQ", raw, offset)
             assert (magic, version, number) == (b"MS", 1, len(frames))
             end = offset + 24 + length
             assert end <= len(raw), "the wire ends within a frame"
-            frames.append((KINDS[kind], depth, raw[offset : offset + 24], raw[offset + 24 : end]))
+            frames.append((KINDS[kind], depth, raw[offset + 24 : end]))
             offset = end
         return frames
 
     def _link(self, sender: str, receiver: str) -> list[Message]:
-        pair = "".join(sorted((sender, receiver)))
-        box = AESGCM(self.subkey(pair, "link", sender))
-        messages = []
-        for number, (kind, depth, header, sealed) in enumerate(self._frames(sender, receiver)):
-            payload = sealed
-            if kind not in _CLEAR:
-                payload = box.decrypt(number.to_bytes(12, "big"), sealed, header)
-            messages.append(Message(sender, receiver, kind, depth, 24 + len(sealed), sealed, payload))
-        return messages
+        return [
+            Message(sender, receiver, kind, depth, 24 + len(payload), payload)
+            for kind, depth, payload in self._frames(sender, receiver)
+        ]
 
 
 def elements(raw: bytes, width: int) -> np.ndarray:
@@ -209,7 +199,8 @@ def elements(raw: bytes, width: int) -> np.ndarray:
     return np.array([int.from_bytes(cell, "little", signed=True) for cell in cells], dtype=np.int64)
 
 
-HELLO = "HELLO version:text party:text role:text number:int64 plan:text public_key:bytes*32 run:bytes*16"
+HELLO = "HELLO version:text party:text role:text number:int64 plan:text public_key:bytes*32 nonce:bytes*32"
+CONFIRM = "CONFIRM mac:bytes*32"
 
 
 def parse(layout: Sequence[str], payload: bytes, sizes: Mapping[str, int]) -> dict[str, object]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import math
 from collections import Counter
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.wire.keys import Box, PairKey, Purpose, Stream, _joined
-from support.transcript import Keystream, hkdf, joined, subkey
+from mpc_spearman.wire.keys import PairKey, Purpose, Stream, joined
+from support import transcript
+from support.transcript import Keystream, hkdf, subkey
 from support.uniform import signs_of_pattern
 
 P = 2**255 - 19
@@ -53,9 +54,9 @@ def private(raw: bytes) -> X25519PrivateKey:
     return X25519PrivateKey.from_private_bytes(raw)
 
 
-def pair(me=A, peer=B, mine=MINE, theirs=THEIRS, run=RUN, plan=PLAN, secret=None) -> PairKey:
+def pair(me=A, peer=B, mine=MINE, theirs=THEIRS, run=RUN, plan=PLAN) -> PairKey:
     public = private(theirs).public_key().public_bytes_raw()
-    return PairKey(private(mine), public, me, peer, run, plan, secret)
+    return PairKey(private(mine), public, me, peer, run, plan)
 
 
 # ---- the reimplementation itself, against published vectors ----
@@ -76,15 +77,14 @@ def test_hkdf_of_the_transcript_is_that_of_the_rfc():
 
 
 @pytest.mark.parametrize("purpose", list(Purpose))
-def test_subkeys_are_hkdf_of_x25519_and_the_secret_bound_to_run_plan_parties_and_public_keys(purpose):
+def test_subkeys_are_hkdf_of_x25519_bound_to_run_plan_parties_and_public_keys(purpose):
     a, b = x25519(MINE, NINE), x25519(THEIRS, NINE)
     secret = x25519(MINE, b)
     assert secret == x25519(THEIRS, a)
-    for shared, salt in ((None, bytes(32)), (MINE, MINE)):
-        ends = [(2, "A", a), (1, "B", b)]
-        expected = subkey(secret, purpose.value, "A1", run=RUN, plan=PLAN, ends=ends, salt=salt)
-        assert pair(secret=shared).subkey(purpose, "A1") == expected
-        assert pair(B, A, THEIRS, MINE, secret=shared).subkey(purpose, "A1") == expected
+    ends = [(2, "A", a), (1, "B", b)]
+    expected = subkey(secret, purpose.value, "A1", run=RUN, plan=PLAN, ends=ends)
+    assert pair().subkey(purpose, "A1") == expected
+    assert pair(B, A, THEIRS, MINE).subkey(purpose, "A1") == expected
 
 
 def test_whatever_differs_gives_another_key():
@@ -99,8 +99,6 @@ def test_whatever_differs_gives_another_key():
         "peer's rank": pair(peer=Party("B", Role.TARGET, 0)),
         "my key": pair(mine=other),
         "peer's key": pair(theirs=other),
-        "a secret": pair(secret=RUN + RUN),
-        "another secret": pair(secret=PLAN),
         # what is joined must not run together
         "names cut elsewhere": pair(Party("AB", Role.SOURCE, 2), Party("", Role.TARGET, 1)),
         "names exchanged": pair(Party("B", Role.SOURCE, 2), Party("A", Role.TARGET, 1)),
@@ -117,8 +115,8 @@ def test_whatever_differs_gives_another_key():
 
 @given(st.lists(st.binary(max_size=5), max_size=4), st.lists(st.binary(max_size=5), max_size=4))
 def test_joining_is_unambiguous(one, other):
-    assert (_joined(*one) == _joined(*other)) == (one == other)
-    assert _joined(*one) == joined(*one)
+    assert (joined(*one) == joined(*other)) == (one == other)
+    assert joined(*one) == transcript.joined(*one)
 
 
 def test_a_subkey_is_issued_once():
@@ -131,11 +129,23 @@ def test_a_subkey_is_issued_once():
             key.subkey(Purpose.MASK, "A")
 
 
+def test_a_confirmation_is_of_one_direction_and_of_both_hellos():
+    hellos, other = (b"of A", b"of B"), (b"of A", b"of b")
+    sent = pair().confirmation(A, B, hellos)
+    key = subkey(
+        x25519(MINE, x25519(THEIRS, NINE)), "confirm", "A", run=RUN, plan=PLAN,
+        ends=[(2, "A", x25519(MINE, NINE)), (1, "B", x25519(THEIRS, NINE))],
+    )  # fmt: skip
+    assert sent == hmac.digest(key, transcript.joined(b"2", b"1", *hellos), "sha256")
+    assert sent == pair(B, A, THEIRS, MINE).confirmation(A, B, hellos)
+    assert len({sent, pair().confirmation(B, A, hellos), pair().confirmation(A, B, other)}) == 3
+
+
 def test_no_text_form_shows_a_key():
     key = pair()
     keys = [x25519(MINE, x25519(THEIRS, NINE)), MINE, *(key.subkey(purpose, "A") for purpose in Purpose)]
-    stream, box = Stream(keys[-1]), Box(keys[-1])
-    for shown in (f"{x!r} {x}" for x in (key, stream, box, vars(key).get("_issued"))):
+    stream = Stream(keys[-1])
+    for shown in (f"{x!r} {x}" for x in (key, stream, vars(key).get("_issued"))):
         for secret in keys:
             assert secret.hex() not in shown
             assert repr(secret)[2:-1] not in shown
@@ -235,43 +245,3 @@ def test_uniform_numbers_are_the_upper_53_bits():
 def test_uniform_numbers_stay_below_one(monkeypatch):
     monkeypatch.setattr(Stream, "ring", lambda self, shape: np.array([-1, 0, -(2**63), 2**63 - 1]))
     assert Stream(KEY).uniform(4).tolist() == [1 - 2**-53, 0.0, 0.5, 0.5 - 2**-53]
-
-
-# ---- boxes ----
-
-
-@given(st.integers(0, 2**64 - 1), st.binary(max_size=30), st.binary(max_size=200))
-def test_a_box_is_aes_gcm_with_the_frames_number_as_nonce(number, header, payload):
-    encryptor = Cipher(algorithms.AES(KEY), modes.GCM(number.to_bytes(12, "big"))).encryptor()
-    encryptor.authenticate_additional_data(header)
-    expected = encryptor.update(payload) + encryptor.finalize() + encryptor.tag
-    sealed = Box(KEY).seal(number, header, payload)
-    assert sealed == expected
-    assert len(sealed) == len(payload) + Box.OVERHEAD
-    assert bytes(Box(KEY).open(number, header, memoryview(sealed))) == payload
-
-
-def test_whatever_is_altered_is_noticed():
-    number, header, payload = 7, b"header", b"some payload"
-    sealed = Box(KEY).seal(number, header, payload)
-    flipped = [
-        sealed[:i] + bytes([sealed[i] ^ 1 << bit]) + sealed[i + 1 :]
-        for i in range(len(sealed))
-        for bit in range(8)
-    ]
-    altered = [
-        *((KEY, number, header, wrong) for wrong in flipped),
-        (KEY, number, header, sealed[:-1]),
-        (KEY, number, header, b""),
-        (KEY, number, header, sealed + b"\0"),
-        (KEY, number + 1, header, sealed),
-        (KEY, number, b"headeR", sealed),
-        (hashlib.sha256(b"another").digest(), number, header, sealed),
-    ]
-    for key, its_number, its_header, its_payload in altered:
-        with pytest.raises(ProtocolViolation, match="fails its authentication"):
-            Box(key).open(its_number, its_header, memoryview(its_payload))
-
-
-def test_the_same_payload_twice_looks_different():
-    assert Box(KEY).seal(1, b"", b"payload")[:7] != Box(KEY).seal(2, b"", b"payload")[:7]

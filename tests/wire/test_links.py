@@ -111,14 +111,14 @@ def test_a_flood_of_frames_stays_bounded_and_a_full_queue_is_no_time_out(make: M
 def test_frames_that_wait_take_no_more_than_the_longest_frame_may(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel_module, "MAX_PAYLOAD", 100)
+    monkeypatch.setattr(channel_module, "MAX_PAYLOAD", 80)
     network = make()
     for _ in range(8):
         network.links[A].send(C, Kind.SHAPE, SHAPE)
     inbox = network.links[C]._channels[A]._inbox
     eventually(lambda: len(inbox) == 2)
     time.sleep(0.3)
-    assert len(inbox) == 2  # of 56 bytes each
+    assert len(inbox) == 2  # of 40 bytes each
     for _ in range(8):
         network.links[C].receive(A, Kind.SHAPE)
 
@@ -206,8 +206,8 @@ def test_farewell_ends_all_threads_and_what_closes_later_is_no_failure(make: Mak
     for links in network.links.values():
         links.check()
     for meter in network.meters.values():
-        assert meter.costs["account"].bytes_sent == 2 * (HEADER + 16)
-        assert sum(cost.bytes_sent for cost in meter.costs.values()) == 2 * (HEADER + 16)
+        assert meter.costs["account"].bytes_sent == 2 * HEADER
+        assert sum(cost.bytes_sent for cost in meter.costs.values()) == 2 * HEADER
 
 
 def test_who_has_said_farewell_may_be_silent_and_gone_while_others_still_work(make: Make) -> None:

@@ -222,7 +222,7 @@ def test_unknown_dimensions_allow_no_more_than_a_frame() -> None:
 
 
 def test_sources_exchange_nothing_but_what_everyone_does() -> None:
-    common = {Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO, Kind.SHAPE, Kind.COLUMNS, Kind.FAREWELL}
+    common = {Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO, Kind.CONFIRM, Kind.SHAPE, Kind.COLUMNS, Kind.FAREWELL}
     for plan in PLANS:
         allowed = {k for k in Kind if VIEW.fields(plan, k, Role.SOURCE, Role.SOURCE) is not None}
         assert allowed == common

@@ -170,7 +170,7 @@ def test_no_secret_prime_is_sent_or_written(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_the_source_receives_says_nothing() -> None:
     received = encrypted(TABLES, "paillier", "coefficients").transcript.received("A", "B")
     kinds = [message.kind for message in received]
-    assert kinds == ["HELLO", "SHAPE", "COLUMNS", "ALIGNMENT", "FAREWELL"]
+    assert kinds == ["HELLO", "CONFIRM", "SHAPE", "COLUMNS", "ALIGNMENT", "FAREWELL"]
 
 
 @pytest.mark.parametrize("scheme", list(SCHEMES))

@@ -16,7 +16,7 @@ from scipy.stats import chi2_contingency
 
 from mpc_spearman.engines.mpc.crypten_import import beaver, binary, replicated
 from support.recording import Recorded
-from support.transcript import HELLO, Keystream, parse
+from support.transcript import CONFIRM, HELLO, Keystream, parse
 from support.uniform import fair, signs_of_pattern
 
 N, M_A, M_D, M_B = 40, 3, 2, 66
@@ -76,7 +76,7 @@ def listed(receiver: str, sender: str, run: Recorded) -> list[str]:
         between = {"C": [PAIRS], "B": [PAIRS], "A": [PAIRS]}[sender]  # B2A: once around the circle
         words = [*ANDS, *between, *again]
     copied = [f"REPLICA share:int64*{size}" for size in words]
-    everyone = [HELLO, *([SHAPE] if sender != "C" else [])]
+    everyone = [HELLO, CONFIRM, *([SHAPE] if sender != "C" else [])]
     positions = [f"RESULT positions:int64*{M_B}"]
     between_parties = {
         ("C", "A"): [COUNTS, *copied, *([] if to_target else order), COST],
@@ -341,8 +341,8 @@ def test_a_source_that_does_not_compare_gives_the_coordinator_noise():
     assert not np.array_equal(pad, zero)
     assert run.transcript.subkey("BD", "zero", "D") not in run.transcript.keys("C").values()
     kinds = [message.kind for message in run.transcript.received("C", "D")]
-    assert kinds == ["HELLO", "SHAPE", "COLUMNS", "PADDED", "COST", "FAREWELL"]
-    assert [message.kind for message in run.transcript.received("D", "C")] == ["HELLO", "FAREWELL"]
+    assert kinds == ["HELLO", "CONFIRM", "SHAPE", "COLUMNS", "PADDED", "COST", "FAREWELL"]
+    assert [message.kind for message in run.transcript.received("D", "C")] == ["HELLO", "CONFIRM", "FAREWELL"]
 
 
 def test_no_stream_is_used_twice():

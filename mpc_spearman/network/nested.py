@@ -6,7 +6,7 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 # Bytes that a record holds (RFC 8446, 5.1), and of those of the outer connection a whole inner one: then each
 # record is read as it comes. How many are sent at a time.
@@ -73,7 +73,7 @@ class Nested:
         except ssl.SSLZeroReturnError:
             return 0
 
-    def getpeercert(self, binary_form: bool = False) -> object:
+    def getpeercert(self, binary_form: Literal[True]) -> bytes | None:
         """Return the inner peer's certificate."""
         return self._inner.getpeercert(binary_form)
 

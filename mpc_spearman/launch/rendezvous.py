@@ -1,23 +1,21 @@
-"""From a plan to the connections with all other parties: where the coordinator is, and who proves what."""
+"""From a plan to the connections with all other parties: where the coordinator is, and whose key is which."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from mpc_spearman.config import Plan, check_policy_network, host_and_port
+from mpc_spearman.config import Plan, host_and_port
 from mpc_spearman.errors import HandshakeError, NetworkError, PlanError
 from mpc_spearman.parties import Role, Roster
 
 if TYPE_CHECKING:
     from mpc_spearman.network.addresses import Address
-    from mpc_spearman.network.authentication import Authentication
     from mpc_spearman.network.sockets import Sockets
-    from mpc_spearman.wire.credentials import Credentials
+    from mpc_spearman.network.tls import Tls
     from mpc_spearman.wire.meter import Meter
 
 Say = Callable[[str], None]
@@ -49,7 +47,32 @@ class MeetingPoint:
     listen: str = ""
 
 
-class Passing(Protocol):
+@dataclass(frozen=True)
+class Rehearsal:
+    """Keys made for one run by whoever starts all of its roles; no file and no plan has them.
+
+    Attributes
+    ----------
+    key : str
+        A party's own private key: 32 bytes in hexadecimal.
+    identities : mapping of str to str
+        Everybody's public keys by party, as a plan would have them.
+    """
+
+    key: str = field(repr=False)
+    identities: Mapping[str, str]
+
+    @classmethod
+    def of(cls, names: tuple[str, ...]) -> dict[str, Rehearsal]:
+        """Make everybody's, by party."""
+        from mpc_spearman.identity import Identity
+
+        made = {name: Identity.new() for name in names}
+        public = {name: str(identity) for name, identity in made.items()}
+        return {name: cls(identity.key.private_bytes_raw().hex(), public) for name, identity in made.items()}
+
+
+class Starter(Protocol):
     """Whoever has started all roles on one machine, and passes on where the coordinator listens."""
 
     def tell(self, address: Address) -> None:
@@ -74,14 +97,13 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
     Raises
     ------
     PlanError
-        Nothing says where, or how the parties show who they are.
+        Nothing says where, or a party has no identity yet.
     HandshakeError
         The environment puts another party on this rank.
     """
     from mpc_spearman.network.addresses import is_loopback
 
     roster = Roster.of(plan, party)
-    check_policy_network(plan, party)
     host = environment.get("MASTER_ADDR") or plan.network.address
     if not host:
         raise PlanError(
@@ -101,16 +123,16 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
             f"the environment's RANK is {rank}, but in the plan {roster.me} is number {roster.me.number}: "
             "leave out --party or RANK"
         )
-    if plan.network.tls is None:
+    unknown = [name for name, identity in plan.identities.items() if identity is None]
+    if unknown:
         raise PlanError(
-            "network.tls is missing: without it nobody knows who is at the other end. Give ca, certificate "
-            "and key (mpc-spearman certs makes some for trials), or say network.tls: insecure, with "
-            "network.secret"
+            f"this plan is a draft, without an identity of {' and '.join(unknown)}: `mpc-spearman init "
+            "--party NAME` makes a key, and prints the line that goes beside the party's name"
         )
-    if plan.network.security == "insecure" and plan.network.secret is None:
+    if plan.party(party).key is None:
         raise PlanError(
-            "network.secret is missing: under network.tls: insecure the parties know each other by a file "
-            "that all have: mpc-spearman secret FILE makes one, network.secret=FILE uses it"
+            f"party {party} has no key: give `key`, the file that `mpc-spearman init --party {party}` has "
+            "made, beside its name"
         )
     bind = host if is_loopback(host) else ""
     agent = 0
@@ -123,8 +145,7 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
 
 
 def join(
-    point: MeetingPoint, plan: Plan, roster: Roster, secret: bytes | None, passing: Passing, meter: Meter,
-    say: Say,
+    point: MeetingPoint, plan: Plan, roster: Roster, tls: Tls, starter: Starter, meter: Meter, say: Say
 ) -> Sockets:  # fmt: skip
     """Meet the other parties and connect to each of them.
 
@@ -133,9 +154,8 @@ def join(
     point : MeetingPoint
     plan : Plan
     roster : Roster
-    secret : bytes, optional
-        What all parties know, where there is no TLS.
-    passing : Passing
+    tls : Tls
+    starter : Starter
     meter : Meter
         Is told how each pair is connected, and what is forwarded.
     say : callable
@@ -152,40 +172,40 @@ def join(
     HandshakeError
         A second process has joined as a party; the terms differ (`PlanMismatch`).
     TlsError
-        And its kinds: this party's credentials cannot be used, or a peer's are refused.
+        And its kinds: a peer shows another key than the plan has, or does not know this party's.
     NetworkError
         Nothing can listen where it should.
     """
-    return _attend(point, plan, roster, secret, passing, meter, say, None)
+    return _attend(point, plan, roster, tls, starter, meter, say, None)
 
 
 def decline(
-    point: MeetingPoint, plan: Plan, roster: Roster, secret: bytes | None, passing: Passing, meter: Meter,
-    say: Say, error: Exception,
+    point: MeetingPoint, plan: Plan, roster: Roster, tls: Tls, starter: Starter, meter: Meter, say: Say,
+    error: Exception,
 ) -> None:  # fmt: skip
     """Tell the other parties, if they can be reached, that this one has failed and will not come."""
     if not point.host:
         return  # who has started all roles passes it on
     say(f"cannot take part, and tells the others if it can: {error}")  # now: they may not be there yet
     with suppress(NetworkError, HandshakeError, PlanError, type(error)):
-        _attend(point, plan, roster, secret, passing, meter, say, error)
+        _attend(point, plan, roster, tls, starter, meter, say, error)
 
 
 def _attend(
-    point: MeetingPoint, plan: Plan, roster: Roster, secret: bytes | None, passing: Passing, meter: Meter,
-    say: Say, fault: Exception | None,
+    point: MeetingPoint, plan: Plan, roster: Roster, tls: Tls, starter: Starter, meter: Meter, say: Say,
+    fault: Exception | None,
 ) -> Sockets:  # fmt: skip
     # Not above: the supervisor, which needs none of it, is here too.
     from mpc_spearman.network.addresses import Address
     from mpc_spearman.network.coordinator import CoordinatorMeeting
     from mpc_spearman.network.data_party import DataPartyMeeting
-    from mpc_spearman.network.meeting import Own
+    from mpc_spearman.network.meeting import Settings
 
     network, party = plan.network, plan.party(roster.me.name)
     listen = point.listen or party.listen
     proxy = None if network.proxy is None else network.proxy.removeprefix("http://").removesuffix("/")
-    own = Own(
-        authentication=_authentication(plan, roster.me.name, secret),
+    own = Settings(
+        tls=tls,
         listen=None if listen is None else Address(*host_and_port(listen, any_address=True)),
         advertise=None if party.advertise is None else Address(*host_and_port(party.advertise)),
         proxy=None if proxy is None else Address(*host_and_port(proxy)),
@@ -201,7 +221,7 @@ def _attend(
             told = own.advertise or Address(point.host, found.port)
             put(point.host, point.agent, str(told), network.join_timeout, roster.coordinator)
         elif not point.host:
-            passing.tell(found)
+            starter.tell(found)
 
     def find(seconds: float) -> Address:
         if point.agent:
@@ -212,7 +232,7 @@ def _attend(
                 return Address(*host_and_port(text))
             except ValueError:
                 raise HandshakeError("what torchrun's store says of the coordinator makes no sense") from None
-        return Address(point.host, point.port) if point.host else passing.ask()
+        return Address(point.host, point.port) if point.host else starter.ask()
 
     def carried(low: int, high: int, size: int) -> None:
         meter.passed((roster.parties[low].name, roster.parties[high].name), size, size)
@@ -229,44 +249,42 @@ def _attend(
     return met.sockets
 
 
-def check_credentials(plan: Plan, roster: Roster) -> None:
-    """See that peers would take a party's own credentials, if it has any.
+def own_tls(plan: Plan, roster: Roster, rehearsal: Rehearsal | None) -> Tls:
+    """Return this party's end of all connections, once it has shaken hands with itself.
 
     Raises
     ------
+    PlanError
+        Its key file cannot be used, or is not the key of its own line in the plan.
     TlsError
-        Or one of its kinds: see :func:`mpc_spearman.wire.tls.check_own`.
+        This machine does not allow TLS with such keys.
     """
-    from mpc_spearman.wire.tls import check_own
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    files = credentials(plan, roster.me.name)
-    if files is not None:
-        check_own(files, roster.me.name)
+    from mpc_spearman.identity import Identity, public_key
+    from mpc_spearman.network.tls import Tls
 
-
-def _authentication(plan: Plan, party: str, secret: bytes | None) -> Authentication:
-    """Return how a party proves who it is."""
-    from mpc_spearman.network.authentication import Secret, Tls
-
-    files = credentials(plan, party)
-    if files is not None:
-        return Tls(files, plan.network.pins)
-    assert secret is not None
-    return Secret(secret)
-
-
-def credentials(plan: Plan, party: str) -> Credentials | None:
-    """Return the files of a party for TLS; None where the plan has none."""
-    from mpc_spearman.wire.credentials import Credentials
-
-    files = plan.network.tls
-    if files is None or files.ca is None or files.certificate is None or files.key is None:
-        return None
-
-    def own(file: Path) -> Path:
-        return Path(str(file).replace("{party}", party))
-
-    return Credentials(own(files.ca), own(files.certificate), own(files.key))
+    me = plan.party(roster.me.name)
+    if rehearsal is not None:
+        own = Identity(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(rehearsal.key)))
+        identities: Mapping[str, str | None] = rehearsal.identities
+    else:
+        assert me.key is not None
+        own, identities = Identity.read(me.key, f"key of party {me.name}"), plan.identities
+        if str(own) != me.identity:
+            whose = [name for name, identity in identities.items() if identity == str(own)]
+            raise PlanError(
+                f"key of party {me.name}: {me.key} is "
+                + (
+                    f"the key of party {whose[0]} in this plan"
+                    if whose
+                    else f"{own}, and the plan has {me.identity}"
+                )
+                + "; name the file that belongs to the line, or put its line into everybody's plan"
+            )
+    tls = Tls(own, {peer: public_key(identities[peer.name] or "") for peer in roster.peers})
+    tls.check()
+    return tls
 
 
 def _number(environment: Mapping[str, str], name: str, default: int) -> int:

@@ -1,0 +1,277 @@
+"""Mutual TLS 1.3 (RFC 8446) between parties that are known by their public keys, as with SSH and WireGuard.
+
+A party that connects, and both ends of a forwarded connection, trust the one key that they expect. A party
+that listens trusts those of all others, and never its own. `ssl` has no callback for that; so trust anchors
+are made around the keys (:mod:`mpc_spearman.network.certificates`), and after every handshake the leaf's key
+is compared with them, byte by byte: the peer is the party whose key it is.
+
+A client learns that its own key was refused only when it first reads (TLS 1.3): an `SSLError` there is one
+for :meth:`Tls.refused`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from mpc_spearman.errors import PlaintextPeer, TlsError, UnknownKey
+from mpc_spearman.identity import Identity, identity_text
+from mpc_spearman.network.certificates import anchor, leaf, public_key_of
+from mpc_spearman.network.nested import Nested
+from mpc_spearman.parties import Party
+
+#: A connection that a party uses: TLS, or TLS inside TLS.
+Connection = ssl.SSLSocket | Nested
+_LINGER_SECONDS = 1.0
+
+
+class Closed(OSError):
+    """The other end closed the connection as it began, without saying why."""
+
+
+class Tls:
+    """One party's end of all its connections.
+
+    Parameters
+    ----------
+    identity : Identity
+        Its own.
+    keys : mapping of Party to bytes
+        The public keys of its peers, no two of them alike.
+
+    Attributes
+    ----------
+    server : SSLContext
+        Of connections that others make to a party that listens.
+    """
+
+    def __init__(self, identity: Identity, keys: Mapping[Party, bytes]) -> None:
+        self._identity, self._keys = identity, dict(keys)
+        self._certificate = _certificate(identity)
+        self.server = self._context(ssl.PROTOCOL_TLS_SERVER, self._keys.values())
+
+    def __repr__(self) -> str:
+        return f"Tls({self._identity})"
+
+    def call(self, raw: socket.socket, peer: Party, host: str = "") -> Connection:
+        """Shake hands as who connects, with `peer` alone.
+
+        Parameters
+        ----------
+        raw : socket
+            Connected, blocking, with a time-out that bounds each step. Closed on failure.
+        peer : Party
+        host : str
+            The host's name to ask for, if it has one (server name indication, RFC 6066): what routes TLS
+            connections without opening them goes by it. Nothing here does.
+
+        Raises
+        ------
+        UnknownKey, PlaintextPeer, TlsError
+            The other end is not the peer, or not one that this party can talk to.
+        Closed, TimeoutError
+            It closes the connection, or does not answer.
+        """
+        context = self._context(ssl.PROTOCOL_TLS_CLIENT, [self._keys[peer]])
+        return self._shaken(raw, context, [peer], host)[0]
+
+    def answer(self, raw: socket.socket, peer: Party | None = None) -> tuple[Connection, Party]:
+        """Shake hands as who is connected to, with `peer` alone or any; raises as `call`.
+
+        Returns
+        -------
+        tuple
+            The connection, and whose key the other end has.
+        """
+        if peer is None:
+            return self._shaken(raw, self.server, list(self._keys))
+        return self._shaken(raw, self._context(ssl.PROTOCOL_TLS_SERVER, [self._keys[peer]]), [peer])
+
+    def check(self) -> None:
+        """Shake hands with oneself, in memory, before anyone connects.
+
+        Raises
+        ------
+        TlsError
+            This machine does not allow TLS 1.3 with such keys.
+        """
+        own = [self._identity.public]
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = self._context(ssl.PROTOCOL_TLS_CLIENT, own).wrap_bio(to_client, to_server)
+        server = self._context(ssl.PROTOCOL_TLS_SERVER, own).wrap_bio(to_server, to_client, server_side=True)
+        try:
+            while not (_advanced(client.do_handshake) & _advanced(server.do_handshake)):
+                pass
+        except ssl.SSLError as error:
+            raise TlsError(
+                f"this machine does not allow TLS 1.3 with Ed25519 keys ({_words(error)}): see its policy "
+                "for cryptography, such as FIPS mode or `update-crypto-policies --show`"
+            ) from None
+
+    def _context(self, protocol: int, trusted: Iterable[bytes]) -> ssl.SSLContext:
+        # Not ssl.create_default_context: it trusts the system's CAs, and logs keys if SSLKEYLOGFILE says so.
+        context = ssl.SSLContext(protocol)
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cadata=b"".join(map(anchor, trusted)))
+        # ssl reads a key from a file only: this one is in memory, and gone when it is read.
+        file = os.memfd_create("identity", os.MFD_CLOEXEC)
+        try:
+            os.write(file, self._certificate)
+            context.load_cert_chain(f"/proc/self/fd/{file}")
+        except ssl.SSLError as error:
+            raise TlsError(f"this machine's OpenSSL does not take an Ed25519 key: {_words(error)}") from None
+        finally:
+            os.close(file)
+        if protocol == ssl.PROTOCOL_TLS_SERVER:
+            context.num_tickets = 0  # nothing is ever resumed: every connection shows its keys
+        return context
+
+    def _shaken(
+        self, raw: socket.socket, context: ssl.SSLContext, expected: list[Party], host: str = ""
+    ) -> tuple[Connection, Party]:
+        server = context.protocol == ssl.PROTOCOL_TLS_SERVER
+        connection: Connection
+        if isinstance(raw, ssl.SSLSocket):
+            connection = Nested(raw, context, server)
+        else:
+            connection = context.wrap_socket(
+                raw, server_side=server, do_handshake_on_connect=False, server_hostname=host or None
+            )
+        peer = None if server and len(expected) > 1 else expected[0]
+        try:
+            connection.do_handshake()
+        except TimeoutError:
+            connection.close()
+            raise
+        except OSError as error:
+            _linger(connection)
+            raise self._explained(error, peer) from None
+        except BaseException:
+            connection.close()
+            raise
+        shown = public_key_of(connection.getpeercert(binary_form=True) or b"")
+        for party in expected:
+            if self._keys[party] == shown:
+                return connection, party
+        connection.close()
+        raise self._stranger(peer)
+
+    def _stranger(self, peer: Party | None) -> UnknownKey:
+        if peer is None:
+            return UnknownKey("a caller's key is not in this plan")
+        return UnknownKey(
+            f"what answers as {peer} does not have the key of this plan, {identity_text(self._keys[peer])}: "
+            "another process or another run's is there, or its plan has another line. A proxy on the way "
+            "that opens TLS to look inside has to let this pass unopened"
+        )
+
+    def _explained(self, error: OSError, peer: Party | None) -> Exception:
+        """Say what went wrong in a handshake, and what to do."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return self._stranger(peer)
+        who = "a caller" if peer is None else str(peer)
+        refusal = self.refused(error, peer)
+        if refusal is not None:
+            return refusal
+        reason, alert = _reason(error)
+        if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
+            return UnknownKey(f"{who} shows no key")
+        if reason in _PLAINTEXT:
+            return PlaintextPeer(f"{who} does not speak TLS, as every party does: is it another program?")
+        if reason in _OTHER_VERSION or alert in ("PROTOCOL_VERSION", "HANDSHAKE_FAILURE"):
+            return TlsError(f"{who} has no TLS 1.3 with Ed25519 keys in common with this party")
+        if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)):
+            return Closed(f"{who} closed the connection in the TLS handshake")
+        return TlsError(f"TLS with {who} failed: {_words(error)}")
+
+    def refused(self, error: OSError, peer: Party | None) -> UnknownKey | None:
+        """Say that the peer refused this party's key; None if that is not what the error is.
+
+        Parameters
+        ----------
+        error : OSError
+            As the `ssl` module raised it, in the handshake or at a read later.
+        peer : Party, optional
+            Who is at the other end, where that is known.
+        """
+        if _reason(error)[1] not in _REFUSED:
+            return None
+        who = "the caller" if peer is None else peer.name
+        return UnknownKey(f"{who}'s plan lacks our key {self._identity}", heard=True)
+
+
+def _certificate(identity: Identity) -> bytes:
+    key = identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return leaf(identity.key) + key
+
+
+def _linger(connection: Connection) -> None:
+    """Close a connection that failed, without losing the alert that says why.
+
+    Closing while something of the peer's is unread resets the connection, and a reset throws away what the
+    peer has not read yet.
+    """
+    end = time.monotonic() + _LINGER_SECONDS
+    with connection, suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)  # also ends TLS: from here on recv gives raw bytes
+        while (left := end - time.monotonic()) > 0:
+            connection.settimeout(left)
+            if not connection.recv(65536):
+                return
+
+
+def _advanced(handshake: Callable[[], None]) -> bool:
+    """Go on with a handshake; say whether it is done."""
+    try:
+        handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
+
+
+#: OpenSSL's names for what does not speak TLS, and for what speaks another TLS.
+_PLAINTEXT = (
+    "WRONG_VERSION_NUMBER",
+    "HTTP_REQUEST",
+    "HTTPS_PROXY_REQUEST",
+    "UNKNOWN_PROTOCOL",
+    "RECORD_LAYER_FAILURE",
+    "PACKET_LENGTH_TOO_LONG",
+    "BAD_RECORD_TYPE",
+)
+_OTHER_VERSION = (
+    "UNSUPPORTED_PROTOCOL",
+    "WRONG_SSL_VERSION",
+    "NO_PROTOCOLS_AVAILABLE",
+    "NO_SUITABLE_SIGNATURE_ALGORITHM",
+    "NO_SHARED_SIGNATURE_ALGORITHMS",
+)
+#: Alerts by which a peer says that it does not take this party's key. What precedes ``_ALERT_`` in OpenSSL's
+#: names is the version that introduced an alert, and has changed.
+_REFUSED = (
+    "UNKNOWN_CA",
+    "BAD_CERTIFICATE",
+    "DECRYPT_ERROR",
+    "CERTIFICATE_UNKNOWN",
+    "UNSUPPORTED_CERTIFICATE",
+    "CERTIFICATE_EXPIRED",
+    "CERTIFICATE_REQUIRED",
+)
+
+
+def _reason(error: OSError) -> tuple[str, str]:
+    """OpenSSL's name for an error, and if a peer's alert is what it is, that alert's."""
+    reason = str(getattr(error, "reason", None) or "")  # an SSLError raised by Python code has none
+    return reason, reason.partition("_ALERT_")[2]
+
+
+def _words(error: OSError) -> str:
+    return _reason(error)[0].lower().replace("_", " ") or error.strerror or type(error).__name__

@@ -1,0 +1,129 @@
+"""Where the parties meet, by plan and environment, and with which keys."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PlanError
+from mpc_spearman.identity import Identity
+from mpc_spearman.launch import rendezvous
+from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal, meeting_point
+from mpc_spearman.parties import Roster
+from support import plans
+from support.members import members
+
+
+def content(**network: Any) -> dict[str, Any]:
+    """Return a plan with identities, and of key files the names."""
+    made = plans.mapping(network=network)
+    parties = (made["parties"]["coordinator"], made["parties"]["target"], *made["parties"]["sources"])
+    for party in parties:
+        party |= {"identity": str(Identity.new()), "key": f"/keys/{party['name']}.key"}
+    return made
+
+
+def plan(**network: Any) -> Plan:
+    return load_plan(content(**network))
+
+
+def test_the_environment_comes_before_the_plan() -> None:
+    here = plan(address="127.0.0.2", port=4711)
+    assert meeting_point(here, "C", {}) == MeetingPoint(host="127.0.0.2", port=4711, bind="127.0.0.2")
+    assert meeting_point(here, "A", {}) == meeting_point(here, "C", {})
+    environment = {"MASTER_ADDR": "127.0.0.3", "MASTER_PORT": "99", "RANK": "0", "WORLD_SIZE": "3"}
+    assert meeting_point(here, "C", environment) == MeetingPoint("127.0.0.3", 99, bind="127.0.0.3")
+
+
+def test_under_torchrun_the_port_is_the_agents_and_the_coordinator_has_its_own() -> None:
+    environment = {"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "99", "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    for port, own in ((4711, 4711), (99, 0)):
+        here = plan(address="127.0.0.2", port=port)
+        assert meeting_point(here, "C", environment) == MeetingPoint("10.0.0.7", own, agent=99)
+
+
+def test_the_coordinator_listens_where_its_plan_says() -> None:
+    settings = ["network.address=10.0.0.7", "parties.coordinator.listen='192.0.2.7:4711'"]
+    own = load_plan(content(), settings)
+    assert meeting_point(own, "C", {}) == MeetingPoint("10.0.0.7", 4711, bind="192.0.2.7")
+    assert meeting_point(own, "A", {}) == MeetingPoint("10.0.0.7", 29500)
+
+
+@pytest.mark.parametrize(
+    ("environment", "error", "text"),
+    [
+        (
+            {"RANK": "1"},
+            HandshakeError,
+            "the environment's RANK is 1, but in the plan A (source) is number 2: leave out --party or RANK",
+        ),
+        (
+            {"WORLD_SIZE": "4"},
+            HandshakeError,
+            "the environment's WORLD_SIZE is 4, but the plan has 3 parties: start all",
+        ),
+        ({"MASTER_PORT": "http"}, PlanError, "the environment's MASTER_PORT is 'http', not a number"),
+    ],
+)
+def test_an_environment_that_contradicts_the_plan(
+    environment: dict[str, str], error: type[MpcSpearmanError], text: str
+) -> None:
+    with pytest.raises(error) as raised:
+        meeting_point(plan(address="127.0.0.1"), "A", environment)
+    assert type(raised.value) is error
+    assert str(raised.value) == text
+
+
+def test_nothing_says_where() -> None:
+    with pytest.raises(PlanError, match=r"network\.address is missing: .* give it in the plan"):
+        meeting_point(plan(), "A", {})
+
+
+def test_a_plan_says_whose_key_is_which_and_where_ones_own_is() -> None:
+    with pytest.raises(PlanError, match="a draft, without an identity of C and B and A: `mpc-spearman init"):
+        meeting_point(plans.plan(network={"address": "192.0.2.1"}), "A", {})
+    lacking = plan(address="192.0.2.1").restricted_to("B")
+    with pytest.raises(PlanError, match="party A has no key: give `key`"):
+        meeting_point(lacking, "A", {})
+
+
+def test_a_key_that_is_not_ones_own_line_is_refused_and_named(tmp_path: Path) -> None:
+    content = plans.with_keys(plans.mapping(), tmp_path)
+    mine = load_plan(content)
+    rendezvous.own_tls(mine, Roster.of(mine, "A"), None)
+    mixed = load_plan(content, [f"parties.sources.A.key={tmp_path / 'B.key'}"])
+    with pytest.raises(PlanError, match=r"B\.key is the key of party B in this plan"):
+        rendezvous.own_tls(mixed, Roster.of(mixed, "A"), None)
+    changed = load_plan(content, [f"parties.sources.A.identity={Identity.new()}"])
+    with pytest.raises(
+        PlanError, match=f"A.key is {re.escape(mine.identities['A'] or '')}, and the plan has"
+    ):
+        rendezvous.own_tls(changed, Roster.of(changed, "A"), None)
+
+
+def test_keys_of_a_rehearsal_are_in_no_plan_and_no_repr() -> None:
+    made = Rehearsal.of(("C", "B", "A"))
+    whole = plans.plan()
+    assert rendezvous.own_tls(whole, Roster.of(whole, "A"), made["A"])
+    assert made["A"].identities == made["C"].identities
+    assert made["A"].key not in repr(made["A"])
+    assert made["A"].key not in str(made["A"].identities)
+
+
+def test_who_cannot_take_part_says_why_though_nobody_is_there_to_be_told(tmp_path: Path) -> None:
+    """A column is said while the others are still looked for; with another's key there is nothing to tell."""
+    with members(tmp_path) as run:
+        sources = [{**run.plan["parties"]["sources"][0], "exclude": ["no such column"]}]
+        run.start("A", (None, {}), parties={**run.plan["parties"], "sources": sources})
+        parties = {**run.plan["parties"], "target": {**run.plan["parties"]["target"], "key": "C.key"}}
+        run.start("B", (None, {}), parties=parties)
+        endings = run.wait(["A", "B"])
+    assert (endings["A"].error, endings["B"].error) == ("TableError", "PlanError")
+    shown = " ".join(endings["A"].shown.split())
+    said, waited = shown.index("A: cannot take part"), shown.index("waiting for C")
+    assert "there is no column 'no such column'" in shown[said:waited]
+    assert "C.key is the key of party C in this plan" in " ".join(endings["B"].printed.split())

@@ -1,0 +1,290 @@
+"""Mutual TLS by keys alone: who gets in, what each fault is called at both ends, and what is agreed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from mpc_spearman.errors import PlaintextPeer, TlsError, UnknownKey
+from mpc_spearman.identity import Identity
+from mpc_spearman.network import certificates
+from mpc_spearman.network.certificates import anchor, leaf, public_key_of
+from mpc_spearman.network.tls import Closed, Tls
+from mpc_spearman.parties import Party
+from support.meetings import KEYS, tls
+from support.memory_network import A, B, C
+
+End = Callable[[socket.socket], Any]
+
+
+def answering(own: Tls, peer: Party | None = None) -> End:
+    """Answer, say so, and return what was heard, from whom, and how."""
+
+    def end(raw: socket.socket) -> Any:
+        connection, caller = own.answer(raw, peer)
+        with connection:
+            connection.sendall(b"hello")
+            return caller, connection.recv(10), connection
+
+    return end
+
+
+def calling(own: Tls, peer: Party) -> End:
+    def end(raw: socket.socket) -> Any:
+        with own.call(raw, peer) as connection:
+            try:
+                heard = connection.recv(10)
+            except OSError as error:  # at the first read
+                raise own.refused(error, peer) or error from None
+            connection.sendall(b"hello")
+            return peer, heard, connection
+
+    return end
+
+
+def meet(server: End, client: End) -> tuple[Any, Any]:
+    """Connect two ends over loopback; return what each returned or raised."""
+    found: dict[str, Any] = {}
+
+    def run(name: str, end: End, connection: socket.socket) -> None:
+        with connection:
+            connection.settimeout(10)
+            try:
+                found[name] = end(connection)
+            except Exception as error:
+                found[name] = error
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dialled = socket.create_connection(listener.getsockname(), 10)
+        accepted, _ = listener.accept()
+    threads = [
+        threading.Thread(target=run, args=one)
+        for one in (("server", server, accepted), ("client", client, dialled))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found["server"], found["client"]
+
+
+@pytest.mark.parametrize("expected", [None, A], ids=["any party", "one party"])
+def test_two_parties_meet_under_tls_1_3_and_know_each_other(expected: Party | None) -> None:
+    at_server, at_client = meet(answering(tls("C"), expected), calling(tls("A"), C))
+    assert at_server[:2] == (A, b"hello")
+    assert at_client[:2] == (C, b"hello")
+    for _, _, connection in (at_server, at_client):
+        assert connection.context.minimum_version == connection.context.maximum_version
+        assert connection.context.minimum_version == ssl.TLSVersion.TLSv1_3
+
+
+@pytest.mark.parametrize("protocol", [ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT])
+def test_contexts_have_no_way_around_the_checks(
+    protocol: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys.log"))
+    before = set(os.listdir("/proc/self/fd"))
+    context = tls("A")._context(protocol, [KEYS["B"].public])
+    assert set(os.listdir("/proc/self/fd")) == before  # the key's file is gone
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert len(context.get_ca_certs()) == 1  # not the system's
+    assert context.keylog_filename is None
+    assert protocol == ssl.PROTOCOL_TLS_CLIENT or context.num_tickets == 0
+
+
+def test_certificates_name_keys_and_pass_strict_verification() -> None:
+    """Those of other tools are not needed, but what they would object to may be refused here one day."""
+    own = tls("A")
+    own.check()
+    strict = [
+        own._context(kind, [KEYS["A"].public]) for kind in (ssl.PROTOCOL_TLS_CLIENT, ssl.PROTOCOL_TLS_SERVER)
+    ]
+    for context in strict:
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+    client, server = strict
+
+    def shake(context: ssl.SSLContext, *, server_side: bool) -> End:
+        def end(raw: socket.socket) -> Any:
+            with context.wrap_socket(raw, server_side=server_side) as connection:
+                connection.sendall(b"x")
+                connection.recv(1)
+                return connection.getpeercert(binary_form=True)
+
+        return end
+
+    for shown in meet(shake(server, server_side=True), shake(client, server_side=False)):
+        found = x509.load_der_x509_certificate(shown)
+        assert public_key_of(shown) == KEYS["A"].public
+        (subject,) = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        (issuer,) = found.issuer.get_attributes_for_oid(NameOID.COMMON_NAME)
+        assert subject.value == "mpc-spearman"
+        assert issuer.value == hashlib.sha256(KEYS["A"].public).hexdigest()
+        assert found.not_valid_after_utc.year - found.not_valid_before_utc.year > 8000
+
+
+def test_a_stranger_is_refused_at_both_ends_and_named_by_its_own_key() -> None:
+    stranger = Identity.new()
+    at_server, at_client = meet(answering(tls("C")), calling(tls("A", own=stranger), C))
+    assert type(at_server) is type(at_client) is UnknownKey
+    assert str(at_server) == "a caller's key is not in this plan"
+    assert str(at_client) == f"C's plan lacks our key {stranger}"
+    assert at_client.heard
+
+
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_another_partys_key_is_not_this_ones(side: str) -> None:
+    """B is a party of this plan, and yet nobody but B: at a dialled host, and inside what C forwards."""
+    if side == "server":
+        found, _ = meet(answering(tls("C"), A), calling(tls("B"), C))
+    else:
+        _, found = meet(answering(tls("B")), calling(tls("A"), C))
+    assert type(found) is UnknownKey
+    expected = A if side == "server" else C
+    assert f"what answers as {expected} does not have the key of this plan, {KEYS[expected.name]}" in str(
+        found
+    )
+
+
+def test_a_listener_does_not_take_its_own_key() -> None:
+    at_server, _ = meet(answering(tls("C")), calling(tls("A", own=KEYS["C"]), C))
+    assert str(at_server) == "a caller's key is not in this plan"
+
+
+def forged(signer: Identity, shown: Identity) -> bytes:
+    """A leaf by the key of a party, for another key and in whatever name."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A")])
+    issuer = x509.load_der_x509_certificate(anchor(signer.public)).subject
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer)
+        .public_key(shown.key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime(2000, 1, 1))
+        .not_valid_after(datetime(2100, 1, 1))
+        .sign(signer.key, None)
+        .public_bytes(Encoding.PEM)
+    )
+
+
+def presenting(own: Tls, certificate: bytes, key: Identity) -> Tls:
+    private = key.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    own._certificate = certificate + private
+    return own
+
+
+def test_a_leaf_in_another_partys_name_is_of_whom_its_key_is() -> None:
+    own = presenting(tls("B"), forged(KEYS["B"], KEYS["B"]), KEYS["B"])
+    at_server, _ = meet(answering(tls("C")), calling(own, C))
+    assert at_server[0] == B
+
+
+@pytest.mark.parametrize("expected", [None, B], ids=["any party", "one party"])
+def test_a_leaf_that_a_partys_key_vouches_for_is_not_that_party(expected: Party | None) -> None:
+    """OpenSSL takes it: B's anchor may sign for other keys. The comparison of keys does not."""
+    other = Identity.new()
+    own = presenting(tls("B"), forged(KEYS["B"], other), other)
+    at_server, _ = meet(answering(tls("C"), expected), calling(own, C))
+    assert type(at_server) is UnknownKey
+
+
+def test_a_leaf_signed_by_nobody_in_the_plan_is_refused() -> None:
+    other = Identity.new()
+    own = presenting(tls("B"), forged(other, other), other)
+    at_server, at_client = meet(answering(tls("C")), calling(own, C))
+    assert type(at_server) is type(at_client) is UnknownKey
+
+
+def test_a_client_without_a_certificate() -> None:
+    bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    bare.check_hostname, bare.verify_mode = False, ssl.CERT_NONE
+
+    def end(raw: socket.socket) -> Any:
+        with bare.wrap_socket(raw) as connection:
+            return connection.recv(10)
+
+    at_server, at_client = meet(answering(tls("C")), end)
+    assert str(at_server) == "a caller shows no key"
+    assert not isinstance(at_client, bytes) or at_client == b""
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+@pytest.mark.parametrize("said", [b"\x01" * 64, b"GET / HTTP/1.1\r\n\r\n", b"SPRM" + bytes(60)])
+def test_a_peer_in_plaintext(role: str, said: bytes) -> None:
+    def plain(raw: socket.socket) -> None:
+        raw.sendall(said)
+        with suppress(OSError):
+            while raw.recv(4096):
+                pass
+
+    ends = (answering(tls("C")), plain) if role == "server" else (plain, calling(tls("A"), C))
+    assert type(meet(*ends)[role == "client"]) is PlaintextPeer
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_a_peer_that_closes_in_the_handshake(role: str) -> None:
+    ends = (
+        (answering(tls("C")), socket.socket.close)
+        if role == "server"
+        else (socket.socket.close, calling(tls("A"), C))
+    )
+    assert type(meet(*ends)[role == "client"]) is Closed
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_a_peer_of_tls_1_2_only(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, old = Tls._context, tls("C" if role == "server" else "A")
+
+    def earlier(self: Tls, *given: Any) -> ssl.SSLContext:
+        context = made(self, *given)
+        if self is old:
+            context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+        return context
+
+    monkeypatch.setattr(Tls, "_context", earlier)
+    old.server = old._context(ssl.PROTOCOL_TLS_SERVER, [KEYS["A"].public])
+    for error in meet(
+        answering(old if role == "server" else tls("C")), calling(old if role == "client" else tls("A"), C)
+    ):
+        assert type(error) is TlsError
+        assert "has no TLS 1.3 with Ed25519 keys in common" in str(error)
+
+
+def test_a_machine_that_does_not_allow_such_keys_is_named_before_anyone_connects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = tls("A")
+    made = Tls._context
+
+    def limited(self: Tls, *given: Any) -> ssl.SSLContext:
+        context = made(self, *given)
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers("ECDHE-RSA-AES256-GCM-SHA384")  # as a policy does that allows RSA alone
+        return context
+
+    monkeypatch.setattr(Tls, "_context", limited)
+    with pytest.raises(TlsError, match="this machine does not allow TLS"):
+        own.check()
+
+
+def test_no_text_form_shows_a_key() -> None:
+    private = KEYS["A"].key.private_bytes_raw()
+    assert repr(tls("A")) == f"Tls({KEYS['A']})"
+    assert private.hex() not in repr(KEYS["A"])
+    assert public_key_of(b"no certificate") is None
+    assert (
+        certificates.public_key_of(ssl.PEM_cert_to_DER_cert(leaf(KEYS["A"].key).decode())) == KEYS["A"].public
+    )
