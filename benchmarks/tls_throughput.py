@@ -6,9 +6,8 @@ One direction, blocks of 1 MB as they travel in a run, the best of the repeats, 
 
 - ``ssl``: a plain blocking `ssl` socket, TLS 1.3, `sendall` and `recv_into`, and nothing else;
 - ``transport``: our two connections per pair (:mod:`mpc_spearman.network.sockets`), over TLS;
-- ``links``: all of :mod:`mpc_spearman.wire.links` over TLS: messages encoded and checked, encrypted and
-  authenticated once more under the pair's own key;
-- ``links, plain``: the same over TCP alone, as between the roles on one machine;
+- ``links``: all of :mod:`mpc_spearman.wire.links` over TLS: messages encoded, checked and counted;
+- ``links, plain``: the same over TCP alone, which no run does;
 - ``forwarded``: by way of a third process, the coordinator's, with TLS to each of the two outside and TLS of
   the two inside (:mod:`mpc_spearman.network.forwarding`): here all of it on the same processors;
 - ``spliced``: the same without the TLS outside.
@@ -19,26 +18,23 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import socket
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from statistics import median
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from mpc_spearman.wire.certificates import make_certificates
-from mpc_spearman.wire.tls import Credentials, client_context, handshake, server_context
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from mpc_spearman.config import load_plan
+from mpc_spearman.identity import Identity
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.sockets import Sockets
+from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
@@ -52,6 +48,7 @@ SIZES = {"m_source": COLUMNS, "rows": ROWS, "ring_bytes": 8}
 PLAN = load_plan(
     {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
 )
+PARTIES = {party.name: party for party in Roster.of(PLAN, "C").parties}
 End = Callable[[list[socket.socket], int], None]
 
 
@@ -82,13 +79,9 @@ def main() -> None:
         "links, plain": Way(send_messages, receive_messages, secure=False),
     }
     speeds: dict[str, list[float]] = {way: [] for way in ways}
-    with tempfile.TemporaryDirectory() as name:
-        certs = Path(name) / "certs"
-        make_certificates(certs, ["A", "B", "C"])
-        for _ in range(options.repeats):
-            for name, way in ways.items():
-                seconds = measure(way, certs, options.blocks)
-                speeds[name].append(options.blocks * BLOCK / 1e6 / seconds)
+    for _ in range(options.repeats):
+        for name, way in ways.items():
+            speeds[name].append(options.blocks * BLOCK / 1e6 / measure(way, options.blocks))
     print(f"{options.blocks} blocks of {BLOCK / 1e6:.1f} MB, {options.repeats} times, in turn")
     print(f"{'':22}{'best MB/s':>10}{'/ ssl':>8}{'wanted':>8}{'/ direct':>10}{'wanted':>8}")
     for name, found in speeds.items():
@@ -102,27 +95,29 @@ def main() -> None:
         print(line)
 
 
-def measure(way: Way, certs: Path, blocks: int) -> float:
+def measure(way: Way, blocks: int) -> float:
     """Return the seconds from the first block's departure to the last one's arrival."""
     context = multiprocessing.get_context("spawn")
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     here, there = context.Pipe()
-    files = certs if way.secure else None
     processes = []
     if way.forwarded:
         found, tells = context.Pipe()
-        forwarder = context.Process(target=_forward, args=(tells, certs, way.forwarded == "tls"), daemon=True)
+        forwarder = context.Process(target=_forward, args=(tells, way.forwarded == "tls"), daemon=True)
         forwarder.start()
         processes.append(forwarder)
         port = found.recv()
-    sender = context.Process(target=_from_other_process, args=(there, port, way, files, blocks))
+    sender = context.Process(target=_from_other_process, args=(there, port, way, blocks))
     sender.start()
     if way.forwarded:
-        unsorted = [_secured(_through(port, certs, "B", way), files, "B", server=True) for _ in range(2)]
+        unsorted = [_secured(_through(port, "B", way), "B", "A", server=True) for _ in range(2)]
         ends = sorted(unsorted, key=lambda end: end.recv(1))
     else:
-        ends = [_secured(listener.accept()[0], files, "B", server=True) for _ in range(2)]
+        ends = []
+        for _ in range(2):
+            raw, _ = listener.accept()
+            ends.append(_secured(raw, "B", "A", server=True) if way.secure else raw)
     here.send("go")
     start = time.perf_counter()
     way.receiver(ends, blocks)
@@ -137,15 +132,11 @@ def measure(way: Way, certs: Path, blocks: int) -> float:
     return seconds
 
 
-def _from_other_process(go: Connection, port: int, way: Way, certs: Path | None, blocks: int) -> None:
+def _from_other_process(go: Connection, port: int, way: Way, blocks: int) -> None:
     ends = []
     for number in range(2):
-        raw = (
-            _through(port, certs, "A", way)
-            if way.forwarded
-            else socket.create_connection(("127.0.0.1", port))
-        )
-        ends.append(_secured(raw, certs, "A", server=False))
+        raw = _through(port, "A", way) if way.forwarded else socket.create_connection(("127.0.0.1", port))
+        ends.append(_secured(raw, "A", "B", server=False) if way.secure else raw)
         if way.forwarded:
             ends[-1].sendall(bytes([number]))
     go.recv()
@@ -155,38 +146,35 @@ def _from_other_process(go: Connection, port: int, way: Way, certs: Path | None,
         end.close()
 
 
-def _secured(raw: socket.socket, certs: Path | None, party: str, *, server: bool) -> socket.socket:
-    if certs is None:
-        return raw
-    secured = handshake(raw, (server_context if server else client_context)(_files(certs, party)), "the peer")
+def _secured(raw: socket.socket, me: str, peer: str, *, server: bool) -> socket.socket:
+    """Shake hands, with keys that each process makes of the parties' names: nothing here is a secret."""
+    keys = {name: Identity(Ed25519PrivateKey.from_private_bytes(name.encode() * 32)) for name in PARTIES}
+    tls = Tls(keys[me], {PARTIES[peer]: keys[peer].public})
+    secured = tls.answer(raw, PARTIES[peer])[0] if server else tls.call(raw, PARTIES[peer])
     secured.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return cast("socket.socket", secured)
-
-
-def _files(certs: Path, party: str) -> Credentials:
-    return Credentials(certs / "ca.pem", certs / f"{party}.pem", certs / f"{party}.key")
 
 
 # --- by way of a third process ------------------------------------------------------------------------
 
 
-def _through(port: int, certs: Path | None, party: str, way: Way) -> socket.socket:
+def _through(port: int, party: str, way: Way) -> socket.socket:
     """Connect to the process that forwards, and say who one is."""
     raw = socket.create_connection(("127.0.0.1", port))
-    outer = _secured(raw, certs if way.forwarded == "tls" else None, party, server=False)
-    outer.sendall(party.encode())
-    return outer
+    raw.sendall(party.encode())
+    return _secured(raw, party, "C", server=False) if way.forwarded == "tls" else raw
 
 
-def _forward(tell: Connection, certs: Path, secure: bool) -> None:
+def _forward(tell: Connection, secure: bool) -> None:
     """Pass on bytes between two parties, two connections of each."""
     listener = socket.create_server(("127.0.0.1", 0))
     tell.send(listener.getsockname()[1])
     forwarding = Forwarding(lambda low, high, size: None)
     for _ in range(4):
-        connection = _secured(listener.accept()[0], certs if secure else None, "C", server=True)
-        caller = {b"A": 2, b"B": 1}[connection.recv(1)]
-        forwarding.install(caller, 3 - caller, connection)
+        raw, _ = listener.accept()
+        name = raw.recv(1).decode()
+        connection = _secured(raw, "C", name, server=True) if secure else raw
+        forwarding.install(PARTIES[name].number, 3 - PARTIES[name].number, cast("Any", connection))
     forwarding.close(3600)
 
 
@@ -241,16 +229,12 @@ def receive_messages(ends: list[socket.socket], blocks: int) -> None:
 
 
 def _links(party: str, sending: socket.socket, receiving: socket.socket) -> tuple[Links, Party]:
-    """Two parties' links, with a key that both derive from the same made-up secrets: nothing here is one."""
+    """Two parties' links."""
     whole = Roster.of(PLAN, party)
     roster = Roster(whole.parties[1:], whole.me)  # no coordinator: a pair
     peer = roster.peers[0]
     sockets = Sockets({peer.number: sending}, {peer.number: receiving})
-    links = Links(VIEW.under(PLAN.shared()), roster, sockets, Meter(), PLAN.network.timeout)
-    secrets = {name: X25519PrivateKey.from_private_bytes(name.encode() * 32) for name in "AB"}
-    theirs = secrets[peer.name].public_key().public_bytes_raw()
-    links.secure(peer, PairKey(secrets[party], theirs, roster.me, peer, bytes(16), bytes(32)))
-    return links, peer
+    return Links(VIEW.under(PLAN.shared()), roster, sockets, Meter(), PLAN.network.timeout), peer
 
 
 if __name__ == "__main__":

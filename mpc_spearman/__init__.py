@@ -15,8 +15,8 @@ The package, from what a person starts down to what everything rests on; imports
 ``levels``      what each level contributes, opens, concludes, publishes and tells: a module each
 ``engines``     the private computation, ``mpc`` and ``he``: inner products, differences, comparison
 ``run``         what all steps and engines need of one role's run
-``network``     how parties meet and connect: one port, one way; forwarding
-``wire``        messages, frames, links, TLS, keys, the meter
+``network``     how parties meet and connect: TLS by keys, one port, one way; forwarding
+``wire``        messages, frames, links, keys, the meter
 ``privacy``     each owner's rules: precision, information budget, groups, ledger
 ``attacks``     what published numbers give away, tried; no run imports it
 ``config``      the plan, its policies, levels and grants in their order

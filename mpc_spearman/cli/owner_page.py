@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mpc_spearman.config import DataParty, check_policy, check_policy_network, within
+from mpc_spearman.config import DataParty, check_policy, within
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PolicyError
 from mpc_spearman.levels import level_of
@@ -209,13 +209,11 @@ def _policy(plan: Plan, party: str) -> Iterator[str]:
 
 def agreement(plan: Plan, party: str) -> tuple[bool, str]:
     """Tell whether an owner's policy agrees to the plan, and the sentences that say so."""
-    refusals = []
-    for check in (check_policy, check_policy_network):
-        try:
-            check(plan, party)
-        except PolicyError as error:
-            refusals.append(str(error))
-    return not refusals, "\n".join(refusals) or f"the policy of party {party} agrees"
+    try:
+        check_policy(plan, party)
+    except PolicyError as error:
+        return False, str(error)
+    return True, f"the policy of party {party} agrees"
 
 
 def _technical(plan: Plan, roster: Roster) -> str:

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 _PURPOSE = "approval of a run"
 _LONGEST = 1 << 16
 # Where this party is, which is not what it gives; and the approval itself.
-_ELSEWHERE: dict[str, Any] = {"name": True, "listen": True, "advertise": True, "policy": {"approval"}}
+_ELSEWHERE: dict[str, Any] = {
+    **dict.fromkeys(("name", "identity", "key", "listen", "advertise"), True),
+    "policy": {"approval"},
+}
 
 
 class Approval(Section):

@@ -1,1 +1,1 @@
-"""What crosses between parties: who may learn what, messages, frames, links, TLS, keys, and the meter."""
+"""What crosses between parties: who may learn what, messages, frames, links, keys, and the meter."""

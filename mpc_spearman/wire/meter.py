@@ -64,7 +64,7 @@ class PhaseCost:
     wait_seconds : float
         Wall time spent waiting for a peer.
     bytes_sent, bytes_received : int
-        Bytes of frames, headers and authentication tags included.
+        Bytes of frames, headers included.
     messages : int
         Frames sent.
     rounds : int

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from mpc_spearman import load_plan
 from mpc_spearman.cli import main
-from mpc_spearman.config import DataParty, Plan, Protocol, TargetParty
+from mpc_spearman.config import CoordinatorParty, DataParty, Plan, Protocol, TargetParty
 from mpc_spearman.errors import ERRORS, PlanError
 from mpc_spearman.installed import INSTALL_CRYPTEN
 from mpc_spearman.results.result import Result
@@ -196,14 +196,14 @@ def test_the_shared_keys_are_those_of_the_plan() -> None:
     fields = leaves(Plan)
     local = {f"parties.target.{key}" for key in leaves(TargetParty)}
     local |= {f"parties.sources.0.{key}" for key in leaves(DataParty)}
-    local |= {"parties.coordinator.listen", "parties.coordinator.advertise"}
+    local |= {f"parties.coordinator.{key}" for key in leaves(CoordinatorParty)}
     # A protocol that is not available yet has settings that are not documented yet.
     unavailable = {
         key
         for key in fields
         if key.partition(".")[0] in get_args(Protocol) and not accepts("protocol", key.partition(".")[0])
     }
-    known = set(fields) - (local - {"parties.target.name", "parties.sources.0.name"})
+    known = {key for key in fields if key not in local or key.rpartition(".")[2] in ("name", "identity")}
     assert set(table) == known - unavailable
     for key, (_, default, allowed, _) in table.items():
         check_default(default, fields[key].default)
@@ -215,7 +215,7 @@ def test_the_shared_keys_are_those_of_the_plan() -> None:
 def test_the_local_keys_are_those_of_a_data_party() -> None:
     table = {code(row[0])[0]: row for row in rows(PLAN.section("Local keys"), "local key")}
     fields = {**leaves(TargetParty), "table": TargetParty.model_fields["table"]}  # a file, if it has no keys
-    assert set(table) == set(fields) - {"name"}
+    assert set(table) == set(fields) - {"name", "identity"}
     for key, (_, default, allowed, _) in table.items():
         check_default(default, fields[key].default)
         if choices(fields[key].annotation):

@@ -15,7 +15,6 @@ from mpc_spearman import load_plan
 from mpc_spearman.data.ranks import MAX_ROWS
 from mpc_spearman.results import run_directory
 from mpc_spearman.wire.frames import HEADER
-from mpc_spearman.wire.keys import Box
 from mpc_spearman.wire.meter import COLUMNS, costed
 from support.pages import PAGES, README, ROOT, code, rows, script
 
@@ -85,7 +84,6 @@ def test_the_phases_are_those_in_which_something_happens(demo: tuple[str, Path])
     assert set(costed("mpc")) - {"keep-alive"} == set(busy) - {"keep-alive"}
     assert set(cost["phase"]) == set(costed("mpc"))
     assert f"{HEADER} bytes of header" in text
-    assert f"{Box.OVERHEAD} of authentication" in text
 
 
 def test_what_is_sent_is_received(demo: tuple[str, Path]) -> None:
