@@ -40,7 +40,7 @@ def test_many_runs_leave_nothing(
     assert result.coefficients.equals(first.coefficients)
 
 
-def test_meetings_leave_no_socket_and_no_thread(meet: Callable[..., Meeting], certificates: Path) -> None:
+def test_meetings_leave_no_socket_and_no_thread(meet: Callable[..., Meeting]) -> None:
     threads, before = threading.active_count(), held()
     for _ in range(10):
         run = meet()
