@@ -125,7 +125,9 @@ class Cells:
             self._odd.append(rows[~fits])
             self._units |= units
         values = None
-        if self._order is None and (self._notation.is_arrows or self._notation.matches(text).all()):
+        if self._order is None and self._notation.is_arrows:
+            values = _plain(text)
+        elif self._order is None and self._notation.matches(text).all():
             values = _plain(self._notation.plain(text))
         self._look_for_thousands(text, values)
         if values is not None:
@@ -174,7 +176,8 @@ class Cells:
         found = np.zeros(self._rows, dtype=dtype)
         for rows, values in self._read:
             found[rows] = values
-        return Numbers(found, np.concatenate(self._missing), kind or numbers_of(dtype))
+        kind = kind or ("real numbers" if dtype == np.float64 else "whole numbers")
+        return Numbers(found, np.concatenate(self._missing), kind)
 
     def _look_for_thousands(self, text: pa.LargeStringArray, values: Array | None) -> None:
         """See whether decimal marks may separate thousands: each with three digits behind, none elsewhere."""
@@ -212,7 +215,7 @@ class Cells:
                 values, beyond = _whole(text)
             if beyond.any():
                 raise Unusable(at_rows(rows[beyond], "number", " beyond 64 bits"))
-            return values, numbers_of(values.dtype)
+            return values, ""
         if not self._read and not number.any():
             if any(matches(text, truth).all() for truth in _TRUTHS):
                 return matches(text, r"(?i)^(true|yes)$").astype(np.int64), "true or false"
@@ -269,11 +272,6 @@ class Cells:
         few += [word for word in self._words if word.lower() == "none"]  # as in none, mild, severe
         fix = {"encode": sorted(few)} if 1 < len(few) <= _MOST_CATEGORIES else {}
         return Unusable(f"{said}; list its order under encode, or leave it out (exclude)", fix)
-
-
-def numbers_of(kind: np.dtype[Any]) -> str:
-    """Name numbers by their type."""
-    return "real numbers" if kind == np.float64 else "whole numbers"
 
 
 def positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, Mask]:

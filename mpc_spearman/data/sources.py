@@ -1,7 +1,7 @@
 """Where a party's table comes from: files of several formats, folders of part files, tables in memory.
 
 A table is opened once and then read column by column, so that the raw values of one column only are in
-memory; Parquet and Arrow files are read through a memory map. Of a CSV file all wanted columns are read in
+memory. Of a CSV file all wanted columns are read in
 one pass, a block of rows at a time.
 """
 

@@ -57,9 +57,6 @@ class Table:
         Reads the values of a feature, by its position, in some rows of the source; see `column`.
     rows : ndarray of int64, shape (n,), optional
         Which rows of the source are this table's, in order; None for all.
-    incomplete, duplicates : int
-        Rows of the source that were left out: those with a missing value, and those whose id is there more
-        than once.
     cautions : tuple of str
         What the owner should know of its table; for the owner alone.
     reopen : callable, optional
@@ -71,8 +68,6 @@ class Table:
     features: tuple[str, ...]
     read: Callable[[int, npt.NDArray[np.int64] | None], npt.NDArray[Any]]
     rows: npt.NDArray[np.int64] | None = None
-    incomplete: int = 0
-    duplicates: int = 0
     cautions: tuple[str, ...] = ()
     reopen: Callable[[], Source] | None = None
 
@@ -228,8 +223,6 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         features,
         read,
         rows,
-        incomplete=incomplete,
-        duplicates=duplicates,
         cautions=tuple(found.cautions(int(kept.sum()), incomplete, duplicates, source.codes.unseen())),
     )
 
