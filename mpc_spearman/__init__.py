@@ -1,13 +1,14 @@
 """Private Spearman rank correlation between organisations that hold different columns of the same rows.
 
 >>> import mpc_spearman
+>>> result = mpc_spearman.correlate("data/insurer.csv", "data/clinic.csv")  # doctest: +SKIP
+>>> result.pairs()  # doctest: +SKIP
 >>> result = mpc_spearman.run_local("configs/mpc.yaml")  # doctest: +SKIP
->>> result.ranking  # doctest: +SKIP
 
 The package, from what a person starts down to what everything rests on; imports point down:
 
 ==============  =====================================================================================
-``cli``         the commands, and progress on a terminal
+``cli``         the commands
 ``comparison``  sweeps over plans and sizes, their table and page; estimates; shaped networks
 ``launch``      all roles here (`local`), one party here (`join`), the supervisor, a role's process
 ``protocols``   the three roles and their steps, a module for each phase
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from mpc_spearman.config import load_plan as load_plan
     from mpc_spearman.errors import MpcSpearmanError as MpcSpearmanError
     from mpc_spearman.errors import NotRevealed as NotRevealed
+    from mpc_spearman.launch.local import correlate as correlate
     from mpc_spearman.launch.local import run_local as run_local
     from mpc_spearman.levels.view import learnt as learnt
     from mpc_spearman.results.merge import merge as merge
@@ -52,6 +54,7 @@ _HOME = {
     "Plan": "config",
     "Result": "results.result",
     "compare": "comparison",
+    "correlate": "launch.local",
     "learnt": "levels.view",
     "load_plan": "config",
     "merge": "results.merge",
@@ -65,6 +68,7 @@ __all__ = [
     "Result",
     "__version__",
     "compare",
+    "correlate",
     "learnt",
     "load_plan",
     "merge",

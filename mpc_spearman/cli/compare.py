@@ -68,11 +68,11 @@ def run(parsed: argparse.Namespace) -> int:
     """Measure, and show one line per run."""
     from rich.console import Console
 
-    from mpc_spearman.cli import progress
     from mpc_spearman.comparison import Link, compare
     from mpc_spearman.comparison.page import summary
     from mpc_spearman.config import load_plan
     from mpc_spearman.errors import PlanError
+    from mpc_spearman.launch import progress
 
     if (parsed.bandwidth is None) != (parsed.rtt is None):
         raise PlanError("--bandwidth and --rtt: give both, or neither")

@@ -41,9 +41,9 @@ def run(parsed: argparse.Namespace) -> int:
     """Run the role and show what it was given."""
     from rich.console import Console
 
-    from mpc_spearman.cli import progress
     from mpc_spearman.cli.owner_page import beginning
     from mpc_spearman.config import load_plan
+    from mpc_spearman.launch import progress
     from mpc_spearman.launch.join import run_party
     from mpc_spearman.results import terminal
     from mpc_spearman.units import printable

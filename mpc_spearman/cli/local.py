@@ -58,7 +58,7 @@ def run(parsed: argparse.Namespace) -> int:
         server.prepare(plan.protocol)  # what takes longest to import; all below is imported meanwhile
         from rich.console import Console
 
-        from mpc_spearman.cli import progress
+        from mpc_spearman.launch import progress
         from mpc_spearman.launch.local import run_local
         from mpc_spearman.results import terminal
 

@@ -58,7 +58,17 @@ OptionalFile = Annotated[Path | None, BeforeValidator(_file)]
 Count = Annotated[int, Strict()]  # strict: true is not 1, and 3.0 is not 3
 
 
-class Section(BaseModel):
+def _own_names(model: type) -> list[str]:
+    """List a section's own names, without the hundred that every model has: what ``help`` of it shows."""
+    return [
+        name for one in model.__mro__ for name in vars(one) if not hasattr(BaseModel, name) and name[0] != "_"
+    ]
+
+
+_Metaclass: Any = type("_Metaclass", (type(BaseModel),), {"__dir__": _own_names})
+
+
+class Section(BaseModel, metaclass=_Metaclass):  # type: ignore[metaclass]
     """A part of the plan: frozen, and unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -13,7 +13,7 @@ from mpc_spearman.config import DataParty, Plan, check_policy, load_plan
 from mpc_spearman.config.fields import in_this_locale
 from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
 from mpc_spearman.installed import check_crypten
-from mpc_spearman.launch import folders, supervisor
+from mpc_spearman.launch import folders, progress, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.processes import Hosts, executing
 from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal
@@ -30,8 +30,8 @@ def run_local(
     tables: Mapping[str, ArrowTable | str | Path] | None = None,
     *,
     out: str | Path | None = None,
-    watch: supervisor.Watch = lambda party, phase, done, of: None,
-    note: supervisor.Note = lambda party, text: None,
+    watch: supervisor.Watch | None = None,
+    note: supervisor.Note | None = None,
     hosts: Hosts | None = None,
     server: ForkServer | None = None,
     overrides: Sequence[str] = (),
@@ -52,9 +52,10 @@ def run_local(
         or of whatever else hands its tables to Arrow. It reaches its party through a pipe.
     out : path, optional
         Directory to keep: each party's run directory is written to ``out/<party>``, all or none.
-    watch : callable
-        Told of progress: party, phase, steps done, steps in all (0 where unknown).
-    note : callable
+    watch : callable, optional
+        Told of progress: party, phase, steps done, steps in all (0 where unknown). Without it a notebook
+        shows progress below the cell; a script shows none.
+    note : callable, optional
         Told what a role has to say, such as how long the run will take: party, text.
     hosts : Hosts, optional
         A network within this machine to run the roles on, such as a
@@ -100,6 +101,8 @@ def run_local(
     except ValueError as error:
         raise OutputError(f"out: {out} {error}") from None
     with ExitStack() as stack:
+        shown = stack.enter_context(progress.shown(checked.names, quiet=not progress.in_notebook()))
+        watch, note = watch or shown.watch, note or shown.note
         if target is not None:
             for name in sorted(checked.names):
                 stack.enter_context(run_directory.locked(target / name))
@@ -125,6 +128,53 @@ def run_local(
         if target is not None:
             _commit(staging, target, checked.names)
         return result
+
+
+def correlate(
+    A: ArrowTable | str | Path,
+    B: ArrowTable | str | Path,
+    on: str | Sequence[str] = "id",
+    *,
+    out: str | Path | None = None,
+    **settings: Any,
+) -> Result:
+    """Correlate every column of one table with every column of another, over the people that both have.
+
+    A first look, on one machine: the two tables play the source and the target of a run whose coordinator
+    opens the coefficients. Rows with a missing value are left out. Organisations that do not show each other
+    their tables write a plan, and each runs its own role (``mpc-spearman join``).
+
+    Parameters
+    ----------
+    A, B : DataFrame, Arrow table or path
+        As in `run_local`.
+    on : str or sequence of str
+        The column, or the columns together, with the ids of the people; the same in both tables.
+    out : path, optional
+        Directory to keep, as in `run_local`.
+    **settings
+        Top-level keys of the plan, such as ``normalise=["strip", "casefold"]`` for ids.
+
+    Returns
+    -------
+    Result
+        Its `pairs` are the strongest first; `plot` draws them.
+
+    Raises
+    ------
+    MpcSpearmanError
+        As in `run_local`.
+    """
+    own = {"id": on if isinstance(on, str) else list(on), "missing": "drop_rows"}
+    plan = {
+        "alignment": "intersect",
+        "parties": {
+            "coordinator": {"name": "C"},
+            "target": {"name": "B", **own},
+            "sources": [{"name": "A", **own}],
+        },
+    }
+    return run_local(plan, {"A": A, "B": B}, out=out, **settings)
 
 
 def assignments(plan: Plan, staging: Path, hosts: Hosts | None = None) -> list[Assignment]:

@@ -10,11 +10,17 @@ from __future__ import annotations
 
 from copy import copy
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from mpc_spearman.errors import OutputError
-from mpc_spearman.results import run_directory, saved
+from mpc_spearman.results import notebook, run_directory, saved
 from mpc_spearman.results.consistency import Contradiction, check
 from mpc_spearman.results.parts import Parts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Result(Parts):
@@ -28,6 +34,42 @@ class Result(Parts):
 
     def _check(self) -> None:
         check(self)
+
+    def _repr_html_(self) -> str:
+        return notebook.html(self)
+
+    def pairs(self) -> pd.DataFrame:
+        """Return every pair of columns in a row of its own, the coefficient farthest from 0 first.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``party`` and ``source`` (a source and its feature), ``target``, ``rho``, ``p``, ``q``,
+            and ``low`` and ``high``, the ends of the confidence interval; NaN where undefined.
+
+        Raises
+        ------
+        NotRevealed
+            This copy has no coefficients.
+        """
+        return notebook.pairs(self)
+
+    def plot(self) -> Figure:
+        """Draw the ranking and, where this copy has coefficients, a heat map of them.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            A notebook shows it; ``figure.savefig("pairs.png")`` keeps it.
+
+        Raises
+        ------
+        NotRevealed
+            This copy has no ranking.
+        SetupError
+            matplotlib is not installed.
+        """
+        return notebook.figure(self)
 
     def with_warning(self, text: str) -> Result:
         """Return the same result with one more warning."""

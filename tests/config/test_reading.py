@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,13 @@ def test_defaults() -> None:
     assert (policy.max_reveal, policy.protocols, policy.min_rows) == ("coefficients", ("mpc", "he"), None)
     assert (policy.min_group, policy.min_rows_per_feature, policy.budget) == (10, 3, 0.5)
     assert (policy.exact, policy.min_columns, policy.min_key_bits) == (False, 2, 3072)
+
+
+def test_the_help_of_a_plan_is_about_plans() -> None:
+    text = pydoc.plain(pydoc.render_doc(Plan))
+    assert "canonical_json" in text
+    assert "model_validate" not in text
+    assert len(text.splitlines()) < 100
 
 
 def test_a_plan_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:

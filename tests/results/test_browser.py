@@ -182,3 +182,18 @@ def test_the_comparison_can_be_read(width: int, dark: bool, tmp_path: Path) -> N
     check_page(seen)
     assert seen["pictures"] == 4
     assert seen["broken"] == 0
+
+
+def test_print_has_what_a_click_would_open(tmp_path: Path) -> None:
+    a, b = tables(300, 2, 500)
+    html = report.render(computed({"A": a}, b))
+    for name, text in (("whole", html), ("closed", re.sub(r"details::details-content \{[^}]*\}", "", html))):
+        (tmp_path / name).with_suffix(".html").write_text(text)
+        options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+        to = f"--print-to-pdf={tmp_path / name}.pdf"
+        command = [str(BROWSER), *options, to, (tmp_path / name).with_suffix(".html").as_uri()]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+    pages = {
+        name: (tmp_path / f"{name}.pdf").read_bytes().count(b"/Type /Page\n") for name in ("whole", "closed")
+    }
+    assert pages["whole"] > pages["closed"] + 5  # 460 more lines of the ranking

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Protocol
 
 from rich.console import Console
@@ -25,6 +27,13 @@ from mpc_spearman.units import human_seconds, printable
 _EVERY = 10.0
 
 
+def in_notebook() -> bool:
+    """Tell whether this is a notebook's kernel, where a run shows its progress unasked."""
+    if "ipykernel" not in sys.modules:
+        return False
+    return import_module("IPython").get_ipython() is not None
+
+
 class Display(Protocol):
     """Shows how far a run is."""
 
@@ -41,8 +50,9 @@ def shown(
 ) -> Iterator[Display]:
     """Show the progress of each party while the block runs.
 
-    On a terminal that is one live line per party, with rate and time left. Elsewhere it is one line in all,
-    what the parties have to say, and a line every ten seconds in a long phase.
+    On a terminal that is one live line per party, with rate and time left, in a notebook one line below the
+    cell. Elsewhere it is one line in all, what the parties have to say, and a line every ten seconds in a
+    long phase.
 
     Parameters
     ----------
@@ -52,6 +62,13 @@ def shown(
     console : Console, optional
         In place of standard error.
     """
+    if console is None and in_notebook() and not quiet:
+        cell = _Cell()
+        try:
+            yield cell
+        finally:
+            cell.clear()
+        return
     console = console or Console(stderr=True, quiet=quiet)
     if quiet or not console.is_terminal:
         yield _Lines(console, parties)
@@ -68,6 +85,31 @@ def shown(
     )
     with Progress(*columns, console=console, transient=True) as bars:
         yield _Live(bars, parties)
+
+
+class _Cell:
+    """Progress below a notebook's cell: one line that is written anew, and gone at the end."""
+
+    def __init__(self) -> None:
+        show = import_module("IPython.display").display
+        self._line = show({"text/plain": ""}, raw=True, display_id=True)
+        self._phases: dict[str, str] = {}
+        self._shown = 0.0
+
+    def watch(self, party: str, phase: str, done: int, of: int) -> None:
+        self._phases[party] = f"{party}: {phase}" + (f" {done:,} of {of:,}" if of else "")
+        if time.monotonic() - self._shown > 0.2:
+            self._shown = time.monotonic()
+            self._write(", ".join(self._phases.values()))
+
+    def note(self, party: str, text: str) -> None:
+        self._write(f"{party}: {printable(text)}")
+
+    def clear(self) -> None:
+        self._write("")
+
+    def _write(self, text: str) -> None:
+        self._line.update({"text/plain": text}, raw=True)
 
 
 class _Live:

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from mpc_spearman.cli import progress
+from mpc_spearman.launch import progress
 
 
 def test_on_a_terminal_every_party_has_a_live_line_through_all_its_phases() -> None:

@@ -1,0 +1,76 @@
+"""What a result shows in a notebook: one long table of pairs, a summary, a figure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpc_spearman import NotRevealed, correlate
+from support.made_results import computed, shared_plan, small, tables, without
+from support.references import normal_tables
+
+
+def test_pairs_are_the_matrices_in_one_table_strongest_first() -> None:
+    a, b = tables(60, 3, 4)
+    b["constant"] = 1.0
+    result = computed({"A": a, "D": a.iloc[:, :1]}, b)
+    found = result.pairs()
+    assert list(found.columns) == ["party", "source", "target", "rho", "p", "q", "low", "high"]
+    assert len(found) == 4 * 5
+    sizes = found["rho"].abs().to_numpy()
+    assert np.isnan(sizes[-4:]).all()
+    assert (np.diff(sizes[:-4]) <= 0).all()
+    for pair in found.itertuples():
+        at = (pair.party, pair.source)
+        expected = [
+            frame.loc[at, pair.target] for frame in (result.coefficients, result.pvalues, result.qvalues)
+        ]
+        expected += [result.intervals.loc[(*at, bound), pair.target] for bound in ("low", "high")]
+        np.testing.assert_array_equal([pair.rho, pair.p, pair.q, pair.low, pair.high], expected)
+
+
+def test_a_summary_is_html_in_which_names_are_text() -> None:
+    a, b = tables(60, 2, 12)
+    b = b.rename(columns={"target_0": "<b>&\x1b"})
+    shown = computed({"<i>A": a}, b, warnings=["<u>w\nlines"])._repr_html_()
+    assert "&lt;b&gt;&amp;\ufffd" in shown
+    assert "&lt;u&gt;w" in shown
+    assert not [tag for tag in ("<b>&", "<i>", "<u>") if tag in shown]
+    assert "… and 14 more" in shown  # of 24 pairs
+
+
+@pytest.mark.parametrize("m", [1, 6, 60])
+def test_a_figure_has_the_ranking_and_the_coefficients(m: int) -> None:
+    pytest.importorskip("matplotlib")
+    a, b = tables(60, m, m)
+    b = b.rename(columns={"target_0": "$x_1 $"})
+    result = computed({"A": a}, b)
+    figure = result.plot()
+    bars, heat_map, _ = figure.axes
+    assert [bar.get_width() for bar in bars.patches] == result.ranking["strength"].tolist()
+    drawn = heat_map.images[0].get_array()
+    np.testing.assert_array_equal(drawn, result.coefficients[list(result.ranking["feature"])])
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+
+
+def test_two_tables_are_correlated_over_the_people_that_both_have() -> None:
+    tables = normal_tables()
+    a, b = tables["A"].iloc[5:].sample(frac=1, random_state=1), tables["B"].iloc[:-3]
+    a.iloc[0, 1] = np.nan
+    result = correlate(a.rename(columns={"id": "who"}), b.rename(columns={"id": "who"}), "who")
+    both = a.dropna().merge(b, on="id")
+    assert result.n == len(both)
+    expected = both[[*"abxyz"]].corr("spearman").loc[[*"ab"], [*"xyz"]]
+    np.testing.assert_allclose(result.coefficients, expected, rtol=0, atol=1e-12)
+
+
+def test_what_was_not_revealed_is_not_shown() -> None:
+    strengths = without(
+        "coefficients", "pvalues", "intervals", "estimators", plan=shared_plan(reveal="strengths")
+    )
+    with pytest.raises(NotRevealed):
+        strengths.pairs()
+    assert ">rho<" in small()._repr_html_()
+    assert ">rho<" not in strengths._repr_html_()
+    pytest.importorskip("matplotlib")
+    assert len(strengths.plot().axes) == 1
