@@ -314,24 +314,19 @@ def _plain(text: pa.LargeStringArray) -> Array | None:
 
 def _whole(text: pa.LargeStringArray) -> tuple[Array, Mask]:
     """Read whole numbers; also mark those that neither int64 nor, where none is negative, uint64 holds."""
-    fits = np.zeros(len(text), dtype=bool)
     for kind in (pa.int64(), pa.uint64()):
         try:
-            return text.cast(kind).to_numpy(), fits
+            return text.cast(kind).to_numpy(), np.zeros(len(text), dtype=bool)
         except pa.ArrowInvalid:
             pass
-    negative = mask(pc.starts_with(text, "-"))
-    digits = pc.utf8_ltrim(text, "-0")
-    length = pc.utf8_length(digits).to_numpy()
+    signed = pc.any(pc.starts_with(text, "-")).as_py()
+    low, high = (-(2**63), 2**63 - 1) if signed else (0, 2**64 - 1)
 
-    def above(most: int) -> Mask:
-        written = str(most)  # of one length, digits are in order as text
-        beyond = mask(pc.greater(digits, pa.scalar(written, digits.type)))
-        return np.asarray((length > len(written)) | ((length == len(written)) & beyond))
+    def fits(written: str) -> bool:
+        digits = written.lstrip("-0")
+        return len(digits) <= 20 and low <= int(f"{'-' * written.startswith('-')}{digits or 0}") <= high
 
-    if not negative.any():
-        return np.empty(0), above(2**64 - 1)
-    return np.empty(0), np.where(negative, above(2**63), above(2**63 - 1))
+    return np.empty(0), np.array([not fits(written) for written in text.to_pylist()])
 
 
 def _times(text: pa.LargeStringArray, rows: Rows) -> Array | None:

@@ -1,8 +1,7 @@
 """Where a party's table comes from: files of several formats, folders of part files, tables in memory.
 
 A table is opened once and then read column by column, so that the raw values of one column only are in
-memory. Of a CSV file all wanted columns are read in
-one pass, a block of rows at a time.
+memory. Of a CSV file all wanted columns are read in one pass, a block of rows at a time.
 """
 
 from __future__ import annotations
@@ -312,7 +311,7 @@ class _ParquetFile(_OnDisk):
         groups = map(about.row_group, range(about.num_row_groups))
         columns = [group.column(i) for group in groups for i in range(about.num_columns)]
         pages = all(one.has_dictionary_page for one in columns if one.path_in_schema == name)
-        return pages and about.created_by.startswith(("parquet-cpp-arrow", "Polars"))
+        return pages and (about.created_by or "").startswith(("parquet-cpp-arrow", "Polars"))
 
 
 class _ArrowFile(_OnDisk):
