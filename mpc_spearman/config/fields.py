@@ -60,9 +60,9 @@ Count = Annotated[int, Strict()]  # strict: true is not 1, and 3.0 is not 3
 
 def _own_names(model: type) -> list[str]:
     """List a section's own names, without the hundred that every model has: what ``help`` of it shows."""
-    return [
-        name for one in model.__mro__ for name in vars(one) if not hasattr(BaseModel, name) and name[0] != "_"
-    ]
+    inherited = {name for one in BaseModel.__mro__ for name in vars(one)}
+    own = {name for one in model.__mro__ for name in vars(one)} - inherited
+    return sorted(name for name in own if not name.startswith("_"))
 
 
 _Metaclass: Any = type("_Metaclass", (type(BaseModel),), {"__dir__": _own_names})
