@@ -7,6 +7,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
+import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -35,7 +36,8 @@ def test_init_makes_a_key_for_its_owner_alone_and_prints_the_line_for_the_plan(
     key = tmp_path / "B.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     made = Identity.read(key, "key")
-    assert printed == f"identity: {made}\n"
+    assert printed.splitlines() == [f"identity: {made}", "B.yaml: what is local to B"]
+    assert yaml.safe_load((tmp_path / "B.yaml").read_text()) == {"party": "B", "key": "B.key"}
     assert public_key(str(made)) == made.public
     assert "PRIVATE" not in repr(made)
     before = key.read_bytes()

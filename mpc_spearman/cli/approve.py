@@ -6,7 +6,8 @@ import argparse
 from datetime import date
 from typing import Any
 
-from mpc_spearman.cli.arguments import add_settings, path
+from mpc_spearman.cli.arguments import add_party, add_settings, own_party, path
+from mpc_spearman.errors import PlanError
 
 
 def add(commands: Any) -> None:
@@ -20,7 +21,7 @@ def add(commands: Any) -> None:
         epilog="Exit codes: 0 done, 2 the plan or the key is wrong, 16 the approval cannot be written.",
     )
     add_settings(parser, "configs/cluster.yaml", "rows=5000")
-    parser.add_argument("--party", required=True, metavar="NAME", help="the data party")
+    add_party(parser, "the data party")
     parser.add_argument("--key", required=True, type=path, metavar="FILE", help="who approves: their key")
     parser.add_argument(
         "--until", required=True, type=_day, metavar="DATE", help="the last day (UTC), such as 2030-12-31"
@@ -35,7 +36,10 @@ def run(parsed: argparse.Namespace) -> int:
     from mpc_spearman.config.approval import approve
     from mpc_spearman.identity import Identity
 
-    plan = load_plan(parsed.plan, parsed.settings)
+    parsed.party = own_party(parsed)
+    if parsed.party is None:
+        raise PlanError("approve: say whose runs: --party, or --local")
+    plan = load_plan(parsed.plan, parsed.settings, local=parsed.local, party=parsed.party)
     officer = Identity.read(parsed.key, "--key")
     file = approve(plan, parsed.party, officer, parsed.until, parsed.runs)
     print(

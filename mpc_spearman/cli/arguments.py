@@ -40,6 +40,22 @@ def add_settings(parser: argparse.ArgumentParser, plan: str, setting: str) -> No
     )
 
 
+def add_party(parser: argparse.ArgumentParser, whose: str) -> None:
+    """Add whose role or page it is, and that party's local file."""
+    parser.add_argument("--party", metavar="NAME", help=f"{whose} (default: whom --local names)")
+    parser.add_argument(
+        "--local", type=path, metavar="FILE", help="the party's local file: its key, table and policy"
+    )
+
+
+def own_party(parsed: argparse.Namespace) -> str | None:
+    """Return the party that was named, or else the one that its local file names."""
+    from mpc_spearman.config import local_party
+
+    named: str | None = parsed.party
+    return named if named or parsed.local is None else local_party(parsed.local)
+
+
 def path(text: str) -> Path:
     """Read a path; a shell leaves ``~`` as it is behind a ``=``."""
     return Path(os.path.expanduser(text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from mpc_spearman.cli.arguments import add_settings, path
+from mpc_spearman.cli.arguments import add_party, add_settings, own_party, path
 from mpc_spearman.errors import DisclosureError, PlanError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
         "or 6 the rules or the owner's policy would refuse.",
     )
     add_settings(parser, "configs/mpc.yaml", "results.target=coefficients")
-    parser.add_argument("--party", required=True, metavar="NAME", help="the data party")
+    add_party(parser, "the data party")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
     parser.add_argument(
         "--other",
@@ -48,8 +48,11 @@ def run(parsed: argparse.Namespace) -> int:
 
     if parsed.other < 1:
         raise PlanError(f"--other: {parsed.other} is not a number of features")
+    parsed.party = own_party(parsed)
+    if parsed.party is None:
+        raise PlanError("check: say whose table it is: --party, or --local")
     tables = {} if parsed.table is None else {parsed.party: parsed.table}
-    plan = load_plan(parsed.plan, parsed.settings, tables)
+    plan = load_plan(parsed.plan, parsed.settings, tables, local=parsed.local, party=parsed.party)
     if not isinstance(plan.party(parsed.party), DataParty):
         raise PlanError(f"--party: {parsed.party} is the coordinator and has no table")
     found = dry_run(plan, parsed.party, parsed.other)

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpc_spearman.cli.arguments import add_settings
+from mpc_spearman.cli.arguments import add_party, add_settings, own_party
 from mpc_spearman.errors import OutputError, PlanError, PolicyError
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def add(commands: Any) -> None:
         metavar="PLAN2",
         help="print only what differs from this other plan (settings are not for it)",
     )
-    parser.add_argument(
-        "--party", metavar="NAME", help="say what this data party gives away, and whether its policy agrees"
-    )
+    add_party(parser, "say what this data party gives away, and whether its policy agrees")
     parser.add_argument(
         "--html", action="store_true", help="write that as a page to print and sign: PLAN-NAME.html here"
     )
@@ -55,8 +53,8 @@ def run(parsed: argparse.Namespace) -> int:
     from mpc_spearman.config.wording import spoken
     from mpc_spearman.units import printable
 
-    plan = load_plan(parsed.plan, parsed.settings)
-    party = parsed.party
+    party = own_party(parsed)
+    plan = load_plan(parsed.plan, parsed.settings, local=parsed.local, party=party)
     if party is not None and not isinstance(plan.party(party), DataParty):
         raise PlanError(f"--party: {party} is the coordinator and has no policy")
     if parsed.html and party is None:

@@ -14,12 +14,12 @@ def add(commands: Any) -> None:
     """Add the command to the parser's commands."""
     parser = commands.add_parser(
         "init",
-        help="make a party's key and the line that the shared plan needs, or a plan of own tables",
-        description="With --party, make NAME.key, by which the other parties know this one, and print the "
-        "line that goes below the party's name in the shared plan. The line is no secret, the key "
-        "is. Of a TABLE, write the keys that belong beside its party's name: ids, columns, what is left "
-        "out and why, and what only its owner knows. Of two tables, write a plan to rehearse on this "
-        "machine, the second being the target's. Nothing is sent.",
+        help="make a party's key and its local file, or a plan of two tables",
+        description="With --party, make NAME.key, by which the other parties know this one, and NAME.yaml, "
+        "its local file, and print the line that goes below the party's name in the shared plan. The line is "
+        "no secret, the key is. Of a TABLE, the local file has ids, columns, what is left out and why, and "
+        "what only its owner knows. Of two tables, write a plan to rehearse on this machine, the second "
+        "being the target's. Nothing is sent.",
         epilog="Exit codes: 0 done, 2 usage or a name that no party can have, 4 a table cannot be read, 16 a "
         "file exists or cannot be written.",
     )
@@ -36,21 +36,39 @@ def run(parsed: argparse.Namespace) -> int:
         if parsed.party:
             raise PlanError("init: of two tables comes a plan for one machine; leave out --party")
         _write_plan(*parsed.tables)
-    elif parsed.tables:
-        _write_own(parsed.tables[0], parsed.party or parsed.tables[0].name.partition(".")[0])
-    if parsed.party:
-        _make_key(parsed.party)
+    else:
+        _write_own(parsed.tables, _name(parsed.party))
     return 0
 
 
-def _write_own(table: Path, name: str) -> None:
-    from mpc_spearman.cli.own_file import own_keys
+def _name(party: str | None) -> str | None:
+    from mpc_spearman.config.fields import party_name
+
+    try:
+        return None if party is None else party_name(party)
+    except ValueError as error:
+        raise PlanError(f"--party: {party!r} {error}") from None
+
+
+def _write_own(tables: list[Path], party: str | None) -> None:
+    """Write a party's local file, of its table if there is one, and its key if it has a name."""
+    from mpc_spearman.cli.own_file import own_keys, scalar
     from mpc_spearman.data.survey import survey
 
-    lines, found = own_keys(table, survey(table))
-    first = "# What is this party's own. No other party sees it. Lines with `# ?` are for you to decide."
-    _create(Path(f"{name}.yaml"), "\n".join([first, *lines]))
-    print(f"{found}\n{name}.yaml: read it")
+    file = Path(f"{party or tables[0].name.partition('.')[0]}.yaml")
+    lines, said = ["# What is this party's own. No other party sees it."], []
+    if party is not None:
+        lines += [f"party: {scalar(party)}", f"key: {scalar(f'{party}.key')}"]
+    for table in tables:
+        about, found = own_keys(table, survey(table))
+        lines += ["# Lines with `# ?` are for you to decide.", *about]
+        said.append(found)
+    if file.exists() and not (party and Path(f"{party}.key").exists()):  # whose line is worth more
+        raise OutputError(f"{file} exists and is not replaced")
+    if party is not None:
+        said.append(_make_key(party))
+    _create(file, "\n".join(lines))
+    print(*said, f"{file}: read it" if tables else f"{file}: what is local to {party}", sep="\n")
 
 
 def _write_plan(source: Path, target: Path) -> None:
@@ -91,14 +109,9 @@ def _create(path: Path, text: str) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _make_key(party: str) -> None:
-    from mpc_spearman.config.fields import party_name
+def _make_key(name: str) -> str:
     from mpc_spearman.identity import Identity
 
-    try:
-        name = party_name(party)
-    except ValueError as error:
-        raise PlanError(f"--party: {party!r} {error}") from None
     identity, path = Identity.new(), Path(f"{name}.key")
     try:
         identity.write(path)
@@ -106,4 +119,4 @@ def _make_key(party: str) -> None:
         with suppress(PlanError):
             error = OutputError(f"{error}; its line is\nidentity: {Identity.read(path, 'key')}")
         raise error from None
-    print(f"identity: {identity}")
+    return f"identity: {identity}"

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from mpc_spearman.cli.arguments import add_plan, default_out, path
+from mpc_spearman.cli.arguments import add_party, add_plan, default_out, own_party, path
 from mpc_spearman.errors import PlanError
 
 
@@ -24,9 +24,7 @@ def add(commands: Any) -> None:
         "directory's status.json has them too.",
     )
     add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
-    parser.add_argument(
-        "--party", metavar="NAME", help="whose role to run (default: the plan's party of the rank in RANK)"
-    )
+    add_party(parser, "whose role to run; without --local, of the rank in RANK")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
     parser.add_argument(
         "--write-unaligned",
@@ -48,10 +46,10 @@ def run(parsed: argparse.Namespace) -> int:
     from mpc_spearman.results import terminal
     from mpc_spearman.units import printable
 
-    party = parsed.party or _of_rank(load_plan(parsed.plan, parsed.settings).names)
+    party = own_party(parsed) or _of_rank(load_plan(parsed.plan).names)
     files = {"tables": parsed.table, "unaligned": parsed.write_unaligned}
     given = {of: {party: file} for of, file in files.items() if file is not None}
-    plan = load_plan(parsed.plan, parsed.settings, **given)
+    plan = load_plan(parsed.plan, parsed.settings, **given, local=parsed.local, party=party)
     out = parsed.out or default_out(parsed.plan)
     console = Console()
     if not parsed.quiet:

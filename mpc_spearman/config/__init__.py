@@ -9,7 +9,7 @@ from mpc_spearman.config.approval import Approval, check_approval, local_digest
 from mpc_spearman.config.levels import GRANTS, LEVELS, Grant, Reveal, least, within
 from mpc_spearman.config.network import host_and_port
 from mpc_spearman.config.parties import CoordinatorParty, DataParty, Policy, Query, TargetParty
-from mpc_spearman.config.plan import Plan, load_plan
+from mpc_spearman.config.plan import Plan, load_plan, local_party
 from mpc_spearman.config.policy import (
     AGREE_TO_ALL,
     RULES_OFF,
@@ -52,5 +52,6 @@ __all__ = [
     "least",
     "load_plan",
     "local_digest",
+    "local_party",
     "within",
 ]

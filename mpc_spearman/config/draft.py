@@ -7,7 +7,7 @@ remembers which values an override set, so that a problem names the place where 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -33,7 +33,7 @@ class Draft:
     problems : list of str
         One line each, in the order found.
     origins : dict
-        For each value an override set, that override.
+        For each value that the plan's own file did not set, what did: how problems with it start.
     """
 
     where: str
@@ -87,7 +87,7 @@ class Draft:
     def report(self, location: Location, text: str) -> None:
         """Note a problem with the value at `location`."""
         inside = [known for known in self.origins if location[: len(known)] == known]
-        where = f"override {shown(self.origins[max(inside, key=len)])}" if inside else self.where
+        where = self.origins[max(inside, key=len)] if inside else self.where
         key = f"{dotted(location)}: " if location else ""
         self.problems.append(f"{where}: {key}{text}")
 
@@ -129,13 +129,50 @@ class Draft:
             else:
                 if isinstance(node, dict) and node.get(step) is None:
                     node[step] = {}
-                    self.origins.setdefault(location, text)
+                    self.origins.setdefault(location, start)
                 node = node[step]
         # What an earlier override set below this key is gone, and so is its name.
         self.origins = {k: v for k, v in self.origins.items() if k[: len(location)] != location}
-        self.origins[location] = text
+        self.origins[location] = start
         for inside, problem in repeated:
             self.report((*location, *inside), problem)
+
+    def add_local(self, own: Draft, party: str | None, shared: Mapping[str, Sequence[str]]) -> None:
+        """Put a party's local file where it belongs: beside the party's name, or in a section.
+
+        Parameters
+        ----------
+        own : Draft
+            Of that file.
+        party : str, optional
+            Whose it is, where the file does not say so (``party``).
+        shared : mapping
+            The sections that it may have keys of, to those keys.
+        """
+        said = own.data.pop("party", None)
+        names = [entry.get("name") for entry in self._parties()]
+        name = party if said is None else said
+        if name not in names or party not in (None, name):
+            other = f", and this is to be {shown(party)}" if party not in (None, name) else ""
+            own.report(("party",), f"{shown(name)} is no party of the plan {self.where}{other}")
+        elif own.data.keys() & {"name", "identity"}:
+            own.report((), "a party's name and identity are shared: they belong into the plan that all have")
+        else:
+            index = names.index(name)
+            roles: tuple[Location, ...] = (("coordinator",), ("target",), ("sources", index - 2))
+            below = ("parties", *roles[min(index, 2)])
+            for key, value in own.data.items():
+                if key not in shared:
+                    self._parties()[index][key] = value
+                    self.origins[(*below, key)] = own.where
+                    continue
+                section = value if isinstance(value, dict) else {}
+                for inside in section.keys() - set(shared[key]):
+                    text = f"is not local; local keys here: {', '.join(shared[key])}"
+                    own.report((key, inside), f"{text}. What is shared belongs into the plan that all have")
+                self.data[key] = {**(self.data.get(key) or {}), **section}
+                self.origins.update(dict.fromkeys(((key, inside) for inside in section), own.where))
+        self.problems += own.problems
 
     def data_parties(self) -> list[dict[Any, Any]]:
         """Return the target's and the sources' mappings, as far as the draft has them."""

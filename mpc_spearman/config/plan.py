@@ -158,8 +158,7 @@ class Plan(Section):
             mode="json",
             exclude={
                 "parties": True,
-                "he": {"workers"},
-                "network": {"address", "port", "proxy"},
+                **{section: set(keys) for section, keys in _LOCAL.items()},
             },
         )
         # Built from these alone, so that a field added to a data party stays local by default.
@@ -209,6 +208,9 @@ def _known_as(party: CoordinatorParty | DataParty) -> dict[str, Any]:
     return party.model_dump(include={"name", "identity"}, exclude_none=True)
 
 
+#: Of sections that are shared, the keys that are not.
+_LOCAL = {"network": ("address", "port", "proxy"), "he": ("workers",)}
+
 # The context in which `load_plan` makes a plan: it has looked for contradictions itself.
 _LOADING = object()
 
@@ -225,6 +227,8 @@ def load_plan(
     overrides: Sequence[str] = (),
     tables: Mapping[str, Path | None] = MappingProxyType({}),
     unaligned: Mapping[str, Path] = MappingProxyType({}),
+    local: Path | None = None,
+    party: str | None = None,
 ) -> Plan:
     """Read a plan, change it as asked, and check it.
 
@@ -239,6 +243,11 @@ def load_plan(
         Party name to table, in place of the plan's; None for a table that is not a file.
     unaligned : mapping
         Party name to its ``write_unaligned``, in place of the plan's.
+    local : Path, optional
+        One party's local file: the keys that belong beside its name, ``network`` with `address`, `port` or
+        `proxy`, and ``he.workers``. They come before the plan's and after the overrides.
+    party : str, optional
+        Whose that is, where it does not say so (``party``).
 
     Returns
     -------
@@ -253,6 +262,10 @@ def load_plan(
     """
     draft = Draft.read(source)
     draft.place_files(draft.folder)
+    if local is not None:
+        own = Draft.read(local)
+        draft.add_local(own, party, _LOCAL)
+        draft.place_files(own.folder)
     for override in overrides:
         draft.override(override)
     for key, files in (("table", tables), ("write_unaligned", unaligned)):
@@ -273,6 +286,12 @@ def load_plan(
     if draft.problems:
         raise PlanError("\n".join(draft.problems))
     return plan
+
+
+def local_party(file: Path) -> str | None:
+    """Return whose a local file says that it is; raises `PlanError` if it cannot be read."""
+    said = Draft.read(file).data.get("party")
+    return said if isinstance(said, str) else None
 
 
 def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from mpc_spearman import run_local
 from mpc_spearman.cli.main import main
@@ -17,6 +15,7 @@ from mpc_spearman.data.tables import read_table
 from mpc_spearman.errors import OutputError, PlanError, TableError
 from mpc_spearman.results.result import Result
 from support.harness import ROOT
+from support.plans import mapping
 
 OWN = """\
 patient nr;age;true;grade;share;seen;note;flag
@@ -35,9 +34,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def own(file: str) -> DataParty:
-    keys: dict[str, Any] = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-    parties = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A", **keys}]}
-    party = load_plan({"alignment": "intersect", "parties": parties}).party("A")
+    plan = mapping(cautious=True, alignment="intersect")
+    party = load_plan(plan, local=Path(file), party="A").party("A")
     assert isinstance(party, DataParty)
     return party
 
@@ -66,7 +64,7 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
     assert main(["init", "a.csv", "--party", "A"]) == main(["init", "b.csv"]) == 0
     assert own("A.yaml").duplicates == "drop"
     assert "# ? No column has a value in each row" in Path("b.yaml").read_text()
-    assert Path("A.key").exists()
+    assert own("A.yaml").key == Path("A.key").absolute()
 
 
 @pytest.mark.usefixtures("here")

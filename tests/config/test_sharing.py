@@ -20,6 +20,7 @@ from mpc_spearman.config import (
     differences,
     host_and_port,
     load_plan,
+    local_party,
 )
 from mpc_spearman.errors import PlanError, ProtocolViolation
 from mpc_spearman.identity import Identity
@@ -198,6 +199,44 @@ def test_identities_are_shared_and_known_to_every_party(tmp_path: Path) -> None:
     assert plan.restricted_to("A").identities == plan.identities
     assert plan.parties.target.key == tmp_path / "B.key"
     assert plan.restricted_to("A").parties.target.key is None
+
+
+def test_a_local_file_adds_what_is_one_partys_own_and_nothing_that_is_shared(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    file = tmp_path / "own" / "B.yaml"
+    file.write_text(
+        "party: B\nkey: B.key\ntable: b.csv\npolicy: {max_reveal: strengths, ledger: ledger}\n"
+        "network: {proxy: 'http://10.0.0.1:3128'}\nhe: {workers: 3}\n"
+    )
+    shared = plan_with(network={"address": "10.0.0.7"})
+    plan = load_plan(shared, ["parties.target.id=person"], local=file)
+    target, folder = plan.parties.target, tmp_path / "own"
+    assert (target.key, target.table, target.policy.ledger) == tuple(
+        folder / n for n in ("B.key", "b.csv", "ledger")
+    )
+    assert (plan.network.address, plan.network.proxy, plan.he.workers) == (
+        "10.0.0.7",
+        "http://10.0.0.1:3128",
+        3,
+    )
+    assert target.id == ("person",)
+    assert plan.digest() == load_plan(shared).digest()
+    assert local_party(file) == "B"
+    for text, said in {
+        "party: B\nreveal: ranking\n": "B.yaml: parties.target.reveal: there is no such key",
+        "party: B\nnetwork: {timeout: 3}\n": "B.yaml: network.timeout: is not local; local keys",
+        "party: B\nidentity: x\n": "B.yaml: a party's name and identity are shared",
+        "party: X\n": "B.yaml: party: 'X' is no party of the plan",
+        "key: B.key\n": "B.yaml: party: null is no party",
+        "party: B\ntable: [1]\n": "B.yaml: parties.target.table: ",
+    }.items():
+        file.write_text(text)
+        with pytest.raises(PlanError) as raised:
+            load_plan(shared, local=file)
+        assert said in str(raised.value)
+    file.write_text("party: B\n")
+    with pytest.raises(PlanError, match="and this is to be 'A'"):
+        load_plan(shared, local=file, party="A")
 
 
 def test_no_two_parties_have_one_key_and_none_has_what_is_no_key() -> None:

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from mpc_spearman import load_plan
 from mpc_spearman.cli import main
-from mpc_spearman.config import CoordinatorParty, DataParty, Plan, Protocol, TargetParty
+from mpc_spearman.config import CoordinatorParty, DataParty, Plan, Protocol, TargetParty, local_party
 from mpc_spearman.errors import ERRORS, PlanError
 from mpc_spearman.installed import INSTALL_CRYPTEN
 from mpc_spearman.results.result import Result
@@ -296,9 +296,12 @@ def test_the_commands_are_understood(commands: list[list[str]]) -> None:
         if not hasattr(parsed, "plan"):
             continue
         tables = dict(parsed.table) if arguments[0] == "local" else {}
+        local = getattr(parsed, "local", None)
+        if local is not None:
+            local, parsed.party = ROOT / local, local_party(ROOT / local)
         if arguments[0] in ("join", "check") and parsed.table:
             tables = {parsed.party: parsed.table}
-        plan = load_plan(ROOT / parsed.plan, parsed.settings, tables)
+        plan = load_plan(ROOT / parsed.plan, parsed.settings, tables, local=local)
         everyone = (plan.parties.target, *plan.parties.sources)
         me = getattr(parsed, "party", None)
         needed = everyone if arguments[0] == "local" else [own for own in everyone if own.name == me]

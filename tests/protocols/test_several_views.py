@@ -245,7 +245,7 @@ def test_every_session_has_keys_of_its_own(level, estimator):
                 seen.add(key)
     assert len(seen) == sum(map(len, pairs.values())) * len(SOURCES)
     between = [(purpose, name) for peer, purpose, name in transcript.keys("A") if peer == "D" and purpose]
-    assert sorted(between) == [("link", "A"), ("link", "D")]
+    assert sorted(between) == [("confirm", "A"), ("confirm", "D")]
 
 
 def test_rows_are_shuffled_anew_for_every_source():
