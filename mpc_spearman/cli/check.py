@@ -9,8 +9,11 @@ from mpc_spearman.cli.arguments import add_party, add_settings, own_party, path
 from mpc_spearman.errors import DisclosureError, PlanError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.table import Table
 
+    from mpc_spearman.config.sections import Privacy
     from mpc_spearman.privacy.examine import Examination
 
 
@@ -59,6 +62,9 @@ def run(parsed: argparse.Namespace) -> int:
     seen, console = found.examination, Console()
     sentences = [*(str(error) for error in found.refusals), *(one.sentence for one in seen.findings)]
     console.print(_columns(seen, plan.privacy.budget))
+    for line in _meanings(seen, plan.privacy):
+        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
+    console.print()
     rows = (
         f"{seen.n:,} rows, {seen.distinct_defined} distinct columns that are not constant, leverage "
         f"{found.leverage:.2f} (what these columns can tell of the variance of one row's rank)"
@@ -78,6 +84,20 @@ def run(parsed: argparse.Namespace) -> int:
         console.print("nothing that this table alone decides would be refused")
         return 0
     return found.refusals[0].exit_code if found.refusals else DisclosureError.exit_code
+
+
+def _meanings(seen: Examination, rules: Privacy) -> Iterator[str]:
+    """Say what the columns of the table mean."""
+    yield "values: how many different ones."
+    yield (
+        f"outside: rows outside the largest group of equal values; min_group asks for {rules.min_group} or "
+        "more, or none."
+    )
+    yield "bits held: how many bits the ranks take to write down, which is what there is to tell."
+    yield f"{rules.budget:g} of them: the most of these that one receiver may be told (privacy.budget)."
+    for one in seen.columns[0].told if seen.columns else ():
+        receiver = one.published.receiver
+        yield f"to {receiver}: how many of them the results that {receiver} is given tell at most."
 
 
 def _columns(seen: Examination, budget: float) -> Table:

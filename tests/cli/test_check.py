@@ -34,6 +34,9 @@ def test_a_table_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert "nothing that this table alone decides would be refused" in said
     assert "outpatient" in said
+    table, _, meanings = said.partition("values: ")
+    for head in ("outside", "bits held", "0.5 of them", "to B"):
+        assert (head in table.splitlines()[0], f"\n{head}: " in meanings) == (True, True)
     assert "exclude" not in said
 
 
