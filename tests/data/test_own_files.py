@@ -245,6 +245,13 @@ def test_text_is_not_rewritten_where_numbers_have_a_decimal_comma(csv: Any) -> N
     ]
 
 
+def test_what_is_said_of_text_is_refused_for_numbers() -> None:
+    for keys in ({"encode": {"x": ["1", "2"]}}, {"convert": {"x": "percent"}}):
+        (key,) = keys
+        said = refusal(pd.DataFrame({"id": list("abc"), "x": [1, 2, 3]}), **keys)
+        assert said == f"column 'x': {key} is about columns of text, and it is int64; take it out of {key}"
+
+
 @pytest.mark.parametrize(
     ("how", "cells", "found"),
     [

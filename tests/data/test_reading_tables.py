@@ -119,28 +119,6 @@ def test_rows_takes_the_first_and_checks_no_others(csv, parquet):
     assert "3" in refusal(long, rows=2)
 
 
-def test_parquet(parquet):
-    table = read(
-        parquet(
-            {
-                "id": pa.array([7, 8, 9]),
-                "u": pa.array([2**64 - 1, 2**64 - 2, 0], pa.uint64()),
-                "i": pa.array([2**53 + 1, 2**53, -5]),
-                "small": pa.array([1, 2, 3], pa.int8()),
-                "half": pa.array(np.array([1, 2.5, 3], np.float16)),
-                "b": pa.array([True, False, True]),
-                "note": pa.array(["SECRET", None, "x"]),
-            }
-        ),
-        exclude=["note"],
-    )
-    assert table.ids.to_pylist() == ["7", "8", "9"]
-    assert [c.dtype.name for c in columns(table)] == ["uint64", "int64", "int64", "float64", "int64"]
-    assert table.column(0).tolist() == [2**64 - 1, 2**64 - 2, 0]
-    assert table.column(1).tolist() == [2**53 + 1, 2**53, -5]
-    assert table.column(3).tolist() == [1.0, 2.5, 3.0]
-
-
 def test_an_arrow_table_in_memory():
     twice = pa.table(
         {"id": ["a", "b", "c"], "x": pa.array([2**64 - 1, 0, 1], pa.uint64()), "note": ["p"] * 3}

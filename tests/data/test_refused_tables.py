@@ -56,13 +56,6 @@ def test_empty_file(csv, content):
 
 
 @pytest.mark.parametrize(
-    "content", [GOOD.encode("utf-16"), "id,x\nSECRET\xe9,1\n".encode("latin-1"), b"id,n\xe4me\n1,2\n"]
-)
-def test_not_utf8(csv, content):
-    assert "not UTF-8" in refusal(csv(content))
-
-
-@pytest.mark.parametrize(
     ("bad", "said"),
     [
         ("b,2\nc,3\nd,4,5\n", "2 rows with too many or too few fields, the first in data row 2: 2 "),
