@@ -24,7 +24,7 @@ import measuring
 from mpc_spearman import run_local
 from mpc_spearman.comparison import Link, data, on_network, per_run
 from mpc_spearman.comparison.calibration import Machine
-from mpc_spearman.comparison.estimate import Host, estimate
+from mpc_spearman.comparison.prediction import Host, estimate
 from mpc_spearman.comparison.shaping import ShapedNetwork, unavailable
 from mpc_spearman.comparison.table import tidy
 from mpc_spearman.comparison.variants import Size, Variant, variants

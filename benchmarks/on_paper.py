@@ -15,7 +15,7 @@ from rich.filesize import decimal
 
 from mpc_spearman.comparison import Link, on_network, per_run
 from mpc_spearman.comparison.calibration import Machine
-from mpc_spearman.comparison.estimate import Host, estimate
+from mpc_spearman.comparison.prediction import Host, estimate
 from mpc_spearman.comparison.variants import Size, alternatives
 from mpc_spearman.config import load_plan
 from mpc_spearman.errors import BoundError

@@ -83,8 +83,8 @@ def _estimates(
     from dataclasses import replace
 
     from mpc_spearman.comparison.calibration import Machine
-    from mpc_spearman.comparison.estimate import Host, estimate
     from mpc_spearman.comparison.network_model import on_network
+    from mpc_spearman.comparison.prediction import Host, estimate
     from mpc_spearman.comparison.table import per_run
     from mpc_spearman.comparison.variants import alternatives, variants
 

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    output.protect()
+    output.never_fail()
     first = (sys.argv[1:] if arguments is None else arguments)[:1]
     if not first:
         parser.print_help()

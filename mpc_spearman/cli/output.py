@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-class _Courtesy(io.FileIO):
+class _NeverFails(io.FileIO):
     """A file descriptor that takes everything, and gives up at the first that cannot be written."""
 
     lost: OSError | None = None
@@ -34,13 +34,13 @@ class _Courtesy(io.FileIO):
         return memoryview(data).nbytes
 
 
-def protect() -> None:
+def never_fail() -> None:
     """Put such streams in the place of this process's own; characters that they lack become escapes."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or stream is not getattr(sys, f"__{name}__"):
             continue  # there is none, or somebody else has put one in its place
-        raw = _Courtesy(stream.fileno(), "w", closefd=False)
+        raw = _NeverFails(stream.fileno(), "w", closefd=False)
         protected = io.TextIOWrapper(
             io.BufferedWriter(raw), stream.encoding, "backslashreplace", line_buffering=True
         )
@@ -50,7 +50,7 @@ def protect() -> None:
 def lost() -> str | None:
     """Say why standard output could not take all; None if it could, or if nobody wanted to read the rest."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    if not isinstance(raw, _Courtesy):
+    if not isinstance(raw, _NeverFails):
         return None
     sys.stdout.flush()
     return None if raw.lost is None or raw.lost.errno == errno.EPIPE else raw.lost.strerror

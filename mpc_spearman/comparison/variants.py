@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF, HeSettings, Plan, load_plan
-from mpc_spearman.config.levels import LEVELS
+from mpc_spearman.config.scale import LEVELS
 from mpc_spearman.errors import PlanError
 
 

@@ -1,12 +1,12 @@
 """The plan of a run: read, checked, split into what is shared and what stays local, and vetoed by its owners.
 
-`levels` holds the order of levels and grants; `parties`, `network` and `sections` the plan's typed parts,
-made of `fields`; `plan` the whole and `load_plan`; `draft` reads YAML and overrides, `wording` makes
-sentences of what is wrong, `policy` holds each owner's veto, and `approval` who has to agree first.
+`scale` holds the order of levels and grants; `parties`, `network` and `sections` the plan's typed parts,
+made of `fields`; `plan` the whole and `load_plan`; `yaml_text` reads what is typed, `draft` puts files and
+overrides together, `wording` makes sentences of what is wrong, `policy` holds each owner's veto, and
+`approval` who has to agree first.
 """
 
 from mpc_spearman.config.approval import Approval, check_approval, local_digest
-from mpc_spearman.config.levels import GRANTS, LEVELS, Grant, Reveal, least, within
 from mpc_spearman.config.network import host_and_port
 from mpc_spearman.config.parties import CoordinatorParty, DataParty, Policy, Query, TargetParty
 from mpc_spearman.config.plan import Plan, load_plan, local_party
@@ -17,6 +17,7 @@ from mpc_spearman.config.policy import (
     check_policy_columns,
     check_policy_rows,
 )
+from mpc_spearman.config.scale import GRANTS, LEVELS, Grant, Reveal, least, within
 from mpc_spearman.config.sections import Estimator, HeSettings, OpenedTo, Order, Protocol, Results, Strength
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.config.wording import differences

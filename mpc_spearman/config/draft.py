@@ -13,8 +13,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from mpc_spearman.config.reading import parse, parse_value, plain
 from mpc_spearman.config.wording import Location, dotted, nearest, shown
+from mpc_spearman.config.yaml_text import parse, parse_value, plain
 from mpc_spearman.errors import PlanError
 
 

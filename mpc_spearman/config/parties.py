@@ -30,8 +30,8 @@ from mpc_spearman.config.fields import (
     share,
     whole,
 )
-from mpc_spearman.config.levels import Reveal
 from mpc_spearman.config.network import host_and_port
+from mpc_spearman.config.scale import Reveal
 from mpc_spearman.config.sections import BUDGET, MIN_GROUP, MIN_ROWS_PER_FEATURE, Protocol
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.config.wording import TABLE_KINDS

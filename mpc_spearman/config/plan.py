@@ -29,9 +29,9 @@ from pydantic import (
 
 from mpc_spearman.config.draft import Draft
 from mpc_spearman.config.fields import Count, Section, Share, Text, whole
-from mpc_spearman.config.levels import FOR_LEVEL, GRANTS, LEVELS, MPC_ONLY, Reveal, grants, least, within
 from mpc_spearman.config.network import Network
 from mpc_spearman.config.parties import CoordinatorParty, DataParty, Parties, Query, TargetParty
+from mpc_spearman.config.scale import FOR_LEVEL, GRANTS, LEVELS, MPC_ONLY, Reveal, grants, least, within
 from mpc_spearman.config.sections import (
     Alignment,
     Estimator,

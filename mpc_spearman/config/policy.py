@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 
-from mpc_spearman.config.levels import within
 from mpc_spearman.config.parties import DataParty
 from mpc_spearman.config.plan import Plan
+from mpc_spearman.config.scale import within
 from mpc_spearman.errors import PolicyError
 
 #: The section of ``privacy`` in which every rule is off, and the policy of an owner who agrees to that and to

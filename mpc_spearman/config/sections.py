@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from mpc_spearman.config.fields import Count, Flag, Section, Share, flag, key_bits, share, whole
-from mpc_spearman.config.levels import Grant
+from mpc_spearman.config.scale import Grant
 
 Protocol = Literal["mpc", "he"]
 Estimator = Literal["tie_corrected", "paper"]

@@ -1,7 +1,7 @@
 """The levels of ``reveal``, a module each: what is contributed, opened, concluded, published and told.
 
 `level` says what a level is asked. To add one: a module with a `Level`, its class in `LEVELS`, and its name
-in :mod:`mpc_spearman.config.levels`.
+in :mod:`mpc_spearman.config.scale`.
 """
 
 from mpc_spearman.config import Plan

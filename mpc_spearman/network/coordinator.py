@@ -74,7 +74,7 @@ class CoordinatorMeeting(Meeting):
         Raises
         ------
         MpcSpearmanError
-            See :func:`mpc_spearman.launch.meeting.join`.
+            See :func:`mpc_spearman.launch.rendezvous.join`.
         """
         listener = Listener(where, self._settings.tls, self._roster, self, self._turned_away)
         try:

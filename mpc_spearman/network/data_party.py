@@ -42,7 +42,7 @@ class DataPartyMeeting(Meeting):
         Raises
         ------
         MpcSpearmanError
-            See :func:`mpc_spearman.launch.meeting.join`.
+            See :func:`mpc_spearman.launch.rendezvous.join`.
         """
         control: Control | None = None
         try:

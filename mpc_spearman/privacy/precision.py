@@ -108,7 +108,7 @@ def strength_grid(n: int, k: int) -> Grid:
         Aligned rows.
     k : int
         The source columns that a strength is a mean over: the distinct ones that are not constant
-        (:func:`mpc_spearman.privacy.groups.distinct`), of all sources together.
+        (:func:`mpc_spearman.privacy.groups.distinct_defined`), of all sources together.
     """
     return _coarsest(64 * int(n) * int(k))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pydoc
 import re
 import shlex
 import subprocess
@@ -67,6 +68,14 @@ def test_the_code_refers_to_pages_that_exist_and_to_no_other_text() -> None:
         for name in re.findall(r"\bdocs/[\w-]+\.md\b", text):
             assert name in PAGES, f"{path}: {name}"
         assert "DESIGN" not in text, path
+
+
+def test_what_docstrings_refer_to_exists() -> None:
+    for path in (ROOT / "mpc_spearman").rglob("*.py"):
+        for name in re.findall(
+            r":(?:mod|func|class|data|meth):`~?([\w.]+)`", path.read_text(encoding="utf-8")
+        ):
+            assert pydoc.locate(name) is not None, f"{path}: {name}"
 
 
 # --- what is made ---------------------------------------------------------------------------------------

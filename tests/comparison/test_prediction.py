@@ -8,7 +8,7 @@ import pytest
 
 from mpc_spearman.comparison import WAN, calibration, on_network, per_run
 from mpc_spearman.comparison.calibration import Machine
-from mpc_spearman.comparison.estimate import Host, estimate
+from mpc_spearman.comparison.prediction import Host, estimate
 from mpc_spearman.comparison.table import TIDY
 from mpc_spearman.comparison.variants import Size, Variant, alternatives, variants
 from mpc_spearman.errors import BoundError
