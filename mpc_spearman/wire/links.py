@@ -1,11 +1,11 @@
 """All links of one party: typed messages in and out, with a deadline on every wait.
 
-Who waits for whom is always named. Three things end a wait:
+Who waits for whom is always named. Three things end a wait, each an error of :mod:`mpc_spearman.errors`:
 
-- the peer's connection is gone: :class:`PeerDied`;
-- nothing came from the peer, not even a keep-alive, for ``network.timeout`` seconds: :class:`PeerTimeout`.
+- the peer's connection is gone: `PeerDied`;
+- nothing came from the peer, not even a keep-alive, for ``network.timeout`` seconds: `PeerTimeout`.
   A thread beside the computation sends keep-alives, so hours of honest computing are no time-out;
-- some party stopped and said so: :class:`PeerFailed`, or the same class where the error concerns all alike.
+- some party stopped and said so: `PeerFailed`, or the same class where the error concerns all alike.
 
 Trouble on any link ends the run for this party, also while it computes: loops call :meth:`Links.check`.
 """

@@ -72,10 +72,12 @@ def test_the_code_refers_to_pages_that_exist_and_to_no_other_text() -> None:
 
 def test_what_docstrings_refer_to_exists() -> None:
     for path in (ROOT / "mpc_spearman").rglob("*.py"):
-        for name in re.findall(
-            r":(?:mod|func|class|data|meth):`~?([\w.]+)`", path.read_text(encoding="utf-8")
-        ):
-            assert pydoc.locate(name) is not None, f"{path}: {name}"
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        text = path.read_text(encoding="utf-8")
+        places = ["", f"{module}.", f"{module.rpartition('.')[0]}."]
+        places += [f"{module}.{name}." for name in re.findall(r"^class (\w+)", text, re.M)]
+        for name in re.findall(r":(?:mod|func|class|data|meth):`~?\.?([\w.]+)`", text):
+            assert any(pydoc.locate(place + name) is not None for place in places), f"{path}: {name}"
 
 
 # --- what is made ---------------------------------------------------------------------------------------
