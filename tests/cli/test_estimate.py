@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from comparison.test_estimate import in_no_time
+from comparison.test_prediction import in_no_time
 from mpc_spearman.cli.main import main
 
 ROOT = Path(__file__).parents[2]
