@@ -6,6 +6,7 @@ from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +23,10 @@ from mpc_spearman.wire.disclosure import grant, place
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan
 
+# Phases in which the coordinator sends what it has of a table.
+_BY_WAY_OF_C = ("publish", "evaluate", "intersect")
+# The table speaks of a sender as of somebody else.
+_OURS = {"its": "our", "it has": "we have", "it keeps": "we keep"}
 # Phases in which nothing is sent that is about a table.
 _TECHNICAL = ("connect", "keys", "account", "keep-alive")
 
@@ -104,20 +109,25 @@ def leaves(plan: Plan, roster: Roster, n: int | None, k: int) -> Iterator[tuple[
         found: dict[str, list[str]] = {}
         for row in rows:
             what, ours = row["what"], me.name in row["from"].split(", ")
-            if row["party"] != party.name or not (ours or row["phase"] in ("publish", "evaluate")):
+            if row["party"] != party.name or not (ours or row["phase"] in _BY_WAY_OF_C):
                 continue
             if what.startswith("nothing: "):
-                hidden.append((str(party), what.removeprefix("nothing: "), "unreadable: tells it nothing"))
+                hidden.append((str(party), our(what.partition(": ")[2]), "unreadable: tells it nothing"))
             elif row["phase"] == "publish":
                 exact = level.published_precisely(grant(shared, party.role), n, k)
                 found.setdefault(f"{exact}; passed on by {row['from']}", []).append(what)
             else:
                 result = place(what, row["phase"]) == 0
                 exact = level.opened_precisely(n, k) if result and party.name == plan.informed else "exactly"
-                found.setdefault(exact, []).append(_plain(what))
+                found.setdefault(exact, []).append(our(what) if ours else _plain(what))
         for exact, whats in found.items():
             yield str(party), "; ".join(dict.fromkeys(whats)), exact
     yield from hidden
+
+
+def our(what: str) -> str:
+    """Say what the table says of a sender in its own words."""
+    return re.sub(rf"\b({'|'.join(_OURS)})\b", lambda found: _OURS[found[0]], _plain(what))
 
 
 def _plain(what: str) -> str:
