@@ -26,6 +26,7 @@
     ├── OutputError                 16   the run directory cannot be written or read
     ├── RoleCrashed                 17   a role's process ended without a word
     ├── MergeError                  24   results that cannot be merged
+    ├── RecordError                 27   a run's record is not signed by all, or does not fit
     └── NotRevealed                  -   Python only: this run did not reveal what was asked of its result
 
 Ctrl-C ends with 130, SIGTERM with 143, SIGHUP with 129, as shells expect.
@@ -231,6 +232,13 @@ class MergeError(MpcSpearmanError):
 
     exit_code = 24
     public = "results could not be merged"
+
+
+class RecordError(MpcSpearmanError):
+    """The signed record of a run that is missing, damaged or altered, or is not signed by all."""
+
+    exit_code = 27
+    public = "a record does not hold"
 
 
 class NotRevealed(MpcSpearmanError, AttributeError):

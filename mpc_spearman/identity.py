@@ -11,6 +11,8 @@ from __future__ import annotations
 import binascii
 import stat
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -121,6 +123,25 @@ class Identity:
 
     def __repr__(self) -> str:
         return f"Identity({self})"
+
+
+@dataclass(frozen=True)
+class Signer:
+    """What a party signs a run's record with, and knows the others' signatures by.
+
+    Attributes
+    ----------
+    identity : Identity
+        Its own.
+    identities : mapping of str to str
+        Everyone's public keys, by party, as a plan has them.
+    rehearsal : bool
+        They were made for this run, and are nobody's.
+    """
+
+    identity: Identity
+    identities: Mapping[str, str]
+    rehearsal: bool
 
 
 def verify(public: bytes, purpose: str, message: bytes, signature: bytes) -> bool:

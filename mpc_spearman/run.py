@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from functools import update_wrapper
 from typing import Concatenate, ParamSpec, TypeVar
 
 from mpc_spearman.config import Approval, Plan
+from mpc_spearman.identity import Signer
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.links import Links
@@ -39,6 +41,8 @@ class Run:
         What that returned.
     approval : Approval, optional
         That this party's owner has of this run; its ledger counts it.
+    signer : Signer, optional
+        Who signs the run's record, and whose keys are which.
     say : callable
         Tells whoever watches the run something worth a sentence.
     workers : int
@@ -47,6 +51,8 @@ class Run:
         Of the blocks of rows in which tables are shared; the same at all parties.
     cautions : list of str
         What the result's reader must know of how it was computed; engines add to it.
+    granted : dict of str to bytes
+        By receiver, the messages with results that this party has sent or received.
     offered : dict of str to int
         Where rows were intersected: how many each party had to match, as far as this one knows.
     at_end : list of callable
@@ -64,11 +70,14 @@ class Run:
     workers: int = 1
     block_bytes: int = BLOCK_BYTES
     approval: Approval | None = None
+    signer: Signer | None = None
     links: Links = field(init=False)
     cautions: list[str] = field(default_factory=list)
+    granted: dict[str, bytes] = field(default_factory=dict)
     offered: dict[str, int] = field(default_factory=dict)
     at_end: list[Callable[[], None]] = field(default_factory=list)
     alignment: str | None = None
+    began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     _shown: set[str] = field(default_factory=set)
 
     @property

@@ -24,6 +24,7 @@ from mpc_spearman.cli import (
     local,
     merge,
     output,
+    verify,
 )
 from mpc_spearman.errors import MpcSpearmanError, OutputError, SetupError
 from mpc_spearman.units import printable
@@ -40,6 +41,7 @@ _COMMANDS = (
     init,
     key,
     approve,
+    verify,
     ledger,
 )
 _INTERRUPTED = 130

@@ -13,6 +13,7 @@ from mpc_spearman.errors import HandshakeError, NetworkError, PlanError
 from mpc_spearman.parties import Role, Roster
 
 if TYPE_CHECKING:
+    from mpc_spearman.identity import Signer
     from mpc_spearman.network.addresses import Address
     from mpc_spearman.network.sockets import Sockets
     from mpc_spearman.network.tls import Tls
@@ -249,40 +250,50 @@ def _attend(
     return met.sockets
 
 
-def own_tls(plan: Plan, roster: Roster, rehearsal: Rehearsal | None) -> Tls:
-    """Return this party's end of all connections, once it has shaken hands with itself.
+def own_signer(plan: Plan, party: str, rehearsal: Rehearsal | None) -> Signer:
+    """Return a party's key, and everybody's public keys.
 
     Raises
     ------
     PlanError
         Its key file cannot be used, or is not the key of its own line in the plan.
-    TlsError
-        This machine does not allow TLS with such keys.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from mpc_spearman.identity import Identity, public_key
+    from mpc_spearman.identity import Identity, Signer
+
+    if rehearsal is not None:
+        made = Identity(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(rehearsal.key)))
+        return Signer(made, rehearsal.identities, rehearsal=True)
+    me, identities = plan.party(party), {name: line or "" for name, line in plan.identities.items()}
+    assert me.key is not None
+    own = Identity.read(me.key, f"key of party {me.name}")
+    if str(own) != me.identity:
+        whose = [name for name, identity in identities.items() if identity == str(own)]
+        raise PlanError(
+            f"key of party {me.name}: {me.key} is "
+            + (
+                f"the key of party {whose[0]} in this plan"
+                if whose
+                else f"{own}, and the plan has {me.identity}"
+            )
+            + "; name the file that belongs to the line, or put its line into everybody's plan"
+        )
+    return Signer(own, identities, rehearsal=False)
+
+
+def own_tls(signer: Signer, roster: Roster) -> Tls:
+    """Return this party's end of all connections, once it has shaken hands with itself.
+
+    Raises
+    ------
+    TlsError
+        This machine does not allow TLS with such keys.
+    """
+    from mpc_spearman.identity import public_key
     from mpc_spearman.network.tls import Tls
 
-    me = plan.party(roster.me.name)
-    if rehearsal is not None:
-        own = Identity(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(rehearsal.key)))
-        identities: Mapping[str, str | None] = rehearsal.identities
-    else:
-        assert me.key is not None
-        own, identities = Identity.read(me.key, f"key of party {me.name}"), plan.identities
-        if str(own) != me.identity:
-            whose = [name for name, identity in identities.items() if identity == str(own)]
-            raise PlanError(
-                f"key of party {me.name}: {me.key} is "
-                + (
-                    f"the key of party {whose[0]} in this plan"
-                    if whose
-                    else f"{own}, and the plan has {me.identity}"
-                )
-                + "; name the file that belongs to the line, or put its line into everybody's plan"
-            )
-    tls = Tls(own, {peer: public_key(identities[peer.name] or "") for peer in roster.peers})
+    tls = Tls(signer.identity, {peer: public_key(signer.identities[peer.name]) for peer in roster.peers})
     tls.check()
     return tls
 

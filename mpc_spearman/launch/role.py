@@ -10,8 +10,10 @@ import pyarrow as pa
 from mpc_spearman.config import Approval, Plan
 from mpc_spearman.engines import engine_for
 from mpc_spearman.errors import OutputError
+from mpc_spearman.identity import Signer
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role, Roster
+from mpc_spearman.protocols.record import sign_and_part
 from mpc_spearman.protocols.roles import run_coordinator, run_source, run_target
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import BLOCK_BYTES, Progress, Run, Say
@@ -26,7 +28,7 @@ def run_role(
     frame: pa.Table | None,
     *,
     join: Callable[[Roster, Meter], Transport],
-    ready: Callable[[Roster], None] = lambda roster: None,
+    ready: Callable[[Roster], Signer],
     decline: Callable[[Roster, Meter, Exception], None] = lambda roster, meter, error: None,
     approval: Approval | None = None,
     progress: Progress = lambda phase, done, of: None,
@@ -49,7 +51,8 @@ def run_role(
     join : callable
         Meets the other parties and returns the transport to them; the meter is told what only that knows.
     ready : callable
-        Sees that this party can meet the others, before its table is read; raises what is wrong.
+        Sees that this party can meet the others, before its table is read; raises what is wrong, or returns
+        who signs the run's record.
     decline : callable
         Tells the others where they meet that this party, having failed, will not come.
     approval : Approval, optional
@@ -91,13 +94,12 @@ def run_role(
 
     run = Run(plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes, approval)
     try:
-        ready(roster)
+        run.signer = ready(roster)
         if roster.me.role is Role.COORDINATOR:
             result = run_coordinator(run)
         else:
             result = (run_source if roster.me.role is Role.SOURCE else run_target)(run, frame)
-        with meter.phase("account"):
-            run.links.close()
+        result = sign_and_part(run, result)
     except BaseException as error:
         if joined is not None:
             joined.abort(error)

@@ -34,6 +34,7 @@ from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan
+    from mpc_spearman.identity import Signer
     from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal
     from mpc_spearman.network.addresses import Address
     from mpc_spearman.network.sockets import Sockets
@@ -299,13 +300,18 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         if tls:  # otherwise it cannot show who it is
             rendezvous.decline(point, plan, roster, tls[0], supervisor, meter, say, error)
 
+    def ready(roster: Roster) -> Signer:
+        signer = rendezvous.own_signer(plan, assignment.party, made)
+        tls.append(rendezvous.own_tls(signer, roster))
+        return signer
+
     frame = pa.ipc.open_stream(stream).read_all() if assignment.frame else None
     result = run_role(
         plan,
         assignment.party,
         frame,
         join=join,
-        ready=lambda roster: tls.append(rendezvous.own_tls(plan, roster, made)),
+        ready=ready,
         decline=decline,
         approval=None if assignment.approval is None else Approval(**assignment.approval),
         progress=supervisor.progress,

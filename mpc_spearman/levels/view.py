@@ -165,7 +165,28 @@ _SHARED: tuple[Row, ...] = (
             Field("counts", "int64", (len(PHASES), 5)),
         ),
     ),
-    Row(Kind.FAREWELL, _ALL, _ALL, ()),
+    # Whoever gets a message gets its nonce, without which nobody can test a guess of it (results.record).
+    *(
+        Row(
+            Kind.RESULT,
+            _C,
+            receivers,
+            (Field("nonce", "bytes", (32,), grants=GRANTS[1:], opened_to=("coordinator",)),),
+        )
+        for receivers in (_T, _S)
+    ),
+    Row(
+        Kind.RECORD,
+        _C,
+        (*_S, *_T),
+        (Field("record", "text", tells="the record to sign: times, and commitments that say nothing else"),),
+    ),
+    Row(
+        Kind.FAREWELL,
+        _ALL,
+        _ALL,
+        (Field("signature", "bytes", (64,), tells="whether it agrees to the record, by a signature"),),
+    ),
 )
 
 #: Names of the target's features, after all that a source is passed on of them.

@@ -66,7 +66,7 @@ def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:
     for peer, theirs in heard.items():
         _check(plan, me, peer, theirs)
     said = {**heard, me: own}
-    run = joined(*(bytes(said[party]["nonce"]) for party in roster.parties))
+    run = links.run = joined(*(bytes(said[party]["nonce"]) for party in roster.parties))
     for peer, theirs in heard.items():
         links.keys[peer] = PairKey(mine, theirs["public_key"], me, peer, run, plan.digest())
         mac = links.keys[peer].confirmation(me, peer, (_text(own), _text(theirs)))

@@ -7,6 +7,7 @@ plan's level makes those that are published (`mpc_spearman.levels.level.Level.pu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from secrets import token_bytes
 from typing import Any
 
 from mpc_spearman.levels import level_of
@@ -17,6 +18,7 @@ from mpc_spearman.parties import Role
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.disclosure import grant
 from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.messages import encode
 
 
 @step("publish")
@@ -28,25 +30,32 @@ def publish(
     The target gets the rows of all sources; a source its own, with strengths and ranking over all.
     """
     shared, level = run.plan.shared(), level_of(run.plan)
+    nonces: dict[str, bytes] = {}
     for peer in run.roster.peers:
         fields = VIEW.fields(shared, Kind.RESULT, run.roster.me.role, peer.role)
         if fields is None:
             continue
+        granted, fresh = grant(shared, peer.role), token_bytes(32)
         theirs: dict[str, Any] = {
-            **level.published(numbers, grant(shared, peer.role), shapes),
+            **level.published(numbers, granted, shapes),
+            # One for each message: for a source's own rows one that no other party has.
+            "nonce": fresh if granted == "coefficients" else nonces.setdefault(granted, fresh),
             "source_names": source_names,
             "target_names": target_names,
         }
         if peer.role is Role.SOURCE and "coefficients" in theirs:
             theirs["coefficients"] = theirs["coefficients"][shapes.rows(peer)]
         values = {field.name: theirs[field.name] for field in fields}
-        run.links.send(peer, Kind.RESULT, values, sizes=shapes.sizes(peer))
+        run.granted[peer.name] = run.links.send(peer, Kind.RESULT, values, sizes=shapes.sizes(peer))
 
 
 @step("publish")
 def receive_result(run: Run, shapes: Shapes) -> Mapping[str, Any]:
     """Receive what the coordinator passes on, if anything."""
     coordinator, me = run.roster.coordinator, run.roster.me
-    if VIEW.fields(run.plan.shared(), Kind.RESULT, coordinator.role, me.role) is None:
+    fields, sizes = VIEW.fields(run.plan.shared(), Kind.RESULT, coordinator.role, me.role), shapes.sizes(me)
+    if fields is None:
         return {}
-    return run.links.receive(coordinator, Kind.RESULT, sizes=shapes.sizes(me))
+    values = run.links.receive(coordinator, Kind.RESULT, sizes=sizes)
+    run.granted[me.name] = encode(fields, {**run.links.dimensions, **sizes}, values)  # as it was sent
+    return values

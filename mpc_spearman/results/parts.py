@@ -126,6 +126,8 @@ class Parts:
     A part that was not given raises `NotRevealed` when asked for, with the setting that withheld it.
     """
 
+    _record: str | None = None
+
     def __init__(
         self,
         *,
@@ -184,6 +186,11 @@ class Parts:
     def plan_digest(self) -> bytes:
         """The SHA-256 of the shared plan, as all parties have it."""
         return hashlib.sha256(canonical(self._plan).encode()).digest()
+
+    @property
+    def record(self) -> str | None:
+        """The text of ``record.json``, what all parties have signed; None if there is none."""
+        return self._record
 
     @property
     def party(self) -> str:

@@ -4,6 +4,7 @@ A run directory holds ``result.json``, ``cost.csv``, ``report.html`` and, as far
 this party, ``matrix.csv``, ``columns.csv``, ``noise.csv``, ``pvalues.csv``, ``intervals.csv``,
 ``qvalues.csv``, ``ranking.csv`` and ``estimators.csv``. p-values, intervals and q-values follow from the
 others: they are written for whoever opens the files, and computed again when a result is loaded.
+``record.json`` is what all parties have signed.
 """
 
 from __future__ import annotations
@@ -77,6 +78,12 @@ class Result(Parts):
         more._warnings = (*self._warnings, text)
         return more
 
+    def with_record(self, record: str | None) -> Result:
+        """Return the same result with its record (:mod:`mpc_spearman.results.record`)."""
+        more = copy(self)
+        more._record = record
+        return more
+
     def save(self, directory: str | Path) -> Path:
         """Write the run directory, whole or not at all.
 
@@ -119,7 +126,7 @@ class Result(Parts):
         """
         folder = Path(directory)
         try:
-            return cls(**saved.read(folder))
+            return cls(**saved.read(folder)).with_record(saved.read_record(folder))
         except Contradiction as error:
             file = folder / saved.FILES.get(error.part, "result.json")
             raise OutputError(f"{file} is damaged: {error}") from error

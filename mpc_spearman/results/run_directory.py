@@ -39,6 +39,7 @@ FILES = (
     "estimators.csv",
     "cost.csv",
     "report.html",
+    "record.json",
     "status.json",
 )
 

@@ -34,6 +34,7 @@ FILES = {
     "ranking": "ranking.csv",
     "estimators": "estimators.csv",
 }
+RECORD = "record.json"
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
 
 
@@ -73,6 +74,8 @@ def texts(result: Parts) -> dict[str, str]:
         files["estimators.csv"] = run_directory.csv_text(
             ["feature", *ESTIMATORS], result.estimators.itertuples()
         )
+    if result.record is not None:
+        files[RECORD] = result.record
     files["report.html"] = report.render(result)
     return {"result.json": sealed(about, files), **files}
 
@@ -156,6 +159,12 @@ def read(folder: Path) -> dict[str, Any]:
     if "estimators" in holds:
         parts["estimators"] = _estimators(folder / "estimators.csv")
     return parts
+
+
+def read_record(folder: Path) -> str | None:
+    """Read what all parties have signed, of a run directory that `read` has read."""
+    file = folder / RECORD
+    return run_directory.read_bytes(file).decode() if file.exists() else None
 
 
 def _matrix(path: Path) -> pd.DataFrame:

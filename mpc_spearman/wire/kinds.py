@@ -49,6 +49,7 @@ class Kind(IntEnum):
     EVALUATED = 13, "evaluate"
     RESULT = 8, "publish"
     COST = 9, "account"
+    RECORD = 23, "account"
     FAREWELL = 10, "account"
 
 

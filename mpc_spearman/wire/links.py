@@ -57,6 +57,8 @@ class Links:
         ``agree`` step.
     keys : dict of Party to PairKey
         The key shared with each peer; filled in by :func:`mpc_spearman.protocols.connect.agree_keys`.
+    run : bytes
+        The run's id; filled in there too.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Links:
     ) -> None:
         self.dimensions: dict[str, int] = {}
         self.keys: dict[Party, PairKey] = {}
+        self.run = b""
         self._view, self._roster, self._meter = view, roster, meter
         self._timeout, self._last_words = timeout, last_words
         self._changed = threading.Condition()
@@ -103,7 +106,7 @@ class Links:
         *,
         sizes: Mapping[str, int] = _NO_SIZES,
         depth: int | None = None,
-    ) -> None:
+    ) -> bytes:
         """Send one message; returns once it is queued and the link is not far behind.
 
         Parameters
@@ -118,6 +121,11 @@ class Links:
             Length of the longest chain of messages this one depends on, where that is less than all this
             party has received so far.
 
+        Returns
+        -------
+        bytes
+            The message as it is sent.
+
         Raises
         ------
         NetworkError
@@ -131,6 +139,7 @@ class Links:
             while channel.backlog() > _MAX_UNSENT:
                 self._raise_failure(f"sending to {peer}")
                 self._changed.wait(1.0)
+        return payload
 
     def receive(self, peer: Party, kind: Kind, *, sizes: Mapping[str, int] = _NO_SIZES) -> dict[str, Any]:
         """Wait for a peer's next message, which must be of this kind.
@@ -188,19 +197,31 @@ class Links:
                 self._last_words,
             )
 
-    def close(self) -> None:
+    def close(self, signature: bytes = bytes(64)) -> dict[str, bytes]:
         """Say farewell to every peer, wait for theirs, and end all threads.
 
         When this returns, every party has done all it had to do.
+
+        Parameters
+        ----------
+        signature : bytes
+            This party's, of the run's record; zeros if it gives none.
+
+        Returns
+        -------
+        dict of str to bytes
+            Everyone's, by party.
         """
         self.check()  # what is wrong by now still stops all
         for peer in self._roster.peers:
-            self.send(peer, Kind.FAREWELL, {})
+            self.send(peer, Kind.FAREWELL, {"signature": signature})
+        signatures = {self._roster.me.name: signature}
         for peer in self._roster.peers:
-            self.receive(peer, Kind.FAREWELL)
+            signatures[peer.name] = self.receive(peer, Kind.FAREWELL)["signature"]
         self._closing.set()
         for channel in self._channels.values():
             channel.join(self._timeout)
+        return signatures
 
     def _fields(self, kind: Kind, sender: Party, receiver: Party) -> tuple[Field, ...]:
         fields = self._view.fields(kind, sender.role, receiver.role)

@@ -94,21 +94,21 @@ def test_a_plan_says_whose_key_is_which_and_where_ones_own_is() -> None:
 def test_a_key_that_is_not_ones_own_line_is_refused_and_named(tmp_path: Path) -> None:
     content = plans.with_keys(plans.mapping(), tmp_path)
     mine = load_plan(content)
-    rendezvous.own_tls(mine, Roster.of(mine, "A"), None)
+    rendezvous.own_signer(mine, "A", None)
     mixed = load_plan(content, [f"parties.sources.A.key={tmp_path / 'B.key'}"])
     with pytest.raises(PlanError, match=r"B\.key is the key of party B in this plan"):
-        rendezvous.own_tls(mixed, Roster.of(mixed, "A"), None)
+        rendezvous.own_signer(mixed, "A", None)
     changed = load_plan(content, [f"parties.sources.A.identity={Identity.new()}"])
     with pytest.raises(
         PlanError, match=f"A.key is {re.escape(mine.identities['A'] or '')}, and the plan has"
     ):
-        rendezvous.own_tls(changed, Roster.of(changed, "A"), None)
+        rendezvous.own_signer(changed, "A", None)
 
 
 def test_keys_of_a_rehearsal_are_in_no_plan_and_no_repr() -> None:
     made = Rehearsal.of(("C", "B", "A"))
     whole = plans.plan()
-    assert rendezvous.own_tls(whole, Roster.of(whole, "A"), made["A"])
+    assert rendezvous.own_tls(rendezvous.own_signer(whole, "A", made["A"]), Roster.of(whole, "A"))
     assert made["A"].identities == made["C"].identities
     assert made["A"].key not in repr(made["A"])
     assert made["A"].key not in str(made["A"].identities)
@@ -123,7 +123,7 @@ def test_who_cannot_take_part_says_why_though_nobody_is_there_to_be_told(tmp_pat
         run.start("B", (None, {}), parties=parties)
         endings = run.wait(["A", "B"])
     assert (endings["A"].error, endings["B"].error) == ("TableError", "PlanError")
-    shown = " ".join(endings["A"].shown.split())
+    shown = " ".join(endings["A"].printed.split())
     said, waited = shown.index("A: cannot take part"), shown.index("waiting for C")
     assert "there is no column 'no such column'" in shown[said:waited]
     assert "C.key is the key of party C in this plan" in " ".join(endings["B"].printed.split())

@@ -82,7 +82,7 @@ CHANGES = [
     (faults.on_payload, "huge", "SHAPE", "BC", "a SHAPE message of 4194304 bytes was announced, more than"),
     (faults.on_payload, "empty", "SHARE", "C", "field 'share' needs 12 bytes, 0 are left"),
     (faults.on_payload, "long", "COST", "C", "bytes was announced, more than"),
-    (faults.on_payload, "long", "FAREWELL", "BC", "a FAREWELL message of 8 bytes was announced, more than"),
+    (faults.on_payload, "long", "FAREWELL", "BC", "a FAREWELL message of 72 bytes was announced, more than"),
 ]
 
 

@@ -48,7 +48,7 @@ DIGEST = "ALIGNMENT digest:bytes*32"
 #: Who says how far its columns single out a row: a source to whom coefficients, the target to whom strengths.
 LEVERAGE = {"source": ("coefficients",), "target": ("strengths", "coefficients")}
 COST = "COST seconds:float64*18*2 counts:int64*18*5"  # of 18 phases, those of other plans included
-FAREWELL = "FAREWELL"
+FAREWELL, RECORD = "FAREWELL signature:bytes*64", "RECORD record:text"
 
 #: What the coordinator receives of the source's and the target's columns.
 _EVERYTHING = (
@@ -75,16 +75,19 @@ MASKED = {
 #: What the target, and the source, receive of the results.
 RESULT = {
     "nothing": (None, None),
-    "ranking": ("RESULT positions:int64*mB", "RESULT positions:int64*mB target_names:texts*mB"),
+    "ranking": (
+        "RESULT nonce:bytes*32 positions:int64*mB",
+        "RESULT nonce:bytes*32 positions:int64*mB target_names:texts*mB",
+    ),
     "strengths": (
-        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB",
-        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
+        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB",
+        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
         "target_names:texts*mB",
     ),
     "coefficients": (
-        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
+        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
         "coefficients:float64*mA*mB source_ties:int64*mA source_skewness:float64*mA source_names:texts*mA",
-        "RESULT positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
+        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
         "coefficients:float64*mA*mB target_ties:int64*mB target_skewness:float64*mB target_names:texts*mB",
     ),
 }
@@ -122,7 +125,7 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
     which = 0 if receiver == "B" else 1
     if sender == "C":
         result = RESULT[run.plan.results.target if receiver == "B" else run.plan.results.sources][which]
-        return [(HELLO, 0), (CONFIRM, 0), *([(result, 0)] if result else []), (FAREWELL, 0)]
+        return [(HELLO, 0), (CONFIRM, 0), *([(result, 0)] if result else []), (RECORD, 0), (FAREWELL, 0)]
     masked = MASKED[run.plan.reveal][which]
     return [
         *once,
@@ -266,7 +269,9 @@ def test_given_results_are_right(level, estimator):
             steps = (run.roles.result(party).precision.values() for party in ("C", receiver))
             step = max((step for its in steps for step in its), default=0.0)
             close = tolerance(level, [TABLES["A"]], estimator) + step / 2
-            if name.endswith("names"):
+            if name == "nonce":
+                assert len(set(value)) > 16
+            elif name.endswith("names"):
                 assert value == FEATURES["B" if receiver == "A" else "A"]
             elif name == "positions":
                 ranked = [FEATURES["B"][q] for q in np.argsort(value, kind="stable")]
@@ -295,7 +300,7 @@ def test_a_party_writes_exactly_what_it_was_granted(level, estimator):
     assert len(numbers["coefficients"]) >= (0 if level == "strengths" else 2 * M_B)
     for party, grant in grants.items():
         directory = run.roles.staging / party
-        names = {"result.json", "cost.csv", "report.html"}
+        names = {"result.json", "cost.csv", "report.html", "record.json"}
         names |= {"ranking.csv"} if grant != "nothing" else set()
         names |= {FILES[part] for part in MATRICES} if grant == "coefficients" else set()
         names |= {"estimators.csv"} if (party, grant) == ("C", "coefficients") else set()

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from mpc_spearman.config import Plan
+from mpc_spearman.identity import Identity, Signer
 from mpc_spearman.launch.role import run_role
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Roster
@@ -46,6 +47,7 @@ def run_in_memory(
     plan: Plan | Mapping[str, Plan],
     tables: Mapping[str, pd.DataFrame],
     hooks: Mapping[str, Callable[..., Result]] | None = None,
+    keys: Mapping[str, Identity] | None = None,
     **seams: Any,
 ) -> Ended:
     """Run all roles of a plan to their end.
@@ -58,11 +60,15 @@ def run_in_memory(
         By party.
     hooks
         By party, what runs its role: called as ``run_role`` is, with ``run_role`` itself before all else.
+    keys
+        Everybody's, where the plan has their identities; otherwise they are made for this run.
     **seams
         Other arguments of every party's ``run_role``.
     """
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
     hooks, wires = hooks or {}, Wires(max(len(its.names) for its in plans.values()))
+    made = keys or {name: Identity.new() for its in plans.values() for name in its.names}
+    public = {name: str(key) for name, key in made.items()}
     results: dict[str, Result] = {}
     errors: dict[str, BaseException] = {}
 
@@ -79,6 +85,7 @@ def run_in_memory(
                 its.restricted_to(party),
                 party,
                 tables.get(party),
+                ready=lambda roster: Signer(made[party], public, rehearsal=keys is None),
                 join=lambda roster, meter: wires.end(number),
                 decline=lambda roster, meter, error: decline(its, roster, error),
                 **seams,

@@ -108,7 +108,7 @@ def stream() -> bytes:
         (Kind.SHAPE, SHAPE),
         (Kind.SHAPE, SHAPE),
         (Kind.KEEPALIVE, {}),
-        (Kind.FAREWELL, {}),
+        (Kind.FAREWELL, {"signature": bytes(64)}),
     ]
     for number, (kind, values) in enumerate(sent):
         its = VIEW.fields(PLAN, kind, A.role, C.role)

@@ -206,17 +206,17 @@ def test_farewell_ends_all_threads_and_what_closes_later_is_no_failure(make: Mak
     for links in network.links.values():
         links.check()
     for meter in network.meters.values():
-        assert meter.costs["account"].bytes_sent == 2 * HEADER
-        assert sum(cost.bytes_sent for cost in meter.costs.values()) == 2 * HEADER
+        assert meter.costs["account"].bytes_sent == 2 * (HEADER + 64)
+        assert sum(cost.bytes_sent for cost in meter.costs.values()) == 2 * (HEADER + 64)
 
 
 def test_who_has_said_farewell_may_be_silent_and_gone_while_others_still_work(make: Make) -> None:
     network = make(timeout=1.0)
-    network.links[A].send(C, Kind.FAREWELL, {})
+    network.links[A].send(C, Kind.FAREWELL, {"signature": bytes(64)})
     eventually(lambda: len(network.links[C]._channels[A]._inbox) == 1)
     network.wire(C, A).close()
     time.sleep(2.5)
-    network.links[B].send(C, Kind.FAREWELL, {})
+    network.links[B].send(C, Kind.FAREWELL, {"signature": bytes(64)})
     network.links[C].check()
     network.links[C].close()
 
@@ -225,10 +225,10 @@ def test_nobody_leaves_before_all_have_said_farewell(make: Make) -> None:
     network = make()
     leaving = threading.Thread(target=network.links[A].close, daemon=True)
     leaving.start()
-    network.links[B].send(A, Kind.FAREWELL, {})
+    network.links[B].send(A, Kind.FAREWELL, {"signature": bytes(64)})
     leaving.join(0.5)
     assert leaving.is_alive()
-    network.links[C].send(A, Kind.FAREWELL, {})
+    network.links[C].send(A, Kind.FAREWELL, {"signature": bytes(64)})
     leaving.join(EVER)
     assert not leaving.is_alive()
 

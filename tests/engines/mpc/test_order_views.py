@@ -26,7 +26,7 @@ PACKED = -(-PAIRS // 8)
 CARRY, FIRST, TREE = [PAIRS] * 2, [PAIRS] * 2, [2 * PAIRS] * 12
 ANDS = [*CARRY, *FIRST, *TREE]
 
-SHAPE, FAREWELL = "SHAPE n:int64 features:int64", "FAREWELL"
+SHAPE, FAREWELL = "SHAPE n:int64 features:int64", "FAREWELL signature:bytes*64"
 COST = "COST seconds:float64*18*2 counts:int64*18*5"
 COUNTS = "COLUMNS defined:int64 distinct:int64 lasting:int64"
 INPUTS = "inputs:bytes*32"
@@ -77,7 +77,7 @@ def listed(receiver: str, sender: str, run: Recorded) -> list[str]:
         words = [*ANDS, *between, *again]
     copied = [f"REPLICA share:int64*{size}" for size in words]
     everyone = [HELLO, CONFIRM, *([SHAPE] if sender != "C" else [])]
-    positions = [f"RESULT positions:int64*{M_B}"]
+    positions = [f"RESULT nonce:bytes*32 positions:int64*{M_B}"]
     between_parties = {
         ("C", "A"): [COUNTS, *copied, *([] if to_target else order), COST],
         ("C", "B"): [*([] if to_target else [f"DESCRIPTION names:texts*{M_B}", *order]), COST],
@@ -91,7 +91,8 @@ def listed(receiver: str, sender: str, run: Recorded) -> list[str]:
         ("A", "B"): [f"COLUMNS {INPUTS}", DIGEST, f"MASKED block:int64*{M_B}*{N}", *copied],
         ("A", "C"): [],
     }
-    return [*everyone, *between_parties[receiver, sender], FAREWELL]
+    record = ["RECORD record:text"] if sender == "C" else []
+    return [*everyone, *between_parties[receiver, sender], *record, FAREWELL]
 
 
 def contents(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, Any]]]:
@@ -342,7 +343,12 @@ def test_a_source_that_does_not_compare_gives_the_coordinator_noise():
     assert run.transcript.subkey("BD", "zero", "D") not in run.transcript.keys("C").values()
     kinds = [message.kind for message in run.transcript.received("C", "D")]
     assert kinds == ["HELLO", "CONFIRM", "SHAPE", "COLUMNS", "PADDED", "COST", "FAREWELL"]
-    assert [message.kind for message in run.transcript.received("D", "C")] == ["HELLO", "CONFIRM", "FAREWELL"]
+    assert [message.kind for message in run.transcript.received("D", "C")] == [
+        "HELLO",
+        "CONFIRM",
+        "RECORD",
+        "FAREWELL",
+    ]
 
 
 def test_no_stream_is_used_twice():

@@ -1,0 +1,262 @@
+"""The record of a run: what happened, as all parties have signed it with their identities.
+
+At the end the coordinator writes the record, every party compares it with what it knows itself, and signs
+exactly these bytes for this purpose; signatures go pairwise, with the farewell. A party that does not agree
+does not sign: that voids no result, and each folder's ``record.json`` names it.
+
+A message that passes results on begins with a nonce, 32 random bytes that its maker and its receivers alone
+know. The record holds a commitment to it: SHA-256 over the run, the grant and the whole message. So it says
+nothing about the message to others (the nonce hides it), and no other message has the same (collision
+resistance). Receivers of one and the same message find the same commitment.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from mpc_spearman.config import Plan
+from mpc_spearman.config.fields import Count, Flag, Name, Section, Text, whole
+from mpc_spearman.config.wording import canonical
+from mpc_spearman.errors import RecordError
+from mpc_spearman.identity import Identity, public_key, verify
+from mpc_spearman.parties import Role, Roster
+from mpc_spearman.results import run_directory
+from mpc_spearman.results.saved import RECORD
+from mpc_spearman.version import __version__
+from mpc_spearman.wire import disclosure
+
+#: A signature is 64 bytes; these stand for none, and no key can make them.
+NO_SIGNATURE = bytes(64)
+_PURPOSE = "record of a run"
+_CLOCKS_APART = timedelta(hours=1)
+
+PROVES = (
+    "What a signature proves: its key's owner took part in this run of this plan, over so many rows, and\n"
+    "agrees to what was passed on to it; the coordinator's, that it sent exactly these messages. What it\n"
+    "does not prove: that tables were real, that a result is right, or that nobody was told more by\n"
+    "another way. The times are the coordinator's."
+)
+
+
+class Granted(Section):
+    """What a party was passed on; the commitment to the message, in hexadecimal, empty if there was none."""
+
+    grant: Text
+    commitment: Text
+
+
+class Record(Section):
+    """What all parties sign.
+
+    Attributes
+    ----------
+    version : str
+        The package's.
+    plan : str
+        Digest of the shared plan, hexadecimal.
+    run : str
+        The run's id, hexadecimal.
+    rows : int
+        Rows common to all.
+    rehearsal : bool
+        The identities were made for this run on one machine: they prove nothing about anybody.
+    identities : dict of str to str
+        Each party's public key.
+    opened : dict of str to str
+        Whom the protocol's values were opened to, and at which level.
+    granted : dict of str to Granted
+        For each data party, what the coordinator passed on.
+    began, ended : datetime
+        By the coordinator's clock.
+    """
+
+    version: Text
+    plan: Text
+    run: Text
+    rows: Count = whole(1, default=None)
+    rehearsal: Flag
+    identities: dict[Name, Text]
+    opened: dict[Name, Text]
+    granted: dict[Name, Granted]
+    began: datetime
+    ended: datetime
+
+    @classmethod
+    def of(
+        cls, plan: Plan, run: bytes, rows: int, identities: Mapping[str, str], messages: Mapping[str, bytes],
+        began: datetime, *, rehearsal: bool,
+    ) -> Record:  # fmt: skip
+        """Write down a run that ends now, as far as a party knows it.
+
+        Parameters
+        ----------
+        plan : Plan
+        run : bytes
+            The run's id.
+        rows : int
+        identities : mapping of str to str
+            By party.
+        messages : mapping of str to bytes
+            By receiver, the messages with results that this party knows.
+        began : datetime
+        rehearsal : bool
+        """
+        shared = plan.shared()
+        grants = {
+            party.name: disclosure.grant(shared, party.role)
+            for party in Roster.of(plan, plan.names[0]).parties
+            if party.role is not Role.COORDINATOR
+        }
+        return cls(
+            version=__version__,
+            plan=plan.digest().hex(),
+            run=run.hex(),
+            rows=rows,
+            rehearsal=rehearsal,
+            identities=dict(identities),
+            opened={plan.informed: plan.reveal},
+            granted={
+                name: Granted(grant=grant, commitment=commitment(run, grant, messages.get(name)))
+                for name, grant in grants.items()
+            },
+            began=began,
+            ended=datetime.now(timezone.utc),
+        )
+
+    @property
+    def text(self) -> str:
+        """What is signed."""
+        return canonical(self.model_dump(mode="json"))
+
+
+def commitment(run: bytes, grant: str, message: bytes | None) -> str:
+    """Commit to a message that begins with its nonce; hexadecimal."""
+    if message is None:
+        return ""
+    parts = (_PURPOSE.encode(), run, grant.encode(), message)
+    return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
+
+
+def sign(text: str, own: Record, me: str, identity: Identity) -> tuple[bytes, list[str]]:
+    """Sign the coordinator's record if it is what this party knows.
+
+    Parameters
+    ----------
+    text : str
+        The coordinator's.
+    own : Record
+        This party's.
+    me : str
+    identity : Identity
+
+    Returns
+    -------
+    bytes
+        The signature, or `NO_SIGNATURE`.
+    list of str
+        What differs.
+    """
+    try:
+        stated = Record.model_validate_json(text)
+    except ValidationError:
+        return NO_SIGNATURE, ["it is no record"]
+    differ = [
+        name
+        for name in ("version", "plan", "run", "rows", "rehearsal", "identities", "opened")
+        if getattr(stated, name) != getattr(own, name)
+    ]
+    if {name: one.grant for name, one in stated.granted.items()} != {
+        name: one.grant for name, one in own.granted.items()
+    } or stated.granted.get(me, own.granted.get(me)) != own.granted.get(me):
+        differ.append("granted")
+    if stated.began > stated.ended or abs(stated.ended - own.ended) > _CLOCKS_APART:
+        differ.append("began, ended")
+    return (NO_SIGNATURE if differ else identity.sign(_PURPOSE, text.encode())), differ
+
+
+def signed_by(text: str, identities: Mapping[str, str], signatures: Mapping[str, bytes]) -> set[str]:
+    """Return the parties whose signature under the record holds."""
+    return {
+        name
+        for name, key in identities.items()
+        if verify(public_key(key), _PURPOSE, text.encode(), signatures.get(name, NO_SIGNATURE))
+    }
+
+
+def written(text: str, signatures: Mapping[str, bytes], messages: Mapping[str, bytes]) -> str:
+    """Write ``record.json``: the record as it was signed, the signatures, and the messages known here."""
+    content = {
+        "record": text,
+        "signatures": {name: b64encode(one).decode() for name, one in signatures.items()},
+        "messages": {name: b64encode(one).decode() for name, one in messages.items()},
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
+    """Check a run directory's record against a verifier's plan.
+
+    Yields
+    ------
+    tuple of bool and str
+        Sentences in the order in which a reader wants them, each with whether that is as it should be.
+
+    Raises
+    ------
+    RecordError
+        There is no record, or nothing of it can be read.
+    OutputError
+        The run directory cannot be read.
+    """
+    file = folder / RECORD
+    try:
+        content = json.loads(run_directory.read_bytes(file))
+        text = content["record"]
+        signatures, messages = (
+            {name: b64decode(one, validate=True) for name, one in content[key].items()}
+            for key in ("signatures", "messages")
+        )
+        record = Record.model_validate_json(text)
+        for key in record.identities.values():
+            public_key(key)
+    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
+        raise RecordError(f"{file} is no record, or was damaged") from None
+    about = run_directory.read_about(folder)
+    yield (
+        True,
+        f"plan {record.plan}, run {record.run}, {record.rows:,} rows, {record.began:%Y-%m-%d %H:%M:%S} to "
+        f"{record.ended:%H:%M:%S} UTC, version {record.version}",
+    )
+    keys: Mapping[str, str | None] = record.identities
+    if record.rehearsal:
+        yield False, "keys unproved: a rehearsal on one machine, with keys made for it"
+    elif plan is None:
+        yield False, "keys unproved: they are the record's own; --plan takes them from a plan that you trust"
+    else:
+        keys = plan.identities
+        yield plan.digest().hex() == record.plan, "the plan's digest against your plan's"
+        yield keys == record.identities, "the parties' keys against your plan's"
+    known = {name: key for name, key in keys.items() if key is not None}
+    signers = signed_by(text, known, signatures)
+    for name in keys:
+        signed = name in signers
+        none = signatures.get(name, NO_SIGNATURE) == NO_SIGNATURE
+        yield signed, f"{name}: " + ("signed" if signed else "not signed" if none else "signature is wrong")
+    digest = hashlib.sha256(canonical(about.get("plan")).encode()).hexdigest()
+    yield (digest, about.get("n")) == (record.plan, record.rows), "the result beside it, by plan and rows"
+    for name, one in record.granted.items():
+        if name in messages:
+            same = commitment(bytes.fromhex(record.run), one.grant, messages[name]) == one.commitment
+            yield same, f"{name}: the message with its {one.grant}, kept here, against its commitment"
+        elif one.commitment:
+            yield True, f"{name}: {one.grant}, in a message that is not here (commitment {one.commitment})"
+        else:
+            yield True, f"{name}: nothing was passed on"

@@ -1,0 +1,206 @@
+"""The signed record: who signs what, what a missing signature does, and what an altered record shows."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mpc_spearman.cli.main import main
+from mpc_spearman.config import load_plan
+from mpc_spearman.config.wording import canonical
+from mpc_spearman.errors import RecordError
+from mpc_spearman.identity import Identity
+from mpc_spearman.results.record import _PURPOSE, Record, written
+from mpc_spearman.results.result import Result
+from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.links import Links
+from support.in_memory import Ended, run_in_memory
+from support.plans import mapping
+
+ROWS = 60
+TABLES = {
+    name: pd.DataFrame({"id": range(ROWS), "x": [(i * step) % 61 for i in range(ROWS)], "y": range(ROWS)})
+    for name, step in (("A1", 7), ("A2", 11), ("B", 13))
+}
+KEYS = {name: Identity.new() for name in ("C", "B", "A1", "A2")}
+
+
+def settings(**other: Any) -> dict[str, Any]:
+    """A plan's content, with everybody's identity, that grants the sources strengths."""
+    content = mapping("A1", "A2", **{"reveal": "strengths", "results": {"sources": "strengths"}} | other)
+    parties = content["parties"]
+    for party in (parties["coordinator"], parties["target"], *parties["sources"]):
+        party["identity"] = str(KEYS[party["name"]])
+    return content
+
+
+def run(links: Callable[..., Links] = Links, **other: Any) -> Ended:
+    ended = run_in_memory(load_plan(settings(**other)), TABLES, links=links, keys=KEYS)
+    assert not ended.errors
+    return ended
+
+
+@pytest.fixture(scope="module")
+def ended() -> Ended:
+    return run()
+
+
+def content(result: Result) -> dict[str, Any]:
+    assert result.record is not None
+    return dict(json.loads(result.record))
+
+
+def verify(
+    folder: Path, capsys: pytest.CaptureFixture[str], plan: Mapping[str, Any] | None
+) -> tuple[int, str]:
+    capsys.readouterr()
+    arguments = ["verify", str(folder)]
+    if plan is not None:
+        place = folder.parent / "plan.yaml"
+        place.write_text(json.dumps(plan))
+        arguments += ["--plan", str(place)]
+    code = main(arguments)
+    return code, capsys.readouterr().out
+
+
+def test_all_sign_the_same_and_it_holds_against_the_verifiers_plan(
+    ended: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = {name: content(result) for name, result in ended.results.items()}
+    assert len({one["record"] for one in kept.values()}) == 1
+    assert len({canonical(one["signatures"]) for one in kept.values()}) == 1
+    assert {name: sorted(one["messages"]) for name, one in kept.items()} == {
+        "C": ["A1", "A2", "B"],
+        **{name: [name] for name in ("A1", "A2", "B")},
+    }
+    for name, result in ended.results.items():
+        result.save(tmp_path / name)
+        code, said = verify(tmp_path / name, capsys, settings())
+        assert (code, said.count("NO ")) == (0, 0), said
+        assert all(f"{party}: signed" in said for party in KEYS)
+        assert "that tables were real" in said
+        assert Result.load(tmp_path / name).record == result.record
+
+
+def test_without_a_plan_the_keys_are_unproved(
+    ended: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended.results["B"].save(tmp_path / "B")
+    code, said = verify(tmp_path / "B", capsys, None)
+    assert code == RecordError.exit_code == 27
+    assert [line for line in said.splitlines() if line.startswith("NO ")] == [
+        "NO  keys unproved: they are the record's own; --plan takes them from a plan that you trust"
+    ]
+
+
+def test_receivers_of_the_same_grant_can_compare_and_nobody_else_can_test_a_guess(ended: Ended) -> None:
+    record = Record.model_validate_json(content(ended.results["A1"])["record"])
+    assert record.granted["A1"] == record.granted["A2"]
+    assert record.granted["B"].commitment != record.granted["A1"].commitment
+    ended = run(reveal="coefficients", results={"sources": "coefficients"})
+    messages = content(ended.results["C"])["messages"]
+    nonces = {b64decode(message)[:32] for message in messages.values()}
+    assert len(nonces) == 3
+
+
+@pytest.mark.parametrize("field", [*Record.model_fields])
+def test_a_record_altered_in_any_field_is_seen(
+    ended: Ended, field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = ended.results["B"]
+    kept, record = content(result), json.loads(content(result)["record"])
+    was = record[field]
+    other: Any = not was if isinstance(was, bool) else was + 1 if isinstance(was, int) else None
+    if isinstance(was, str):
+        digit = max(map(was.rfind, "0123456789"))
+        other = f"{was[:digit]}{(int(was[digit]) + 1) % 10}{was[digit + 1 :]}"
+    if isinstance(was, dict):
+        key, value = next(iter(was.items()))
+        changed = {**value, "grant": "coefficients"} if isinstance(value, dict) else str(Identity.new())
+        other = {**was, key: changed}
+    kept["record"] = canonical({**record, field: other})
+    result.save(tmp_path / "B")
+    (tmp_path / "B" / "record.json").write_text(json.dumps(kept))
+    code, said = verify(tmp_path / "B", capsys, settings())
+    assert code == RecordError.exit_code
+    assert said.count("signature is wrong") == 4 or field == "rehearsal"
+
+
+def test_all_keys_replaced_and_everything_signed_again_is_seen_by_the_plan_alone(
+    ended: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = ended.results["B"]
+    record = Record.model_validate_json(content(result)["record"])
+    forged = {name: Identity.new() for name in KEYS}
+    text = record.model_copy(update={"identities": {name: str(key) for name, key in forged.items()}}).text
+    signatures = {name: key.sign(_PURPOSE, text.encode()) for name, key in forged.items()}
+    messages = {name: b64decode(one) for name, one in content(result)["messages"].items()}
+    result.with_record(written(text, signatures, messages)).save(tmp_path / "B")
+    code, said = verify(tmp_path / "B", capsys, settings())
+    assert code == RecordError.exit_code
+    assert "NO  the parties' keys against your plan's" in said
+    assert said.count("signature is wrong") == 4
+    assert "keys unproved" in verify(tmp_path / "B", capsys, None)[1]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda kept: kept["messages"].update(B=b64encode(bytes(60)).decode()), "NO  B: the message"),
+        (lambda kept: kept["signatures"].update(A1=b64encode(bytes(64)).decode()), "NO  A1: not signed"),
+        (lambda kept: kept["signatures"].pop("A1"), "NO  A1: not signed"),
+        (lambda kept: kept["signatures"].update(A1=kept["signatures"]["A2"]), "NO  A1: signature is wrong"),
+    ],
+)
+def test_what_else_is_altered_is_named(
+    ended: Ended, spoil: Any, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = content(ended.results["B"])
+    spoil(kept)
+    ended.results["B"].with_record(json.dumps(kept)).save(tmp_path / "B")
+    code, text = verify(tmp_path / "B", capsys, settings())
+    assert (code, said in text) == (RecordError.exit_code, True), text
+
+
+@pytest.mark.parametrize(
+    "spoil", [Path.unlink, lambda file: file.write_text("{}"), lambda file: file.write_text("[")]
+)
+def test_what_is_no_record_is_an_error(ended: Ended, tmp_path: Path, spoil: Any) -> None:
+    ended.results["B"].save(tmp_path / "B")
+    spoil(tmp_path / "B" / "record.json")
+    assert main(["verify", str(tmp_path / "B")]) in (RecordError.exit_code, 16)
+
+
+class Lying(Links):
+    """Links of a party that says something else at the end."""
+
+    def __init__(self, who: str, kind: Kind, change: Callable[[Any], Any], *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._who, self._kind, self._change = who, kind, change
+
+    def send(self, peer: Any, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
+        if self._roster.me.name == self._who and kind is self._kind:
+            values = {name: self._change(value) for name, value in values.items()}
+        return super().send(peer, kind, values, **more)
+
+
+def test_a_missing_signature_voids_nothing_and_is_named() -> None:
+    ended = run(partial(Lying, "A1", Kind.FAREWELL, lambda signature: bytes(64)))
+    for name in ("C", "B", "A2"):
+        (warning,) = (one for one in ended.results[name].warnings if "record" in one)
+        assert warning == "The record of this run is signed not by A1."
+
+
+def test_who_knows_otherwise_does_not_sign_and_says_why() -> None:
+    ended = run(partial(Lying, "C", Kind.RECORD, lambda text: text.replace('"rows":60', '"rows":59')))
+    for name in ("B", "A1", "A2"):
+        assert any("it differs in rows" in one for one in ended.results[name].warnings)
+        assert content(ended.results[name])["signatures"][name] == b64encode(bytes(64)).decode()
+    assert any("not by A1, not by A2, not by B" in one for one in ended.results["C"].warnings)
