@@ -18,10 +18,9 @@ test-all: check
 notebooks: install
 	$(BIN)/python notebooks/execute.py
 
-# Measures the tables of docs/costs.md again, in place; an hour, and a quiet one, with 16 GB. SPU=python adds SPU;
-# as root, estimates are tried on shaped networks too.
+# Measures the tables of docs/costs.md again, in place; an hour, and a quiet one, with 16 GB. SPU=python adds SPU.
 benchmarks: install
-	for name in on_paper pieces plaintext large estimate levels order alignment; do \
+	for name in pieces plaintext large estimate levels order alignment; do \
 		$(BIN)/python benchmarks/$$name.py --write || exit 1; done
 	$(BIN)/python benchmarks/systems.py --write $(if $(SPU),--spu $(SPU))
 

@@ -1,129 +1,121 @@
-"""Measure the pieces of a run on one core, and what packing ring elements costs and saves.
+"""Measure the pieces of a run on one core, in processor time, each beside what is usually taken for it.
 
     python benchmarks/pieces.py [--write]
 
-Reading a Parquet file, ranking, the owner's rules, masks, the product and the wire are each tried by the code
-that runs use (:mod:`mpc_spearman.comparison.calibration`), in processor time, at 50 columns on either side;
-each beside what is usually taken for it. Then a masked value sent, from one end to the other, in 8 bytes and
-in fewer: what the processors of both ends take for it, and what the link does at 100 Mbit/s.
+Ranking, masks, the product of ring elements, and digests of ids, by the code that runs use.
 """
 
 from __future__ import annotations
 
+import os
+import statistics
+import time
 from collections.abc import Callable
-from functools import partial
 from unittest.mock import patch
 
 import measuring
 import numpy as np
+import pyarrow as pa
 import torch
 from scipy.stats import rankdata
+from threadpoolctl import threadpool_limits
 
-from mpc_spearman.comparison.calibration import Machine, seconds
+from mpc_spearman.data.ids import id_digest
+from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.engines import ring
+from mpc_spearman.run import rows_of_block
+from mpc_spearman.wire.keys import Stream
 
-COLUMNS, ROWS, RANKED = 50, 1 << 14, 200_000
-_BANDWIDTH = 1e8
+COLUMNS, ELEMENTS, RANKED = 50, 1 << 17, 200_000
+_TRIAL = 0.1  # seconds
 
 
 def main() -> None:
-    """Measure everything and print, or write, both tables."""
+    """Measure everything and print, or write, the table."""
     options = measuring.parser(__doc__).parse_args()
-    print("This takes about a minute.")
-    first = measuring.table(["piece", "for", "ns", "instead", "ns", "times"], pieces())
-    heads = ["bytes", "both ends, ns", "at 100 Mbit/s, ns", "rows, at `coefficients`"]
-    second, line = (
-        measuring.table(heads, widths()),
-        measuring.environment("numpy", "scipy", "torch", "pyarrow"),
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        found = measuring.table(["piece", "for", "ns", "instead", "ns", "times"], pieces())
+    line = measuring.environment("numpy", "scipy", "torch", "pyarrow")
+    measuring.show(
+        f"{found}\nMedians of {measuring.REPEATS}, in turn; {line}\n", __file__, write=options.write
     )
-    text = f"{first}\n{second}\nMedians of {measuring.REPEATS}, in turn; {line}\n"
-    measuring.show(text, __file__, write=options.write)
 
 
 def pieces() -> list[list[str]]:
     """Measure each piece and what could be in its place."""
-    rng = np.random.default_rng(0)  # data, not secrets
-    column = rng.normal(size=RANKED)
-    twister = torch.Generator().manual_seed(1)
+    column = np.random.default_rng(0).normal(size=RANKED)  # data, not secrets
+    twister, stream = torch.Generator().manual_seed(1), Stream(os.urandom(32))
     low, high = -(2**63), 2**63 - 1
+    ids = pa.array([f"r{row}" for row in range(ELEMENTS)])
+    rows = rows_of_block(COLUMNS)
+    ranks = np.resize(np.arange(-rows, rows, 2), (COLUMNS, rows)).astype(np.int32)
+    shares = [stream.ring((COLUMNS, rows)) for _ in range(2)]
 
-    def both(
-        name: str,
-        per: str,
-        ours: Callable[[Machine], float],
-        instead: str = "",
-        other: Callable[[], float] | None = None,
-    ) -> list[str]:
-        ways = {name: lambda: ours(Machine()) * 1e9}
-        if other is not None:
-            ways[instead] = lambda: other() * 1e9
-        found = measuring.in_turn(ways)
-        line = [name, per, f"{found[name]:.1f}"]
-        return (
-            [*line, instead, f"{found[instead]:.1f}", f"{found[instead] / found[name]:.1f}"]
-            if other
-            else [*line, "", "", ""]
-        )
+    def limbs(product: Callable[[], object]) -> Callable[[], object]:
+        """Take a product as a processor without vectors of 64-bit integers would."""
 
-    return [
-        both("read ids", "a row", lambda machine: machine.reading[0]),
-        both("read", "a cell", lambda machine: machine.reading[1]),
-        both(
+        def patched() -> object:
+            with patch.object(ring, "vectorised", lambda: False):
+                return product()
+
+        return patched
+
+    def small() -> object:
+        return ring.matmul(ranks, shares[1], rows)
+
+    def large() -> object:
+        return ring.matmul(shares[0], shares[1], None)
+
+    cases: list[tuple[str, str, int, Callable[[], object], str, Callable[[], object] | None]] = [
+        (
             "rank",
             "a cell",
-            lambda machine: machine.ranking(RANKED),
+            RANKED,
+            lambda: rank_columns(column[None]),
             "`scipy.stats.rankdata`",
-            lambda: seconds(lambda: rankdata(column)) / RANKED,
+            lambda: rankdata(column),
         ),
-        both("the owner's rules", "a row", lambda machine: machine.rules(COLUMNS)[1]),
-        both(
+        (
             "mask (AES-256-CTR)",
             "an element",
-            lambda machine: machine.mask,
+            ELEMENTS,
+            lambda: stream.ring((ELEMENTS,)),
             "`torch.randint` (Mersenne Twister)",
-            lambda: seconds(lambda: torch.randint(low, high, (ROWS,), generator=twister)) / ROWS,
+            lambda: torch.randint(low, high, (ELEMENTS,), generator=twister),
         ),
-        both(
+        (
             "product of ranks and shares",
             "a row",
-            lambda machine: machine.products(COLUMNS, COLUMNS, True),
+            rows,
+            small,
             "in limbs, as without AVX-512",
-            lambda: in_limbs(small=True),
+            limbs(small),
         ),
-        both(
-            "product of shares",
-            "a row",
-            lambda machine: machine.products(COLUMNS, COLUMNS, False),
-            "in limbs, as without AVX-512",
-            lambda: in_limbs(small=False),
-        ),
-        both("digest", "an id", lambda machine: machine.digest),
+        ("product of shares", "a row", rows, large, "in limbs, as without AVX-512", limbs(large)),
+        ("digest", "an id", ELEMENTS, lambda: id_digest(ids, bytes(32)), "", None),
     ]
+    lines = []
+    for name, per, count, ours, instead, other in cases:
+        ways = {"ours": lambda ours=ours, count=count: nanoseconds(ours, count)}
+        if other is not None:
+            ways["other"] = lambda other=other, count=count: nanoseconds(other, count)
+        found = measuring.in_turn(ways, note=name)
+        line = [name, per, f"{found['ours']:.1f}", instead]
+        if other is not None:
+            line += [f"{found['other']:.1f}", f"{found['other'] / found['ours']:.1f}"]
+        lines.append(line + [""] * (6 - len(line)))
+    return lines
 
 
-def in_limbs(*, small: bool) -> float:
-    """Measure the product as a processor without vectors of 64-bit integers would take it."""
-    with patch.object(ring, "vectorised", lambda: False):
-        return Machine().products(COLUMNS, COLUMNS, small)
-
-
-def widths() -> list[list[str]]:
-    """Measure a ring element on the wire in so many bytes."""
-
-    def measure(width: int) -> float:
-        return sum(Machine().wire(width)) * 1e9
-
-    found = measuring.in_turn({str(width): partial(measure, width) for width in (8, 7, 6, 5, 4, 2)})
-    rows = {width: int((3 * 2 ** (8 * int(width) - 1)) ** (1 / 3)) for width in found}
-    return [
-        [
-            width,
-            f"{both:.1f}",
-            f"{8e9 * int(width) / _BANDWIDTH:.0f}",
-            f"up to {rows[width]:,}" if int(width) < 8 else "more",
-        ]
-        for width, both in found.items()
-    ]
+def nanoseconds(work: Callable[[], object], count: int) -> float:
+    """Return the median processor time of one of `count` parts of some work, tried for a while."""
+    times: list[float] = []
+    while sum(times) < _TRIAL or len(times) < 3:
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return statistics.median(times) / count * 1e9
 
 
 if __name__ == "__main__":

@@ -25,8 +25,7 @@ SMALL = {
 LEVELS = ["differences"]
 SQUARE = 2
 ROWS = dict.fromkeys(ROWS, [12]) | {"MPC": [12, 24]}
-COLUMNS = dict.fromkeys(COLUMNS, [2])
-REAL = [12]""",
+COLUMNS = dict.fromkeys(COLUMNS, [2])""",
     "what_is_learnt": """\
 REPEATS = 1
 RARE = (200, 10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ import pytest
 
 pytest.register_assert_rewrite("support")  # so that shared assertions say what they compared
 
-from mpc_spearman.comparison import page, sweep  # noqa: E402
+from mpc_spearman.comparison import page, prediction, sweep  # noqa: E402
 from support.inputs import write_inputs  # noqa: E402
 from support.meetings import Meeting  # noqa: E402
 from support.plan_files import YAML  # noqa: E402
-from support.sweeps import FakeRuns  # noqa: E402
+from support.sweeps import FakeRuns, LinearRuns  # noqa: E402
 
 
 def pytest_configure() -> None:
@@ -76,6 +77,15 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
     monkeypatch.setattr(sweep, "run_local", runs)
     monkeypatch.setattr(sweep, "monotonic", lambda: runs.clock)
     monkeypatch.setattr(page, "figures", lambda table, network: {})
+    return runs
+
+
+@pytest.fixture
+def linear_runs(monkeypatch: pytest.MonkeyPatch) -> LinearRuns:
+    """Small runs of an estimate without processes."""
+    runs = LinearRuns()
+    monkeypatch.setattr(prediction, "run_local", runs)
+    monkeypatch.setattr(prediction, "ForkServer", nullcontext)
     return runs
 
 

@@ -54,12 +54,6 @@ def add(commands: Any) -> None:
         "--bandwidth", type=float, metavar="MBIT/S", help="put the runs on such a network (with --rtt)"
     )
     parser.add_argument("--rtt", type=float, metavar="MS", help="its round-trip time")
-    parser.add_argument(
-        "--shape",
-        action="store_true",
-        help="do each run also on a real network within this machine, of that bandwidth and round-trip time "
-        "(Linux, root)",
-    )
     add_quiet(parser)
     parser.set_defaults(run=run)
 
@@ -76,8 +70,6 @@ def run(parsed: argparse.Namespace) -> int:
 
     if (parsed.bandwidth is None) != (parsed.rtt is None):
         raise PlanError("--bandwidth and --rtt: give both, or neither")
-    if parsed.shape and parsed.rtt is None:
-        raise PlanError("--shape: give the network with --bandwidth and --rtt")
     network = None if parsed.rtt is None else Link(parsed.bandwidth * 1e6, parsed.rtt / 1000)
     plans = [load_plan(plan) for plan in parsed.plans]
     sizes = [(n, *columns) for n, columns in product(parsed.rows, parsed.features)]
@@ -91,7 +83,6 @@ def run(parsed: argparse.Namespace) -> int:
                 parsed.repeats,
                 network,
                 parsed.out,
-                shape=parsed.shape,
                 limit=parsed.limit,
                 watch=display.watch,
                 note=display.note,
@@ -117,7 +108,7 @@ def show(runs: pd.DataFrame, console: Console) -> None:
 
     from mpc_spearman.units import human_seconds
 
-    names = [name for name in ("LAN", "WAN", "yours", "shaped") if name in runs]
+    names = [name for name in ("LAN", "WAN", "yours") if name in runs]
     both = runs["estimator"].nunique() > 1
     table = Table("scheme", "level", *["estimator"] * both, box=None, pad_edge=False, padding=(0, 1))
     for title in ("rows", "columns", "time", *names, "sent"):

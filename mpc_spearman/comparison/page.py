@@ -37,7 +37,6 @@ def summary(table: pd.DataFrame, network: Link | None) -> pd.DataFrame:
         runs[name] = per_run(on_network(table, link))["modelled"]
     keys = [key for key in RUN if key != "repeat"]
     figures = ["seconds", *(name for name, _ in links(network)), "bytes", "rounds", "memory"]
-    figures += ["shaped"] if "shaped" in runs else []
     return runs.groupby(keys, sort=False)[figures].median().reset_index()
 
 
@@ -123,7 +122,6 @@ def render(table: pd.DataFrame, network: Link | None, drawn: dict[str, tuple[str
         runs=runs,
         repeats=int(table["repeat"].max()) if len(table) else 0,
         links=links(network),
-        shaped=str(network) if "shaped" in table else "",
         pictures=pictures,
         left_out=table.attrs.get("left_out", []),
         machine=machine(),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from operator import index
@@ -18,8 +17,7 @@ import pandas as pd
 
 from mpc_spearman.comparison import data
 from mpc_spearman.comparison.network_model import Link, on_network
-from mpc_spearman.comparison.shaping import ShapedNetwork, unavailable
-from mpc_spearman.comparison.table import TIDY, machine, shaped, tidy
+from mpc_spearman.comparison.table import TIDY, machine, tidy
 from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.config import Plan, differences
 from mpc_spearman.config.wording import canonical
@@ -45,7 +43,6 @@ def compare(
     network: Link | None = None,
     out: str | Path | None = None,
     *,
-    shape: bool = False,
     limit: float = LIMIT,
     watch: Watch = lambda party, phase, done, of: None,
     note: Note = lambda party, text: None,
@@ -69,9 +66,6 @@ def compare(
         Directory to keep: ``runs/<run>/<party>``, ``comparison.csv``, ``comparison.html`` and ``plots/``.
         Runs that it holds already are not run again, so a sweep that was interrupted goes on; it may grow,
         but one with other settings is refused.
-    shape : bool
-        Do each run also on a real `network` within this machine, with its rate and delay (Linux, root): the
-        table gets a column ``shaped``, seconds at work and waiting there. It shows how far the model is off.
     limit : float
         Seconds a run may take, start-up included, before it is stopped; looked at whenever a role reports
         progress. What is at least as large is then not started.
@@ -99,14 +93,10 @@ def compare(
         raise PlanError(f"limit: {limit!r} is not a number of seconds above 0")
     if out is not None and find_spec("matplotlib") is None:
         raise SetupError(f"matplotlib, which draws the plots, is not installed. Run: {INSTALL_MATPLOTLIB}")
-    if shape and network is None:
-        raise PlanError("shape: give the network, too")
-    if shape and (problem := unavailable()) is not None:
-        raise SetupError(f"a network cannot be made within this machine: {problem}")
     with _folder(out) as folder, ForkServer() as server:
         if out is not None:
             _begin(folder, chosen, wanted, repeats)
-        sweep = _Sweep(folder, server, limit, network if shape else None, watch, note)
+        sweep = _Sweep(folder, server, limit, watch, note)
         turns = range(1, repeats + 1)
         table = sweep.run([(size, turn, variant) for size in wanted for turn in turns for variant in chosen])
         if out is not None:
@@ -155,7 +145,6 @@ class _Sweep:
     folder: Path
     server: ForkServer
     limit: float
-    shape: Link | None
     watch: Watch
     note: Note
 
@@ -165,28 +154,19 @@ class _Sweep:
         for number, (size, repeat, variant) in enumerate(runs, start=1):
             name = f"{variant}, {size}" + (f", repeat {repeat}" if repeat > 1 else "")
             place = self.folder / "runs" / variant.folder(size, repeat)
-            costs = []
-            for where in [None] if self.shape is None else [None, self.shape]:
-                if where is not None:
-                    name, place = f"{name}, on {where}", place.with_name(f"{place.name}-{_slug(where)}")
-                if not all((place / party).is_dir() for party in variant.plan.names):
-                    which = f"run {number} of {len(runs)}"
-                    why_not = self._try(variant, size, place, where, name, which)
-                    if why_not is not None:
-                        left_out.append(f"{name}: {why_not}")
-                        self.note("compare", left_out[-1])
-                        break
-                costs.append(Result.load(place / variant.plan.names[0]).cost)
-            if costs:
-                rows = tidy(variant, size, repeat, costs[0])
-                found.append(shaped(rows, costs[1]) if costs[1:] else rows)
+            if not all((place / party).is_dir() for party in variant.plan.names):
+                why_not = self._try(variant, size, place, name, f"run {number} of {len(runs)}")
+                if why_not is not None:
+                    left_out.append(f"{name}: {why_not}")
+                    self.note("compare", left_out[-1])
+                    continue
+            cost = Result.load(place / variant.plan.names[0]).cost
+            found.append(tidy(variant, size, repeat, cost))
         table = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=TIDY)
         table.attrs["left_out"] = left_out
         return table
 
-    def _try(
-        self, variant: Variant, size: Size, place: Path, where: Link | None, name: str, which: str
-    ) -> str | None:
+    def _try(self, variant: Variant, size: Size, place: Path, name: str, which: str) -> str | None:
         """Do a run; return why there is none where it, or one no larger, takes too long."""
         stopped = _read(self.folder / "stopped.json") or {}
         why_not = self._why_not(variant, size, stopped)
@@ -194,7 +174,7 @@ class _Sweep:
             return why_not
         self.note("compare", f"{which}: {name}")
         try:
-            self._measure(variant, size, place, where)
+            self._measure(variant, size, place)
         except _OverLimit:
             stopped[json.dumps([str(variant), *size])] = self.limit
             write(self.folder / "stopped.json", json.dumps(stopped, indent=1) + "\n")
@@ -203,7 +183,7 @@ class _Sweep:
             raise type(error)(f"{name}: {error}", error.about) from error
         return None
 
-    def _measure(self, variant: Variant, size: Size, place: Path, where: Link | None) -> None:
+    def _measure(self, variant: Variant, size: Size, place: Path) -> None:
         began = monotonic()
 
         def watch(party: str, phase: str, done: int, of: int) -> None:
@@ -211,15 +191,8 @@ class _Sweep:
                 raise _OverLimit
             self.watch(party, phase, done, of)
 
-        with ExitStack() as stack:
-            hosts = None
-            if where is not None:
-                network = ShapedNetwork(variant.plan.names, where.bandwidth, where.rtt / 2)
-                hosts = stack.enter_context(network)
-            tables = data.tables(variant.plan, size)
-            run_local(
-                variant.plan, tables, out=place, watch=watch, note=self.note, hosts=hosts, server=self.server
-            )
+        tables = data.tables(variant.plan, size)
+        run_local(variant.plan, tables, out=place, watch=watch, note=self.note, server=self.server)
 
     def _why_not(self, variant: Variant, size: Size, stopped: Mapping[str, float]) -> str | None:
         """Say why a run is not started: it, or one no larger, was stopped at this limit or a higher one."""
@@ -230,10 +203,6 @@ class _Sweep:
                 which = "it" if Size(*known) == size else f"with {Size(*known)} it"
                 return f"not started: {which} took longer than the limit of {human_seconds(seconds)}"
         return None
-
-
-def _slug(link: Link) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", f"on {link}".lower())
 
 
 # --- the directory --------------------------------------------------------------------------------------

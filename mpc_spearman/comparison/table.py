@@ -13,8 +13,8 @@ from mpc_spearman.comparison.variants import Size, Variant
 
 #: Columns that say which run it is.
 RUN = ["protocol", "scheme", "level", "estimator", "n", "m_A", "m_B", "repeat"]
-#: The figures, and what each is called in a run's ``cost.csv``.
-_FIGURES = {
+# The figures, and what each is called in a run's ``cost.csv``.
+_CALLED = {
     "seconds": "seconds",
     "wait": "wait_seconds",
     "bytes": "bytes_sent",
@@ -23,8 +23,10 @@ _FIGURES = {
     "rounds": "rounds",
     "memory": "peak_memory_bytes",
 }
+#: Columns with figures.
+FIGURES = list(_CALLED)
 #: Columns of the tidy table.
-TIDY = [*RUN, "phase", "party", *_FIGURES]
+TIDY = [*RUN, "phase", "party", *FIGURES]
 #: What no total counts: meeting and agreeing keys, and signs of life beside the computation.
 _APART = ("connect", "keep-alive")
 
@@ -32,14 +34,8 @@ _APART = ("connect", "keep-alive")
 def tidy(variant: Variant, size: Size, repeat: int, cost: pd.DataFrame) -> pd.DataFrame:
     """Turn a run's cost table into rows of the tidy table."""
     about: list[Any] = [variant.protocol, variant.scheme, variant.level, variant.estimator, *size, repeat]
-    figures = cost.rename(columns={theirs: ours for ours, theirs in _FIGURES.items()})
+    figures = cost.rename(columns={theirs: ours for ours, theirs in _CALLED.items()})
     return figures.assign(**dict(zip(RUN, about, strict=True)))[TIDY]
-
-
-def shaped(table: pd.DataFrame, cost: pd.DataFrame) -> pd.DataFrame:
-    """Add to a run's rows what the same run took on a network: ``shaped``, seconds at work and waiting."""
-    elapsed = cost.set_index(["party", "phase"])[["seconds", "wait_seconds"]].sum(axis=1)
-    return table.join(elapsed.rename("shaped"), on=["party", "phase"])
 
 
 def after_handshake(table: pd.DataFrame) -> pd.DataFrame:
@@ -63,8 +59,7 @@ def per_run(table: pd.DataFrame) -> pd.DataFrame:
         parties sent; ``rounds``, hops in the longest chain of messages; ``memory``, the largest peak of a
         party; and apart ``connect``, the seconds the handshake took. With a network also ``transfer`` (in
         every phase that of the party with the most to send or receive), ``latency`` (of the longest chain)
-        and ``modelled``, the sum of seconds, transfer and latency; and ``shaped`` where the same run was also
-        done on such a network, as ``seconds``.
+        and ``modelled``, the sum of seconds, transfer and latency.
     """
     rows = after_handshake(table).assign(elapsed=lambda part: part["seconds"] + part["wait"])
     every = [*RUN, "party"]
@@ -89,8 +84,6 @@ def per_run(table: pd.DataFrame) -> pd.DataFrame:
         figures["transfer"] = busiest.groupby(RUN, sort=False).sum()
         figures["latency"] = longest("latency")
         figures["modelled"] = figures["seconds"] + figures["transfer"] + figures["latency"]
-    if "shaped" in table:
-        figures["shaped"] = longest("shaped")
     return pd.DataFrame(figures).reset_index()
 
 

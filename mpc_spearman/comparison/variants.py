@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF, HeSettings, Plan, load_plan
-from mpc_spearman.config.scale import LEVELS
 from mpc_spearman.errors import PlanError
 
 
@@ -82,21 +81,6 @@ def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Var
     return list(found.values())
 
 
-def alternatives(plan: Plan) -> list[Variant]:
-    """Name every protocol, scheme and level that a plan's numbers could be computed with."""
-    bases = [
-        ("mpc", {}, LEVELS),
-        ("he", {"scheme": "bfv"}, LEVELS[:3]),
-        *(("he", {"randomness": randomness}, LEVELS[:3]) for randomness in ("short", "full")),
-    ]
-    content = {**plan.model_dump(mode="json"), "top": None, "opened_to": "coordinator", "results": {}}
-    return variants(
-        load_plan({**content, "protocol": protocol, "he": he, "reveal": level})
-        for protocol, he, levels in bases
-        for level in levels
-    )
-
-
 def _variant(plan: Plan) -> Variant:
     scheme = _scheme(plan.he) if plan.protocol == "he" else "MPC"
     if plan.top is not None:
@@ -122,7 +106,7 @@ def _scheme(he: HeSettings) -> str:
 def _on_made_up_tables(plan: Plan) -> Plan:
     content = {**plan.shared(), "rows": None}
     content["he"] = {**content["he"], "workers": plan.he.workers}
-    content["privacy"] = dict(RULES_OFF)
+    content["privacy"] = {**content["privacy"], **RULES_OFF}
     parties = content["parties"]
     for owner in (parties["target"], *parties["sources"]):
         owner["policy"] = dict(AGREE_TO_ALL)

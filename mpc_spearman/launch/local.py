@@ -15,7 +15,6 @@ from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
 from mpc_spearman.installed import check_crypten
 from mpc_spearman.launch import folders, progress, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
-from mpc_spearman.launch.processes import Hosts, executing
 from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal
 from mpc_spearman.launch.role_process import Assignment
 from mpc_spearman.results import run_directory
@@ -32,7 +31,6 @@ def run_local(
     out: str | Path | None = None,
     watch: supervisor.Watch | None = None,
     note: supervisor.Note | None = None,
-    hosts: Hosts | None = None,
     server: ForkServer | None = None,
     overrides: Sequence[str] = (),
     **settings: Any,
@@ -57,12 +55,9 @@ def run_local(
         shows progress below the cell; a script shows none.
     note : callable, optional
         Told what a role has to say, such as how long the run will take: party, text.
-    hosts : Hosts, optional
-        A network within this machine to run the roles on, such as a
-        `mpc_spearman.comparison.shaping.ShapedNetwork`.
     server : ForkServer, optional
-        What starts the roles where there are no `hosts`; to keep for several runs, since to start one takes
-        longer than a small run. Otherwise this run has its own.
+        What starts the roles; to keep for several runs, since to start one takes longer than a small run.
+        Otherwise this run has its own.
     overrides : sequence of str
         ``key=value``, as on the command line.
     **settings
@@ -107,20 +102,16 @@ def run_local(
             for name in sorted(checked.names):
                 stack.enter_context(run_directory.locked(target / name))
             _check_place(target, checked)
-        if hosts is not None:
-            start = executing(hosts=hosts)
-        else:
-            server = server or stack.enter_context(ForkServer())
-            server.prepare(checked.protocol)
-            start = server.start
+        server = server or stack.enter_context(ForkServer())
+        server.prepare(checked.protocol)
         # Slow, and meanwhile the server imports more; what reads a result takes the second.
         from mpc_spearman.results.result import Result
 
         import_module("scipy.special")
 
         staging = stack.enter_context(folders.temporary() if target is None else folders.beside(target))
-        assigned = assignments(checked, staging, hosts)
-        outcomes = supervisor.launch(assigned, frames, start=start, watch=watch, note=note)
+        assigned = assignments(checked, staging)
+        outcomes = supervisor.launch(assigned, frames, start=server.start, watch=watch, note=note)
         cause = supervisor.first_cause(outcomes)
         if cause is not None:
             raise supervisor.said(outcomes, cause) or RoleCrashed(f"party {cause.party} failed")
@@ -177,18 +168,11 @@ def correlate(
     return run_local(plan, {"A": A, "B": B}, out=out, **settings)
 
 
-def assignments(plan: Plan, staging: Path, hosts: Hosts | None = None) -> list[Assignment]:
+def assignments(plan: Plan, staging: Path) -> list[Assignment]:
     """Make each role's assignment: its own part of the plan, its key, and where to meet and to write."""
-    coordinator, keys = plan.names[0], Rehearsal.of(plan.names)
-
-    def point(name: str) -> MeetingPoint:
-        if hosts is None:
-            return MeetingPoint(bind="127.0.0.1", listen="127.0.0.1:0")
-        host, port = hosts.address(coordinator), plan.network.port
-        return MeetingPoint(host, port, bind=host, listen=f"{hosts.address(name)}:0")
-
+    keys, point = Rehearsal.of(plan.names), MeetingPoint(bind="127.0.0.1", listen="127.0.0.1:0")
     return [
-        Assignment.of(plan, name, point(name), staging / name, roles=len(plan.names), rehearsal=keys[name])
+        Assignment.of(plan, name, point, staging / name, roles=len(plan.names), rehearsal=keys[name])
         for name in plan.names
     ]
 

@@ -46,22 +46,12 @@ class Process(Protocol):
 Start = Callable[[Assignment], Process]
 
 
-class Hosts(Protocol):
-    """Hosts of their own for the roles, reached from this one: see :mod:`mpc_spearman.comparison.shaping`."""
-
-    def address(self, party: str) -> str:
-        """Return a party's address."""
-
-    def command(self, party: str, *command: str) -> list[str]:
-        """Return the command that runs another one on a party's host."""
-
-
-def executing(command: Sequence[str] = COMMAND, hosts: Hosts | None = None) -> Start:
-    """Start roles by executing a command for each, on its party's host if there are hosts."""
+def executing(command: Sequence[str] = COMMAND) -> Start:
+    """Start roles by executing a command for each."""
 
     def execute(assignment: Assignment) -> Process:
         return subprocess.Popen(
-            command if hosts is None else hosts.command(assignment.party, *command),
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

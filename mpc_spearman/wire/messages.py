@@ -120,24 +120,6 @@ def largest(fields: Sequence[Field], dimensions: Mapping[str, int]) -> int:
     return min(size, MAX_PAYLOAD)
 
 
-def length(fields: Sequence[Field], dimensions: Mapping[str, int], texts: Mapping[str, int]) -> int:
-    """Length in bytes of the payload that these fields take, where `texts` says how long each text is.
-
-    Parameters
-    ----------
-    fields, dimensions
-        As for :func:`encode`.
-    texts : mapping
-        Bytes of a ``text`` or ``blob``, or of each one of ``texts``, by the field's name.
-    """
-    size = 0
-    for field in fields:
-        cells = math.prod(_shape(field, dimensions))
-        varies = field.type in ("text", "blob", "texts")
-        size += cells * (4 + texts[field.name] if varies else _width(field, dimensions))
-    return size
-
-
 def _shape(field: Field, dimensions: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(size if isinstance(size, int) else dimensions[size] for size in field.shape)
 

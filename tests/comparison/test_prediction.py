@@ -1,161 +1,110 @@
-"""Estimates, of a machine whose speed is known. How close they come to runs is a benchmark."""
+"""Estimates from small runs. How close they come to large ones is a benchmark."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from mpc_spearman.comparison import WAN, calibration, on_network, per_run
-from mpc_spearman.comparison.calibration import Machine
-from mpc_spearman.comparison.prediction import Host, estimate
-from mpc_spearman.comparison.table import TIDY
-from mpc_spearman.comparison.variants import Size, Variant, alternatives, variants
-from mpc_spearman.errors import BoundError
-from mpc_spearman.run import BLOCK_BYTES
+from mpc_spearman.comparison import WAN, on_network, per_run
+from mpc_spearman.comparison import prediction as module
+from mpc_spearman.comparison.prediction import LIMIT, estimate
+from mpc_spearman.comparison.table import FIGURES, TIDY
+from mpc_spearman.comparison.variants import Size, Variant, variants
+from mpc_spearman.errors import BoundError, PlanError
+from support.harness import fork_server
 from support.plans import plan
+from support.sweeps import LinearRuns
 
-ALONE, ONE_CORE, MANY_CORES = Host(1, shared=False), Host(1, shared=True), Host(8, shared=False)
-
-
-def in_no_time(patch: pytest.MonkeyPatch) -> None:
-    """Let a real machine try everything on next to nothing."""
-    for name, value in {"_ROWS": 512, "_CELLS": 1 << 14, "_RANKED": (256, 1024), "_TRIAL": 0.0}.items():
-        patch.setattr(calibration, name, value)
+SIZE = Size(3_000_000, 3, 4)
+SMALL = {"protocol": "he", "he": {"key_bits": 256, "insecure": True, "randomness": "short"}}
 
 
-class Clockwork(Machine):
-    """A machine that takes a microsecond for a row or cell of everything, and holds nothing."""
-
-    cell_bytes = 8
-    base: Any = dict.fromkeys(("mpc", "he"), 0)
-    digest = mask = order_of_ids = comparison = 1e-6
-    touch = 0.0
-    reading = intersection = (1e-6, 1e-6)
-
-    def __init__(self) -> None:
-        one: Any = lambda *columns: 1e-6  # noqa: E731
-        self.products = self.squares = self.encoding = self.opening = one
-        self.wire: Any = lambda width: (1e-6, 1e-6)
-        self.rules: Any = lambda columns: (0.0, 1e-6)
-
-    def ranking(self, n: int) -> float:
-        return 1e-6
-
-    def shuffling(self, n: int) -> tuple[float, float]:
-        return 1e-6, 1e-6
-
-
-def variant(*sources: str, **settings: Any) -> Variant:
-    (found,) = variants([plan(*sources, **settings)])
+def variant(**settings: Any) -> Variant:
+    (found,) = variants([plan(**settings)])
     return found
 
 
-def seconds(n: int, host: Host, a: int = 3, b: int = 4, **settings: Any) -> float:
-    (run,) = per_run(estimate(variant(**settings), Size(n, a, b), Clockwork(), host)).to_dict("records")
-    return float(run["seconds"])
-
-
-def test_the_table_is_one_of_a_comparison_and_goes_onto_a_network() -> None:
-    table = estimate(variant(), Size(1000, 3, 4), Clockwork(), ALONE)
-    assert list(table.columns) == TIDY
-    (run,) = per_run(on_network(table, WAN)).to_dict("records")
-    assert run["modelled"] == pytest.approx(run["seconds"] + run["transfer"] + run["latency"])
-    assert run["rounds"] == 6
-    assert run["latency"] == pytest.approx(6 * 0.02)
-
-
-@pytest.mark.parametrize("reveal", ["differences", "coefficients", "strengths", "ranking"])
-def test_every_party_is_done_at_the_same_time(reveal: str) -> None:
-    table = estimate(variant("A1", "A2", reveal=reveal), Size(1000, 3, 4), Clockwork(), ALONE)
-    after = table[table["phase"] != "connect"]
-    ends = (after["seconds"] + after["wait"]).groupby(after["party"]).sum()
-    assert ends.tolist() == pytest.approx([ends.iloc[0]] * 4)
-    assert (table["wait"] >= 0).all()
-
-
-@pytest.mark.parametrize("reveal", ["differences", "coefficients", "strengths"])
-def test_time_grows_with_the_rows_and_memory_with_the_cells(reveal: str) -> None:
-    one, two, three = (seconds(n, ALONE, reveal=reveal) for n in (1_000_000, 2_000_000, 3_000_000))
-    assert three - two == pytest.approx(two - one, rel=1e-3)
-    assert three > two > one
-    peaks = [
-        estimate(variant(reveal=reveal), Size(n, 3, 4), Clockwork(), ALONE).groupby("party")["memory"].max()
-        for n in (1_000_000, 2_000_000)
-    ]
-    assert 1.5 < peaks[1]["B"] / peaks[0]["B"] < 2.1
-    assert peaks[1]["B"] > 2_000_000 * 4 * 4
-
-
-def test_parties_that_share_one_core_take_as_long_as_all_of_their_work() -> None:
-    table = estimate(variant(), Size(10_000, 3, 4), Clockwork(), ALONE)
-    assert seconds(10_000, ONE_CORE) == pytest.approx(table["seconds"].sum())
-    assert seconds(10_000, ALONE) < seconds(10_000, ONE_CORE)
-
-
-def test_more_cores_make_ranking_faster_and_nothing_slower() -> None:
-    one, eight = (
-        estimate(variant(), Size(10_000, 8, 8), Clockwork(), host).set_index(["party", "phase"])["seconds"]
-        for host in (ALONE, MANY_CORES)
+def test_figures_are_extended_along_a_line(linear_runs: LinearRuns) -> None:
+    found = estimate(variant(), SIZE)
+    assert list(found.rows) == linear_runs.rows
+    assert found.rows[0] == 1000
+    assert len(found.rows) > 1
+    assert found.rows[-1] * 7 <= 16_000_000
+    assert list(found.table.columns) == TIDY
+    expected = linear_runs.cost(SIZE.n)
+    pd.testing.assert_series_equal(
+        found.table["seconds"], expected["seconds"], check_index=False, check_names=False
     )
-    assert eight["B", "rank"] == pytest.approx(one["B", "rank"] / 8)
-    assert eight["B", "multiply"] == one["B", "multiply"]
+    assert found.table["bytes"].tolist() == expected["bytes_sent"].tolist()
+    assert found.table["memory"].tolist() == expected["peak_memory_bytes"].tolist()
 
 
-def test_a_size_that_a_run_refuses_is_refused() -> None:
-    with pytest.raises(BoundError, match="coefficients are more than one result can carry"):
-        estimate(variant(), Size(10_000, 2000, 2000), Clockwork(), ALONE)
+def test_what_takes_any_time_whatever_the_rows_is_not_extended(linear_runs: LinearRuns) -> None:
+    found = estimate(variant(**SMALL), SIZE).table
+    keys = found[found["phase"].isin(["connect", "keys"])]
+    last = linear_runs.cost(linear_runs.rows[-1], "he")
+    assert keys["seconds"].sum() == pytest.approx(
+        last[last["phase"].isin(["connect", "keys"])]["seconds"].sum()
+    )
+    assert linear_runs.rows[0] < 10  # a row of Paillier's can take a second
 
 
-def test_finding_common_rows_takes_time_and_traffic_of_its_own() -> None:
-    table = estimate(variant(alignment="intersect"), Size(10_000, 3, 4), Clockwork(), ALONE)
-    found = table[table["phase"] == "intersect"].set_index("party")
-    assert (found["seconds"] > 0).all()
-    assert found.loc["A", "bytes"] > 16 * 10_000 > found.loc["C", "bytes"]
+def test_a_size_that_is_small_enough_is_measured(linear_runs: LinearRuns) -> None:
+    found = estimate(variant(), Size(5000, 3, 4))
+    assert found.rows == (1000, 5000)
+    assert found.table["bytes"].tolist() == linear_runs.cost(5000)["bytes_sent"].tolist()
 
 
-def test_alternatives_are_every_protocol_and_level_there_is() -> None:
-    found = alternatives(plan("A1", "A2", reveal="ranking", top=1))
-    assert len({str(one) for one in found}) == len(found) == 13
-    assert {one.level for one in found if one.protocol == "he"} == {
-        "differences",
-        "coefficients",
-        "strengths",
-    }
-    assert {len(one.plan.parties.sources) for one in found} == {2}
+def test_one_long_run_is_extended_in_proportion(linear_runs: LinearRuns) -> None:
+    linear_runs.a_row = 1.0
+    found = estimate(variant(**SMALL), Size(400, 3, 4))
+    assert found.rows == (4,)
+    seconds = found.table.groupby("phase")["seconds"].sum()
+    tried = linear_runs.cost(4, "he").groupby("phase")["seconds"].sum()
+    assert seconds["encrypt"] == pytest.approx(100 * tried["encrypt"])
+    assert found.table["memory"].max() == linear_runs.cost(4, "he")["peak_memory_bytes"].max()
 
 
-def test_a_row_wider_than_a_block_can_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_no_time(monkeypatch)
-    machine, columns = Machine(), 140_000
-    assert 8 * columns > BLOCK_BYTES
-    assert min(machine.products(1, columns, True), machine.squares(1, columns)) > 0
-    assert machine.opening(1, columns) > 0
+def test_a_plan_of_which_a_few_rows_take_too_long_is_refused(
+    linear_runs: LinearRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, LIMIT + 1])
+    monkeypatch.setattr(module, "monotonic", lambda: next(clock))
+    with pytest.raises(PlanError, match="4 rows"):
+        estimate(variant(**SMALL), Size(400, 3, 4))
 
 
-def test_differences_cost_an_order_a_cell_and_a_basis() -> None:
-    table = estimate(variant(reveal="differences"), Size(10_000, 3, 4), Clockwork(), ALONE)
-    work = table.set_index(["party", "phase"])["seconds"]
-    assert work["A", "share"] == pytest.approx(10_000 * (1 + 3 * 2) * 1e-6)
-    assert work["A", "reveal"] == pytest.approx(10_000 * (1 + 6) * 1e-6)
-    assert work["C", "reveal"] == pytest.approx(10_000 * (7 + 1 + 2 * 6) * 1e-6)
+def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(linear_runs: LinearRuns) -> None:
+    with pytest.raises(BoundError):
+        estimate(variant(), Size(10_000, 2000, 2000))
+    assert linear_runs.rows == []
 
 
-def test_a_real_machine_gives_numbers_for_each_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_no_time(monkeypatch)
-    machine = Machine()
-    bfv = pytest.importorskip("tenseal") and {"protocol": "he", "he": {"scheme": "bfv"}}
-    paillier = {"protocol": "he", "he": {"key_bits": 256, "insecure": True}}
-    for settings in (
-        {},
-        {"reveal": "differences"},
-        {"reveal": "strengths"},
-        {"reveal": "ranking"},
-        bfv,
-        paillier,
-    ):
-        table = estimate(variant(**settings), Size(5000, 3, 4), machine, Host.this())
-        at_work = table[table["phase"].isin(["load", "rank", "multiply", "evaluate"])]
-        assert at_work.groupby("party")["seconds"].sum()[["A", "B"]].gt(0).all()
-        assert (table["memory"] > 1e8).all()
-        assert 0 < per_run(table)["seconds"].iloc[0] < 60
+@pytest.mark.parametrize(
+    ("settings", "suffix"),
+    [
+        ({}, ".parquet"),
+        ({"reveal": "differences"}, ".csv"),
+        ({"reveal": "ranking", "alignment": "intersect"}, ".parquet"),
+        (SMALL, ".parquet"),
+    ],
+    ids=str,
+)
+def test_real_runs_lead_to_what_a_larger_one_sends(
+    settings: dict[str, Any], suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_FIRST", 300)
+    monkeypatch.setattr(module, "_CELLS", 600 * 7)
+    chosen, size = variant(**settings), Size(1500, 3, 4)
+    found = estimate(chosen, size, suffix=suffix, server=fork_server())
+    assert found.rows[-1] <= 600
+    monkeypatch.setattr(module, "_CELLS", size.n * 7)
+    whole = estimate(chosen, size, suffix=suffix, server=fork_server())
+    assert whole.rows[-1] == size.n
+    (one,), (other,) = (per_run(on_network(each.table, WAN)).to_dict("records") for each in (found, whole))
+    assert one["bytes"] == pytest.approx(other["bytes"], rel=0.3)  # a ring element may take a byte more
+    assert one["rounds"] == other["rounds"]
+    assert one["memory"] == pytest.approx(other["memory"], rel=0.3)
+    assert (found.table[FIGURES] >= 0).all(axis=None)

@@ -19,14 +19,9 @@ from mpc_spearman.comparison import (
     RUN,
     TIDY,
     WAN,
-    Link,
-    per_run,
-    sweep,
 )
 from mpc_spearman.comparison.data import tables
-from mpc_spearman.comparison.shaping import unavailable
 from mpc_spearman.comparison.variants import Size
-from mpc_spearman.errors import PlanError, SetupError
 from mpc_spearman.wire.meter import COLUMNS, costed
 from support.harness import ROOT
 from support.plans import plan
@@ -139,31 +134,6 @@ def test_the_page_and_the_plots_are_there_and_fetch_nothing(swept: dict[str, Any
     names = {path.name for path in (swept["out"] / "plots").iterdir()}
     drawn = ("phases", "bandwidth")
     assert names == {f"{name}.{kind}" for name in drawn for kind in ("svg", "pdf")}
-
-
-@pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
-def test_a_run_on_a_real_network_beside_the_model(tmp_path: Path) -> None:
-    link = Link(bandwidth=5e7, rtt=0.1)
-    table = compare([plan()], [(60, 2, 3)], network=link, out=tmp_path / "sweep", shape=True)
-    (run,) = per_run(table).to_dict("records")
-    # Its rounds take at least half an RTT each there, and hardly anything here.
-    assert run["rounds"] >= 4
-    assert run["shaped"] > run["rounds"] * link.rtt / 2
-    here, there = sorted((tmp_path / "sweep" / "runs").glob("*/C"))
-    one, other = Result.load(here), Result.load(there)
-    pd.testing.assert_frame_equal(one.coefficients, other.coefficients, check_exact=True)
-    assert there.parent.name == f"{here.parent.name}-on-50-mbit-s-100-ms"
-    elapsed = other.cost.set_index(["party", "phase"])[["seconds", "wait_seconds"]].sum(axis=1)
-    assert table.set_index(["party", "phase"])["shaped"].to_dict() == elapsed.to_dict()
-    assert f"{link}, measured" in (tmp_path / "sweep" / "comparison.html").read_text()
-
-
-def test_a_real_network_takes_a_network_and_a_machine_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(PlanError, match="shape: give the network, too"):
-        compare([plan()], [(60, 2, 3)], shape=True)
-    monkeypatch.setattr(sweep, "unavailable", lambda: "network namespaces take Linux and root")
-    with pytest.raises(SetupError, match="take Linux and root"):
-        compare([plan()], [(60, 2, 3)], network=WAN, shape=True)
 
 
 def test_a_real_run_over_the_limit_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 
 from mpc_spearman import run_local
-from mpc_spearman.comparison.shaping import ShapedNetwork
 from mpc_spearman.errors import PlanError
 from mpc_spearman.results.result import Result
 from support.harness import ROOT, fork_server
 from support.hosts import Job, hosts
 from support.plans import mapping
 from support.processes import eventually
+from support.shaping import ShapedNetwork
 
 MPC = {"protocol": "mpc", "reveal": "coefficients"}
 BFV = {"protocol": "he", "reveal": "coefficients", "he": {"scheme": "bfv"}}

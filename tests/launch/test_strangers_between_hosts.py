@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from mpc_spearman import run_local
-from mpc_spearman.comparison.shaping import ShapedNetwork
 from support.harness import fork_server
 from support.hosts import Job, hosts
 from support.plans import mapping
 from support.processes import eventually
 from support.references import normal_tables
+from support.shaping import ShapedNetwork
 
 PLAN = mapping(results={"sources": "coefficients"})
 #: Opens hundreds of connections, says what strangers say, and tells the most that it heard over one of them.

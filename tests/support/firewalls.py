@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mpc_spearman.comparison.shaping import ShapedNetwork
 from support.processes import eventually
+from support.shaping import ShapedNetwork
 
 #: An address that no host has itself: the network's router translates it.
 OUTSIDE = "10.77.0.200"

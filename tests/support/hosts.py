@@ -16,11 +16,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mpc_spearman.comparison.shaping import ShapedNetwork, unavailable
 from mpc_spearman.results.result import Result
 from support.harness import ROOT
 from support.plans import with_keys
 from support.server import hooked
+from support.shaping import ShapedNetwork, unavailable
 
 HERE = Path(__file__).parent
 _TORCHRUN = Path(sys.executable).parent / "torchrun"

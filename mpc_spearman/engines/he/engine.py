@@ -134,11 +134,6 @@ def make_key(run: Run, computation: Computation, source: Party | None = None) ->
     for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
         run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
     _take_note(run, key.public)
-    if run.plan.he.scheme == "paillier":
-        from mpc_spearman.engines.he.timing import announce
-
-        vectors = vectors_of(run.plan, computation.of(source)) if source and operation == "differences" else 0
-        announce(run, key, layout, vectors, source if len(run.roster.sources) > 1 else None)
     return key
 
 

@@ -145,14 +145,6 @@ class Products(ABC):
         ciphertexts they were made from: see the scheme. May be called once.
         """
 
-    def settle(self, *, workers: int = 1, tick: Tick = silent) -> None:
-        """Do what :meth:`add` may have put off."""
-        return
-
-    def saved(self, rows: int) -> float:
-        """Return the work for a row where there are all, over that where there are only so many."""
-        return 1.0
-
 
 class PublicKey(StaysHere, ABC):
     """What source and target hold. No secret is in it.

@@ -45,13 +45,7 @@ class PaillierProducts(Products):
         self._rows += [values[start : start + groups] for start in range(0, len(values), groups)]
         self._y.append(y)
         if len(self._rows) >= self._most:
-            self.settle(workers=workers, tick=tick)
-
-    def saved(self, rows: int) -> float:
-        """See :meth:`Products.saved`: the buckets are the same, however many rows go through them."""
-        most = min(self._most, self._key.sizes.n)
-        each = (self._digits.multiplications(terms) / terms for terms in (most, rows))
-        return next(each) / next(each)
+            self._settle(workers=workers, tick=tick)
 
     def export(self, *, workers: int = 1, tick: Tick = silent) -> list[bytes]:
         """See :meth:`Products.export`: re-randomised, so that they show the inner products only.
@@ -59,7 +53,7 @@ class PaillierProducts(Products):
         Before, a product's randomness is one of the source's n-th residues to the power of the target's
         integers: the source could test guesses of them, and the coordinator compare products.
         """
-        self.settle(workers=workers, tick=lambda done: tick(0))
+        self._settle(workers=workers, tick=lambda done: tick(0))
         square = self._key.square
         quotients = [
             above * invert(below, square) % square
@@ -67,8 +61,8 @@ class PaillierProducts(Products):
         ]
         return self._key.write_anew(quotients, workers, tick)
 
-    def settle(self, *, workers: int = 1, tick: Tick = silent) -> None:
-        """See :meth:`Products.settle`: multiply up the rows that wait."""
+    def _settle(self, *, workers: int, tick: Tick) -> None:
+        """Multiply up the rows that wait."""
         if not self._rows:
             return
         bases, y = list(zip(*self._rows, strict=True)), np.concatenate(self._y, axis=1)

@@ -7,7 +7,7 @@ own loopback. All are connected through one more namespace, the hub::
 
 - **rate**: ``tbf``, the kernel's token bucket filter, at both ends of every veth pair: what a party sends,
   and what it is sent.
-- **delay**: the hub routes what comes from a party into a TUN device. A process (this module's own `main`)
+- **delay**: the hub routes what comes from a party into a TUN device. A process (this file, executed)
   reads each packet there, holds it for the delay and writes it back unchanged; only then the hub routes it to
   its destination. The kernel's own means for this, ``netem``, is often not built in.
 
@@ -34,9 +34,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
-
-from mpc_spearman.errors import SetupError
-from mpc_spearman.launch import start
 
 _TUN = "/dev/net/tun"
 # From linux/if_tun.h: bind a file to a device; a device of IP packets, without a header of its own.
@@ -87,7 +84,7 @@ def unavailable() -> str | None:
     try:
         _run("ip", "netns", "add", probe)
         _run("ip", "netns", "del", probe)
-    except SetupError as error:
+    except RuntimeError as error:
         return str(error)
     return None
 
@@ -105,7 +102,7 @@ class ShapedNetwork:
 
     Raises
     ------
-    SetupError
+    RuntimeError
         On entering: it cannot be made here; :func:`unavailable` says so beforehand.
 
     Examples
@@ -177,13 +174,13 @@ class ShapedNetwork:
     def _hold_packets(self, undo: ExitStack) -> None:
         _run("ip", "-n", self._hub, "tuntap", "add", "dev", "relay", "mode", "tun")
         relay = subprocess.Popen(
-            ["ip", "netns", "exec", self._hub, *start.command(__name__, "relay", str(self._delay))],
+            ["ip", "netns", "exec", self._hub, sys.executable, __file__, "relay", str(self._delay)],
             stdin=subprocess.PIPE,  # closed when this process ends, however it does: then the relay ends
             stdout=subprocess.PIPE,
         )
         undo.callback(_stop, relay)
         if relay.stdout is None or not relay.stdout.readline():
-            raise SetupError("the relay that delays packets did not start; its own message says why")
+            raise RuntimeError("the relay that delays packets did not start; its own message says why")
         _run("ip", "-n", self._hub, "link", "set", "dev", "relay", "txqueuelen", _QUEUE, "up")
         _run("ip", "-n", self._hub, "route", "add", "default", "dev", "relay", "table", _VIA_RELAY)
         for party in self._parties:
@@ -194,7 +191,7 @@ def _run(*command: str, text: str | None = None) -> str:
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = done.stderr.strip() or f"exit code {done.returncode}"
-        raise SetupError(f"cannot make a network within this host: `{' '.join(command)}`: {reason}")
+        raise RuntimeError(f"cannot make a network within this host: `{' '.join(command)}`: {reason}")
     return done.stdout
 
 
@@ -204,11 +201,11 @@ def _setting(namespace: str, name: str, value: str) -> None:
 
 def _remove(namespace: str) -> None:
     """Delete a namespace with all that runs in it: otherwise it would live on without a name."""
-    with suppress(SetupError):
+    with suppress(RuntimeError):
         for pid in _run("ip", "netns", "pids", namespace).split():
             with suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
-    with suppress(SetupError):
+    with suppress(RuntimeError):
         _run("ip", "netns", "del", namespace)
 
 
@@ -256,3 +253,7 @@ def main(name: str, delay: str) -> None:
         os.nice(-10)  # a relay that waits for a processor would add to the delay
     print("ready", flush=True)
     relay(device, float(delay), sys.stdin.fileno())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
