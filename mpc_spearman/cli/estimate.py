@@ -52,11 +52,11 @@ def add(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Print it."""
-    from mpc_spearman.launch import progress
     from mpc_spearman.comparison.prediction import estimate
     from mpc_spearman.comparison.network_model import Link
     from mpc_spearman.comparison.variants import Size, variants
     from mpc_spearman.config import load_plan
+    from mpc_spearman.launch import progress
 
     if (parsed.bandwidth is None) != (parsed.rtt is None):
         raise PlanError("--bandwidth and --rtt: give both, or neither")

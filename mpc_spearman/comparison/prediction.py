@@ -39,8 +39,8 @@ from mpc_spearman.parties import Roster
 from mpc_spearman.protocols.agree import check_shapes
 from mpc_spearman.units import human_seconds
 
-#: Rows of the first run: with Paillier each takes up to a second.
-_FIRST, _FIRST_PAILLIER = 1000, 4
+#: Rows of the first run. With Paillier each takes up to a second; with short randomness about a millisecond.
+_FIRST, _FIRST_PAILLIER = 1000, {"full": 4, "short": 200}
 #: How many times as many rows the next run has, at most and at least.
 _MOST, _LEAST = 16, 2
 # Seconds that a run may be expected to take; whatever took half as long is the last one.
@@ -104,9 +104,10 @@ def estimate(
         The first run, of a few rows, took longer than `LIMIT` seconds.
     """
     _check(variant, size)
-    paillier = variant.protocol == "he" and variant.plan.he.scheme == "paillier"
+    he = variant.plan.he
+    paillier = variant.protocol == "he" and he.scheme == "paillier"
     most = min(size.n, max(_FIRST, _CELLS // (size.m_A + size.m_B)))
-    rows, tables = [min(most, _FIRST_PAILLIER if paillier else _FIRST)], []
+    rows, tables = [min(most, _FIRST_PAILLIER[he.randomness] if paillier else _FIRST)], []
     with ExitStack() as stack:
         server = server or stack.enter_context(ForkServer())
         while True:

@@ -18,7 +18,7 @@ from support.plans import plan
 from support.sweeps import LinearRuns
 
 SIZE = Size(3_000_000, 3, 4)
-SMALL = {"protocol": "he", "he": {"key_bits": 256, "insecure": True, "randomness": "short"}}
+SMALL = {"protocol": "he", "he": {"key_bits": 256, "insecure": True}}
 
 
 def variant(**settings: Any) -> Variant:
