@@ -52,8 +52,8 @@ def add(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Print it."""
-    from mpc_spearman.comparison.prediction import estimate
     from mpc_spearman.comparison.network_model import Link
+    from mpc_spearman.comparison.prediction import estimate
     from mpc_spearman.comparison.variants import Size, variants
     from mpc_spearman.config import load_plan
     from mpc_spearman.launch import progress
