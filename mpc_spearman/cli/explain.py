@@ -48,9 +48,8 @@ def add(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Print it; return 0, or the exit code of a policy that does not agree."""
-    from mpc_spearman.cli.owner_page import agreement, parts, purpose
+    from mpc_spearman.cli.owner_page import agreement, digest, parts, purpose
     from mpc_spearman.config import DataParty, load_plan
-    from mpc_spearman.config.wording import spoken
     from mpc_spearman.units import printable
 
     party = own_party(parsed)
@@ -62,7 +61,6 @@ def run(parsed: argparse.Namespace) -> int:
     n, k = parsed.rows or plan.rows, parsed.columns
     if k < 1 or (n is not None and n < 3):
         raise PlanError(f"--rows {n}, --columns {k}: there are at least 3 rows and 1 column")
-    digest = f"plan {spoken(plan.digest())}"
     if parsed.diff is not None:
         mine = list(facts(plan, n, k))
         others = load_plan(parsed.diff)
@@ -76,7 +74,7 @@ def run(parsed: argparse.Namespace) -> int:
             for line in only:
                 print(printable(line))
     elif party is None:
-        print(printable("\n".join((digest, *purpose(plan))), keep="\n"))
+        print(printable("\n".join((digest(plan), *purpose(plan))), keep="\n"))
         for who, facts_of in groupby(facts(plan, n, k), lambda fact: fact[0]):
             print(printable(f"{who} learns"))
             for _, line in facts_of:
@@ -84,14 +82,11 @@ def run(parsed: argparse.Namespace) -> int:
     elif parsed.html:
         print(_write_page(parsed.plan, plan, party, n, k))
     else:
-        print(printable(f"{digest}, for party {party}"))
+        print(printable(f"{digest(plan)}, for party {party}"))
         for part in parts(plan, party, n, k):
             print(part.title)
             lines = (*part.lines, *(f"{who}: {what} ({how})" for who, what, how in part.rows))
             print(printable("\n".join(f"  {line}" for line in lines), keep="\n"))
-    unknown = [name for name, identity in plan.identities.items() if identity is None]
-    if unknown and parsed.diff is None:
-        print(printable(f"draft: no identity yet of {', '.join(unknown)} (mpc-spearman init --party NAME)"))
     if party is None:
         return 0
     agrees, said = agreement(plan, party)

@@ -71,10 +71,17 @@ def page(plan: Plan, party: str, n: int | None, k: int) -> str:
     return template("owner.html").render(
         party=party,
         parties=[str(one) for one in Roster.of(plan, party).parties],
-        digest=spoken(plan.digest()),
+        digest=digest(plan),
         parts=parts(plan, party, n, k),
         version=__version__,
     )
+
+
+def digest(plan: Plan) -> str:
+    """Name a plan by its digest, and say whether it is a draft."""
+    unknown = [name for name, identity in plan.identities.items() if identity is None]
+    draft = f" (draft: no identity yet of {', '.join(unknown)}; the digest will change)" if unknown else ""
+    return f"plan {spoken(plan.digest())}{draft}"
 
 
 def beginning(plan: Plan, party: str) -> list[str]:
@@ -94,7 +101,7 @@ def beginning(plan: Plan, party: str) -> list[str]:
         if (given := grant(shared, one.role)) != "nothing"
     )
     return [
-        f"{party} takes part in plan {spoken(plan.digest())}",
+        f"{party} takes part in {digest(plan)}",
         f"{informed} will learn {'; '.join(dict.fromkeys(learns))}",
         "passed on: " + ("; ".join(grants) or "nothing"),
     ]

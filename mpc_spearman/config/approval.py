@@ -96,13 +96,16 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
     Raises
     ------
     PlanError
-        The party is no data party, or its policy does not name this key.
+        The party is no data party, or its policy does not name this key, or it is a party's.
     OutputError
         The file cannot be written.
     """
     own = plan.party(party)
     if not isinstance(own, DataParty):
         raise PlanError(f"{party} is the coordinator, and has no table that a run could need approval for")
+    for name, identity in plan.identities.items():
+        if identity == str(officer):
+            raise PlanError(f"this is the key of party {name}: whoever approves runs makes one of their own")
     if own.policy.approved_by != str(officer) or own.policy.approval is None:
         raise PlanError(
             f"the policy of party {party} names another key, or none: `approved_by: {officer}` below "

@@ -134,6 +134,7 @@ def render(result: Parts) -> str:
         settings=[(key, printable(str(value))) for key, value in _flat(plan)],
         version=__version__,
         digest=spoken(result.plan_digest),
+        rehearsal="identity" not in plan["parties"]["coordinator"],
     )
 
 

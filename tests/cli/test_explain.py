@@ -35,8 +35,9 @@ def written(tmp_path: Path, name: str = "plan.yaml", **settings: Any) -> str:
 
 @pytest.mark.parametrize("setting", ["reveal=strengths", "top=2", "opened_to=target", "estimator=paper"])
 def test_it_says_all_of_the_table_and_of_nobody_anything_else(capsys, setting):
-    digest, purpose, retention, *lines, draft = said(capsys, RANKING, setting).splitlines()
-    assert draft.startswith("draft: no identity yet of C, B, A")
+    digest, purpose, retention, *lines = said(capsys, RANKING, setting).splitlines()
+    digest, _, draft = digest.partition(" (draft: ")
+    assert draft.startswith("no identity yet of C, B, A;")
     assert digest.replace(" ", "") == f"plan{load_plan(RANKING, [setting]).digest().hex()}"
     assert "none written" in purpose
     assert "none written" in retention
@@ -93,7 +94,7 @@ def test_the_difference_of_two_plans_is_what_one_tells_alone(capsys):
 def test_a_plan_without_all_identities_is_a_draft_and_they_are_compared(capsys):
     who = {name: str(Identity.new()) for name in "CBA"}
     lines = [f"parties.{role}.identity={who[name]}" for name, role in (("C", "coordinator"), ("B", "target"))]
-    assert "draft: no identity yet of A (" in said(capsys, RANKING, *lines)
+    assert "draft: no identity yet of A;" in said(capsys, RANKING, *lines)
     whole = said(capsys, RANKING, *lines, f"parties.sources.A.identity={who['A']}")
     assert "draft" not in whole
     text = said(capsys, RANKING, lines[0], "--diff", RANKING)
@@ -129,7 +130,8 @@ def test_the_page_to_sign_has_all_that_leaves_its_party(capsys, monkeypatch, tmp
     main(["explain", *plan, why, "--party", party])
     text = capsys.readouterr().out
     shared = load_plan(RANKING, [*plan[1:], why])
-    assert f"{spoken(shared.digest())}, for party {party}" in text.splitlines()[0]
+    assert text.startswith(f"plan {spoken(shared.digest())} (draft: ")
+    assert text.splitlines()[0].endswith(f", for party {party}")
     for fact in learnt(shared.shared()):
         if party in fact["from"].split(", "):
             what = our(fact["what"].removeprefix("nothing: "))

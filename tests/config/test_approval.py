@@ -144,6 +144,9 @@ def test_what_cannot_be_approved_is_said(made: Path, capsys: pytest.CaptureFixtu
     assert main(["key", str(made / "other.key")]) == 0
     assert approve(made, key="other.key") == PlanError.exit_code
     assert "names another key, or none" in capsys.readouterr().err
+    party = f"parties.target.identity={Identity.read(made / 'officer.key', 'key')}"
+    assert approve(made, party) == PlanError.exit_code
+    assert "this is the key of party B" in capsys.readouterr().err
     for wrong in (["--until", "soon"], ["--runs", "0"]):
         with pytest.raises(SystemExit) as usage:
             approve(made, *wrong)

@@ -22,6 +22,7 @@ from mpc_spearman.results.result import Result
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from support.in_memory import Ended, run_in_memory
+from support.members import members
 from support.plans import mapping
 
 ROWS = 60
@@ -176,6 +177,20 @@ def test_what_is_no_record_is_an_error(ended: Ended, tmp_path: Path, spoil: Any)
     ended.results["B"].save(tmp_path / "B")
     spoil(tmp_path / "B" / "record.json")
     assert main(["verify", str(tmp_path / "B")]) in (RecordError.exit_code, 16)
+
+
+def test_parties_that_meet_by_join_prove_it_by_their_own_plans(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with members(tmp_path) as run:
+        for name in "CBA":
+            run.start(name, (None, {}))
+        run.wait(["C", "B", "A"])
+    for name in "CBA":
+        folder = tmp_path / "out" / name / name
+        assert main(["verify", str(folder), "--plan", str(tmp_path / f"{name}.yaml")]) == 0
+        status = json.loads((folder / "status.json").read_text())
+        assert f"plan {status['plan']}" in capsys.readouterr().out
 
 
 class Lying(Links):
