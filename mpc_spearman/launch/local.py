@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -92,7 +93,7 @@ def run_local(
                 f"party {name} has no table: give `table` in the plan, --table {name}=FILE, or tables="
             )
     try:
-        target = None if out is None else Path(in_this_locale(str(out))).absolute()
+        target = None if out is None else Path(os.path.expanduser(in_this_locale(str(out)))).absolute()
     except ValueError as error:
         raise OutputError(f"out: {out} {error}") from None
     with ExitStack() as stack:

@@ -154,6 +154,7 @@ class _Lines:
         self._console = console
         self._parties = parties
         self._work: dict[str, _Work] = {}
+        self._last: dict[str, str] = {}
 
     def watch(self, party: str, phase: str, done: int, of: int) -> None:
         now = time.monotonic()
@@ -169,7 +170,9 @@ class _Lines:
             self._say(f"{party}: {phase} {done:,} of {of:,}, {rate:.3g}/s{left}")
 
     def note(self, party: str, text: str) -> None:
-        self._say(f"{party}: {text}")
+        if self._last.get(party) != text:  # who waits says so again and again
+            self._say(f"{party}: {text}")
+        self._last[party] = text
 
     def _say(self, text: str) -> None:
         self._console.print(printable(text), highlight=False, markup=False, soft_wrap=True)

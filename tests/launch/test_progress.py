@@ -36,7 +36,8 @@ def test_in_a_pipe_it_is_one_line_and_for_a_long_phase_some_more(monkeypatch: py
             display.watch("B", "rank", 4 * now, 1000)
         display.watch("B", "share", 0, 0)
         display.watch("B", "rank", 0, 0)
-        display.note("B", "a long sentence stays on one line whatever the width is")
+        for _ in range(2):
+            display.note("B", "a long sentence stays on one line whatever the width is")
     first, *more, note = shown.getvalue().splitlines()
     assert first == "running: C, B"
     assert len(more) == 2
