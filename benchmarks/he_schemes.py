@@ -33,7 +33,7 @@ def main() -> None:
     options = parser.parse_args()
     paillier = HeSettings(key_bits=options.key_bits, insecure=options.key_bits < 2048)
     ways = {
-        "literal": paillier.model_copy(update={"pairs": "all", "packing": False}),
+        "literal": paillier.model_copy(update={"form": "literal"}),
         "packed, full": paillier,
         "packed, short": paillier.model_copy(update={"randomness": "short"}),
         "BFV": HeSettings(scheme="bfv"),
@@ -67,7 +67,7 @@ def measure(settings: HeSettings, n: int) -> tuple[float, float, float, float]:
     def everything() -> tuple[np.ndarray, int]:
         sent = [public.dump(each) for each in public.encrypt_many(chunks(a))]
         differences = public.subtract_many(public.load_many(sent), public.encrypt_many(chunks(b)))
-        exported = public.export_many(differences, rerandomise=settings.packing)
+        exported = public.export_many(differences, rerandomise=settings.form == "packed")
         opened = secret.decrypt_many(exported, [len(chunk) for chunk in chunks(a)])
         return np.concatenate(opened), sum(map(len, sent))
 

@@ -91,11 +91,10 @@ def _variant(plan: Plan) -> Variant:
 
 
 def _scheme(he: HeSettings) -> str:
-    literal = he.scheme == "paillier" and he.pairs == "all" and not he.packing
     if he.scheme == "bfv":
         name, usual = "HE BFV", HeSettings(scheme="bfv")
-    elif literal:
-        name, usual = "HE Paillier literal", HeSettings(pairs="all", packing=False)
+    elif he.form == "literal":
+        name, usual = "HE Paillier literal", HeSettings(form="literal")
     elif he.randomness == "short":
         name, usual = "HE Paillier short", HeSettings(randomness="short")
     else:

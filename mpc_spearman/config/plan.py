@@ -385,12 +385,11 @@ def _he_contradictions(
         if find_spec("tenseal") is None:
             how = "pip install tenseal==0.3.18 (there is no wheel for Python 3.10), or he.scheme: paillier"
             yield ("he", "scheme"), f"'bfv' needs TenSEAL, which is not installed here: {how}"
-        for key, value in (("key_bits", 3072), ("randomness", "full"), ("packing", True)):
+        for key, value in (("key_bits", 3072), ("randomness", "full"), ("form", "packed")):
             if he.get(key, value) != value:
                 yield ("he", key), f"{shown(he[key])} is for he.scheme: paillier only; leave it out for 'bfv'"
     elif bits not in (2048, 3072) and isinstance(bits, int) and not he.get("insecure", False):
         yield ("he", "key_bits"), f"{shown(bits)} is not 2048 or 3072; other sizes need he.insecure: true"
-    for key, value in (("pairs", "basis"), ("packing", True)):
-        level = FOR_LEVEL[f"he.{key}"]
-        if he.get(key, value) != value and reveal != level:
-            yield ("he", key), f"{shown(he[key])} is for reveal: {level} only; leave it out"
+    level = FOR_LEVEL["he.form"]
+    if he.get("form", "packed") != "packed" and scheme != "bfv" and reveal != level:
+        yield ("he", "form"), f"{shown(he['form'])} is for reveal: {level} only; leave it out"

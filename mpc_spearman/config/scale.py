@@ -22,8 +22,7 @@ LEVELS: tuple[Reveal, ...] = ("differences", "coefficients", "strengths", "ranki
 FOR_LEVEL: dict[str, Reveal] = {
     "top": "ranking",
     "opened_to": "ranking",
-    "he.pairs": "differences",
-    "he.packing": "differences",
+    "he.form": "differences",
 }
 #: Levels for one protocol only, and what they ask of it.
 MPC_ONLY: dict[str, str] = {"ranking": "compares values in private"}

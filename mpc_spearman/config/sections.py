@@ -72,10 +72,9 @@ class HeSettings(Section):
     randomness : {'full', 'short'}
         Paillier's randomness: full, or short exponents, which are faster under one more assumption
         (Damgård, Jurik and Nielsen 2010).
-    pairs : {'basis', 'all'}
-        At ``differences``: the difference vectors that span all others, or each pair's, as the paper has it.
-    packing : bool
-        At ``differences`` under Paillier: many ranks in one ciphertext, or one, as the paper has it.
+    form : {'packed', 'literal'}
+        At ``differences`` under Paillier: many ranks in one ciphertext and the difference vectors that span
+        all others, or one rank and each pair's, as the paper has it.
     insecure : bool
         Allow keys that can be broken. For tests.
     workers : int, optional
@@ -85,7 +84,6 @@ class HeSettings(Section):
     scheme: Literal["paillier", "bfv"] = "paillier"
     key_bits: Count = key_bits()
     randomness: Literal["full", "short"] = "full"
-    pairs: Literal["basis", "all"] = "basis"
-    packing: Flag = flag(True)
+    form: Literal["packed", "literal"] = "packed"
     insecure: Flag = flag(False)
     workers: Count | None = whole(1, default=None)

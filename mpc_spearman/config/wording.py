@@ -136,19 +136,23 @@ def _unquote(value: object, kind: str) -> str:
 
 
 #: Keys of earlier versions, and what to do instead.
-_REPLACED = ("network.tls", "network.secret", "network.pins", "policy.tls")
 _BY_IDENTITIES = (
     "is gone: parties are known by their keys. Each makes one (mpc-spearman init --party NAME); the line "
     "that it prints goes beside the party's name in everybody's plan. Nothing else is needed: take this out"
 )
+_BY_FORM = "is gone: write he.form: literal for the paper to the letter, or take this out"
+_REPLACED = {
+    **dict.fromkeys(("network.tls", "network.secret", "network.pins", "policy.tls"), _BY_IDENTITIES),
+    **dict.fromkeys(("he.pairs", "he.packing"), _BY_FORM),
+}
 
 
 def _unknown_key(location: Location, plan: type[BaseModel]) -> str:
     _, model = _resolve(location[:-1], plan)
     names = tuple(model.model_fields) if model else ()
     word = location[-1]
-    if (dotted(location[-2:]) if len(location) > 1 else word) in _REPLACED:
-        return _BY_IDENTITIES
+    if gone := _REPLACED.get(dotted(location[-2:])):
+        return gone
     elsewhere = [dotted(place) for place in _all_keys(plan, ()) if place[-1] == word]
     hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else nearest(word, names)
     return f"there is no such key; keys here: {', '.join(names)}{hint}"

@@ -17,7 +17,7 @@ from support.sweeps import CONFIGS
 HE = {"protocol": "he"}
 
 
-LITERAL = {"pairs": "all", "packing": False}
+LITERAL = {"form": "literal"}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,6 @@ LITERAL = {"pairs": "all", "packing": False}
         ({**HE, "he": {"randomness": "short"}}, "HE Paillier short"),
         ({**HE, "he": {"key_bits": 2048, "workers": 2}}, "HE Paillier packed, key_bits=2048, workers=2"),
         ({**HE, "reveal": "differences", "he": LITERAL}, "HE Paillier literal"),
-        ({**HE, "reveal": "differences", "he": {"pairs": "all"}}, "HE Paillier packed, pairs=all"),
     ],
 )
 def test_a_scheme_is_named_by_what_changes_its_cost(settings: dict[str, Any], scheme: str) -> None:

@@ -359,12 +359,16 @@ def test_any_value_anywhere_gives_a_plan_or_printable_lines(key: str, value: obj
             "plan: he.key_bits: 1024 is not 2048 or 3072; other sizes need he.insecure: true",
         ),
         (
-            {"he": {"packing": False}},
-            "plan: he.packing: false is for reveal: differences only; leave it out",
+            {"he": {"form": "literal"}},
+            "plan: he.form: 'literal' is for reveal: differences only; leave it out",
         ),
         (
-            {"he": {"pairs": "all"}},
-            "plan: he.pairs: 'all' is for reveal: differences only; leave it out",
+            {"he": {"pairs": "all"}, "reveal": "differences"},
+            "plan: he.pairs: is gone: write he.form: literal for the paper to the letter, or take this out",
+        ),
+        (
+            {"he": {"form": "literal", "scheme": "bfv"}, "reveal": "differences"},
+            "plan: he.form: 'literal' is for he.scheme: paillier only; leave it out for 'bfv'",
         ),
         (
             {"he": {"scheme": "bfv", "randomness": "short"}},

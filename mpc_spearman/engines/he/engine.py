@@ -11,7 +11,7 @@ Ranks are the common step ``rank``. The paper's steps 1 to 3 depend on the opera
        differences to the coordinator.
     3. decrypt: the coordinator decrypts d_pq^i and computes eq. 2.
 
-    Literally (``pairs: all``, ``packing: false``): one ciphertext per rank, every pair's vector, the tables'
+    Literally (``form: literal``): one ciphertext per rank, every pair's vector, the tables'
     order of rows, and no step the text lacks. The target does not re-randomise: Enc(r^A)·Enc(r^B)^-1 carries
     the target's own fresh randomness. In it the coordinator, who can take randomness out of a Paillier
     ciphertext, finds r_A/r_B modulo n, where r_A and r_B are uniform and independent of all ranks and of
@@ -41,7 +41,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mpc_spearman.config import HeSettings, Plan
+from mpc_spearman.config import Plan
 from mpc_spearman.engines.computation import Computation, Shape
 from mpc_spearman.engines.engine import Engine, Opening
 from mpc_spearman.engines.he.scheme import Operation, PublicKey, SecretKey, Sizes, Tick
@@ -67,7 +67,7 @@ class He(Engine):
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""
         for source, key in receive_keys(run, computation).items():
-            in_order = own if _literal(run.plan.he) else own[:, shuffle(run, source, computation.rows)]
+            in_order = own if _literal(run.plan) else own[:, shuffle(run, source, computation.rows)]
             if run.roster.me == source:
                 encrypt_ranks(run, key, in_order)
             else:
@@ -176,25 +176,24 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, sha
 
     By pairs, or by the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, whose second part the target encrypts itself.
     """
-    he, m_source = run.plan.he, shape.m_source
-    everyone = he.pairs == "all"
+    literal, m_source = _literal(run.plan), shape.m_source
     done, of = 0, vectors_of(run.plan, shape) * -(-shape.n // key.slots)
     for rows in groups(shape.n, m_source, key):
         count = -(-(rows.stop - rows.start) // key.slots)
         theirs = key.load_many(receive(run, key, source, Kind.CIPHERTEXT, m_source * count))
         columns = _block(own, rows)
-        if not everyone:
+        if not literal:
             columns[1:] -= columns[0]
         chunks = [chunk for column in columns for chunk in _chunks(column, key.slots)]
         mine = key.encrypt_many(chunks, workers=run.workers, tick=lambda _: run.links.check())
-        against = range(shape.m_target if everyone else 1)
+        against = range(shape.m_target if literal else 1)
         pairs = [(p, q, c) for p in range(m_source) for q in against for c in range(count)]
         differences = key.subtract_many(
             [theirs[p * count + c] for p, _, c in pairs], [mine[q * count + c] for _, q, c in pairs]
         )
-        differences += [] if everyone else mine[count:]
+        differences += [] if literal else mine[count:]
         exported = key.export_many(
-            differences, rerandomise=not _literal(he), workers=run.workers, tick=_ticks(run, done, of)
+            differences, rerandomise=not literal, workers=run.workers, tick=_ticks(run, done, of)
         )
         done += len(exported)
         send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
@@ -219,7 +218,7 @@ def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
         values = key.decrypt_many(raws, lengths * vectors, workers=run.workers, tick=_ticks(run, done, of))
         done += len(raws)
         opened = np.concatenate(values).reshape(vectors, -1)
-        if run.plan.he.pairs == "all":
+        if _literal(run.plan):
             squares.add_pairs(opened)
         else:
             squares.add_basis(opened)
@@ -341,11 +340,11 @@ def _ticks(run: Run, done: int, of: int) -> Tick:
 
 def vectors_of(plan: Plan, shape: Shape) -> int:
     """How many difference vectors the coordinator gets of a source."""
-    if plan.he.pairs == "all":
+    if _literal(plan):
         return shape.m_source * shape.m_target
     return shape.m_source + shape.m_target - 1
 
 
-def _literal(he: HeSettings) -> bool:
+def _literal(plan: Plan) -> bool:
     """Tell whether this is the paper's protocol to the letter."""
-    return he.pairs == "all" and not he.packing
+    return plan.he.form == "literal"

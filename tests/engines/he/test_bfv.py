@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.engines.he.bfv import parameters as module
 from mpc_spearman.engines.he.bfv.parameters import SECURITY, Parameters, choose, fresh_noise, is_prime
-from mpc_spearman.engines.he.scheme import HeSettings, Sizes
+from mpc_spearman.engines.he.scheme import Sizes
 from mpc_spearman.engines.he.schemes import new_products
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation, SetupError
 from mpc_spearman.levels.encoding import Encoding
@@ -64,21 +64,19 @@ def hold(parameters: Parameters, sizes: Sizes) -> None:
     assert parameters.budget >= 1
 
 
-@given(st.integers(3, MAX_ROWS), st.integers(1, 200), st.integers(1, 200), st.sampled_from(["basis", "all"]))
+@given(st.integers(3, MAX_ROWS), st.integers(1, 200), st.integers(1, 200))
 @settings(max_examples=60, deadline=None)
-def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target, pairs):
-    chosen = HeSettings(scheme="bfv", pairs=pairs)
+def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target):
     sizes = rank_sizes(n, m_source, m_target)
-    products = choose(chosen, sizes, "products")
+    products = choose(sizes, "products")
     hold(products, sizes)
     assert products.before >= sizes.target_sum * fresh_noise(products.layout.degree, products.special)
     assert products.layout.results >= products.layout.moduli * products.layout.groups * m_target
     sizes = rank_sizes(n, m_source, m_target, products=False)
-    differences = choose(chosen, sizes, "differences")
+    differences = choose(sizes, "differences")
     hold(differences, sizes)
     assert len(differences.plain) == 1
-    vectors = m_source * m_target if pairs == "all" else m_source + m_target - 1
-    assert differences.layout.results >= vectors * -(-n // differences.layout.degree)
+    assert differences.layout.results >= (m_source + m_target - 1) * -(-n // differences.layout.degree)
 
 
 @given(
@@ -99,14 +97,14 @@ def test_parameters_at_strengths_keep_their_promises(n, m, sources, estimator):
         target_sum=encoding.target_sum * sources,
         result_bound=encoding.result_bound,
     )
-    parameters = choose(SETTINGS, sizes, "products")
+    parameters = choose(sizes, "products")
     hold(parameters, sizes)
     assert parameters.before >= sizes.target_sum * fresh_noise(parameters.layout.degree, parameters.special)
 
 
 def test_parameters_hold_any_64_bit_sum():
     sizes = Sizes(10_002, 1, 30, 2**63 - 1, 2**62, 2**63, 2**63 - 1)
-    hold(choose(SETTINGS, sizes, "products"), sizes)
+    hold(choose(sizes, "products"), sizes)
 
 
 @pytest.mark.parametrize("products", [False, True])
@@ -115,20 +113,20 @@ def test_the_keys_of_a_run_share_the_flooding_distance(products, keys):
     operation = "products" if products else "differences"
     alone = rank_sizes(5_000, 3, 4, products=products)
     several = dataclasses.replace(alone, keys=keys)
-    parameters = choose(SETTINGS, several, operation)
+    parameters = choose(several, operation)
     hold(parameters, several)
     hidden = keys * parameters.layout.degree * parameters.layout.results * (parameters.before + 1)
     assert hidden << module.STATISTICAL <= 1 << (parameters.flood_bits + 1)
-    assert parameters.flood_bits > choose(SETTINGS, alone, operation).flood_bits
+    assert parameters.flood_bits > choose(alone, operation).flood_bits
 
 
 def test_more_columns_share_a_ciphertext_where_that_is_cheaper():
-    assert choose(SETTINGS, rank_sizes(1_000, 14, 14), "products").layout.groups == 1
-    assert choose(SETTINGS, rank_sizes(200_000, 50, 50), "products").layout.groups > 1
+    assert choose(rank_sizes(1_000, 14, 14), "products").layout.groups == 1
+    assert choose(rank_sizes(200_000, 50, 50), "products").layout.groups > 1
 
 
 def test_sums_stay_within_memory_where_there_is_a_choice():
-    layout = choose(SETTINGS, rank_sizes(1_000_000, 100, 100), "products").layout
+    layout = choose(rank_sizes(1_000_000, 100, 100), "products").layout
     ciphertext = 2 * 8 * layout.degree * 3
     assert layout.results == layout.moduli * layout.groups * 100
     assert layout.results * ciphertext <= 2**30 < 4 * layout.results * ciphertext
@@ -140,14 +138,9 @@ def test_sizes_without_secure_flooded_parameters_are_refused(monkeypatch):
     for bits in (800, 2000):
         monkeypatch.setattr(module, "STATISTICAL", bits)
         with pytest.raises(BoundError, match="no parameters of 128-bit security"):
-            choose(SETTINGS, sizes, "products")
+            choose(sizes, "products")
     monkeypatch.undo()
-    assert choose(SETTINGS, sizes, "products").layout.degree == 8192
-
-
-def test_one_ciphertext_per_rank_is_refused():
-    with pytest.raises(PlanError, match=r"use he\.scheme: paillier"):
-        choose(HeSettings(scheme="bfv", packing=False), rank_sizes(300, products=False), "differences")
+    assert choose(sizes, "products").layout.degree == 8192
 
 
 def test_primes():
@@ -163,7 +156,7 @@ def test_primes():
 def test_seal_has_the_same_table_of_security_and_refuses_more():
     for degree, bits in SECURITY.items():
         assert sealapi.CoeffModulus.MaxBitCount(degree, sealapi.SEC_LEVEL_TYPE.TC128) == bits
-    parameters = choose(SETTINGS, rank_sizes(10_000), "products")
+    parameters = choose(rank_sizes(10_000), "products")
     seal.Ring(parameters, parameters.plain[0])
     more = tuple(modulus.value() for modulus in sealapi.CoeffModulus.Create(8192, [60]))
     with pytest.raises(PlanError, match="SEAL refuses"):

@@ -113,19 +113,11 @@ def test_shared_tables(scheme: str, level: str, estimator: str, name: str) -> No
     agrees(he(tables, level, estimator, scheme), tables, level, estimator)
 
 
-@pytest.mark.parametrize(
-    ("pairs", "packing"),
-    [
-        ("all", False),
-        pytest.param("basis", False, marks=pytest.mark.long),
-        pytest.param("all", True, marks=pytest.mark.long),
-        pytest.param("basis", True, marks=pytest.mark.long),
-    ],
-)
-def test_literal_and_faster_forms_agree(pairs: str, packing: bool) -> None:
-    form = SMALL | {"pairs": pairs, "packing": packing, "workers": 2}
+@pytest.mark.parametrize("form", ["literal", pytest.param("packed", marks=pytest.mark.long)])
+def test_both_forms_agree(form: str) -> None:
+    settings = SMALL | {"form": form, "workers": 2}
     tables = {party: table[:40] for party, table in TABLES.items()}
-    agrees(run(tables, "differences", "paper", protocol="he", he=form), tables, "differences", "paper")
+    agrees(run(tables, "differences", "paper", protocol="he", he=settings), tables, "differences", "paper")
 
 
 def test_2048_bits_and_small_keys_come_with_a_warning() -> None:

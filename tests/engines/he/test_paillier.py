@@ -118,9 +118,9 @@ def test_a_key_serves_the_purpose_it_was_made_for():
 
 
 def test_the_paper_s_form_has_one_rank_per_ciphertext():
-    public = key(packing=False).public
+    public = key(form="literal").public
     assert public.slots == 1
-    products = PaillierSecretKey.generate(plan(packing=False), PRODUCTS, "products").public
+    products = PaillierSecretKey.generate(plan(form="literal"), PRODUCTS, "products").public
     assert products.ciphertexts_for(5) == 5 * PRODUCTS.m_source
     assert products.product_ciphertexts == PRODUCTS.m_source * PRODUCTS.m_target
     assert key("products").public.ciphertexts_for(5) == 5
@@ -182,7 +182,7 @@ def test_ciphertexts_are_big_endian_and_padded():
 
 
 def test_a_ciphertext_replaced_by_a_random_one_is_caught():
-    secret, rng = key(packing=False), np.random.default_rng(4)
+    secret, rng = key(form="literal"), np.random.default_rng(4)
     for _ in range(20):
         raw = b"\0" + rng.bytes(127)
         assert secret.decrypt(raw, 1) == [IMPOSSIBLE]

@@ -25,8 +25,8 @@ MODULUS = mpz(2**512 - 569)  # of 512 bits; slots do not care that it is a prime
 
 def test_a_slot_that_does_not_fit_is_refused():
     with pytest.raises(BoundError, match="64 bits"):
-        Slots.fit(2**63 - 1, 2**63 - 1, 64, packing=False)
-    assert Slots.fit(2**63 - 1, 1, 65, packing=True) == Slots(2**63 - 1, 64, 1)
+        Slots.fit(2**63 - 1, 2**63 - 1, 64, packed=False)
+    assert Slots.fit(2**63 - 1, 1, 65, packed=True) == Slots(2**63 - 1, 64, 1)
 
 
 @st.composite
@@ -34,7 +34,7 @@ def packed(draw) -> tuple[Slots, np.ndarray, mpz]:
     """A layout, slots often at their bounds, and a modulus it fits."""
     bound = draw(st.integers(1, 2**63 - 1) | st.sampled_from([1, 2**31 - 1, 2**31, 2**62, 2**63 - 1]))
     bits = draw(st.integers(65, 700))
-    layout = Slots.fit(bound, 1, bits, packing=draw(st.booleans()))
+    layout = Slots.fit(bound, 1, bits, packed=draw(st.booleans()))
     value = st.sampled_from([-bound, bound, 0, -1, 1]) | st.integers(-bound, bound)
     values = draw(st.lists(value, min_size=1, max_size=layout.count))
     n = draw(st.integers(2 ** (bits - 1), 2**bits - 1))
@@ -62,7 +62,7 @@ def test_slots_add_like_integers_whatever_happens_on_the_way(case, data):
 
 @pytest.mark.parametrize("bound", [1, 198, 2**15 - 1, 2**15, 2**63 - 1])
 def test_neighbours_at_opposite_bounds_do_not_borrow(bound):
-    layout, n = Slots.fit(bound, 1, 512, packing=True), MODULUS
+    layout, n = Slots.fit(bound, 1, 512, packed=True), MODULUS
     for first in (1, -1):
         values = np.resize([first, -first], layout.count) * bound
         m = layout.encode(values) % n
@@ -76,7 +76,7 @@ def test_neighbours_at_opposite_bounds_do_not_borrow(bound):
 @given(st.integers(0, 2**512))
 def test_residues_that_hold_no_slots_are_not_read(m):
     n = MODULUS
-    layout = Slots.fit(198, 1, 512, packing=True)
+    layout = Slots.fit(198, 1, 512, packed=True)
     values = layout.decode(m % n, n, 3)
     assert values is None or layout.encode(values) % n == m % n
     assert layout.decode(layout.encode(np.array([1, 2, 3, 4])) % n, n, 3) is None

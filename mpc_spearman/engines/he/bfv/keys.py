@@ -88,7 +88,7 @@ class BfvPublicKey(scheme.PublicKey):
     @classmethod
     def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes, operation: Operation) -> BfvPublicKey:
         """Rebuild the coordinator's key."""
-        parameters = choose(settings, sizes, operation)
+        parameters = choose(sizes, operation)
         primes, degree = (*parameters.data, parameters.special), parameters.layout.degree
         size = packed_bytes(primes, degree)
         if len(raw) != size * len(parameters.plain):
@@ -231,7 +231,7 @@ class BfvSecretKey(scheme.SecretKey):
     @classmethod
     def generate(cls, settings: HeSettings, sizes: Sizes, operation: Operation) -> BfvSecretKey:
         """Make one key pair per plaintext modulus."""
-        parameters = choose(settings, sizes, operation)
+        parameters = choose(sizes, operation)
         rings = [Ring(parameters, t) for t in parameters.plain]
         pairs = [ring.generate() for ring in rings]
         public = BfvPublicKey(parameters, sizes, rings, [coefficients for _, coefficients in pairs])

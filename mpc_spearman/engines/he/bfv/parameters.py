@@ -54,8 +54,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mpc_spearman.engines.he.scheme import HeSettings, Operation, Sizes
-from mpc_spearman.errors import BoundError, PlanError
+from mpc_spearman.engines.he.scheme import Operation, Sizes
+from mpc_spearman.errors import BoundError
 
 #: Ring degree and the largest modulus, in bits, that leaves 128 bits of security with ternary secrets.
 SECURITY = {4096: 109, 8192: 218, 16384: 438, 32768: 881}
@@ -163,22 +163,15 @@ def fresh_noise(degree: int, special: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def choose(settings: HeSettings, sizes: Sizes, operation: Operation) -> Parameters:
+def choose(sizes: Sizes, operation: Operation) -> Parameters:
     """Choose the cheapest parameters that are secure, exact and flooded.
 
     Raises
     ------
-    PlanError
-        One ciphertext per rank was asked for.
     BoundError
         No parameters of 128-bit security hold these sizes together with their flooding.
     """
-    if operation == "differences" and not settings.packing:
-        raise PlanError(
-            "he.packing: false is one ciphertext per rank, which he.scheme: 'bfv' does not offer; "
-            "use he.scheme: paillier"
-        )
-    layouts = sorted(_layouts(settings, sizes, operation), key=lambda one: _cost(one, sizes, operation))
+    layouts = sorted(_layouts(sizes, operation), key=lambda one: _cost(one, sizes, operation))
     for layout in sorted(layouts, key=lambda one: _sums_bytes(one, sizes, operation) > _MEMORY):
         found = _fill(layout, sizes, operation)
         if found is not None:
@@ -189,15 +182,11 @@ def choose(settings: HeSettings, sizes: Sizes, operation: Operation) -> Paramete
     )
 
 
-def _layouts(settings: HeSettings, sizes: Sizes, operation: Operation) -> Iterator[Layout]:
+def _layouts(sizes: Sizes, operation: Operation) -> Iterator[Layout]:
     for degree in SECURITY:
         if operation == "differences":
             blocks = -(-sizes.n // degree)
-            vectors = (
-                sizes.m_source * sizes.m_target
-                if settings.pairs == "all"
-                else sizes.m_source + sizes.m_target - 1
-            )
+            vectors = sizes.m_source + sizes.m_target - 1
             yield Layout(degree, 1, 1, degree, sizes.m_source, blocks, max(vectors * blocks, LEAST_RESULTS))
             continue
         for columns in _group_sizes(sizes.m_source, degree):

@@ -1,6 +1,6 @@
 """The Paillier scheme: keys, packed ciphertexts, and inner products with plaintext integers.
 
-*Differences.* A ciphertext holds ``slots`` integers (one, as in the paper, with ``he.packing: false``), and a
+*Differences.* A ciphertext holds ``slots`` integers (one, as in the paper, with ``he.form: literal``), and a
 quotient of ciphertexts their differences.
 
 *Products.* One ciphertext per row holds all of the source's vectors, one slot each (as many ciphertexts as
@@ -89,7 +89,7 @@ class PaillierPublicKey(PublicKey):
         self._numbers, self._settings, self._purpose = numbers, settings, operation
         self.n, self.square, self.sizes = numbers.n, numbers.square, sizes
         bits = settings.key_bits
-        self.layout = Slots.fit(sizes.result_bound, sizes.value_bound, bits, packing=settings.packing)
+        self.layout = Slots.fit(sizes.result_bound, sizes.value_bound, bits, packed=settings.form == "packed")
         self.slots = self.layout.count
         #: Ciphertexts per row, at products.
         self.groups = -(-sizes.m_source // self.slots)

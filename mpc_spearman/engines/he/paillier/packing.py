@@ -51,8 +51,8 @@ class Slots:
     count: int
 
     @classmethod
-    def fit(cls, bound: int, encoded: int, bits: int, *, packing: bool) -> Slots:
-        """Cut a modulus of `bits` bits into as many slots as fit, or take one where packing is off.
+    def fit(cls, bound: int, encoded: int, bits: int, *, packed: bool) -> Slots:
+        """Cut a modulus of `bits` bits into as many slots as fit, or take one where not `packed`.
 
         Slots are as wide as results up to `bound` and what is encoded, up to `encoded`, need.
 
@@ -64,7 +64,7 @@ class Slots:
         room = (bits - 1) // width
         if room < 1:
             raise BoundError(f"integers of {width} bits do not fit a plaintext of {bits} bits")
-        return cls(bound, width, room if packing else 1)
+        return cls(bound, width, room if packed else 1)
 
     @property
     def capacity(self) -> int:
