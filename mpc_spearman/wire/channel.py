@@ -122,6 +122,11 @@ class Channel:
         """How many queued messages have not left."""
         return self._unsent
 
+    @property
+    def settled(self) -> bool:
+        """Whether a received frame waits to be taken, or none will come."""
+        return bool(self._inbox) or self.failure is not None
+
     def take(self) -> Frame | None:
         """Take the oldest received frame, if any. Call with `changed` held."""
         if not self._inbox:

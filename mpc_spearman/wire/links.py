@@ -32,6 +32,8 @@ from mpc_spearman.wire.meter import Meter
 
 # How many messages may wait to leave before a send blocks: enough to keep the link busy.
 _MAX_UNSENT = 2
+# Seconds for which all wait at the end for who is there and says no farewell.
+_PARTING = 60.0
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
@@ -74,7 +76,7 @@ class Links:
         self.keys: dict[Party, PairKey] = {}
         self.run = b""
         self._view, self._roster, self._meter = view, roster, meter
-        self._timeout, self._last_words = timeout, last_words
+        self._timeout, self._last_words, self._parting = timeout, last_words, _PARTING
         self._changed = threading.Condition()
         self._closing = threading.Event()
         interval = min(5.0, timeout / 4)
@@ -200,7 +202,8 @@ class Links:
     def close(self, signature: bytes = bytes(64)) -> dict[str, bytes]:
         """Say farewell to every peer, wait for theirs, and end all threads.
 
-        When this returns, every party has done all it had to do.
+        When this returns, every party has done all it had to do, but for one that is there and yet says
+        nothing for a minute: nobody waits longer for its signature, nor loses a result for it.
 
         Parameters
         ----------
@@ -215,12 +218,16 @@ class Links:
         self.check()  # what is wrong by now still stops all
         for peer in self._roster.peers:
             self.send(peer, Kind.FAREWELL, {"signature": signature})
-        signatures = {self._roster.me.name: signature}
-        for peer in self._roster.peers:
-            signatures[peer.name] = self.receive(peer, Kind.FAREWELL)["signature"]
+        until, signatures = time.monotonic() + self._parting, {self._roster.me.name: signature}
+        for peer, channel in self._channels.items():
+            with self._meter.waiting(), self._changed:
+                heard = self._changed.wait_for(partial(getattr, channel, "settled"), until - time.monotonic())
+            signatures[peer.name] = (
+                self.receive(peer, Kind.FAREWELL)["signature"] if heard else bytes(len(signature))
+            )
         self._closing.set()
         for channel in self._channels.values():
-            channel.join(self._timeout)
+            channel.join(until - time.monotonic())
         return signatures
 
     def _fields(self, kind: Kind, sender: Party, receiver: Party) -> tuple[Field, ...]:

@@ -139,13 +139,6 @@ def test_killed_in_every_phase(run_with: RunWith, party: str, phase: str) -> Non
     check_killed(run_with("on_phase", party=party, phase=phase, act="kill"), party, phase)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("party", PHASES)
-def test_killed_once_all_have_met(run_with: RunWith, party: str) -> None:
-    after = run_with("on_phase", party=party, phase="connect", act="kill", nth=2)
-    check_killed(after, party, "connect")
-
-
 @pytest.mark.parametrize(
     "party", ["C", *(pytest.param(party, marks=pytest.mark.long) for party in ("A", "B"))]
 )

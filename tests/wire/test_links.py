@@ -233,6 +233,17 @@ def test_nobody_leaves_before_all_have_said_farewell(make: Make) -> None:
     assert not leaving.is_alive()
 
 
+def test_who_is_there_and_says_no_farewell_holds_nobody_up_for_ever(make: Make) -> None:
+    network = make(timeout=4.0)
+    network.links[A]._parting = 0.5
+    network.links[B].send(A, Kind.FAREWELL, {"signature": b"b" * 64})
+    began = time.monotonic()
+    assert network.links[A].close(b"a" * 64) == {"A": b"a" * 64, "B": b"b" * 64, "C": bytes(64)}
+    assert time.monotonic() - began < EVER / 2
+    network.cut(A)
+    network.links[C].check()  # it has had A's farewell
+
+
 def test_all_that_parties_say_they_sent_is_what_others_say_they_received(make: Make) -> None:
     network = make(timeout=2.0)
     for _ in range(5):
