@@ -87,7 +87,7 @@ def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(linear_runs: L
     [
         ({}, ".parquet"),
         ({"reveal": "differences"}, ".csv"),
-        ({"reveal": "ranking", "alignment": "intersect"}, ".parquet"),
+        ({"reveal": "ranking", "alignment": "intersect", "opened_to": "target"}, ".parquet"),
         (SMALL, ".parquet"),
     ],
     ids=str,
@@ -106,5 +106,6 @@ def test_real_runs_lead_to_what_a_larger_one_sends(
     (one,), (other,) = (per_run(on_network(each.table, WAN)).to_dict("records") for each in (found, whole))
     assert one["bytes"] == pytest.approx(other["bytes"], rel=0.3)  # a ring element may take a byte more
     assert one["rounds"] == other["rounds"]
+    assert set(found.table["party"]) == set("CBA")
     assert one["memory"] == pytest.approx(other["memory"], rel=0.3)
     assert (found.table[FIGURES] >= 0).all(axis=None)
