@@ -133,7 +133,8 @@ def correlate(
     """Correlate every column of one table with every column of another, over the people that both have.
 
     A first look, on one machine: the two tables play the source and the target of a run whose coordinator
-    opens the coefficients. Rows with a missing value are left out. Organisations that do not show each other
+    opens the coefficients. Rows with a missing value are left out, and a column without an order, such as a
+    name, is refused: drop it first, or make numbers of it. Organisations that do not show each other
     their tables write a plan, and each runs its own role (``mpc-spearman join``).
 
     Parameters
