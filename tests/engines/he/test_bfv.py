@@ -143,15 +143,6 @@ def test_sizes_without_secure_flooded_parameters_are_refused(monkeypatch):
     assert choose(sizes, "products").layout.degree == 8192
 
 
-def test_primes():
-    sieve = [n for n in range(2000) if n > 1 and all(n % d for d in range(2, math.isqrt(n) + 1))]
-    assert [n for n in range(2000) if is_prime(n)] == sieve
-    assert is_prime(2**61 - 1)
-    # strong pseudoprimes to the first 9 and 12 prime bases
-    for composite in (3_825_123_056_546_413_051, 318_665_857_834_031_151_167_461, (2**31 - 1) ** 2):
-        assert not is_prime(composite)
-
-
 @with_seal
 def test_seal_has_the_same_table_of_security_and_refuses_more():
     for degree, bits in SECURITY.items():

@@ -53,6 +53,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
+
+from gmpy2 import iroot, is_prime  # Baillie-PSW, which is right about every number below 2^64
 
 from mpc_spearman.engines.he.scheme import Operation, Sizes
 from mpc_spearman.errors import BoundError
@@ -306,21 +309,12 @@ def _split(product: int, step: int, avoid: Sequence[int], whole_bytes: bool) -> 
 
 def _root(value: int, degree: int) -> int:
     """Return the least integer whose power of that degree is at least `value`."""
-    low, high = 0, 1 << (value.bit_length() // degree + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if middle**degree >= value else (middle, high)
-    return high
+    root, exact = iroot(value, degree)
+    return int(root) if exact else int(root) + 1
 
 
 def _first(primes: Iterable[int], count: int, avoid: Sequence[int] = ()) -> tuple[int, ...]:
-    found: list[int] = []
-    for prime in primes:
-        if len(found) == count:
-            break
-        if prime not in avoid:
-            found.append(prime)
-    return tuple(found)
+    return tuple(islice((prime for prime in primes if prime not in avoid), count))
 
 
 def _upwards(least: int, step: int) -> Iterator[int]:
@@ -335,18 +329,3 @@ def _downwards(below: int, step: int) -> Iterator[int]:
     for candidate in range((below - 2) // step * step + 1, 1, -step):
         if is_prime(candidate):
             yield candidate
-
-
-def is_prime(value: int) -> bool:
-    """Decide whether an integer below 3.3e24 is prime (Miller-Rabin; Sorenson and Webster, 2015)."""
-    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
-    if value < 2 or any(value % base == 0 for base in bases):
-        return value in bases
-    twos = ((value - 1) & (1 - value)).bit_length() - 1
-    for base in bases:
-        power = pow(base, (value - 1) >> twos, value)
-        if power in (1, value - 1):
-            continue
-        if not any((power := power * power % value) == value - 1 for _ in range(twos - 1)):
-            return False
-    return True
