@@ -75,7 +75,8 @@ def summarize(result: Parts, console: Console) -> None:
                 "q": [evidence.chance(pair.q) for pair in strong],
             }
         )
-        say(detectable(result, pairs))
+        if least := detectable(result, pairs):
+            say(f"{least} Every q supposes one row for each independent person.")
         console.print(plain(_ascii(first(result)) + ".", "bold"))
     if lines and "strength" in result.ranking:
         plan = result.plan
