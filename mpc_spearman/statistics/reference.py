@@ -89,13 +89,10 @@ def reference(
 
     untied = n * (n * n - 1) // 3
     testable = np.array([[_testable(a, b, untied, estimator) for b in y_squares] for a in x_squares])
-    p = np.full(rho.shape, np.nan)
-    for i, j in np.argwhere(testable):
-        p[i, j] = (
-            _exact(x[i], y[j], products[i][j])
-            if n <= EXACT_ROWS
-            else _pvalue(x[i], y[j], products[i][j], float(rho[i, j]))
-        )
+    p = _pvalues(x, y, rho)
+    for i, j in np.argwhere(testable & (n <= EXACT_ROWS)):
+        p[i, j] = _exact(x[i], y[j], products[i][j])
+    p[~testable] = np.nan
 
     rows = pd.MultiIndex.from_tuples(
         [(party, name) for party, table in source.items() for name in table.columns],
@@ -120,31 +117,33 @@ def reference(
     )
 
 
-def _pvalue(x: NDArray[np.int64], y: NDArray[np.int64], product: int, rho: float) -> float:
+def _pvalues(x: NDArray[np.int64], y: NDArray[np.int64], rho: NDArray[np.float64]) -> NDArray[np.float64]:
     """Test two flags by the hypergeometric distribution, and others by Student's t or Pearson's type III."""
-    n = len(x)
-    values, groups = zip(*(np.unique(column, return_counts=True) for column in (x, y)), strict=True)
-    if len(values[0]) == len(values[1]) == 2:
-        a, b = int(groups[0][1]), int(groups[1][1])
-        common = stats.hypergeom(n, a, b)
-        k = np.arange(max(0, a + b - n), min(a, b) + 1)
-        return float(min(1.0, common.pmf(k)[np.abs(n * (n * k - a * b)) >= abs(product)].sum()))
-    many = all((sizes**3 - sizes).sum() > 0.05 * (n**3 - n) for sizes in groups)
-    if many:
-        p = 2 * stats.norm.sf(abs(rho) * math.sqrt(n - 1))
-    elif abs(rho) == 1:
-        p = 0.0
-    else:
-        p = 2 * stats.t.sf(abs(rho) * math.sqrt((n - 2) / ((1 + rho) * (1 - rho))), n - 2)
-    skew = abs(stats.skew(x) * stats.skew(y)) / math.sqrt(n)
-    if len(values[0]) == len(values[1]) == n:
-        return float(max(p, 2 * math.exp(-gammaln(n + 1))))
-    if skew > 1:
-        return math.nan
-    if skew <= 1e-3:
-        return float(p)
-    z, distribution = stats.norm.isf(p / 2), stats.pearson3(skew)
-    return float(distribution.sf(z) + distribution.cdf(-z))
+    n = x.shape[1]
+    groups = [[np.unique(column, return_counts=True)[1] for column in side] for side in (x, y)]
+    many = [np.array([(t**3 - t).sum() > 0.05 * (n**3 - n) for t in side]) for side in groups]
+    untied = [np.array([len(t) == n for t in side]) for side in groups]
+    with np.errstate(divide="ignore", invalid="ignore"):  # an exact 1 has t = inf
+        t_statistic = np.abs(rho) * np.sqrt((n - 2) / ((1 + rho) * (1 - rho)))
+        skews = [np.nan_to_num(stats.skew(side, axis=1)) for side in (x, y)]
+    p: NDArray[np.float64] = np.where(
+        np.logical_and.outer(*many),
+        2 * stats.norm.sf(np.abs(rho) * np.sqrt(n - 1)),
+        2 * stats.t.sf(t_statistic, n - 2),
+    )
+    p = np.where(np.logical_and.outer(*untied), np.maximum(p, 2 * np.exp(-gammaln(n + 1))), p)
+    skew = np.abs(np.multiply.outer(*skews)) / np.sqrt(n)
+    skewed = skew > 1e-3
+    z = stats.norm.isf(p[skewed] / 2)
+    p[skewed] = stats.pearson3.sf(z, skew[skewed]) + stats.pearson3.cdf(-z, skew[skewed])
+    p[skew > 1] = np.nan
+    for i, j in np.ndindex(p.shape):
+        if len(groups[0][i]) == len(groups[1][j]) == 2:
+            a, b = int(groups[0][i][1]), int(groups[1][j][1])
+            k = np.arange(max(0, a + b - n), min(a, b) + 1)
+            as_large = np.abs(n * (n * k - a * b)) >= abs(_products(x[i : i + 1], y[j : j + 1])[0][0])
+            p[i, j] = min(1.0, stats.hypergeom(n, a, b).pmf(k)[as_large].sum())
+    return p
 
 
 def _exact(x: NDArray[np.int64], y: NDArray[np.int64], product: int) -> float:
