@@ -34,6 +34,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Sign and say what was signed."""
     from mpc_spearman.config import load_plan
     from mpc_spearman.config.approval import approve
+    from mpc_spearman.config.wording import spoken
     from mpc_spearman.identity import Identity
 
     parsed.party = own_party(parsed)
@@ -44,7 +45,7 @@ def run(parsed: argparse.Namespace) -> int:
     file = approve(plan, parsed.party, officer, parsed.until, parsed.runs)
     print(
         f"{file}: party {parsed.party} may run this plan until {parsed.until}, {parsed.runs} time(s)\n"
-        f"plan {plan.digest().hex()}"
+        f"plan {spoken(plan.digest())}"
     )
     return 0
 

@@ -14,7 +14,7 @@ from mpc_spearman.data.id_columns import id_text
 from mpc_spearman.data.survey import Column, Survey
 
 # What YAML takes for text without quotes, whatever its rules for numbers and dates are.
-_PLAIN = re.compile(r"(?!(?i:true|false|null|yes|no|on|off)$)[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN = re.compile(r"(?!(?i:true|false|null|yes|no|on|off)$)[A-Za-z_][A-Za-z0-9_.-]*")
 _PATH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]*")
 _WIDTH = 100
 # What may be done to ids, least first.

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from mpc_spearman.config import Plan
 from mpc_spearman.config.fields import Count, Flag, Name, Section, Text, whole
-from mpc_spearman.config.wording import canonical
+from mpc_spearman.config.wording import canonical, spoken
 from mpc_spearman.errors import RecordError
 from mpc_spearman.identity import Identity, public_key, verify
 from mpc_spearman.parties import Role, Roster
@@ -225,6 +225,7 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
             for key in ("signatures", "messages")
         )
         record = Record.model_validate_json(text)
+        digest, run = bytes.fromhex(record.plan), bytes.fromhex(record.run)
         for key in record.identities.values():
             public_key(key)
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
@@ -232,7 +233,7 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
     about = run_directory.read_about(folder)
     yield (
         True,
-        f"plan {record.plan}, run {record.run}, {record.rows:,} rows, {record.began:%Y-%m-%d %H:%M:%S} to "
+        f"plan {spoken(digest)}, {record.rows:,} rows, {record.began:%Y-%m-%d %H:%M:%S} to "
         f"{record.ended:%H:%M:%S} UTC, version {record.version}",
     )
     keys: Mapping[str, str | None] = record.identities
@@ -242,7 +243,7 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
         yield False, "keys unproved: they are the record's own; --plan takes them from a plan that you trust"
     else:
         keys = plan.identities
-        yield plan.digest().hex() == record.plan, "the plan's digest against your plan's"
+        yield plan.digest() == digest, "the plan's digest against your plan's"
         yield keys == record.identities, "the parties' keys against your plan's"
     known = {name: key for name, key in keys.items() if key is not None}
     signers = signed_by(text, known, signatures)
@@ -250,11 +251,11 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
         signed = name in signers
         none = signatures.get(name, NO_SIGNATURE) == NO_SIGNATURE
         yield signed, f"{name}: " + ("signed" if signed else "not signed" if none else "signature is wrong")
-    digest = hashlib.sha256(canonical(about.get("plan")).encode()).hexdigest()
-    yield (digest, about.get("n")) == (record.plan, record.rows), "the result beside it, by plan and rows"
+    beside = hashlib.sha256(canonical(about.get("plan")).encode()).digest()
+    yield (beside, about.get("n")) == (digest, record.rows), "the result beside it, by plan and rows"
     for name, one in record.granted.items():
         if name in messages:
-            same = commitment(bytes.fromhex(record.run), one.grant, messages[name]) == one.commitment
+            same = commitment(run, one.grant, messages[name]) == one.commitment
             yield same, f"{name}: the message with its {one.grant}, kept here, against its commitment"
         elif one.commitment:
             yield True, f"{name}: {one.grant}, in a message that is not here (commitment {one.commitment})"

@@ -14,7 +14,7 @@ import pytest
 
 from mpc_spearman.cli.main import main
 from mpc_spearman.config import load_plan
-from mpc_spearman.config.wording import canonical
+from mpc_spearman.config.wording import canonical, spoken
 from mpc_spearman.errors import RecordError
 from mpc_spearman.identity import Identity
 from mpc_spearman.results.record import _PURPOSE, Record, written
@@ -190,7 +190,7 @@ def test_parties_that_meet_by_join_prove_it_by_their_own_plans(
         folder = tmp_path / "out" / name / name
         assert main(["verify", str(folder), "--plan", str(tmp_path / f"{name}.yaml")]) == 0
         status = json.loads((folder / "status.json").read_text())
-        assert f"plan {status['plan']}" in capsys.readouterr().out
+        assert f"plan {spoken(bytes.fromhex(status['plan']))}" in capsys.readouterr().out
 
 
 class Lying(Links):
