@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from mpc_spearman.config import Plan, host_and_port
 from mpc_spearman.errors import HandshakeError, NetworkError, PlanError
 from mpc_spearman.parties import Role, Roster
+from mpc_spearman.version import __version__
 
 if TYPE_CHECKING:
     from mpc_spearman.identity import Signer
@@ -39,6 +40,9 @@ class MeetingPoint:
         Where the coordinator listens; empty for all addresses of its host.
     listen : str
         ``HOST:PORT`` at which this party can be dialled, in place of its plan's.
+    patient : bool
+        Whether a party that is lost or leaves before all have met is waited for again. Not where somebody
+        else has started all roles, and sees how they end.
     """
 
     host: str = ""
@@ -46,6 +50,7 @@ class MeetingPoint:
     agent: int = 0
     bind: str = ""
     listen: str = ""
+    patient: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,12 +147,13 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
     listen = plan.parties.coordinator.listen
     if listen is not None and roster.me.role is Role.COORDINATOR:
         bind, port = host_and_port(listen)
-    return MeetingPoint(host, port, agent, bind)
+    return MeetingPoint(host, port, agent, bind, patient=not agent)
 
 
 def join(
-    point: MeetingPoint, plan: Plan, roster: Roster, tls: Tls, starter: Starter, meter: Meter, say: Say
-) -> Sockets:  # fmt: skip
+    point: MeetingPoint, plan: Plan, roster: Roster, tls: Tls, starter: Starter, meter: Meter, say: Say,
+    agree: Callable[[Sockets], None],
+) -> None:  # fmt: skip
     """Meet the other parties and connect to each of them.
 
     Parameters
@@ -161,23 +167,26 @@ def join(
         Is told how each pair is connected, and what is forwarded.
     say : callable
         Told what is worth a sentence.
+    agree : callable
+        Agrees with all peers over connections, which are those of the run once this function returns. Until
+        then a party can be lost, and all connect and agree anew.
 
     Raises
     ------
     PartyMissing
         Not all joined in time.
     Unreachable
-        A party cannot reach another one where that listens.
+        Another party cannot reach this one where it listens.
     PeerTimeout, PeerDied
-        A party that has joined does not answer or connect, or is gone.
+        A party that has joined does not answer or connect, or is gone, and is not waited for again.
     HandshakeError
-        A second process has joined as a party; the terms differ (`PlanMismatch`).
+        Another process has joined as this party; the plans differ (`PlanMismatch`).
     TlsError
         And its kinds: a peer shows another key than the plan has, or does not know this party's.
     NetworkError
         Nothing can listen where it should.
     """
-    return _attend(point, plan, roster, tls, starter, meter, say, None)
+    _attend(point, plan, roster, tls, starter, meter, say, agree, None)
 
 
 def decline(
@@ -189,31 +198,38 @@ def decline(
         return  # who has started all roles passes it on
     say(f"cannot take part, and tells the others if it can: {error}")  # now: they may not be there yet
     with suppress(NetworkError, HandshakeError, PlanError, type(error)):
-        _attend(point, plan, roster, tls, starter, meter, say, error)
+        _attend(point, plan, roster, tls, starter, meter, say, lambda sockets: None, error)
 
 
 def _attend(
     point: MeetingPoint, plan: Plan, roster: Roster, tls: Tls, starter: Starter, meter: Meter, say: Say,
-    fault: Exception | None,
-) -> Sockets:  # fmt: skip
+    agree: Callable[[Sockets], None], fault: Exception | None,
+) -> None:  # fmt: skip
     # Not above: the supervisor, which needs none of it, is here too.
     from mpc_spearman.network.addresses import Address
     from mpc_spearman.network.coordinator import CoordinatorMeeting
     from mpc_spearman.network.data_party import DataPartyMeeting
-    from mpc_spearman.network.meeting import Settings
+    from mpc_spearman.network.settings import Settings
 
     network, party = plan.network, plan.party(roster.me.name)
     listen = point.listen or party.listen
     proxy = None if network.proxy is None else network.proxy.removeprefix("http://").removesuffix("/")
     own = Settings(
         tls=tls,
+        plan=plan.canonical_json(),
+        version=__version__,
         listen=None if listen is None else Address(*host_and_port(listen, any_address=True)),
         advertise=None if party.advertise is None else Address(*host_and_port(party.advertise)),
         proxy=None if proxy is None else Address(*host_and_port(proxy)),
         join_timeout=network.join_timeout,
         timeout=network.timeout,
         say=say,
+        patient=point.patient,
     )
+
+    def agree_over(sockets: Sockets, ways: Mapping[tuple[str, str], str]) -> None:
+        meter.ways = ways
+        agree(sockets)
 
     def announce(found: Address) -> None:
         if point.agent:
@@ -239,15 +255,12 @@ def _attend(
         meter.passed((roster.parties[low].name, roster.parties[high].name), size, size)
 
     if roster.me.role is Role.COORDINATOR:
-        met = CoordinatorMeeting(roster, own, carried).attend(
-            Address(point.bind, point.port), announce, fault
-        )
+        where = Address(point.bind, point.port)
+        met = CoordinatorMeeting(roster, own, agree_over, carried).attend(where, announce, fault)
     else:
-        met = DataPartyMeeting(roster, own).attend(find, fault)
-    meter.ways = met.ways
+        met = DataPartyMeeting(roster, own, agree_over).attend(find, fault)
     for sentence in met.sentences:
         say(sentence)
-    return met.sockets
 
 
 def own_signer(plan: Plan, party: str, rehearsal: Rehearsal | None) -> Signer:

@@ -13,6 +13,7 @@ from mpc_spearman.errors import OutputError
 from mpc_spearman.identity import Signer
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role, Roster
+from mpc_spearman.protocols.connect import agree_keys
 from mpc_spearman.protocols.record import sign_and_part
 from mpc_spearman.protocols.roles import run_coordinator, run_source, run_target
 from mpc_spearman.results.result import Result
@@ -27,7 +28,7 @@ def run_role(
     party: str,
     frame: pa.Table | None,
     *,
-    join: Callable[[Roster, Meter], Transport],
+    join: Callable[[Roster, Meter, Callable[[Transport], None]], None],
     ready: Callable[[Roster], Signer],
     decline: Callable[[Roster, Meter, Exception], None] = lambda roster, meter, error: None,
     approval: Approval | None = None,
@@ -49,7 +50,8 @@ def run_role(
     frame : pyarrow.Table or None
         This party's table, where it is not a file; None for the coordinator.
     join : callable
-        Meets the other parties and returns the transport to them; the meter is told what only that knows.
+        Meets the other parties, and gives a transport to them to its last argument, which agrees with them
+        over it: once, or again if all begin anew. The meter is told what only that knows.
     ready : callable
         Sees that this party can meet the others, before its table is read; raises what is wrong, or returns
         who signs the run's record.
@@ -79,8 +81,22 @@ def run_role(
     roster, meter = Roster.of(plan, party), Meter()
     came, carrier, joined = False, None, None
 
+    def agree(transport: Transport) -> None:
+        nonlocal carrier, joined
+        if joined is not None:
+            joined.discard()
+        carrier, joined = (
+            transport,
+            links(VIEW.under(plan.shared()), roster, transport, meter, plan.network.timeout),
+        )
+        try:
+            agree_keys(plan, roster, joined)
+        except BaseException as error:
+            joined.abort(error)
+            raise
+
     def meet() -> Links:
-        nonlocal came, carrier, joined
+        nonlocal came
         # To import it may fail, and takes longer than to read a small table, which came first: in no phase,
         # and not while others wait.
         engine_for(plan.protocol)
@@ -88,8 +104,8 @@ def run_role(
         with meter.phase("connect"):
             progress("connect", 0, 0)
             with meter.waiting():
-                carrier = join(roster, meter)
-            joined = links(VIEW.under(plan.shared()), roster, carrier, meter, plan.network.timeout)
+                join(roster, meter, agree)
+        assert joined is not None
         return joined
 
     run = Run(plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes, approval)

@@ -291,10 +291,9 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     made = None if assignment.rehearsal is None else rendezvous.Rehearsal(**assignment.rehearsal)
     tls: list[Tls] = []
 
-    def join(roster: Roster, meter: Meter) -> Sockets:
-        sockets = rendezvous.join(point, plan, roster, tls[0], supervisor, meter, say)
+    def join(roster: Roster, meter: Meter, agree: Callable[[Sockets], None]) -> None:
+        rendezvous.join(point, plan, roster, tls[0], supervisor, meter, say, agree)
         supervisor.joined()
-        return sockets
 
     def decline(roster: Roster, meter: Meter, error: Exception) -> None:
         if tls:  # otherwise it cannot show who it is

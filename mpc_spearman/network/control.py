@@ -25,7 +25,7 @@ from mpc_spearman.parties import Party
 
 _LENGTH = struct.Struct("!I")
 #: Bytes of the longest message.
-LONGEST = 1 << 16
+LONGEST = 1 << 20
 
 Message = Mapping[str, Any]
 
@@ -41,26 +41,29 @@ class Control:
     timeout : float
         Seconds without a message after which the peer counts as lost.
     heard : callable
-        Called with each message but those, in this connection's thread; it may raise an error.
+        Called with this and each message but those, in this connection's thread; it may raise an error.
     lost : callable
-        Called once, if the connection ends before `finish` or what is heard is an error: with that.
+        Called once, if the connection ends before `finish` or what is heard is an error: with this and that.
 
     Attributes
     ----------
+    peer : Party
     last : float
         When the peer was last heard.
+    over : bool
+        Whether the connection has ended.
     """
 
     def __init__(
         self, connection: socket.socket, peer: Party, timeout: float,
-        heard: Callable[[Message], None], lost: Callable[[MpcSpearmanError], None],
+        heard: Callable[[Control, Message], None], lost: Callable[[Control, MpcSpearmanError], None],
     ) -> None:  # fmt: skip
-        self._connection, self._peer, self._timeout = connection, peer, timeout
+        self._connection, self.peer, self._timeout = connection, peer, timeout
         self._heard, self._lost = heard, lost
         self._outbox: deque[bytes] = deque()
         self._wake, self._woken = socket.socketpair()
         self._finish: float | None = None
-        self._deaf = False
+        self._deaf = self.over = False
         self.last = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=f"meeting {peer.name}", daemon=True)
         self._thread.start()
@@ -102,11 +105,12 @@ class Control:
                 )
                 self._give_up(
                     kind(
-                        f"the connection to {self._peer} ended at the meeting ({why})",
-                        (kind.__name__, self._peer.name, "connect"),
+                        f"the connection to {self.peer} ended at the meeting ({why})",
+                        (kind.__name__, self.peer.name, "connect"),
                     )
                 )
         finally:
+            self.over = True
             self._connection.close()
             self._wake.close()
             self._woken.close()
@@ -114,7 +118,7 @@ class Control:
     def _give_up(self, error: MpcSpearmanError) -> None:
         if not self._deaf:
             self._deaf = True
-            self._lost(error)
+            self._lost(self, error)
 
     def _exchange(self) -> None:
         data, interval = b"", min(5.0, self._timeout / 4)
@@ -139,8 +143,8 @@ class Control:
                     self._give_up(error)  # what this party has to say of that still leaves
             elif time.monotonic() - self.last > self._timeout:
                 raise PeerTimeout(
-                    f"{self._peer} sent nothing for {self._timeout:g} s at the meeting",
-                    (PeerTimeout.__name__, self._peer.name, "connect"),
+                    f"{self.peer} sent nothing for {self._timeout:g} s at the meeting",
+                    (PeerTimeout.__name__, self.peer.name, "connect"),
                 )
 
     def _readable(self) -> bool:
@@ -156,7 +160,7 @@ class Control:
         while len(data) >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(data)
             if size > LONGEST:
-                raise nonsense(self._peer)
+                raise nonsense(self.peer)
             text, rest = data[_LENGTH.size : _LENGTH.size + size], data[_LENGTH.size + size :]
             if len(text) < size:
                 break
@@ -167,11 +171,11 @@ class Control:
                 if "probe" in message:
                     self.send(alive=True)
                 elif "alive" not in message:
-                    self._heard(message)
+                    self._heard(self, message)
             except MpcSpearmanError:
                 raise
             except Exception:  # of whatever kind: nobody is left waiting for a message that does not fit
-                raise nonsense(self._peer) from None
+                raise nonsense(self.peer) from None
             data = rest
         return data
 

@@ -1,8 +1,4 @@
-"""The coordinator's side of the meeting: it listens, all others dial it.
-
-It tells all what each has said of itself, joins the connections of pairs that cannot reach each other
-(:mod:`mpc_spearman.network.forwarding`), and tells everyone the one outcome.
-"""
+"""The coordinator's side of a meeting: it listens, all others dial it, and it says when all have met."""
 
 from __future__ import annotations
 
@@ -10,12 +6,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from mpc_spearman.config import differences
 from mpc_spearman.errors import (
     HandshakeError,
     MpcSpearmanError,
     PartyMissing,
+    PeerDied,
     PeerTimeout,
     PlanMismatch,
     Unreachable,
@@ -24,16 +23,29 @@ from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import Control, Message, nonsense
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.handshake import Answer, Greeting, Listener, Use
-from mpc_spearman.network.meeting import TELL, Connected, Meeting, Settings
-from mpc_spearman.network.pairs import DIRECT, Contact, way
-from mpc_spearman.network.sockets import Sockets
+from mpc_spearman.network.meeting import HEARD, TELL, Meeting
+from mpc_spearman.network.pairs import Contact
+from mpc_spearman.network.round import Agree, Round
+from mpc_spearman.network.settings import Met, Settings
 from mpc_spearman.network.tls import Connection
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import lost_party
 
-# Seconds that the coordinator stays after a failure for those who have not come yet, and that it takes to
-# find out whether a party that another cannot reach is there.
-_LINGER, _LOOK = 2.0, 1.0
+# Seconds that the coordinator stays after a failure for those who have not come yet; in which a party that is
+# there answers; and between rounds of which nobody is the cause.
+_LINGER, _SILENT, _AGAIN = 2.0, 2.0, 1.0
+# Connections of one party that have not been given its place yet.
+_PENDING = 2
+
+
+@dataclass
+class _Seat:
+    """A party's place: who has it, for which round it is there, and whether it is connected with all."""
+
+    control: Control
+    contact: Contact
+    round: int
+    ready: bool = False
 
 
 class CoordinatorMeeting(Meeting):
@@ -41,25 +53,26 @@ class CoordinatorMeeting(Meeting):
 
     Parameters
     ----------
-    roster : Roster
-    settings : Settings
+    roster, settings, agree
     carried : callable
         Told of which two parties, by number, how many bytes have been passed on.
     """
 
-    def __init__(self, roster: Roster, settings: Settings, carried: Callable[[int, int, int], None]) -> None:
-        super().__init__(roster, settings)
-        self._forwarding = Forwarding(carried)
-        self._admitted: set[int] = set()
-        self._controls: dict[int, Control] = {}
-        self._ready: set[int] = set()
-        self._stopped: set[int] = set()
+    def __init__(
+        self, roster: Roster, settings: Settings, agree: Agree, carried: Callable[[int, int, int], None]
+    ) -> None:
+        super().__init__(roster, settings, agree)
+        self._carried = carried
+        self._seats: dict[int, _Seat] = {}
+        self._controls: list[Control] = []
+        self._reasons: dict[int, str] = {}
+        self._own_reason = ""
+        self._ready = self._met = False
         self._outcome: dict[str, Any] | None = None
-        self._hints: list[str] = []
 
     def attend(
         self, where: Address, announce: Callable[[Address], None], fault: Exception | None = None
-    ) -> Connected:
+    ) -> Met:
         """Meet the others.
 
         Parameters
@@ -76,192 +89,306 @@ class CoordinatorMeeting(Meeting):
         MpcSpearmanError
             See :func:`mpc_spearman.launch.rendezvous.join`.
         """
-        listener = Listener(where, self._settings.tls, self._roster, self, self._turned_away)
+        end = time.monotonic() + self._settings.join_timeout
+        listener = Listener(where, self._settings.tls, self._roster, self, self._turn_away)
         try:
             announce(Address(where.host, listener.port))
             if fault is not None:
                 raise fault
             threading.Thread(target=self._tell_missing, name="missing", daemon=True).start()
-            self._until(lambda: not self._missing(), self._settings.join_timeout, self._nobody, self._missing)
-            me = self._roster.me.number
-            with self._changed:
-                self._contacts[me] = Contact(None, self._token)
-            self._tell({"all": {str(number): contact.plain() for number, contact in self._contacts.items()}})
-            done = lambda: self._connected() and len(self._ready) == len(self._roster.peers)  # noqa: E731
-            self._until(done, 2 * self._settings.timeout, self._unready)
+            while not self._met:
+                self._until(lambda: not self._missing(), end, self._nobody, self._missing)
+                self._hold_round()
         except BaseException as error:
             self._stop(error, listener, "connect" if fault is None else "load")
             raise
-        with self._changed:
-            # Whoever stops from here on says so over the links.
-            self._met, self._outcome = self._failure is None, {"met": True}
-        if not self._met:
-            assert self._failure is not None
-            self._outcome = None
-            self._stop(self._failure, listener, "connect")
-            raise self._failure
         listener.close()
-        self._tell(self._outcome)
-        for control in self._controls.values():
+        for control in self._controls:
             control.finish()
-        return self._result(_Sockets(self._sending, self._receiving, self._end))
+        return self._result()
+
+    def _hold_round(self) -> None:
+        """Have all connect; return once all have met, or the round is broken."""
+        with self._changed:
+            if self._missing():
+                return
+            number, self._ready = self._number, False
+            forwarding = Forwarding(self._carried)
+            self._round = own = Round(self._roster, self._settings, self._agree, self._is_over, forwarding)
+            contacts = {peer: seat.contact for peer, seat in self._seats.items()}
+            contacts[self._roster.me.number] = Contact(None, own.token)
+            plain = {str(number): contact.plain() for number, contact in contacts.items()}
+            for seat in self._seats.values():
+                seat.control.send(round=number, all=plain)
+            own.begin(contacts)
+            self._changed.wait_for(
+                lambda: self._failure or self._number != number or self._all_ready(),
+                2 * self._settings.timeout + HEARD,
+            )
+            if self._failure is not None:
+                raise self._failure
+            if self._number != number:
+                return
+            if self._all_ready():
+                self._met, self._outcome = True, {"met": number}
+                for seat in self._seats.values():
+                    seat.control.send(met=number)
+                return
+            slow = next((peer for peer in self._roster.peers if not self._seats[peer.number].ready), None)
+        about = slow or self._roster.peers[0]
+        error = PeerTimeout(
+            f"{about} has joined, but is not connected with all within {2 * self._settings.timeout:g} s",
+            (PeerTimeout.__name__, about.name, "connect"),
+        )
+        self._send_away(about, error)
+
+    def _send_away(self, peer: Party, error: MpcSpearmanError) -> None:
+        """Have a party end with an error that is its to mend."""
+        seat = self._seats.get(peer.number)
+        if seat is not None and error.about is not None:
+            number = error.number if isinstance(error, Unreachable) else None
+            seat.control.send(stop=[*error.about, number])
+            seat.control.finish()
+            self._leave(seat.control, error, error.about[0], error.about[2])
+
+    def _all_ready(self) -> bool:
+        return self._ready and not self._missing() and all(seat.ready for seat in self._seats.values())
 
     # --- for who connects
 
     def reserve(self, caller: Party, greeting: Greeting) -> Answer:
-        """Let in one process of each party, and connections that have been given the token."""
+        """Hear everybody who is a party, and let in connections of the present round."""
         if greeting.use is Use.MEET:
             with self._changed:
-                second = caller.number in self._admitted
-                self._admitted.add(caller.number)
-            if second:
-                self.fail(HandshakeError(f"two processes have joined as {caller}"))
-                return Answer.TAKEN
-            return Answer.WELCOME
-        if greeting.use is Use.FORWARD:
-            if not self._has_token(greeting) or not self._forwards(caller.number, greeting.to):
-                return Answer.UNEXPECTED
-            return Answer.WELCOME if self._forwarding.reserve(caller.number, greeting.to) else Answer.TAKEN
-        return super().reserve(caller, greeting)
+                self._controls = [control for control in self._controls if not control.over]
+                seat = self._seats.get(caller.number)
+                pending = sum(
+                    control.peer == caller and (seat is None or control is not seat.control)
+                    for control in self._controls
+                )
+            return Answer.TAKEN if pending >= _PENDING else Answer.WELCOME
+        return Answer.UNEXPECTED if self._round is None else self._round.reserve(caller, greeting)
 
     def install(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
-        """Begin a control connection, join connections, or keep this party's own."""
-        if greeting.use is Use.FORWARD:
-            self._forwarding.install(caller.number, greeting.to, connection)
-        elif greeting.use is Use.MEET:
-            assert isinstance(connection, socket.socket)
-            with self._changed:  # what it says is not heeded before it is among the controls
-                control = self._controls[caller.number] = Control(
-                    connection,
-                    caller,
-                    self._settings.timeout,
-                    lambda message: self._hear(caller, message),
-                    lambda error: self._lose(caller, error),
-                )
-                outcome = self._outcome
-            if outcome is not None:
-                control.send(**outcome)
-        else:
-            super().install(caller, greeting, connection)
-
-    def _forwards(self, caller: int, to: int) -> bool:
-        numbers = {caller, to}
-        if len(numbers) < 2 or not numbers <= {peer.number for peer in self._roster.peers}:
-            return False
-        one, other = (self._roster.parties[number] for number in numbers)
-        return way(one, other, self._contacts)[1] != DIRECT
+        """Begin a control connection, or hand on one of the round."""
+        if greeting.use is not Use.MEET:
+            assert self._round is not None
+            self._round.install(caller, greeting, connection)
+            return
+        assert isinstance(connection, socket.socket)
+        with self._changed:  # what it says is not heeded before it is known
+            control = Control(connection, caller, self._settings.timeout, self._hear, self._lose)
+            self._controls.append(control)
+            outcome = self._outcome
+        if outcome is not None:
+            control.send(**outcome)
 
     # --- what the others say
 
-    def _hear(self, peer: Party, message: Message) -> None:
-        if "terms" in message:
-            terms = message["terms"]
-            contact, parties = Contact.read(terms["contact"]), int(terms["parties"])
-            if parties != len(self._roster.parties):
-                raise PlanMismatch(
-                    f"the plans of {self._roster.me} (here) and {peer} (there) differ: number of parties: "
-                    f"{len(self._roster.parties)} here, {parties} there"
-                )
+    def _hear(self, control: Control, message: Message) -> None:
+        peer = control.peer
+        if "join" in message:
+            said = message["join"]
+            self._join(control, str(said["version"]), str(said["plan"]), Contact.read(said["contact"]))
+        elif "here" in message:
+            number, contact = message["here"]
             with self._changed:
-                self._contacts.setdefault(peer.number, contact)
+                seat = self._seat(control)
+                if seat is not None and number == self._number:
+                    seat.round, seat.contact = number, Contact.read(contact)
                 self._changed.notify_all()
-        elif "connected" in message:
+        elif "ready" in message:
             with self._changed:
-                self._ready.add(peer.number)
+                seat = self._seat(control)
+                if seat is not None and message["ready"] == self._number == seat.round:
+                    seat.ready = True
                 self._changed.notify_all()
+        elif "broken" in message:
+            number, said = message["broken"]
+            error = self._read_notice(said, peer)
+            threading.Thread(target=self._look_into, args=(number, peer, error), daemon=True).start()
         elif "stop" in message:
-            self._stopped.add(peer.number)
-            error = self._read_stop(message["stop"], peer)
-            if isinstance(error, Unreachable) and error.number is not None:
-                threading.Thread(target=self._look, args=(error,), daemon=True).start()
-            else:
-                self.fail(error)
+            error = self._read_notice(message["stop"], peer)
+            control.finish()
+            self._leave(control, error, str(message["stop"][0]), str(message["stop"][2]))
         else:
             raise nonsense(peer)
 
-    def _lose(self, peer: Party, error: MpcSpearmanError) -> None:
-        if peer.number not in self._stopped:  # who has is not lost, though it goes
+    def _join(self, control: Control, version: str, plan: str, contact: Contact) -> None:
+        """Give a party its place, or turn it away."""
+        settings, me, peer = self._settings, self._roster.me, control.peer
+        error: HandshakeError | None = None
+        if version != settings.version:
+            error = HandshakeError(f"{peer} runs version {version[:50]!r}, {me} {settings.version!r}")
+        elif differing := differences(settings.plan, plan):
+            text = f"the plans of {me} (here) and {peer} (there) differ: "
+            error = PlanMismatch(text + "; ".join(differing))
+        if error is not None:
+            control.send(refused={"version": settings.version, "plan": settings.plan})
+            control.finish()
+            settings.say(str(error))
+            self._leave(control, error, type(error).__name__, "connect")
+            return
+        first = self._seats.get(peer.number)
+        if first is not None and not _answers(first.control):
+            lost = PeerTimeout(f"{peer} is silent, and another process has come in its place")
+            self._leave(first.control, lost, PeerTimeout.__name__, "connect")
+            first.control.finish(0.0)
+        with self._changed:
+            if peer.number in self._seats:
+                control.send(refused=None)
+                control.finish()
+                settings.say(f"a second process of {peer} has come, and the first one answers: turned away")
+                return
+            self._seats[peer.number] = _Seat(control, contact, self._number)
+            self._reasons.pop(peer.number, None)
+            control.send(number=self._number)
+            self._changed.notify_all()
+
+    def _seat(self, control: Control) -> _Seat | None:
+        seat = self._seats.get(control.peer.number)
+        return seat if seat is not None and seat.control is control else None
+
+    def _lose(self, control: Control, error: MpcSpearmanError) -> None:
+        if self._seat(control) is not None:  # nobody has waited in vain for who had no place
+            self._leave(control, error, type(error).__name__, "connect")
+
+    def _leave(self, control: Control, error: MpcSpearmanError, name: str, phase: str) -> None:
+        """Empty a party's place if this process had it, break the round, and tell all who left and why."""
+        peer = control.peer
+        with self._changed:
+            if self._outcome is not None:
+                return
+            if self._seat(control) is not None:
+                del self._seats[peer.number]
+            elif peer.number in self._seats:
+                return
+            self._reasons[peer.number] = f"{name} in {phase}"
+        if not self._settings.patient:
+            self.fail(error)
+            return
+        self._has_left(peer, name, phase)
+        self._again([peer.number, name, phase])
+
+    def _again(self, left: list[Any] | None) -> None:
+        """Begin to wait anew: whatever is on its way of the round is of no use any more."""
+        with self._changed:
+            broken, self._round = self._round, None
+            self._number += 1
+            for seat in self._seats.values():
+                seat.ready = False
+                seat.control.send(again=self._number, left=left)
+            self._changed.notify_all()
+        if broken is not None:
+            broken.close()
+
+    # --- a round that breaks
+
+    def _is_over(self, own: Round, error: Exception | None) -> None:
+        """Hear how this party's own part in a round has ended."""
+        with self._changed:
+            if own is not self._round:
+                return
+            number = self._number
+            if error is None:
+                self._ready = True
+                self._changed.notify_all()
+                return
+        if not isinstance(error, MpcSpearmanError):
+            raise error
+        if self._is_broken(error):
+            self._look_into(number, self._roster.me, error)
+        else:
             self.fail(error)
 
-    def _look(self, error: Unreachable) -> None:
-        """See first whether the party that cannot be reached is gone: then that is what happened."""
-        control = self._controls.get(error.number or 0)
-        now, end = time.monotonic(), time.monotonic() + _LOOK
-        if control is not None:
-            control.probe()
-            while control.last < now and time.monotonic() < end and self._failure is None:
-                time.sleep(0.02)
-        self.fail(error)
+    def _look_into(self, number: int, finder: Party, error: MpcSpearmanError) -> None:
+        """Find out who has caused that a connection broke, if that does not come forward by itself."""
+
+        def over() -> bool:
+            return self._number != number or self._outcome is not None or self._failure is not None
+
+        with self._changed:
+            if self._changed.wait_for(over, HEARD):
+                return
+        named = lost_party(error)
+        about = next((peer for peer in self._roster.peers if peer.name == named), None)
+        if isinstance(error, Unreachable):
+            # Who is not reached where it says it listens has to mend that; the coordinator was reached once.
+            about = self._roster.parties[error.number] if error.number else finder
+        seat = None if about is None else self._seats.get(about.number)
+        if seat is not None and not _answers(seat.control):
+            self._leave(seat.control, PeerDied(f"{about} is gone"), PeerDied.__name__, "connect")
+        elif about is not None and isinstance(error, Unreachable) and self._settings.patient:
+            self._send_away(about, error)
+        elif not self._settings.patient:
+            self.fail(error)
+        else:
+            time.sleep(_AGAIN)
+            if not over():
+                self._again(None)
 
     # --- waiting, and telling
 
     def _missing(self) -> tuple[Party, ...]:
-        return tuple(peer for peer in self._roster.peers if peer.number not in self._contacts)
+        return tuple(
+            peer
+            for peer in self._roster.peers
+            if (seat := self._seats.get(peer.number)) is None or seat.round != self._number
+        )
 
     def _tell_missing(self) -> None:
         """Tell those who are there, now and then, who is not."""
-        while self._outcome is None and (missing := self._missing()):
-            for control in list(self._controls.values()):
-                control.send(missing=[party.number for party in missing])
+        while self._outcome is None:
+            with self._changed:
+                missing = [peer.number for peer in self._roster.peers if peer.number not in self._seats]
+                for seat in self._seats.values() if missing else ():
+                    seat.control.send(missing=missing)
             time.sleep(1.0)
 
-    def _tell(self, message: dict[str, Any]) -> None:
-        for control in list(self._controls.values()):
-            control.send(**message)
-
-    def _turned_away(self, error: MpcSpearmanError) -> None:
-        super()._turned_away(error)
-        self._hints = [str(error)]
+    def _turn_away(self, error: MpcSpearmanError) -> None:
+        self._own_reason = str(error)
+        self._turned_away(error)
 
     def _nobody(self) -> MpcSpearmanError:
         missing = self._missing()
-        hint = f". A connection was turned away: {self._hints[0]}" if self._hints else ""
+        hints = [
+            f". {peer.name} had left: {self._reasons[peer.number]}"
+            for peer in missing
+            if peer.number in self._reasons
+        ]
+        if self._own_reason:  # what this party has seen itself says more
+            hints = [f". A connection was turned away: {self._own_reason}"]
         return PartyMissing(
-            f"{' and '.join(map(str, missing))} did not join within {self._settings.join_timeout:g} s{hint}",
+            f"{' and '.join(map(str, missing))} did not join within {self._settings.join_timeout:g} s"
+            + "".join(hints),
             (PartyMissing.__name__, missing[0].name, "connect"),
-        )
-
-    def _unready(self) -> MpcSpearmanError:
-        late = next((peer for peer in self._roster.peers if peer.number not in self._ready), None)
-        if late is None:
-            return self._unconnected()
-        return PeerTimeout(
-            f"{late} has joined, but is not connected with all within {2 * self._settings.timeout:.3g} s",
-            (PeerTimeout.__name__, late.name, "connect"),
         )
 
     def _stop(self, error: BaseException, listener: Listener, phase: str) -> None:
         """Tell all who are there, and those who come in a moment, with what this meeting ends."""
         lost = lost_party(error)
         with self._changed:
-            self._outcome = {"stop": self._stop_notice(error, phase)}
-            told = list(self._controls.values())
+            self._outcome = {"stop": self._notice(error, phase)}
+            told = list(self._controls)
         for control in told:
             control.send(**self._outcome)
         end = time.monotonic() + (TELL if phase == "load" else _LINGER)
         expected = [peer for peer in self._roster.peers if peer.name != lost]
-        while time.monotonic() < end and any(peer.number not in self._controls for peer in expected):
+        while time.monotonic() < end and any(peer.number not in self._seats for peer in expected):
             time.sleep(0.05)
         listener.close()
-        self._sockets().close()
-        self._forwarding.close()
-        for control in self._controls.values():
+        if self._round is not None:
+            self._round.close()
+        for control in self._controls:
             control.finish()
-        for control in self._controls.values():
+        for control in self._controls:
             control.join()
 
-    def _end(self) -> None:
-        self._forwarding.close(self._settings.timeout)
 
-
-class _Sockets(Sockets):
-    """The coordinator's connections, which end when those that it forwards have."""
-
-    def __init__(self, sending: Any, receiving: Any, end: Callable[[], None]) -> None:
-        super().__init__(sending, receiving)
-        self._end = end
-
-    def close(self) -> None:
-        """Close all connections, once the other parties have closed those between them."""
-        super().close()
-        self._end()
+def _answers(control: Control) -> bool:
+    """Tell whether a process answers within a moment."""
+    asked = time.monotonic()
+    control.probe()
+    while control.last < asked and not control.over and time.monotonic() < asked + _SILENT:
+        time.sleep(0.02)
+    return control.last >= asked and not control.over

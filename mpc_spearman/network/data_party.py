@@ -1,19 +1,28 @@
-"""A data party's side of the meeting: it dials the coordinator, and hears from it."""
+"""A data party's side of a meeting: it dials the coordinator, and hears from it."""
 
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Callable
 
-from mpc_spearman.errors import MpcSpearmanError, NetworkError, PartyMissing, PeerTimeout
+from mpc_spearman.config import differences
+from mpc_spearman.errors import (
+    HandshakeError,
+    MpcSpearmanError,
+    NetworkError,
+    PartyMissing,
+    PeerTimeout,
+    PlanMismatch,
+)
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import Control, Message, nonsense
-from mpc_spearman.network.handshake import Greeting, Listener, Use, call
-from mpc_spearman.network.meeting import SAY, TELL, Connected, Meeting, Settings
+from mpc_spearman.network.handshake import Answer, Greeting, Listener, Use, call
+from mpc_spearman.network.meeting import SAY, TELL, Meeting
 from mpc_spearman.network.pairs import Contact
-from mpc_spearman.network.tls import Closed
+from mpc_spearman.network.round import Agree, Round
+from mpc_spearman.network.settings import Met, Settings
+from mpc_spearman.network.tls import Closed, Connection
 from mpc_spearman.parties import Party, Roster
 
 # Seconds between two attempts to reach the coordinator, and that a party that failed waits until it knows.
@@ -23,13 +32,16 @@ _RETRY, _KNOWN = 0.5, 2.0
 class DataPartyMeeting(Meeting):
     """A data party's side."""
 
-    def __init__(self, roster: Roster, settings: Settings) -> None:
-        super().__init__(roster, settings)
+    def __init__(self, roster: Roster, settings: Settings, agree: Agree) -> None:
+        super().__init__(roster, settings, agree)
         self._missing: tuple[Party, ...] = ()
+        self._reasons: dict[int, str] = {}
         self._where = Address("", 0)
-        self._informed = False
+        self._address: Address | None = None
+        self._control: Control | None = None
+        self._met = self._informed = False
 
-    def attend(self, find: Callable[[float], Address], fault: Exception | None = None) -> Connected:
+    def attend(self, find: Callable[[float], Address], fault: Exception | None = None) -> Met:
         """Meet the others.
 
         Parameters
@@ -44,48 +56,51 @@ class DataPartyMeeting(Meeting):
         MpcSpearmanError
             See :func:`mpc_spearman.launch.rendezvous.join`.
         """
-        control: Control | None = None
+        own, patience = self._settings, TELL if fault is not None else self._settings.join_timeout
+        end = time.monotonic() + patience
         try:
-            address = None
-            if self._settings.listen is not None and fault is None:
-                self._listener = Listener(
-                    self._settings.listen, self._settings.tls, self._roster, self, self._turned_away
+            if own.listen is not None and fault is None:
+                self._listener = Listener(own.listen, own.tls, self._roster, self, self._turned_away)
+                self._address = own.advertise or Address(own.listen.host, self._listener.port)
+            while not self._met:
+                self._where = find(max(0.05, end - time.monotonic()))
+                self._reach(end, fault is None)
+                if fault is not None:
+                    raise fault
+                self._until(
+                    lambda: self._met or self._control is None, end, self._nobody, lambda: self._missing
                 )
-                address = self._settings.advertise or Address(self._settings.listen.host, self._listener.port)
-            start = time.monotonic()
-            control = self._join(find, TELL if fault is not None else self._settings.join_timeout)
-            if fault is not None:
-                raise fault
-            terms = {"parties": len(self._roster.parties), "contact": Contact(address, self._token).plain()}
-            control.send(terms=terms)
-            patience = self._settings.join_timeout - (time.monotonic() - start)
-            self._until(lambda: bool(self._contacts), patience, self._nobody, lambda: self._missing)
-            threading.Thread(target=self._connect, name="connecting", daemon=True).start()
-            self._until(self._connected, 1.5 * self._settings.timeout, self._unconnected)
-            control.send(connected=True)
-            self._until(lambda: self._met, 2.5 * self._settings.timeout, self._silent)
         except BaseException as error:
-            if control is not None and not self._informed:
-                control.send(stop=self._stop_notice(error, "connect" if fault is None else "load"))
-            self._leave(control, failed=True)
+            if self._control is not None and not self._informed:
+                self._control.send(stop=self._notice(error, "connect" if fault is None else "load"))
+            self._leave(failed=True)
             raise
-        self._leave(control, failed=False)
-        return self._result(self._sockets())
+        self._leave(failed=False)
+        return self._result()
 
-    def _join(self, find: Callable[[float], Address], seconds: float) -> Control:
-        """Reach the coordinator, as soon as it is there."""
-        own, coordinator = self._settings, self._roster.coordinator
-        end, line = time.monotonic() + seconds, time.monotonic() + 1
-        self._where = where = find(seconds)
-        greeting = Greeting(Use.MEET)
+    def _reach(self, end: float, joins: bool) -> None:
+        """Reach the coordinator, as soon as it is there, and say what this party has."""
+        own, coordinator, where = self._settings, self._roster.coordinator, self._where
+        line = time.monotonic() + 1
         while True:
             left = max(0.05, min(end - time.monotonic(), own.timeout))
             try:
-                connection = call(where, left, own.tls, self._roster, coordinator, greeting, own.proxy)
+                connection = call(
+                    where, left, own.tls, self._roster, coordinator, Greeting(Use.MEET), own.proxy
+                )
                 assert isinstance(connection, socket.socket)
-                return Control(connection, coordinator, own.timeout, self._hear, self.fail)
-            except OSError as error:
-                why = "it closes the connection" if isinstance(error, Closed) else error.strerror
+                with self._changed:  # what is heard is not heeded before
+                    self._control = control = Control(
+                        connection, coordinator, own.timeout, self._hear, self._lose
+                    )
+                    if joins:
+                        contact = self._prepare(0)
+                        control.send(join={"version": own.version, "plan": own.plan, "contact": contact})
+                return
+            except (OSError, PeerTimeout) as error:
+                why = "it does not answer"
+                if isinstance(error, OSError):
+                    why = "it closes the connection" if isinstance(error, Closed) else str(error.strerror)
                 if time.monotonic() + _RETRY > end:
                     raise PartyMissing(
                         f"{coordinator} cannot be met at {where} ({why}) within {own.join_timeout:g} s: is "
@@ -97,49 +112,124 @@ class DataPartyMeeting(Meeting):
                 line += SAY
             time.sleep(_RETRY)
 
-    def _hear(self, message: Message) -> None:
+    def _prepare(self, number: int) -> list[object]:
+        """Make ready for a round, and return where this party can be dialled in it."""
+        before, self._number = self._round, number
+        self._round = Round(self._roster, self._settings, self._agree, self._is_over)
+        if before is not None:
+            before.close()
+        return Contact(self._address, self._round.token).plain()
+
+    # --- for who connects
+
+    def reserve(self, caller: Party, greeting: Greeting) -> Answer:
+        """Let in connections of the present round."""
+        return Answer.UNEXPECTED if self._round is None else self._round.reserve(caller, greeting)
+
+    def install(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
+        """Hand on a connection of the round."""
+        assert self._round is not None
+        self._round.install(caller, greeting, connection)
+
+    # --- what the coordinator says
+
+    def _hear(self, control: Control, message: Message) -> None:
         coordinator = self._roster.coordinator
-        if "missing" in message:
-            self._missing = tuple(self._roster.parties[number] for number in message["missing"])
-        elif "all" in message:
-            contacts = {int(number): Contact.read(said) for number, said in message["all"].items()}
-            if set(contacts) != {party.number for party in self._roster.parties}:
+        with self._changed:
+            if control is not self._control:
+                return
+            if "missing" in message:
+                self._missing = tuple(self._roster.parties[number] for number in message["missing"])
+            elif "number" in message:
+                self._number = int(message["number"])
+            elif "all" in message:
+                if message["round"] == self._number and self._round is not None:
+                    self._missing = ()
+                    self._round.begin(self._contacts(message["all"]))
+            elif "again" in message:
+                if message["left"] is not None:
+                    number, name, phase = message["left"]
+                    peer = self._roster.parties[int(number)]
+                    self._reasons[peer.number] = f"{str(name)[:60]} in {str(phase)[:20]}"
+                    self._has_left(peer, str(name)[:60], str(phase)[:20])
+                control.send(here=[message["again"], self._prepare(int(message["again"]))])
+            elif "met" in message:
+                self._met = message["met"] == self._number
+            elif "refused" in message:
+                self._informed = True
+                self.fail(self._refusal(message["refused"]))
+            elif "stop" in message:
+                self._informed = True
+                self.fail(self._read_notice(message["stop"], coordinator))
+            else:
                 raise nonsense(coordinator)
-            contacts[coordinator.number] = Contact(self._where, contacts[coordinator.number].token)
-            with self._changed:
-                self._contacts = contacts
-                self._changed.notify_all()
-        elif "stop" in message:
-            self._informed = True
-            self.fail(self._read_stop(message["stop"], coordinator))
-        elif "met" in message:
-            with self._changed:
-                self._met = self._failure is None
-                self._changed.notify_all()
-        else:
+            self._changed.notify_all()
+
+    def _contacts(self, said: Message) -> dict[int, Contact]:
+        coordinator = self._roster.coordinator
+        contacts = {int(number): Contact.read(contact) for number, contact in said.items()}
+        if set(contacts) != {party.number for party in self._roster.parties}:
             raise nonsense(coordinator)
+        return {**contacts, coordinator.number: Contact(self._where, contacts[coordinator.number].token)}
+
+    def _refusal(self, theirs: Message | None) -> MpcSpearmanError:
+        me, coordinator, own = self._roster.me, self._roster.coordinator, self._settings
+        if theirs is None:
+            return HandshakeError(f"another process has already joined as {me}, and it answers")
+        if theirs["version"] != own.version:
+            return HandshakeError(
+                f"{coordinator} runs version {str(theirs['version'])[:50]!r}, {me} {own.version!r}"
+            )
+        differing = differences(own.plan, str(theirs["plan"]))
+        return PlanMismatch(
+            f"the plans of {me} (here) and {coordinator} (there) differ: " + "; ".join(differing)
+        )
+
+    def _lose(self, control: Control, error: MpcSpearmanError) -> None:
+        """Dial a coordinator again that is lost."""
+        with self._changed:
+            if control is not self._control or self._met:
+                return
+            self._control, self._missing = None, ()
+            self._changed.notify_all()
+        if not self._settings.patient or not isinstance(error, NetworkError):
+            self.fail(error)
+            return
+        self._has_left(self._roster.coordinator, type(error).__name__, "connect")
+
+    def _is_over(self, own: Round, error: Exception | None) -> None:
+        """Tell the coordinator how this party's part in a round has ended."""
+        with self._changed:
+            control, number = self._control, self._number
+            if control is None or own is not self._round:
+                return
+        if error is None:
+            control.send(ready=number)
+        elif not isinstance(error, MpcSpearmanError):
+            raise error
+        elif self._is_broken(error):
+            control.send(broken=[number, self._notice(error, "connect")])
+        else:
+            self.fail(error)
 
     def _nobody(self) -> MpcSpearmanError:
         lacking = self._missing or self._roster.peers
+        hints = "".join(
+            f". {peer.name} had left: {self._reasons[peer.number]}"
+            for peer in lacking
+            if peer.number in self._reasons
+        )
         return PartyMissing(
-            f"{' and '.join(map(str, lacking))} did not join within {self._settings.join_timeout:g} s",
+            f"{' and '.join(map(str, lacking))} did not join within {self._settings.join_timeout:g} s{hints}",
             (PartyMissing.__name__, lacking[0].name, "connect"),
         )
 
-    def _silent(self) -> MpcSpearmanError:
-        coordinator = self._roster.coordinator
-        return PeerTimeout(
-            f"{coordinator} does not say that all have met",
-            (PeerTimeout.__name__, coordinator.name, "connect"),
-        )
-
-    def _leave(self, control: Control | None, *, failed: bool) -> None:
+    def _leave(self, *, failed: bool) -> None:
         if self._listener is not None:
             self._listener.close()
-        if failed:
-            self.fail(NetworkError("over"))  # what is still being made is closed
-            self._sockets().close()
-        if control is not None:
-            control.finish(_KNOWN)
+        if failed and self._round is not None:
+            self._round.close()
+        if self._control is not None:
+            self._control.finish(_KNOWN)
             if failed:
-                control.join()
+                self._control.join()

@@ -17,6 +17,8 @@ and is answered by one byte, :class:`Answer`.
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import struct
 import threading
@@ -238,9 +240,16 @@ class Listener:
         try:
             self._listener = listening(where)
         except OSError as error:
+            where_else, why = "; see `listen`, network.address and network.port", str(error.strerror or error)
+            if error.errno == errno.EADDRINUSE:
+                why = os.strerror(error.errno)
+                where_else = (
+                    f": `ss -tlnp sport = :{where.port}` shows which program has it. Take another one: at "
+                    "the coordinator network.port, the same in every plan, or for one party `listen`"
+                )
             raise NetworkError(
                 f"{roster.me} cannot listen on {where.host or 'any address'} port {where.port}: "
-                f"{error.strerror or error}; see `listen`, network.address and network.port"
+                f"{why}{where_else}"
             ) from None
         self.port: int = self._listener.getsockname()[1]
         self._listener.settimeout(1.0)
@@ -333,7 +342,7 @@ def _understand(answer: bytes, me: Party, peer: Party) -> None:
     if answer == bytes([Answer.TAKEN]):
         raise HandshakeError(f"another process has already joined as {me}")
     if answer != bytes([Answer.WELCOME]):
-        raise HandshakeError(f"{peer} does not expect {me} now: is it a process of another run or version?")
+        raise NetworkError(f"{peer} does not expect {me} now: is it a process of another run or version?")
 
 
 def _settle(connection: Connection) -> None:

@@ -21,10 +21,17 @@ class Sockets:
     ----------
     sending, receiving : mapping of int to socket
         Blocking, connected, and used for that direction only.
+    end : callable
+        Called when all are closed.
     """
 
-    def __init__(self, sending: Mapping[int, socket.socket], receiving: Mapping[int, socket.socket]) -> None:
-        self._sending, self._receiving = dict(sending), dict(receiving)
+    def __init__(
+        self,
+        sending: Mapping[int, socket.socket],
+        receiving: Mapping[int, socket.socket],
+        end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._sending, self._receiving, self._end = dict(sending), dict(receiving), end
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         """Send a frame; returns when the kernel has all of it.
@@ -72,3 +79,4 @@ class Sockets:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
+        self._end()

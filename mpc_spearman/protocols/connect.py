@@ -28,16 +28,14 @@ from mpc_spearman.wire.links import Links
 
 
 def connect(run: Run) -> None:
-    """Meet the others, see that all run the same plan and version, and agree a key with each.
+    """Meet the others: all run the same plan and version, and each pair has a key when this returns.
 
     Raises
     ------
-    PlanMismatch, HandshakeError
-        As `agree_keys`.
+    MpcSpearmanError
+        As `agree_keys`, and see :func:`mpc_spearman.launch.rendezvous.join`.
     """
     run.links = run.meet()
-    with run.meter.phase("connect"):
-        agree_keys(run.plan, run.roster, run.links)
 
 
 def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:

@@ -199,6 +199,10 @@ class Links:
                 self._last_words,
             )
 
+    def discard(self) -> None:
+        """Leave these links, whose connections are closed, to end by themselves."""
+        self._closing.set()
+
     def close(self, signature: bytes = bytes(64)) -> dict[str, bytes]:
         """Say farewell to every peer, wait for theirs, and end all threads.
 

@@ -118,7 +118,7 @@ class Meter:
         self.ways: Mapping[tuple[str, str], str] = {}
         self.forwarded: dict[tuple[str, str], list[int]] = {}
         self._lock = threading.Lock()
-        self._within = 0  # how many phases deep
+        self._within = self._waits = 0  # how many phases deep, and waits at a time
         self._looked = 0.0  # when memory was noted last
 
     @contextmanager
@@ -158,12 +158,18 @@ class Meter:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Charge the block's time to the current phase as waiting for a peer."""
+        """Charge the block's time to the current phase as waiting for a peer; inside another, nothing."""
+        with self._lock:
+            self._waits += 1
+            outer = self._waits == 1
         start = self._clock()
         try:
             yield
         finally:
-            self.costs[self.current].wait_seconds += self._clock() - start
+            with self._lock:
+                self._waits -= 1
+            if outer:
+                self.costs[self.current].wait_seconds += self._clock() - start
 
     def sent(self, phase: str, size: int) -> None:
         """Count a frame that left, header included."""

@@ -87,14 +87,9 @@ class Row:
 def _gone(act: str, party: str) -> Iterator[Case]:
     lost = {"kill": "PeerDied", "freeze": "PeerTimeout"}[act]
     later = 0.0 if act == "kill" else TIMEOUT
-    # Who goes while others connect to it is gone for one, silent for another, and reported to a third.
-    meeting = (
-        {"PeerDied", "PeerTimeout", "NetworkError", "TlsError", "PeerFailed", "Unreachable"}
-        if act == "kill"
-        else {lost}
-    )
     yield Case(act, party, "connect", {"PartyMissing"}, "at", {"phase": "connect"}, deadline=JOIN_TIMEOUT)
-    yield Case(act, party, "connect, all joined", meeting, "at", {"phase": "meeting"}, deadline=TIMEOUT)
+    case = (act, party, "connect, all joined", {"PartyMissing"}, "at", {"phase": "meeting"})
+    yield Case(*case, deadline=JOIN_TIMEOUT)
     for phase in (MIDDLE[party], "account"):
         yield Case(act, party, phase, {lost}, "at", {"phase": phase}, deadline=later)
 
@@ -125,34 +120,36 @@ def _cases() -> Iterator[Case]:
         arguments, quick = {"phase": phase}, phase == "multiply"
         case = ("what C forwards is cut off", "C", phase, {"PeerDied", "done"}, "cut_off", arguments)
         yield Case(*case, some="PeerDied", quick=quick)
-    for fault, (error, by_others) in IDENTITIES.items():
+    for fault, error in IDENTITIES.items():
         for party in NAMES:
-            # Nobody can show who it is with such a key: the others wait for it as for one that does not come.
-            # That of the coordinator is seen by all who dial it.
-            known = {error, "PartyMissing", *({by_others} if party == "C" else ())}
-            quick, case = (party == "B"), (f"key: {fault}", party, "connect", known, "identity")
-            yield Case(*case, {"fault": fault}, error, JOIN_TIMEOUT, quick)
+            case = (f"key: {fault}", party, "connect", {error, "done"}, "identity", {"fault": fault})
+            yield Case(*case, some=error, quick=party == "B" and fault == "not in the others' plans")
     for party in "AB":
-        case = ("its own table is refused", party, "load", {"TableError", "PeerFailed"}, "cannot_start")
+        case = ("its own table is refused", party, "load", {"TableError", "done"}, "cannot_start")
         yield Case(*case, some="TableError", quick=party == "A")
     for what, (parties, settings) in PLANS.items():
         for party in parties:
-            yield Case(f"plan: {what}", party, "connect", {"PlanMismatch"}, "differing", settings)
+            case = (f"plan: {what}", party, "connect", {"PlanMismatch", "done"}, "differing", settings)
+            yield Case(*case, some="PlanMismatch", quick=party == "C")
+    for party in NAMES:
+        case = ("killed and started again", party, "connect, all joined", {"done"}, "restarted")
+        yield Case(*case, quick=party == "C")
     for party in "AB":
-        quick = party == "A"
-        yield Case("two processes of a party", party, "connect", {"HandshakeError"}, "twice", quick=quick)
+        expected = {"HandshakeError", "done"}
+        case = ("two processes of a party", party, "connect", expected, "twice")
+        yield Case(*case, some="HandshakeError", quick=party == "A")
     yield Case("two processes of a party", "C", "connect", {"done"}, "two_coordinators")
     for party in NAMES:
         case = ("never started", party, "connect", {"PartyMissing"}, "missing")
         yield Case(*case, deadline=JOIN_TIMEOUT, quick=party == "B")
 
 
-#: Faults of a party's own key, with what it ends, and what others find where they dial it.
+#: Faults of a party's own key, and what whoever notices ends with.
 IDENTITIES = {
-    "another party's": ("PlanError", "PartyMissing"),
-    "readable by others": ("PlanError", "PartyMissing"),
-    "not in its own plan": ("PlanError", "PartyMissing"),
-    "not in the others' plans": ("UnknownKey", "UnknownKey"),
+    "another party's": "PlanError",
+    "readable by others": "PlanError",
+    "not in its own plan": "PlanError",
+    "not in the others' plans": "UnknownKey",
 }
 #: What differs, and at whom.
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -224,35 +221,54 @@ def cut_off(run: Members, party: str, *, phase: str) -> tuple[dict[str, Ending],
     return run.wait(NAMES), run.wait_for(f"{party}.fault")
 
 
+def mended(run: Members, mistaken: str, error: str, **other: Any) -> tuple[dict[str, Ending], float]:
+    """Let a party make a mistake, and who has ended of it come again: what it has then is right.
+
+    Where it is the coordinator's plan that differs, it is the others who notice, and mend theirs.
+    """
+    for name in others(mistaken):
+        run.start(name, NO_HOOK)
+    if mistaken != "C":
+        run.wait_for_port()  # then C hears of it, if who it is can be shown
+    run.start(mistaken, NO_HOOK, **other)
+    by_others = mistaken == "C" and error in ("PlanMismatch", "UnknownKey")
+    ended = others("C") if by_others else [mistaken]
+    endings = run.wait(ended)
+    assert {endings[name].error for name in ended} == {error}, endings
+    for name in ended:
+        run.start(name, NO_HOOK, label=f"{name}2", **(other if by_others else {}))
+    staying = [name for name in NAMES if name not in ended]
+    endings |= run.wait([*staying, *(f"{name}2" for name in ended)])
+    if mistaken != "C":
+        said = " ".join((endings["C"].shown + endings["C"].printed).split())
+        known = error not in ("PlanError", "UnknownKey")
+        assert (f"{mistaken} left: {error} in" in said) == known
+    return endings, met(run)
+
+
 def identity(run: Members, party: str, *, fault: str) -> tuple[dict[str, Ending], float]:
     parties = deepcopy(run.plan["parties"])
     own = {"C": parties["coordinator"], "B": parties["target"], "A": parties["sources"][0]}[party]
     if fault == "another party's":
         own["key"] = own["key"].replace(f"{party}.key", f"{others(party)[0]}.key")
-    elif fault == "readable by others":
-        Path(own["key"]).chmod(0o644)
     else:
         new = Identity.new()
         own["key"] = str(run.folder / "new.key")
-        new.write(Path(own["key"]))
+        (Identity.read(run.folder / f"{party}.key", "key") if "readable" in fault else new).write(
+            Path(own["key"])
+        )
+        if fault == "readable by others":
+            Path(own["key"]).chmod(0o644)
         if fault == "not in the others' plans":
             own["identity"] = str(new)
-    start_all(run, party, NO_HOOK, parties=parties)
-    return run.wait(NAMES), met(run)
+    return mended(run, party, IDENTITIES[fault], parties=parties)
 
 
 def cannot_start(run: Members, party: str) -> tuple[dict[str, Ending], float]:
-    # The others are there already: they are told at once, and wait for nobody.
-    for name in others(party):
-        run.start(name, NO_HOOK)
-    for name in others(party):
-        run.wait_for(f"{name}.connect")
-    run.wait_for_port()
     parties = deepcopy(run.plan["parties"])
     own = parties["target"] if party == "B" else parties["sources"][0]
     own["exclude"] = ["no such column"]
-    run.start(party, NO_HOOK, parties=parties)
-    return run.wait(NAMES), run.wait_for(f"{party}.failed")
+    return mended(run, party, "TableError", parties=parties)
 
 
 def differing(run: Members, party: str, **changed: Any) -> tuple[dict[str, Ending], float]:
@@ -260,8 +276,15 @@ def differing(run: Members, party: str, **changed: Any) -> tuple[dict[str, Endin
     if "fourth" in changed:
         sources = [*run.plan["parties"]["sources"], {"name": "D", "identity": str(Identity.new())}]
         other = {"parties": {**run.plan["parties"], "sources": sources}}
-    start_all(run, party, NO_HOOK, **other)
-    return run.wait(NAMES), met(run)
+    return mended(run, party, "PlanMismatch", **other)
+
+
+def restarted(run: Members, party: str) -> tuple[dict[str, Ending], float]:
+    start_all(run, party, ("at", {"phase": "meeting", "act": "kill"}))
+    fault = run.wait_for(f"{party}.fault")
+    assert run.wait([party])[party].error == "RoleCrashed"
+    run.start(party, NO_HOOK, label=f"{party}2")
+    return run.wait([*others(party), f"{party}2"]), fault
 
 
 def twice(run: Members, party: str) -> tuple[dict[str, Ending], float]:

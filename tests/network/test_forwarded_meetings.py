@@ -12,8 +12,7 @@ import pytest
 from mpc_spearman.errors import MpcSpearmanError, UnknownKey
 from mpc_spearman.network import forwarding
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.meeting import Connected
-from support.meetings import KEYS, PARTIES, Meeting, assert_connected, tls
+from support.meetings import KEYS, PARTIES, Connected, Meeting, assert_connected, tls
 from support.memory_network import A, B
 from support.processes import EVER, eventually
 
@@ -96,12 +95,12 @@ def test_a_coordinator_that_answers_itself_is_found_out(
     monkeypatch.setattr(forwarding.Forwarding, "install", answer)
     run = meet(listen={}, timeout=20.0)
     for member in PARTIES:
-        run.come(member)
+        run.come(member, join_timeout=10.0)
     met = run.wait()
     found, other = met["A" if side == "caller" else "B"], B if side == "caller" else A
     assert type(found) is UnknownKey
     assert f"what answers as {other} does not have the key of this plan, {KEYS[other.name]}" in str(found)
-    assert set(run.classes().values()) == {"UnknownKey"}, met
+    assert set(run.classes().values()) == {"UnknownKey", "PartyMissing"}, met
 
 
 def test_the_coordinator_ends_when_the_others_have(meet: Meet) -> None:

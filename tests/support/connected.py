@@ -9,7 +9,7 @@ from typing import TypeVar
 from mpc_spearman.config import Plan
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Roster
-from mpc_spearman.protocols.connect import connect
+from mpc_spearman.protocols.connect import agree_keys, connect
 from mpc_spearman.run import Run
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
@@ -28,6 +28,7 @@ def together(plan: Plan, play: Callable[[Run], T], links: Callable[..., Links] =
             roster, meter = Roster.of(plan, name), Meter()
             joined = links(VIEW.under(plan.shared()), roster, wires.end(number), meter, EVER)
             run = Run(plan, roster, lambda: joined, meter, lambda *_: None, lambda _: None)
+            agree_keys(plan, roster, joined)
             connect(run)
             found[name] = play(run)
             joined.close()

@@ -160,6 +160,11 @@ class Passing:
             self._transport.send(number, *frame)
 
 
+def through(join: Any, wrap: Callable[[Transport], Transport]) -> Any:
+    """Put something between a role and the transport that it agrees and runs over."""
+    return lambda roster, meter, agree: join(roster, meter, lambda transport: agree(wrap(transport)))
+
+
 def on_header(
     run: Run, *given: Any, kind: str, change: str, to: Collection[int], join: Any, **seams: Any
 ) -> Result:
@@ -170,7 +175,7 @@ def on_header(
             header = _HEADERS[change](*struct.unpack("!2sBBIQQ", header))
         return [(header, payload)]
 
-    return run(*given, join=lambda *met: Passing(join(*met), changed), **seams)
+    return run(*given, join=through(join, lambda transport: Passing(transport, changed)), **seams)
 
 
 def _header(*parts: Any) -> bytes:
@@ -201,7 +206,7 @@ def on_payload(
         said = _PAYLOADS[change](payload)
         return [(_header(*struct.unpack("!2sBBIQQ", raw)[:-1], len(said)), said)]
 
-    return run(*given, join=lambda *met: Passing(join(*met), changed), **seams)
+    return run(*given, join=through(join, lambda transport: Passing(transport, changed)), **seams)
 
 
 _PAYLOADS: dict[str, Callable[[bytes], bytes]] = {

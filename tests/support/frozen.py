@@ -53,13 +53,12 @@ def record_frozen(
 
     control.Control.send = watched_send  # type: ignore[method-assign]
 
-    def watched_join(roster: Roster, *more: Any) -> Any:
-        transport = join(roster, *more)
+    def watched_join(roster: Roster, *more: Any) -> None:
+        join(roster, *more)
         # From here on no byte may go another way than through the transport.
         for name in ("socket", "create_connection", "create_server", "socketpair"):
             setattr(socket, name, _refusing(place, f"socket.{name}"))
         dist.init_process_group = _refusing(place, "torch.distributed.init_process_group")
-        return transport
 
     _stop_clock()
     changed = _refuse_generators(place)

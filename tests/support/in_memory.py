@@ -86,7 +86,7 @@ def run_in_memory(
                 party,
                 tables.get(party),
                 ready=lambda roster: Signer(made[party], public, rehearsal=keys is None),
-                join=lambda roster, meter: wires.end(number),
+                join=lambda roster, meter, agree: agree(wires.end(number)),
                 decline=lambda roster, meter, error: decline(its, roster, error),
                 **seams,
             )

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from mpc_spearman.errors import MpcSpearmanError
-from mpc_spearman.network import coordinator, meeting
+from mpc_spearman.network import round
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.kinds import Kind
 from support import forwarded
-from support.faults import Passing, Run
+from support.faults import Passing, Run, through
 
 
 def marked(
@@ -95,7 +95,7 @@ def at(
 
     if phase == "meeting":
         _at_the_meeting(happen)
-    joined = (lambda *met: _Cut(join(*met), cut)) if act == "cut" else join
+    joined = through(join, lambda transport: _Cut(transport, cut)) if act == "cut" else join
     return run(*given, progress=report, join=joined, **seams)
 
 
@@ -137,19 +137,13 @@ def _is_socket(file: int) -> bool:
 
 def _at_the_meeting(happen: Callable[[], None]) -> None:
     """Let something happen at this role when all have joined, before it connects to anyone."""
-    connect, tell = meeting.Meeting._connect, coordinator.CoordinatorMeeting._tell
+    begin = round.Round.begin
 
-    def connect_then(self: meeting.Meeting) -> None:
+    def begin_then(self: round.Round, contacts: Any) -> None:
         happen()
-        connect(self)
+        begin(self, contacts)
 
-    def tell_then(self: coordinator.CoordinatorMeeting, message: dict[str, Any]) -> None:
-        if "all" in message:
-            happen()
-        tell(self, message)
-
-    meeting.Meeting._connect = connect_then  # type: ignore[method-assign]
-    coordinator.CoordinatorMeeting._tell = tell_then  # type: ignore[method-assign]
+    round.Round.begin = begin_then  # type: ignore[method-assign]
 
 
 def connected(
@@ -190,4 +184,4 @@ def message(
         happens()
         return [(header, payload)] * 2
 
-    return run(*given, join=lambda *met: Passing(join(*met), changed), **seams)
+    return run(*given, join=through(join, lambda transport: Passing(transport, changed)), **seams)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import socket
 import threading
@@ -9,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +18,8 @@ from mpc_spearman.identity import Identity
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.data_party import DataPartyMeeting
-from mpc_spearman.network.meeting import Connected, Settings
+from mpc_spearman.network.settings import Settings
+from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Party, Roster
 from support.memory_network import A, B, C
@@ -37,6 +40,15 @@ def tls(
     """Return a party's end of its connections; with another key than it should have, or others expected."""
     keys = {**KEYS, **others}
     return Tls(own or KEYS[me], {peer: keys[peer.name].public for peer in parties if peer.name != me})
+
+
+@dataclass(frozen=True)
+class Connected:
+    """What came of a meeting, with the connections of its last round."""
+
+    sockets: Sockets
+    ways: Mapping[tuple[str, str], str]
+    sentences: tuple[str, ...]
 
 
 class Meeting:
@@ -80,6 +92,8 @@ class Meeting:
         label = label or member.name
         settings = {
             "tls": tls(member.name, parties),
+            "plan": json.dumps({"parties": len(parties)}, separators=(",", ":")),
+            "version": "1",
             "listen": self._listen.get(member),
             "advertise": None,
             "proxy": None,
@@ -90,19 +104,26 @@ class Meeting:
         }
         roster = Roster(parties, member)
         side: CoordinatorMeeting | DataPartyMeeting
+
+        sockets: list[Sockets] = []
+
+        def agree(of_round: Sockets, ways: object) -> None:
+            sockets.append(of_round)
+
         if member == C:
             side = CoordinatorMeeting(
-                roster, Settings(**settings), lambda low, high, size: self._carry(low, high, size)
+                roster, Settings(**settings), agree, lambda low, high, size: self._carry(low, high, size)
             )
             arguments = (where or ANYWHERE, self._address.put, fault)
         else:
-            side = DataPartyMeeting(roster, Settings(**settings))
+            side = DataPartyMeeting(roster, Settings(**settings), agree)
             arguments = (lambda seconds: where or self.address, fault)
         self.sides[label] = side
 
         def meet() -> None:
             try:
-                self.met[label] = side.attend(*arguments)  # type: ignore[arg-type]
+                met = side.attend(*arguments)  # type: ignore[arg-type]
+                self.met[label] = Connected(sockets[-1], met.ways, met.sentences)
             except BaseException as error:
                 self.met[label] = error
 

@@ -36,6 +36,7 @@ from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
+from support.faults import through
 
 #: Where the role in this thread writes its tensors: path of one, by what it is.
 _tensors: ContextVar[Callable[[str], Path]] = ContextVar("tensors")
@@ -52,7 +53,7 @@ def record(
         plan,
         party,
         *given,
-        join=lambda *met: _Tap(join(*met), place),
+        join=through(join, lambda transport: _Tap(transport, place)),
         links=partial(_Links, place),
         **seams,
     )

@@ -1,0 +1,64 @@
+"""What a party brings to a meeting, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.tls import Tls
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A party's own settings.
+
+    Attributes
+    ----------
+    tls : Tls
+        Its identity, and its peers' keys.
+    plan, version : str
+        The shared plan as canonical JSON, and the package's version: what all must have alike.
+    listen : Address, optional
+        Where others may dial it.
+    advertise : Address, optional
+        What they dial, where that is something else.
+    proxy : Address, optional
+        The HTTP proxy through which it dials.
+    join_timeout, timeout : float
+        Seconds in which all have to have met; and without a sign of life, after which a party is lost.
+    say : callable
+        Told what is worth a sentence.
+    patient : bool
+        Whether a party that is lost or leaves is waited for again; else that ends the meeting.
+    """
+
+    tls: Tls
+    plan: str
+    version: str
+    listen: Address | None
+    advertise: Address | None
+    proxy: Address | None
+    join_timeout: float
+    timeout: float
+    say: Say
+    patient: bool = True
+
+
+@dataclass(frozen=True)
+class Met:
+    """What comes of a meeting.
+
+    Attributes
+    ----------
+    ways : dict
+        How each pair is connected, as far as this party knows: names in the order of numbers to ``direct`` or
+        ``forwarded``.
+    sentences : tuple of str
+        What is worth telling: which pairs are not connected directly.
+    """
+
+    ways: Mapping[tuple[str, str], str]
+    sentences: tuple[str, ...]

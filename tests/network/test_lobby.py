@@ -1,0 +1,344 @@
+"""The lobby: parties meet in whatever order, may leave and come again, and all hear who and why."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from mpc_spearman.errors import TableError, Unreachable
+from mpc_spearman.identity import Identity
+from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.handshake import Greeting, Use, enter
+from mpc_spearman.network.pairs import DIRECT, FORWARDED, Contact, way
+from mpc_spearman.network.round import Round
+from mpc_spearman.parties import Party, Role, Roster
+from support import meetings
+from support.meetings import ANYWHERE, PARTIES, assert_connected, tls
+from support.memory_network import A, B, C
+from support.processes import eventually
+
+Meet = Callable[..., meetings.Meeting]
+
+
+def come(run: meetings.Meeting, *members: Party) -> None:
+    for member in members or PARTIES:
+        run.come(member)
+
+
+@pytest.mark.parametrize("order", [(C, B, A), (A, B, C), (B, C, A)], ids=str)
+def test_parties_meet_in_whatever_order_they_come(meet: Meet, order: tuple[Party, ...]) -> None:
+    run = meet()
+    come(run, *order)
+    met = run.wait()
+    assert_connected(met)
+    assert {tuple(one.ways.values()) for one in met.values()} == {(DIRECT, DIRECT, DIRECT)}
+
+
+@pytest.mark.parametrize("listen", [{}, {B: ANYWHERE}, {A: ANYWHERE}, {A: ANYWHERE, B: ANYWHERE}], ids=len)
+def test_a_pair_is_connected_directly_where_one_of_them_can_be_dialled(
+    meet: Meet, listen: dict[Party, Address]
+) -> None:
+    run = meet(listen=listen)
+    come(run)
+    met = run.wait()
+    assert_connected(met)
+    how = DIRECT if listen else FORWARDED
+    assert {tuple(one.ways.items()) for one in met.values()} == {
+        ((("C", "B"), DIRECT), (("C", "A"), DIRECT), (("B", "A"), how))
+    }
+    eventually(lambda: (run.carried[1, 2] > 0) == (not listen))
+    forwarded = "what passes between B and A is forwarded by the coordinator's host"
+    assert {forwarded in one.sentences for one in met.values()} == {not listen}
+
+
+def test_many_sources_meet_each_as_it_can(meet: Meet) -> None:
+    parties = (*PARTIES, Party("A2", Role.SOURCE, 3), Party("A3", Role.SOURCE, 4))
+    run = meet(listen={parties[3]: ANYWHERE})
+    for party in reversed(parties):
+        run.come(party, parties=parties)
+    met = run.wait()
+    assert_connected(met, parties)
+    ways = met["C"].ways
+    assert {pair for pair, how in ways.items() if how == FORWARDED} == {("B", "A"), ("B", "A3"), ("A", "A3")}
+
+
+@pytest.mark.parametrize("patient", [True, False], ids=["between hosts", "started by one"])
+def test_a_party_that_cannot_take_part_tells_all_and_may_come_again(meet: Meet, patient: bool) -> None:
+    run = meet()
+    for member in (C, B):
+        run.come(member, patient=patient)
+    run.come(A, "first", fault=TableError("column 'salary'"), patient=patient)
+    assert str(run.wait("first")["first"]) == "column 'salary'"
+    if not patient:
+        for name, error in run.wait("C", "B").items():
+            assert name == "first" or error.about == ("TableError", "A", "load")
+        return
+    for name in "CB":
+        eventually(lambda name=name: "A left: TableError in load; waiting for it again" in run.said[name])
+        assert "salary" not in str(run.said[name])
+    run.come(A)
+    assert_connected(run.wait("C", "B", "A"))
+
+
+def test_a_coordinator_that_cannot_take_part_tells_all(meet: Meet) -> None:
+    run = meet()
+    come(run, A, B)
+    run.come(C, fault=TableError("x"))
+    for name, error in run.wait().items():
+        assert name == "C" or error.about == ("TableError", "C", "load")
+
+
+def at_the_round(monkeypatch: pytest.MonkeyPatch, held: threading.Event) -> list[Round]:
+    """Hold every party's first round before it connects to anyone; return these rounds."""
+    begun: list[Round] = []
+    connect = Round._connect
+
+    def connect_late(self: Round) -> None:
+        begun.append(self)
+        held.wait(60.0)
+        connect(self)
+
+    monkeypatch.setattr(Round, "_connect", connect_late)
+    return begun
+
+
+@pytest.mark.parametrize("lost", [A, B], ids=str)
+@pytest.mark.parametrize("ends", [True, False], ids=["its process ends", "its connection is cut"])
+def test_a_party_that_is_lost_while_all_connect_is_waited_for_again(
+    meet: Meet, monkeypatch: pytest.MonkeyPatch, lost: Party, ends: bool
+) -> None:
+    held = threading.Event()
+    begun = at_the_round(monkeypatch, held)
+    run = meet()
+    for member in PARTIES:
+        run.come(member, patient=not ends or member is not lost)
+    eventually(lambda: len(begun) == 3)
+    tokens = {one.token for one in begun}
+    hub: Any = run.sides["C"]
+    hub._seats[lost.number].control._connection.shutdown(socket.SHUT_RDWR)
+    others = [member.name for member in PARTIES if member is not lost]
+    line = f"{lost.name} left: PeerDied in connect; waiting for it again"
+    eventually(lambda: all(line in run.said[name] for name in others))
+    held.set()
+    if ends:
+        run.come(lost, "again")
+    met = run.wait(*others, "again" if ends else lost.name)
+    assert_connected({**met, lost.name: met["again"]} if ends else met)
+    assert hub._number == 1
+    assert len(tokens | {one.token for one in begun}) == 6  # those of the second round are new
+
+
+def test_a_second_process_is_refused_while_the_first_answers(
+    meet: Meet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = threading.Event()
+    begun = at_the_round(monkeypatch, held)
+    run = meet()
+    come(run)
+    eventually(lambda: len(begun) == 3)
+    run.come(A, "second")
+    assert "another process has already joined as A" in str(run.wait("second")["second"])
+    held.set()
+    assert_connected(run.wait("C", "B", "A"))
+    assert not any("left" in line for line in run.said["B"])
+
+
+def test_a_first_process_that_is_silent_is_replaced(meet: Meet) -> None:
+    run = meet()
+    come(run, C, B)
+    raw = socket.create_connection((run.address.host, run.address.port), 20.0)
+    own: Any = run.sides["B"]
+    frozen = enter(raw, tls("A"), Roster(PARTIES, A), C, Greeting(Use.MEET))
+    said = {"version": "1", "plan": own._settings.plan, "contact": Contact(None, bytes(16)).plain()}
+    text = json.dumps({"join": said}).encode()
+    frozen.sendall(struct.pack("!I", len(text)) + text)
+    hub: Any = run.sides["C"]
+    eventually(lambda: A.number in hub._seats)
+    began = time.monotonic()
+    run.come(A)
+    assert_connected(run.wait())
+    assert 1.5 < time.monotonic() - began < 15
+    frozen.close()
+    assert "A left: PeerTimeout in connect; waiting for it again" in run.said["B"]
+
+
+def test_messages_of_an_earlier_round_are_dropped(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = threading.Event()
+    begun = at_the_round(monkeypatch, held)
+    run = meet()
+    come(run)
+    eventually(lambda: len(begun) == 3)
+    hub: Any = run.sides["C"]
+    seat = hub._seats[A.number]
+    hub._hear(seat.control, {"ready": 7})
+    assert not seat.ready
+    hub._hear(seat.control, {"here": [7, Contact(None, bytes(16)).plain()]})
+    assert seat.round == 0
+    side: Any = run.sides["A"]
+    side._hear(side._control, {"met": 7})
+    side._hear(side._control, {"round": 7, "all": {}})
+    assert not side._met
+    held.set()
+    assert_connected(run.wait())
+
+
+@pytest.mark.parametrize(
+    "mistaken", [{"plan": '{"reveal":"ranking"}'}, {"version": "2"}], ids=["plan", "version"]
+)
+def test_a_party_with_another_plan_ends_and_may_come_again_with_the_right_one(
+    meet: Meet, mistaken: dict[str, str]
+) -> None:
+    run = meet()
+    come(run, C, B)
+    run.come(A, "mistaken", **mistaken)
+    error = run.wait("mistaken")["mistaken"]
+    expected = "PlanMismatch" if "plan" in mistaken else "HandshakeError"
+    assert type(error).__name__ == expected
+    if "plan" in mistaken:
+        assert 'reveal: "ranking" here, absent there' in str(error)
+    for name in "CB":
+        eventually(lambda name=name: f"A left: {expected} in connect; waiting for it again" in run.said[name])
+    run.come(A)
+    assert_connected(run.wait("C", "B", "A"))
+
+
+def test_what_the_coordinator_has_seen_itself_says_more_than_what_it_heard(meet: Meet) -> None:
+    run, stranger = meet(), Identity.new()
+    run.come(C, join_timeout=3.0)
+    run.come(A, "first", fault=TableError("x"))
+    run.come(A, tls=tls("A", own=stranger))
+    error = run.wait()["C"]
+    assert str(error).endswith("A connection was turned away: a caller's key is not in this plan")
+    assert "within 3 s" in str(error)
+
+
+def test_a_second_process_that_comes_when_all_have_met_disturbs_nobody(meet: Meet) -> None:
+    run = meet()
+    come(run)
+    assert_connected(run.wait())
+    run.come(A, "second", join_timeout=0.5)
+    assert type(run.wait()["second"]).__name__ == "PartyMissing"
+
+
+def test_who_does_not_come_is_named_to_all(meet: Meet) -> None:
+    run = meet()
+    run.come(C, join_timeout=2.5)
+    run.come(B)
+    met = run.wait()
+    assert str(met["C"]) == "A (source) did not join within 2.5 s"
+    assert {error.about for error in met.values()} == {("PartyMissing", "A", "connect")}
+    assert "reports that party A did not join in time (PartyMissing)" in str(met["B"])
+
+
+def test_a_coordinator_that_does_not_come_is_named(meet: Meet) -> None:
+    run = meet()
+    run.come(B, where=Address("127.0.0.1", 9), join_timeout=2.5)
+    error = run.wait()["B"]
+    assert str(error).startswith("C (coordinator) cannot be met at 127.0.0.1:9 (Connection refused) within")
+    assert error.about == ("PartyMissing", "C", "connect")
+    assert any("waiting for C (coordinator) at 127.0.0.1:9" in line for line in run.said["B"])
+
+
+def test_who_waits_says_for_whom(meet: Meet) -> None:
+    run = meet()
+    come(run, C, B)
+    eventually(lambda: all("waiting for A (source) to join" in run.said[name] for name in "BC"))
+    run.come(A)
+    assert_connected(run.wait())
+
+
+def test_who_cannot_be_reached_where_it_listens_ends_and_may_come_again(meet: Meet) -> None:
+    run = meet(timeout=5.0)
+    come(run, C, A)
+    run.come(B, "mistaken", advertise=Address("127.0.0.1", 9))
+    error = run.wait("mistaken")["mistaken"]
+    assert type(error) is Unreachable
+    assert error.about == ("Unreachable", "A", "connect")
+    assert str(error).startswith("A (source) cannot reach B (target) at 127.0.0.1:9")
+    assert "lost" not in str(error)
+    eventually(lambda: "B left: Unreachable in connect; waiting for it again" in run.said["A"])
+    run.come(B)
+    assert_connected(run.wait("C", "B", "A"))
+
+
+def test_who_reaches_the_coordinator_once_and_not_again_ends(meet: Meet) -> None:
+    run = meet()
+    come(run, C, B)
+    listener = socket.create_server(("127.0.0.1", 0))
+    run.come(A, "cut", where=Address("127.0.0.1", listener.getsockname()[1]))
+    near, _ = listener.accept()
+    listener.close()  # A's later connections are refused
+    far = socket.create_connection((run.address.host, run.address.port))
+    threads = [threading.Thread(target=pass_on, args=pair) for pair in ((near, far), (far, near))]
+    for thread in threads:
+        thread.start()
+    error = run.wait("cut")["cut"]
+    for thread in threads:
+        thread.join(60.0)
+    near.close()
+    far.close()
+    assert type(error) is Unreachable
+    assert str(error).startswith("A (source) cannot reach C (coordinator)")
+    assert "the meeting's connection got there" in str(error)
+    run.come(A)
+    assert_connected(run.wait("C", "B", "A"))
+
+
+def pass_on(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while data := one.recv(4096):
+            other.sendall(data)
+        other.shutdown(socket.SHUT_WR)
+
+
+def test_a_party_that_says_nothing_more_is_lost(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = meet(timeout=1.5)
+    monkeypatch.setattr(
+        "mpc_spearman.network.data_party.DataPartyMeeting._hear", lambda self, *said: time.sleep(4)
+    )
+    for member in PARTIES:
+        run.come(member, patient=False)
+    met = run.wait()
+    assert type(met["C"]).__name__ == "PeerTimeout"
+    assert met["C"].about[1] in "AB"
+
+
+def test_a_port_that_is_taken_is_named_with_what_to_do(meet: Meet) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run = meet()
+        run.come(C, where=Address("127.0.0.1", port))
+        text = str(run.wait()["C"])
+    assert (
+        f"port {port}: Address already in use: `ss -tlnp sport = :{port}` shows which program has it" in text
+    )
+    assert "network.port" in text
+
+
+def test_who_dials_whom() -> None:
+    told = {number: Contact(None, b"") for number in range(3)}
+    there = {**told, 1: Contact(ANYWHERE, b"")}
+    here = {**told, 2: Contact(ANYWHERE, b"")}
+    assert way(A, B, told) == (A, FORWARDED)
+    assert way(A, B, there) == way(B, A, there) == (A, DIRECT)
+    assert way(A, B, here) == (B, DIRECT)
+    assert way(C, B, told) == (B, DIRECT)
+
+
+def test_meeting_takes_no_torch() -> None:
+    code = (
+        "import sys, mpc_spearman.network.coordinator\n"
+        "import mpc_spearman.launch.rendezvous, mpc_spearman.launch.local\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
