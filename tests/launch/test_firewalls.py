@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman import run_local
-from mpc_spearman.errors import Unreachable
+from mpc_spearman.errors import PartyMissing, Unreachable
 from mpc_spearman.results.result import Result
 from support import firewalls
 from support.harness import fork_server
@@ -98,18 +98,19 @@ def test_a_is_behind_a_proxy_and_b_has_no_open_port(tmp_path: Path, local: Resul
 
 @pytest.mark.long
 def test_who_cannot_reach_whom_and_where_is_told_to_all(tmp_path: Path) -> None:
-    """B's host drops what A sends to the port that B has said; both are there, and nobody is blamed."""
+    """B's host drops what A sends to the port that B has said: B's to mend, and the others wait for it."""
     with hosts("C", "B", "A") as network:
         firewalls.close(network, "B")
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
-            own = {name: ["network.timeout=6"] for name in "CBA"}
+            own = {name: ["network.timeout=6", "network.join_timeout=40"] for name in "CBA"}
             job.join(**{**own, "B": [*own["B"], *LISTENING]})
-            assert set(job.wait().values()) == {Unreachable.exit_code}
-        for name in "CBA":
-            printed = " ".join(job.output[name].split())
-            assert f"A (source) cannot reach B (target) at 10.77.0.2:{OTHER}" in printed
-            assert "lost" not in printed
-            assert "is gone" not in printed
+            codes = job.wait()
+        assert codes == {"B": Unreachable.exit_code, **dict.fromkeys("CA", PartyMissing.exit_code)}
+        printed = {name: " ".join(job.output[name].split()) for name in "CBA"}
+        assert f"A (source) cannot reach B (target) at 10.77.0.2:{OTHER}" in printed["B"]
+        for name in "CA":
+            assert "B left: Unreachable in connect; waiting for it again" in printed[name]
+            assert "is gone" not in printed[name]
 
 
 @pytest.mark.parametrize("listening", [False, pytest.param(True, marks=pytest.mark.long)])

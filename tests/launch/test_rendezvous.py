@@ -33,10 +33,14 @@ def plan(**network: Any) -> Plan:
 
 def test_the_environment_comes_before_the_plan() -> None:
     here = plan(address="127.0.0.2", port=4711)
-    assert meeting_point(here, "C", {}) == MeetingPoint(host="127.0.0.2", port=4711, bind="127.0.0.2")
+    assert meeting_point(here, "C", {}) == MeetingPoint(
+        host="127.0.0.2", port=4711, bind="127.0.0.2", patient=True
+    )
     assert meeting_point(here, "A", {}) == meeting_point(here, "C", {})
     environment = {"MASTER_ADDR": "127.0.0.3", "MASTER_PORT": "99", "RANK": "0", "WORLD_SIZE": "3"}
-    assert meeting_point(here, "C", environment) == MeetingPoint("127.0.0.3", 99, bind="127.0.0.3")
+    assert meeting_point(here, "C", environment) == MeetingPoint(
+        "127.0.0.3", 99, bind="127.0.0.3", patient=True
+    )
 
 
 def test_under_torchrun_the_port_is_the_agents_and_the_coordinator_has_its_own() -> None:
@@ -49,8 +53,8 @@ def test_under_torchrun_the_port_is_the_agents_and_the_coordinator_has_its_own()
 def test_the_coordinator_listens_where_its_plan_says() -> None:
     settings = ["network.address=10.0.0.7", "parties.coordinator.listen='192.0.2.7:4711'"]
     own = load_plan(content(), settings)
-    assert meeting_point(own, "C", {}) == MeetingPoint("10.0.0.7", 4711, bind="192.0.2.7")
-    assert meeting_point(own, "A", {}) == MeetingPoint("10.0.0.7", 29500)
+    assert meeting_point(own, "C", {}) == MeetingPoint("10.0.0.7", 4711, bind="192.0.2.7", patient=True)
+    assert meeting_point(own, "A", {}) == MeetingPoint("10.0.0.7", 29500, patient=True)
 
 
 @pytest.mark.parametrize(
