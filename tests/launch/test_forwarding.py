@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ def in_memory(process: int, secrets: list[bytes]) -> list[bool]:
                 continue
             start, end = (int(part, 16) for part in span.groups())
             memory.seek(start)
-            held = memory.read(end - start)
+            held = b""
+            with suppress(OSError):  # given back to the system meanwhile
+                held = memory.read(end - start)
             found = [before or secret in held for before, secret in zip(found, secrets, strict=True)]
     return found
 
