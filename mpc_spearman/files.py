@@ -106,6 +106,24 @@ def lock(path: Path, flags: int) -> int:
         os.close(opened)  # whoever had it has just taken it away: try what takes its place
 
 
+def read_private(path: Path, longest: int, setting: str) -> bytes:
+    """Return what a file holds, at most so many bytes, and nothing of what is no regular file.
+
+    Raises
+    ------
+    PlanError
+        Others may read it.
+    OSError
+        It cannot be read.
+    """
+    # The mode is that of what was opened, whatever has the name by then; a pipe does not block.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        data = file.read(longest) if stat.S_ISREG(mode) else b""
+    check_private(path, mode, setting)
+    return data
+
+
 def check_private(path: Path, mode: int, setting: str) -> None:
     """Refuse a file whose mode lets other users read or change it.
 
@@ -147,14 +165,10 @@ def own_key(path: Path, setting: str) -> bytes:
 
 def read_key(path: Path, setting: str) -> bytes:
     """Return the key in a file that must be there; raises as `own_key`, and OSError."""
-    key, mode = b"", path.stat().st_mode
-    if stat.S_ISREG(mode):  # a pipe could block for ever
-        with path.open("rb") as file:
-            key = file.read(KEY_BYTES + 1)
+    key = read_private(path, KEY_BYTES + 1, setting)
     if len(key) != KEY_BYTES:
         raise PlanError(
             f"{setting}: {path} is not a file of {KEY_BYTES} bytes, so not a key that this package made; "
             "name one that is"
         )
-    check_private(path, mode, setting)
     return key

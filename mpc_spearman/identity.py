@@ -9,7 +9,6 @@ nothing for another, and none is a signature of TLS or of a certificate, which b
 from __future__ import annotations
 
 import binascii
-import stat
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from mpc_spearman.errors import OutputError, PlanError
-from mpc_spearman.files import check_private, create
+from mpc_spearman.files import create, read_private
 
 _PREFIX = "ed25519:"
 _SIGNED = b"mpc_spearman signature 1\0"
@@ -67,18 +66,13 @@ class Identity:
         PlanError
             It cannot be read, others may read it, or it is not such a key.
         """
-        data = b""
         try:
-            mode = path.stat().st_mode
-            if stat.S_ISREG(mode):  # a pipe could block for ever
-                with path.open("rb") as file:
-                    data = file.read(_LONGEST)
+            data = read_private(path, _LONGEST, setting)
         except OSError as error:
             raise PlanError(
                 f"{setting}: {path} cannot be read: {error.strerror}. `mpc-spearman init --party NAME` makes "
                 "a party's key"
             ) from None
-        check_private(path, mode, setting)
         try:
             key = load_pem_private_key(data, None)
         except TypeError:

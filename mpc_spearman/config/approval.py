@@ -15,7 +15,7 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import AwareDatetime, ValidationError
 
 from mpc_spearman.config.fields import Count, Name, Section, Text, whole
 from mpc_spearman.config.parties import DataParty
@@ -57,7 +57,7 @@ class Approval(Section):
     party: Name
     plan: Text
     local: Text
-    made: datetime
+    made: AwareDatetime
     until: date
     runs: Count = whole(1, default=1)
 

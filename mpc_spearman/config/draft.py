@@ -178,6 +178,14 @@ class Draft:
         """Return the target's and the sources' mappings, as far as the draft has them."""
         return [party for party in self._parties()[1:] if party]
 
+    def approvers(self) -> dict[str, Any]:
+        """Return who approves each data party's runs, by the party's name."""
+        policies = {str(party.get("name")): party.get("policy") for party in self.data_parties()}
+        return {
+            name: policy.get("approved_by") if isinstance(policy, dict) else None
+            for name, policy in policies.items()
+        }
+
     def _parties(self) -> list[dict[Any, Any]]:
         """Return all parties' mappings, the coordinator's first; an empty one for what is none."""
         parties = self.data.get("parties")

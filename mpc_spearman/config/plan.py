@@ -266,8 +266,15 @@ def load_plan(
         own = Draft.read(local)
         draft.add_local(own, party, _LOCAL)
         draft.place_files(own.folder)
+    approvers = draft.approvers()
     for override in overrides:
         draft.override(override)
+    for name, approver in draft.approvers().items():
+        if approvers.get(name) not in (None, approver):
+            draft.problems.append(
+                f"{draft.where}: policy.approved_by of party {shown(name)} is a rule that no setting on the "
+                "command line takes away or changes; the party's local part does"
+            )
     for key, files in (("table", tables), ("write_unaligned", unaligned)):
         for party, file in files.items():
             draft.set_file(party, key, file)

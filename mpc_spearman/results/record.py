@@ -19,11 +19,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import ValidationError
+from pydantic import AwareDatetime, Field
 
 from mpc_spearman.config import Plan
-from mpc_spearman.config.fields import Count, Flag, Name, Section, Text, whole
+from mpc_spearman.config.fields import Count, Flag, Name, Section, Text
 from mpc_spearman.config.wording import canonical, spoken
 from mpc_spearman.errors import RecordError
 from mpc_spearman.identity import Identity, public_key, verify
@@ -37,6 +38,7 @@ from mpc_spearman.wire import disclosure
 NO_SIGNATURE = bytes(64)
 _PURPOSE = "record of a run"
 _CLOCKS_APART = timedelta(hours=1)
+Digest = Annotated[Text, Field(pattern="^[0-9a-f]{64}$")]
 
 PROVES = (
     "What a signature proves: its key's owner took part in this run of this plan, over so many rows, and\n"
@@ -50,7 +52,7 @@ class Granted(Section):
     """What a party was passed on; the commitment to the message, in hexadecimal, empty if there was none."""
 
     grant: Text
-    commitment: Text
+    commitment: Digest | Literal[""]
 
 
 class Record(Section):
@@ -79,15 +81,15 @@ class Record(Section):
     """
 
     version: Text
-    plan: Text
-    run: Text
-    rows: Count = whole(1, default=None)
+    plan: Digest
+    run: Digest
+    rows: Count
     rehearsal: Flag
     identities: dict[Name, Text]
     opened: dict[Name, Text]
     granted: dict[Name, Granted]
-    began: datetime
-    ended: datetime
+    began: AwareDatetime
+    ended: AwareDatetime
 
     @classmethod
     def of(
@@ -136,6 +138,17 @@ class Record(Section):
         """What is signed."""
         return canonical(self.model_dump(mode="json"))
 
+    @classmethod
+    def read(cls, text: str) -> Record:
+        """Read a record; raises ValueError if it is none, or another text than `text` of what it says.
+
+        JSON that names a key twice says one thing to one reader and another to the next.
+        """
+        record = cls.model_validate_json(text)
+        if record.text != text:
+            raise ValueError("not canonical")
+        return record
+
 
 def commitment(run: bytes, grant: str, message: bytes | None) -> str:
     """Commit to a message that begins with its nonce; hexadecimal."""
@@ -165,9 +178,9 @@ def sign(text: str, own: Record, me: str, identity: Identity) -> tuple[bytes, li
         What differs.
     """
     try:
-        stated = Record.model_validate_json(text)
-    except ValidationError:
-        return NO_SIGNATURE, ["it is no record"]
+        stated = Record.read(text)
+    except ValueError:
+        return NO_SIGNATURE, ["its form"]
     differ = [
         name
         for name in ("version", "plan", "run", "rows", "rehearsal", "identities", "opened")
@@ -224,7 +237,7 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
             {name: b64decode(one, validate=True) for name, one in content[key].items()}
             for key in ("signatures", "messages")
         )
-        record = Record.model_validate_json(text)
+        record = Record.read(text)
         digest, run = bytes.fromhex(record.plan), bytes.fromhex(record.run)
         for key in record.identities.values():
             public_key(key)

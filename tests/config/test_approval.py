@@ -116,6 +116,14 @@ def test_a_setting_on_the_command_line_is_not_approved(made: Path, setting: str)
         check(made, setting)
 
 
+@pytest.mark.parametrize(
+    "setting", ["policy={}", "policy.approved_by=null", f"policy.approved_by={Identity.new()}"]
+)
+def test_no_setting_takes_the_rule_away(made: Path, setting: str) -> None:
+    with pytest.raises(PlanError, match="approved_by"):
+        check(made, f"parties.sources.A.{setting}")
+
+
 def test_an_approval_is_used_up_by_runs_that_sent_something(made: Path) -> None:
     plan = load_plan(made / "plan.yaml")
     assert approve(made) == 0

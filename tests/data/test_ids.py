@@ -131,9 +131,9 @@ def test_a_key_that_others_may_touch(mode: int, tmp_path: Path) -> None:
 def test_a_place_that_cannot_hold_a_key(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="neither read nor made: No such file or directory"):
         alignment_tag(tmp_path / "none" / "key", IDS)
-    with pytest.raises(PlanError, match="is not a file"):
+    with pytest.raises(PlanError, match="Is a directory"):
         alignment_tag(tmp_path, IDS)
-    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(PlanError, match="is not a file"):  # and does not wait for a writer
         alignment_tag(tmp_path / "pipe", IDS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -179,6 +180,25 @@ def test_what_is_no_record_is_an_error(ended: Ended, tmp_path: Path, spoil: Any)
     assert main(["verify", str(tmp_path / "B")]) in (RecordError.exit_code, 16)
 
 
+#: Ways to write what is no record, or says one thing to one reader of JSON and another to the next.
+NO_RECORDS: list[Callable[[str], str]] = [
+    lambda text: text.replace('{"began"', '{"rows":59,"began"'),
+    lambda text: f" {text}",
+    lambda text: text.replace('"rows":60,', ""),
+    lambda text: re.sub('"run":"..', '"run":"zz', text),
+    lambda text: re.sub('("began":"[^"]*)Z"', r'\1"', text),
+    lambda text: re.sub('"commitment":"..', '"commitment":"zz', text),
+]
+
+
+@pytest.mark.parametrize("spoil", NO_RECORDS)
+def test_another_text_is_no_record(ended: Ended, tmp_path: Path, spoil: Callable[[str], str]) -> None:
+    kept = content(ended.results["B"])
+    assert spoil(kept["record"]) != kept["record"]
+    ended.results["B"].with_record(json.dumps(kept | {"record": spoil(kept["record"])})).save(tmp_path / "B")
+    assert main(["verify", str(tmp_path / "B")]) == RecordError.exit_code
+
+
 def test_parties_that_meet_by_join_prove_it_by_their_own_plans(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,3 +239,10 @@ def test_who_knows_otherwise_does_not_sign_and_says_why() -> None:
         assert any("it differs in rows" in one for one in ended.results[name].warnings)
         assert content(ended.results[name])["signatures"][name] == b64encode(bytes(64)).decode()
     assert any("not by A1, not by A2, not by B" in one for one in ended.results["C"].warnings)
+
+
+def test_what_is_no_record_is_not_signed_and_voids_nothing() -> None:
+    for spoil in (NO_RECORDS[0], NO_RECORDS[4]):  # a key twice, and times without a zone
+        ended = run(partial(Lying, "C", Kind.RECORD, spoil))
+        for name in ("B", "A1", "A2"):
+            assert any("differs in its form" in one for one in ended.results[name].warnings)
