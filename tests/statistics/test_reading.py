@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,15 +27,27 @@ def test_what_is_detectable_is_found_four_times_in_five(noise: float) -> None:
     assert reading.detectable(n, 24) > reading.detectable(n)
 
 
-def test_a_strength_has_the_standard_error_of_its_permutations() -> None:
+@pytest.mark.parametrize("strength", ["mean", "mean_abs"])
+@pytest.mark.parametrize("estimator", ["tie_corrected", "paper"])
+def test_a_strength_has_the_standard_error_of_its_permutations(strength: Any, estimator: Any) -> None:
     n, generator = 200, np.random.default_rng(2)
     base = generator.normal(size=n)
-    ranks = rank_columns([base + generator.normal(size=n) for _ in range(3)] + [generator.normal(size=n) > 1])
-    units = ranks.matrix / np.linalg.norm(ranks.matrix, axis=1, keepdims=True)
-    u = units.mean(axis=0)
-    permuted = generator.permuted(np.tile(units[0], (20_000, 1)), axis=1)
-    error = reading.strength_error([float(np.linalg.norm(u))], n)
-    assert (permuted @ u).std() == pytest.approx(float(error), rel=0.02)
+    related = [base + generator.normal(size=n) for _ in range(3)]
+    ranks = rank_columns([*related, -related[0], generator.normal(size=n) > 1, np.zeros(n)])
+    lengths = np.linalg.norm(ranks.matrix, axis=1)
+    scales = np.full(6, math.sqrt(total(n))) if estimator == "paper" else np.maximum(lengths, 1)
+    target = generator.permuted(np.tile(np.arange(1.0 - n, n, 2), (20_000, 1)), axis=1) / math.sqrt(total(n))
+    rho = target @ (ranks.matrix / scales[:, None]).T
+    kept = rho if estimator == "paper" else rho[:, lengths > 0]
+    mu = (np.abs(kept) if strength == "mean_abs" else kept).mean(axis=1)
+    error = reading.strength_error([reading.mean_length(ranks, strength, estimator)], n)
+    assert mu.std() == pytest.approx(float(error), rel=0.03)
+    if strength == "mean_abs" and estimator == "tie_corrected":
+        assert mu.mean() == pytest.approx(0.8 / math.sqrt(n - 1), rel=0.03)
+
+
+def test_over_several_sources_standard_errors_are_bounds_and_noise_adds_its_variance() -> None:
+    n = 200
     assert reading.strength_error([0.3, 0.4], n, np.array([0.0, 0.1])) == pytest.approx(
         [0.7 / math.sqrt(n - 1), math.hypot(0.7 / math.sqrt(n - 1), 0.1)]
     )
