@@ -169,7 +169,7 @@ def coverage(samples: int) -> Iterator[str]:
     generator = np.random.default_rng(20260801)
     shares: dict[tuple[tuple[str, str], int, bool], list[float]] = {}
     for n in SIZES:
-        count = max(samples // 8, samples * SIZES[0] // n)
+        count = max(samples // 4, samples * SIZES[0] // n)
         for dependence, strength in product(DEPENDENCES, STRENGTHS):
             parts: dict[tuple[tuple[str, str], int, bool], list[NDArray[np.bool_]]] = {}
             for kind, sign, truth, rho, known in samples_of(dependence, strength, n, count, generator):

@@ -102,7 +102,8 @@ def pairs(result: Parts) -> list[list[Pair]]:
     if len(set(owners)) > 1:
         rows = [f"{owner} · {feature}" for owner, feature in zip(owners, rows, strict=True)]
     columns = [printable(feature) for feature in order]
-    without = "too few rows" if result.n < INTERVAL_ROWS else "many ties"
+    ties = "ties, under eq. 2" if result.plan["estimator"] == "paper" else "many ties"
+    without = "too few rows" if result.n < INTERVAL_ROWS else ties
     numbers = zip(*(frame.to_numpy().tolist() for frame in frames), strict=True)
     return [
         [

@@ -51,7 +51,8 @@ def ranking_lines(result: Parts) -> list[Line]:
         strengths[:] = ranking["strength"]
     errors = [math.nan] * len(ranking)
     close = [False] * len(ranking)
-    if result.withheld("errors") is None:
+    # Ties shift eq. 2 by unequal amounts: a standard error around 0 says nothing of its strengths.
+    if result.withheld("errors") is None and result.plan["estimator"] != "paper":
         of_each = result.errors[ranking["feature"]].to_numpy()
         close[1:] = reading.unresolved(strengths, of_each).tolist()
         errors = of_each.tolist()
@@ -161,7 +162,7 @@ def unseen(result: Parts) -> str | None:
         return None
     return (
         "A strength is a mean over all source columns: one strong pair among many weak ones hardly moves it, "
-        "and positive and negative ones cancel. Which pairs are strong takes reveal: coefficients."
+        "and positive and negative ones cancel. Only coefficients show which pairs are strong."
     )
 
 

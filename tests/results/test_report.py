@@ -145,7 +145,7 @@ def test_standard_errors_say_which_neighbours_are_not_told_apart() -> None:
     ]
     assert "~ marks 1 of 3 features that it does not tell apart from the one above" in found.text
     assert [text for text in found.inside("td") if "0.0500" in text] == ["0.0500", "0.0500", "0.0500 ~"]
-    assert "Which pairs are strong takes reveal: coefficients." in found.text
+    assert "Only coefficients show which pairs are strong." in found.text
     out = io.StringIO()
     terminal.summarize(result, Console(file=out, width=100))
     assert re.search(r"3 +f2 +0\.1900 +0\.0500 ~", out.getvalue())
