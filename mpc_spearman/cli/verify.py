@@ -13,8 +13,8 @@ def add(commands: Any) -> None:
         "verify",
         help="check the signed record of a run",
         description="Check record.json in a party's folder of results: who has signed it, that the keys are "
-        "those of your plan, and that the messages kept beside it are those that were sent. It says what "
-        "that proves and what not.",
+        "those of your plan, that the messages kept beside it are those that were sent, and that the numbers "
+        "beside it are theirs. It says what that proves and what not.",
         epilog="Exit codes: 0 all have signed with your plan's keys and everything fits, 2 the plan is "
         "wrong, 16 the folder cannot be read, 27 anything else.",
     )

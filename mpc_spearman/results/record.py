@@ -21,30 +21,37 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import AwareDatetime, Field
 
 from mpc_spearman.config import Plan
 from mpc_spearman.config.fields import Count, Flag, Name, Section, Text
 from mpc_spearman.config.wording import canonical, spoken
-from mpc_spearman.errors import RecordError
+from mpc_spearman.errors import OutputError, ProtocolViolation, RecordError
 from mpc_spearman.identity import Identity, public_key, verify
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role, Roster
-from mpc_spearman.results import run_directory
+from mpc_spearman.results import run_directory, saved
 from mpc_spearman.results.saved import RECORD
 from mpc_spearman.version import __version__
 from mpc_spearman.wire import disclosure
+from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.messages import decode
 
 #: A signature is 64 bytes; these stand for none, and no key can make them.
 NO_SIGNATURE = bytes(64)
 _PURPOSE = "record of a run"
 _CLOCKS_APART = timedelta(hours=1)
+_PASSED_ON = (
+    "positions", "strengths", "counts", "errors", "coefficients", "source_names", "target_names",
+)  # fmt: skip
 Digest = Annotated[Text, Field(pattern="^[0-9a-f]{64}$")]
 
 PROVES = (
     "What a signature proves: its key's owner took part in this run of this plan, over so many rows, and\n"
     "agrees to what was passed on to it; the coordinator's, that it sent exactly these messages. What it\n"
     "does not prove: that tables were real, that a result is right, or that nobody was told more by\n"
-    "another way. The times are the coordinator's."
+    "another way. Pages and p-values beside it are not looked at. The times are the coordinator's."
 )
 
 
@@ -270,7 +277,34 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
         if name in messages:
             same = commitment(run, one.grant, messages[name]) == one.commitment
             yield same, f"{name}: the message with its {one.grant}, kept here, against its commitment"
+            if name == about.get("party"):
+                yield _shown(folder, messages[name]), f"{name}: what this folder shows against the message"
+        elif one.commitment and name == about.get("party"):
+            yield False, f"{name}: the message with its {one.grant} is not here, so nothing shows its numbers"
         elif one.commitment:
             yield True, f"{name}: {one.grant}, in a message that is not here (commitment {one.commitment})"
         else:
             yield True, f"{name}: nothing was passed on"
+
+
+def _shown(folder: Path, message: bytes) -> bool:
+    """Tell whether what a data party's folder shows is what a message has passed on to it."""
+    try:
+        held = saved.read(folder)
+        matrix, ranking = held.get("coefficients"), held["ranking"]
+        rows = [] if matrix is None else [name for _, name in matrix.index]
+        fields = VIEW.fields(held["plan"], Kind.RESULT, Role.COORDINATOR, Role(held["role"])) or ()
+        sizes = {"m_target": len(ranking), "m_source": len(rows), "m_sources": len(rows)}
+        said = decode(fields, sizes, memoryview(message))
+        order = np.argsort(said["positions"], kind="stable")
+        names = list(held["strengths"].index) if "strengths" in held else said.get("target_names")
+        held |= {"source_names": rows, "target_names": names, "positions": ranking["position"]}
+        said["positions"] = said["positions"][order]
+        named = names is None or [names[at] for at in order] == ranking["feature"].tolist()
+        return named and all(
+            np.array_equal(said[part], np.asarray(held[part]), equal_nan=not part.endswith("names"))
+            for part in _PASSED_ON
+            if part in said
+        )
+    except (OutputError, ProtocolViolation, KeyError, TypeError, ValueError, AttributeError):
+        return False

@@ -20,6 +20,7 @@ from mpc_spearman.errors import RecordError
 from mpc_spearman.identity import Identity
 from mpc_spearman.results.record import _PURPOSE, Record, written
 from mpc_spearman.results.result import Result
+from mpc_spearman.results.saved import sealed
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from support.in_memory import Ended, run_in_memory
@@ -28,7 +29,9 @@ from support.plans import mapping
 
 ROWS = 60
 TABLES = {
-    name: pd.DataFrame({"id": range(ROWS), "x": [(i * step) % 61 for i in range(ROWS)], "y": range(ROWS)})
+    name: pd.DataFrame(
+        {"id": range(ROWS), "x": [(i * step) % 61 for i in range(ROWS)], "y": range(ROWS), "constant": 1}
+    )
     for name, step in (("A1", 7), ("A2", 11), ("B", 13))
 }
 KEYS = {name: Identity.new() for name in ("C", "B", "A1", "A2")}
@@ -169,6 +172,36 @@ def test_what_else_is_altered_is_named(
     ended.results["B"].with_record(json.dumps(kept)).save(tmp_path / "B")
     code, text = verify(tmp_path / "B", capsys, settings())
     assert (code, said in text) == (RecordError.exit_code, True), text
+
+
+def halve(about: dict[str, Any], files: dict[str, str]) -> None:
+    about["strengths"][0] /= 2
+
+
+def rename(about: dict[str, Any], files: dict[str, str]) -> None:
+    lines = files["ranking.csv"].splitlines()
+    names = [line.split(",")[1] for line in lines[1:3]]
+    for at, name in zip((1, 2), reversed(names), strict=True):
+        lines[at] = lines[at].replace(names[at - 1], name)
+    files["ranking.csv"] = "\n".join([*lines, ""])
+
+
+@pytest.mark.parametrize("party", ["B", "A1"])
+@pytest.mark.parametrize("change", [halve, rename])
+def test_numbers_that_no_message_passed_on_are_seen(
+    ended: Ended, party: str, change: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever can write a folder can also write the digests in it."""
+    folder = tmp_path / party
+    ended.results[party].save(folder)
+    about = json.loads((folder / "result.json").read_text())
+    files = {name: (folder / name).read_text() for name in about["files"]}
+    change(about, files)
+    for name, text in {"result.json": sealed(about, files), **files}.items():
+        (folder / name).write_text(text)
+    code, said = verify(folder, capsys, settings())
+    assert (code, said.count("NO ")) == (RecordError.exit_code, 1)
+    assert f"NO  {party}: what this folder shows against the message" in said
 
 
 @pytest.mark.parametrize(
