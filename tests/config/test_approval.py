@@ -117,7 +117,12 @@ def test_a_setting_on_the_command_line_is_not_approved(made: Path, setting: str)
 
 
 @pytest.mark.parametrize(
-    "setting", ["policy={}", "policy.approved_by=null", f"policy.approved_by={Identity.new()}"]
+    "setting",
+    [
+        "policy={}",
+        "policy.approved_by=null",
+        pytest.param(f"policy.approved_by={Identity.new()}", id="another"),
+    ],
 )
 def test_no_setting_takes_the_rule_away(made: Path, setting: str) -> None:
     with pytest.raises(PlanError, match="approved_by"):
