@@ -91,12 +91,17 @@ def test_the_difference_of_two_plans_is_what_one_tells_alone(capsys):
     assert same == f"in {RANKING} alone: nothing\nin {RANKING} alone: nothing\n"
 
 
-def test_a_plan_without_all_identities_is_a_draft_and_they_are_compared(capsys):
+def test_a_plan_without_all_identities_is_a_draft_and_they_are_compared(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     who = {name: str(Identity.new()) for name in "CBA"}
     lines = [f"parties.{role}.identity={who[name]}" for name, role in (("C", "coordinator"), ("B", "target"))]
     assert "draft: no identity yet of A;" in said(capsys, RANKING, *lines)
     whole = said(capsys, RANKING, *lines, f"parties.sources.A.identity={who['A']}")
     assert "draft" not in whole
+    said(capsys, RANKING, *lines, f"parties.sources.A.identity={who['A']}", "--party", "A", "--html")
+    page = (tmp_path / "ranking-A.html").read_text(encoding="utf-8")
+    assert "Signature" in page
+    assert "Draft" not in page
     text = said(capsys, RANKING, lines[0], "--diff", RANKING)
     assert f"  C is known by {who['C']}\n" in text
     assert "  C is known by no key yet\n" in text
@@ -124,7 +129,7 @@ def test_the_page_to_sign_has_all_that_leaves_its_party(capsys, monkeypatch, tmp
     assert main(["explain", *plan, why, "--party", party, "--html"]) in (0, PolicyError.exit_code)
     page = (tmp_path / f"ranking-{party}.html").read_text(encoding="utf-8")
     assert "&lt;b&gt; &amp; why" in page
-    for title in ("What does not", "What protects the results", "What remains", "Signature"):
+    for title in ("What does not", "What protects the results", "What remains", "Draft, not to be signed"):
         assert title in page
     capsys.readouterr()
     main(["explain", *plan, why, "--party", party])
