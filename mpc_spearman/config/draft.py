@@ -17,6 +17,9 @@ from mpc_spearman.config.wording import Location, dotted, nearest, shown
 from mpc_spearman.config.yaml_text import parse, parse_value, plain
 from mpc_spearman.errors import PlanError
 
+# Bytes of a file; the shared part has to fit a message to each peer (`mpc_spearman.wire.messages.MAX_TEXT`).
+_LONGEST = 1 << 20
+
 
 @dataclass
 class Draft:
@@ -60,7 +63,11 @@ class Draft:
                 raise PlanError("plan: not a plan: it is nested without end") from None
         path = Path(os.path.expanduser(source))
         try:
-            content, repeated = parse(path.read_bytes().decode("utf-8-sig"))
+            with path.open("rb") as file:
+                written = file.read(_LONGEST + 1)
+            if len(written) > _LONGEST:  # such as a table given by mistake
+                raise PlanError(f"{path}: it is not a plan: it is longer than {_LONGEST >> 20} MiB")
+            content, repeated = parse(written.decode("utf-8-sig"))
         except FileNotFoundError:
             folder = path.parent
             there = tuple(

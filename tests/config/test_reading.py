@@ -207,6 +207,7 @@ def test_what_is_neither_a_file_nor_a_mapping(source: Any) -> None:
         (b"# only a comment\n", "the file is empty"),
         (b"- a\n- b\n", "it is not a plan: a plan is made of 'key: value' lines"),
         (b"just words", "it is not a plan: a plan is made of 'key: value' lines"),
+        (b"a,b\n" * 300_000, "it is not a plan: it is longer than 1 MiB"),
         (b"a: 1\nb: [1,\n", "line 3, column 1: not valid YAML"),
         (b"a:\n\t- b", "line 2, column 1: not valid YAML: found character '\\t'"),
         (b"a:\n\t- b", "indent with spaces"),
