@@ -256,11 +256,9 @@ def _attend(
 
     if roster.me.role is Role.COORDINATOR:
         where = Address(point.bind, point.port)
-        met = CoordinatorMeeting(roster, own, agree_over, carried).attend(where, announce, fault)
+        CoordinatorMeeting(roster, own, agree_over, carried).attend(where, announce, fault)
     else:
-        met = DataPartyMeeting(roster, own, agree_over).attend(find, fault)
-    for sentence in met.sentences:
-        say(sentence)
+        DataPartyMeeting(roster, own, agree_over).attend(find, fault)
 
 
 def own_signer(plan: Plan, party: str, rehearsal: Rehearsal | None) -> Signer:

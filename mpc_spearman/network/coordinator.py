@@ -26,7 +26,7 @@ from mpc_spearman.network.handshake import Answer, Greeting, Listener, Use
 from mpc_spearman.network.meeting import HEARD, TELL, Meeting
 from mpc_spearman.network.pairs import Contact
 from mpc_spearman.network.round import Agree, Round
-from mpc_spearman.network.settings import Met, Settings
+from mpc_spearman.network.settings import Settings
 from mpc_spearman.network.tls import Connection
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import lost_party
@@ -72,7 +72,7 @@ class CoordinatorMeeting(Meeting):
 
     def attend(
         self, where: Address, announce: Callable[[Address], None], fault: Exception | None = None
-    ) -> Met:
+    ) -> None:
         """Meet the others.
 
         Parameters
@@ -105,7 +105,7 @@ class CoordinatorMeeting(Meeting):
         listener.close()
         for control in self._controls:
             control.finish()
-        return self._result()
+        self._tell_ways()
 
     def _hold_round(self) -> None:
         """Have all connect; return once all have met, or the round is broken."""

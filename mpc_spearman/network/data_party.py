@@ -21,7 +21,7 @@ from mpc_spearman.network.handshake import Answer, Greeting, Listener, Use, call
 from mpc_spearman.network.meeting import SAY, TELL, Meeting
 from mpc_spearman.network.pairs import Contact
 from mpc_spearman.network.round import Agree, Round
-from mpc_spearman.network.settings import Met, Settings
+from mpc_spearman.network.settings import Settings
 from mpc_spearman.network.tls import Closed, Connection
 from mpc_spearman.parties import Party, Roster
 
@@ -41,7 +41,7 @@ class DataPartyMeeting(Meeting):
         self._control: Control | None = None
         self._met = self._informed = False
 
-    def attend(self, find: Callable[[float], Address], fault: Exception | None = None) -> Met:
+    def attend(self, find: Callable[[float], Address], fault: Exception | None = None) -> None:
         """Meet the others.
 
         Parameters
@@ -76,7 +76,7 @@ class DataPartyMeeting(Meeting):
             self._leave(failed=True)
             raise
         self._leave(failed=False)
-        return self._result()
+        self._tell_ways()
 
     def _reach(self, end: float, joins: bool) -> None:
         """Reach the coordinator, as soon as it is there, and say what this party has."""

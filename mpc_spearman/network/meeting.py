@@ -21,7 +21,7 @@ from mpc_spearman.errors import MpcSpearmanError, NetworkError, TlsError, Unreac
 from mpc_spearman.network.handshake import Listener
 from mpc_spearman.network.pairs import Contact, unreachable
 from mpc_spearman.network.round import Agree, Round
-from mpc_spearman.network.settings import Met, Settings
+from mpc_spearman.network.settings import Settings
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import from_notice, notice
 from mpc_spearman.wire.meter import FORWARDED
@@ -99,18 +99,14 @@ class Meeting:
             return False
         return error.heard or isinstance(error, NetworkError)
 
-    def _result(self) -> Met:
+    def _tell_ways(self) -> None:
+        """Say which of this party's pairs are not connected directly; the coordinator knows all."""
         assert self._round is not None
-        connected, me = self._round.ways(), self._roster.me
-        forwarded = (pair for pair, how in connected.items() if how == FORWARDED)
-        return Met(
-            connected,
-            tuple(
-                f"what passes between {' and '.join(pair)} is forwarded by the coordinator's host"
-                for pair in forwarded
-                if me.number == 0 or me.name in pair
-            ),
-        )
+        me = self._roster.me
+        for pair, how in self._round.ways().items():
+            if how == FORWARDED and (me.number == 0 or me.name in pair):
+                names = " and ".join(pair)
+                self._settings.say(f"what passes between {names} is forwarded by the coordinator's host")
 
     def _read_notice(self, said: Any, teller: Party) -> MpcSpearmanError:
         """Turn what a party said when it stopped into an error of this one."""

@@ -1,8 +1,8 @@
-"""What a party brings to a meeting, and what comes of it."""
+"""What a party brings to a meeting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mpc_spearman.network.addresses import Address
@@ -45,20 +45,3 @@ class Settings:
     timeout: float
     say: Say
     patient: bool = True
-
-
-@dataclass(frozen=True)
-class Met:
-    """What comes of a meeting.
-
-    Attributes
-    ----------
-    ways : dict
-        How each pair is connected, as far as this party knows: names in the order of numbers to ``direct`` or
-        ``forwarded``.
-    sentences : tuple of str
-        What is worth telling: which pairs are not connected directly.
-    """
-
-    ways: Mapping[tuple[str, str], str]
-    sentences: tuple[str, ...]

@@ -148,6 +148,8 @@ def _plan(runs: Sequence[Loaded]) -> dict[str, Any]:
                 "count twice, or two parties have one name; leave one of those runs out"
             )
         taken.add(name.casefold())
+    for party in (plan["parties"]["coordinator"], plan["parties"]["target"], *plan["parties"]["sources"]):
+        party.pop("identity", None)  # which may be another one in every run
     plan["reveal"] = least(one["reveal"] for one in plans)
     for role in ("target", "sources"):
         plan["results"][role] = least(one["results"][role] for one in plans)
@@ -258,7 +260,8 @@ def _warnings(
     origins = []
     for folder, result in runs:
         sources = ", ".join(source["name"] for source in result.plan["parties"]["sources"])
-        origins.append(f"{folder} ({sources}; protocol {result.plan['protocol']})")
+        digest = result.plan_digest.hex()[:16]
+        origins.append(f"{folder} ({sources}; protocol {result.plan['protocol']}, plan {digest}…)")
     found = dict.fromkeys(line for _, result in runs for line in result.warnings)
     lines = [*found, f"merged from {len(runs)} results over the same rows: {', '.join(origins)}"]
     n, m_target = runs[0][1].n, len(runs[0][1].strengths)

@@ -157,7 +157,7 @@ def test_costs_are_summed_and_warnings_united(save: Save, tmp_path: Path) -> Non
     merged = merge(runs, tmp_path / "out")
     assert merged.warnings[:3] == ("B.x is constant", "first", "second")
     assert "merged from 2 results" in merged.warnings[3]
-    assert f"{runs[0]} (A; protocol mpc)" in merged.warnings[3]
+    assert f"{runs[0]} (A; protocol mpc, plan " in merged.warnings[3]
     assert len(merged.warnings) == 4
     expected = costs("B")
     for column in expected.columns[2:-1]:

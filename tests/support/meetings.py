@@ -48,7 +48,6 @@ class Connected:
 
     sockets: Sockets
     ways: Mapping[tuple[str, str], str]
-    sentences: tuple[str, ...]
 
 
 class Meeting:
@@ -105,10 +104,10 @@ class Meeting:
         roster = Roster(parties, member)
         side: CoordinatorMeeting | DataPartyMeeting
 
-        sockets: list[Sockets] = []
+        rounds: list[Connected] = []
 
-        def agree(of_round: Sockets, ways: object) -> None:
-            sockets.append(of_round)
+        def agree(sockets: Sockets, ways: Mapping[tuple[str, str], str]) -> None:
+            rounds.append(Connected(sockets, ways))
 
         if member == C:
             side = CoordinatorMeeting(
@@ -122,8 +121,8 @@ class Meeting:
 
         def meet() -> None:
             try:
-                met = side.attend(*arguments)  # type: ignore[arg-type]
-                self.met[label] = Connected(sockets[-1], met.ways, met.sentences)
+                side.attend(*arguments)  # type: ignore[arg-type]
+                self.met[label] = rounds[-1]
             except BaseException as error:
                 self.met[label] = error
 
