@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from rich.filesize import decimal
 
 from mpc_spearman import run_local
-from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF
+from mpc_spearman.config import AGREE_TO_ALL
 from mpc_spearman.units import human_seconds
 
 IDS = (10_000, 100_000, 1_000_000)
@@ -50,7 +50,6 @@ def cost(ids: int) -> list[str]:
         plan = {
             "alignment": "intersect",
             "reveal": "strengths",  # takes any number of rows
-            "privacy": dict(RULES_OFF),
             "parties": {
                 "coordinator": {"name": "C"},
                 "target": {"name": "B", "table": table(folder, "B", ids // 2, ids)},

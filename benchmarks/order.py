@@ -17,13 +17,12 @@ import pandas as pd
 from rich.filesize import decimal
 
 from mpc_spearman import run_local
-from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF
+from mpc_spearman.config import AGREE_TO_ALL
 from mpc_spearman.units import human_seconds
 
 ROWS, SOURCE_COLUMNS, TARGET_COLUMNS = 1000, 10, (10, 30, 100, 300)
 PLAN = {
     "reveal": "ranking",
-    "privacy": dict(RULES_OFF),
     "parties": {
         "coordinator": {"name": "C"},
         "target": {"name": "B", "policy": dict(AGREE_TO_ALL)},

@@ -1,4 +1,4 @@
-"""Write docs/privacy.md's tables of who learns what: ``python docs/who_learns_what.py``.
+"""Write the tables of docs/who_learns_what.md: ``python docs/who_learns_what.py``.
 
 They are made by asking `mpc_spearman.learnt` about every plan there can be, so they say what the codec lets
 through and nothing else. A test compares them with the page.
@@ -17,7 +17,7 @@ from mpc_spearman.config import Estimator, Grant, OpenedTo, Protocol, Reveal, le
 from mpc_spearman.errors import PlanError
 from mpc_spearman.wire.disclosure import place
 
-PAGE = Path(__file__).with_name("privacy.md")
+PAGE = Path(__file__).with_name("who_learns_what.md")
 BEGIN = "<!-- made by: python docs/who_learns_what.py -->"
 END = "<!-- end of what is made -->"
 

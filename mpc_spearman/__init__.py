@@ -18,7 +18,7 @@ The package, from what a person starts down to what everything rests on; imports
 ``run``         what all steps and engines need of one role's run
 ``network``     how parties meet and connect: TLS by keys, one port, one way; forwarding
 ``wire``        messages, frames, links, keys, the meter
-``privacy``     each owner's rules: precision, information budget, groups, ledger
+``privacy``     noise, what a loss allows anyone to know, the ledger
 ``attacks``     what published numbers give away, tried; no run imports it
 ``config``      the plan, its policies, levels and grants in their order
 ``data``        tables, from files, from memory and from databases; columns, ids, ranks

@@ -1,10 +1,10 @@
-"""Pooled testing: every flagged row where the attacker's own columns lie, from coefficients or coarse means.
+"""Pooled testing: every flagged row where the attacker's own columns lie, from coefficients or means.
 
-Columns that are the same for all rows but M (questions that only M people were asked, say) are tests of
-pools of these M. A coefficient gives the number of flagged people in a pool exactly, whatever the grid,
-as long as the pool is below about a hundred: its standard deviation is that of few rows, not of n. So
-tens of columns name everybody flagged among the M, in a table of any length. The mean over several flags
-is one more unknown per row and flag, no more: the sizes of the flags' groups tell them apart.
+Columns that are the same for all rows but M (questions that only M people were asked, say) are tests of pools
+of these M. An exact coefficient gives the number of flagged people in a pool, and so would any grid that is
+fine enough for the n rows. So tens of columns name everybody flagged among the M, in a table of any length.
+The mean over several flags is one more unknown per row and flag, no more: the sizes of the flags' groups tell
+them apart. Noise in proportion to a column's range is what stops it: that of a column on few rows is large.
 
 This is quantitative group testing, by integer programme.
 
@@ -33,7 +33,7 @@ def where_columns_lie(y: Ints) -> Ints:
 
 
 def name_rows(
-    published: Floats, y: Ints, ones: Sequence[int], step: float = 0.0, nodes: int = 500
+    published: Floats, y: Ints, ones: Sequence[int], noise: float = 0.0, nodes: int = 500
 ) -> Ints | None:
     """Find the most probable flags among the rows where the attacker's columns lie.
 
@@ -45,8 +45,8 @@ def name_rows(
         The attacker's columns, encoded.
     ones : sequence of int, one per flag
         How many rows each flags.
-    step : float
-        δ of the grid; 0 for exact values.
+    noise : float
+        Its standard deviation; 0 for exact values.
     nodes : int
         Of the search tree, after which to give up.
 
@@ -63,7 +63,7 @@ def name_rows(
         weight = math.sqrt(n / (some * (n - some))) / len(ones)
         parts.append(weight * (columns[:, rows] - elsewhere))
         constant += weight * some * elsewhere[:, 0]
-    width = step / 2 + 1e-9
+    width = 4 * noise + 1e-9
     solution = milp(
         np.repeat([math.log((n - some) / some) for some in ones], len(rows)),
         constraints=LinearConstraint(

@@ -2,7 +2,10 @@
 
 Allow every row any share of a flag between 0 and 1. The shares that fit the coefficients are a polytope,
 which shrinks to the true flag once there are a few coefficients per flagged row: compressed sensing of a
-vector of zeros and ones. Rounding makes it a small ball around the true flag and changes little.
+vector of zeros and ones.
+
+A flag f with T ones in n rows has the ranks x = n·f - T and ‖x‖² = n·T·(n - T), so that with an attacker's
+column of unit length ŷ, whose elements add up to 0, Σ_flagged ŷ_i = rho·√(T(n - T)/n).
 
 References
 ----------
@@ -16,11 +19,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
-from mpc_spearman.attacks.flags import flag_equations
-from mpc_spearman.attacks.simulated import Floats, Ints
+from mpc_spearman.attacks.simulated import Floats, Ints, unit
 
 
-def name_rows(published: Floats, y: Ints, ones: int, step: float = 0.0) -> Ints:
+def name_rows(published: Floats, y: Ints, ones: int, noise: float = 0.0) -> Ints:
     """Name the rows that most probably are flagged.
 
     Parameters
@@ -31,20 +33,22 @@ def name_rows(published: Floats, y: Ints, ones: int, step: float = 0.0) -> Ints:
         The attacker's columns, encoded.
     ones : int
         How many rows are flagged.
-    step : float
-        δ of the grid; 0 for exact coefficients.
+    noise : float
+        Its standard deviation; 0 for exact coefficients.
 
     Returns
     -------
     ndarray of int64, shape (ones,)
         The rows with the largest shares, in order.
     """
-    equations = flag_equations(published, y, ones, step)
-    n, width = y.shape[1], max(equations.width, 1e-9)  # what the solver takes for equal
+    n = y.shape[1]
+    scale = np.sqrt(ones * (n - ones) / n)
+    matrix, sums = unit(y), published * scale
+    width = max(4 * noise * scale, 1e-9)  # what the solver takes for equal
     solution = linprog(
         np.zeros(n),
-        A_ub=np.vstack([equations.matrix, -equations.matrix]),
-        b_ub=np.concatenate([equations.sums + width, width - equations.sums]),
+        A_ub=np.vstack([matrix, -matrix]),
+        b_ub=np.concatenate([sums + width, width - sums]),
         A_eq=np.ones((1, n)),
         b_eq=[ones],
         bounds=(0, 1),

@@ -35,14 +35,6 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--html", action="store_true", help="write that as a page to print and sign: PLAN-NAME.html here"
     )
-    parser.add_argument("--rows", type=int, metavar="N", help="say how precise numbers over N rows will be")
-    parser.add_argument(
-        "--columns",
-        type=int,
-        default=1,
-        metavar="K",
-        help="of so many distinct source columns that are not constant (default: 1)",
-    )
     parser.set_defaults(run=run, prints=True)
 
 
@@ -58,13 +50,10 @@ def run(parsed: argparse.Namespace) -> int:
         raise PlanError(f"--party: {party} is the coordinator and has no policy")
     if parsed.html and party is None:
         raise PlanError("--html: the page is for one owner; say --party too")
-    n, k = parsed.rows or plan.rows, parsed.columns
-    if k < 1 or (n is not None and n < 3):
-        raise PlanError(f"--rows {n}, --columns {k}: there are at least 3 rows and 1 column")
     if parsed.diff is not None:
-        mine = list(facts(plan, n, k))
+        mine = list(facts(plan))
         others = load_plan(parsed.diff)
-        theirs = list(facts(others, n, k))
+        theirs = list(facts(others))
         sides = (plan, others, mine, theirs), (others, plan, theirs, mine)
         for name, (here, there, one, other) in zip((parsed.plan, parsed.diff), sides, strict=True):
             known = here.identities.items() - there.identities.items()
@@ -74,16 +63,16 @@ def run(parsed: argparse.Namespace) -> int:
             for line in only:
                 print(printable(line))
     elif party is None:
-        print(printable("\n".join((digest(plan), *purpose(plan))), keep="\n"))
-        for who, facts_of in groupby(facts(plan, n, k), lambda fact: fact[0]):
+        print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan))), keep="\n"))
+        for who, facts_of in groupby(facts(plan), lambda fact: fact[0]):
             print(printable(f"{who} learns"))
             for _, line in facts_of:
                 print(printable(f"  {line}"))
     elif parsed.html:
-        print(_write_page(parsed.plan, plan, party, n, k))
+        print(_write_page(parsed.plan, plan, party))
     else:
         print(printable(f"{digest(plan)}, for party {party}"))
-        for part in parts(plan, party, n, k):
+        for part in parts(plan, party):
             print(part.title)
             lines = (*part.lines, *(f"{who}: {what} ({how})" for who, what, how in part.rows))
             print(printable("\n".join(f"  {line}" for line in lines), keep="\n"))
@@ -95,30 +84,32 @@ def run(parsed: argparse.Namespace) -> int:
     return 0 if agrees else PolicyError.exit_code
 
 
-def _write_page(name: str, plan: Plan, party: str, n: int | None, k: int) -> Path:
+def _write_page(name: str, plan: Plan, party: str) -> Path:
     """Write the page to sign beside the current folder's other files; return where."""
     from mpc_spearman.cli.owner_page import page
     from mpc_spearman.files import write_whole
 
     file = Path(f"{Path(name).stem}-{party}.html")
     try:
-        write_whole(file, page(plan, party, n, k).encode("utf-8"), 0o644)
+        write_whole(file, page(plan, party).encode("utf-8"), 0o644)
     except OSError as error:
         raise OutputError(f"cannot write {file}: {error.strerror}") from None
     return file
 
 
-def facts(plan: Plan, n: int | None, k: int) -> Iterator[tuple[str, str]]:
-    """Yield who learns what, party by party: results first, then the rest in the order of the protocol.
+def _guarantee(plan: Plan) -> str:
+    """Say in a sentence what bounds what results tell about people."""
+    from mpc_spearman.privacy.loss import in_words
 
-    Parameters
-    ----------
-    plan : Plan
-    n : int, optional
-        Rows; without it the precision is said as a rule.
-    k : int
-        Distinct source columns that are not constant.
-    """
+    if plan.results.precision == "exact":
+        return "Guarantee: none, results.precision: exact has no noise; single rows can be computed"
+    exact = plan.reveal in ("coefficients", "differences")
+    copy = f". {plan.names[0]}'s own copy is exact" if exact else ""
+    return f"Guarantee: {in_words(plan.privacy.loss, plan.privacy.unit)}{copy}"
+
+
+def facts(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield who learns what, party by party: results first, then the rest in the order of the protocol."""
     from mpc_spearman.levels import level_of
     from mpc_spearman.levels.view import learnt
     from mpc_spearman.parties import Role, Roster
@@ -131,6 +122,6 @@ def facts(plan: Plan, n: int | None, k: int) -> Iterator[tuple[str, str]]:
         for row in sorted(rows, key=lambda row: place(row["what"], row["phase"])):
             yield who, f"{row['what']} ({row['phase']}, from {row['from']})"
         if roles[party] is Role.COORDINATOR and party == plan.informed:
-            yield who, f"results so precisely: {level.opened_precisely(n, k)}"
+            yield who, f"results so precisely: {level.opened_precisely()}"
         elif (given := grant(shared, roles[party])) != "nothing":
-            yield who, f"results so precisely: {level.published_precisely(given, n, k)}"
+            yield who, f"results so precisely: {level.published_precisely(given)}"

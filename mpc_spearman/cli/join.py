@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from mpc_spearman.cli.arguments import add_party, add_plan, default_out, own_party, path
@@ -55,7 +56,8 @@ def run(parsed: argparse.Namespace) -> int:
     if not parsed.quiet:
         print(printable("\n".join(beginning(plan, party)), keep="\n"), file=sys.stderr)
     with progress.shown([party], quiet=parsed.quiet) as display:
-        result = run_party(plan, party, out, watch=display.watch, note=display.note)
+        folder = Path(parsed.plan).parent
+        result = run_party(plan, party, out, folder=folder, watch=display.watch, note=display.note)
     terminal.summarize(result, console)
     console.print(f"Report: {out / party / 'report.html'}", highlight=False, soft_wrap=True, markup=False)
     return 0

@@ -1,4 +1,4 @@
-"""``mpc-spearman ledger``: what an owner's runs have given away."""
+"""``mpc-spearman ledger``: what an owner's runs have told each partner."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from mpc_spearman.privacy.charges import Charge, Forgotten
+    from mpc_spearman.privacy.charges import Entry
+
+_MEANING = """\
+told: the privacy losses (privacy.loss) of the runs that count, added up. With 2, who knows all but which of
+two rows is whose guesses right 84 times in 100 at most; with 4, 92 times. policy.lifetime is the limit.
+of values: the same, of runs with privacy.unit: value. without bound: exact runs, which no sum covers.
+A run counts from when it was allowed, also if it failed later. Numbers that are exact for the coordinator, at
+coefficients and differences, are listed as such and not counted: it is trusted not to pass them on."""
 
 
 def add(commands: Any) -> None:
     """Add the command to the parser's commands."""
     parser = commands.add_parser(
         "ledger",
-        help="show what a data owner's runs have given away",
-        description="Show the ledger that a data owner's policy.ledger names: its runs, and how much of its "
-        "columns each partner has. Ids and values are not in it; a changed cell is not seen.",
+        help="show what a data owner's runs have told each partner",
+        description="Show a data owner's ledger: its runs, and what they told each partner in all.",
         epilog="Exit codes: 0 done, 2 usage, no such file or partner, or a file that others may read, 6 the "
         "ledger is damaged.",
     )
-    parser.add_argument("file", metavar="FILE", type=path, help="the ledger")
+    parser.add_argument("file", metavar="FILE", type=path, help="the ledger: NAME.ledger beside the plan")
     parser.add_argument(
         "--forget",
         nargs=2,
@@ -46,50 +52,55 @@ def run(parsed: argparse.Namespace) -> int:
         ledger.forget(*parsed.forget)
     entries = ledger.entries()
     console = Console()
-    console.print(_history(entries))
-    console.print()
-    console.print(_totals(entries))
+    for shown in (_history(entries), _totals(entries)):
+        console.print(shown)
+        console.print()
+    console.print(_MEANING, soft_wrap=True, highlight=False)
     return 0
 
 
-def _history(entries: Sequence[Charge | Forgotten]) -> Table:
+def _history(entries: Sequence[Entry]) -> Table:
     """Lay out one row a line of the ledger."""
     from rich.table import Table
     from rich.text import Text
 
-    from mpc_spearman.privacy.charges import Charge
+    from mpc_spearman.privacy.charges import Charge, Forgotten
 
-    table = Table("time", "plan", "rows", "columns", "who gets what", box=None, pad_edge=False)
+    table = Table("time", "plan", "rows", "columns", "who was told what", box=None, pad_edge=False)
     for entry in entries:
-        if isinstance(entry, Charge):
-            run = entry.run
-            granted = ", ".join(f"{name}: {peer.grant}" for name, peer in run.peers.items())
-            row = [run.plan[:8], str(run.own.n), str(len(run.columns)), granted]
-        else:
+        if isinstance(entry, Forgotten):
             row = ["", "", "", f"{entry.partner}: forgotten, {entry.reason}"]
+        elif isinstance(entry, Charge):
+            run = entry.run
+            told = (
+                f"{name}: {one.what}, {'exact' if one.loss is None else f'loss {one.loss:g}'}"
+                f"{'; not counted' if one.loss is None and not one.counted else ''}"
+                for name, one in run.told.items()
+            )
+            row = [run.plan[:8], str(run.rows), str(run.columns), "; ".join(told) or "nobody: nothing"]
+        else:
+            earlier = ", ".join(f"{name}: {what}" for name, what in entry.told.items())
+            row = [entry.plan[:8], str(entry.rows), str(entry.columns), f"{earlier} (of 0.2; not counted)"]
         table.add_row(entry.time, *map(Text, row))
     return table
 
 
-def _totals(entries: Sequence[Charge | Forgotten]) -> Table:
-    """Lay out, for each partner, how much of the column it has most of it got in all."""
+def _totals(entries: Sequence[Entry]) -> Table:
+    """Lay out what each partner was told in all."""
     from rich.table import Table
     from rich.text import Text
 
-    from mpc_spearman.data.refusals import show
-    from mpc_spearman.privacy.charges import spent, standing
+    from mpc_spearman.privacy.charges import balances
 
-    table = Table("partner", "runs that count", "most of a column", "column", box=None, pad_edge=False)
-    counting = standing(entries)
-    for partner in sorted({name for _, holders in counting for name in holders}):
-        runs = [charge.run for charge, holders in counting if partner in holders]
-        columns = {
-            (column.name, ranks)
-            for run in runs
-            for column, ranks in zip(run.columns, run.own.ranks, strict=True)
-        }
-        part, name = max(
-            (sum(spent(name, ranks, partner, run) for run in runs), name) for name, ranks in columns
-        )
-        table.add_row(*map(Text, (partner, str(len(runs)), f"{part:.2%}", show(name))))
+    heads = ("partner", "runs that count", "told", "of values", "without bound", "since")
+    table = Table(*heads, box=None, pad_edge=False)
+    for one in balances(entries):
+        cells = [
+            ", ".join(sorted(one.names)),
+            str(one.runs),
+            f"{one.row:g}",
+            f"{one.value:g}",
+            str(one.exact),
+        ]
+        table.add_row(*map(Text, (*cells, one.since)))
     return table

@@ -17,6 +17,7 @@ from mpc_spearman.errors import PolicyError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt
 from mpc_spearman.parties import Role, Roster
+from mpc_spearman.privacy.loss import in_words
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.disclosure import grant, place
 
@@ -40,31 +41,21 @@ class Part:
     rows: tuple[tuple[str, str, str], ...] = ()
 
 
-def parts(plan: Plan, party: str, n: int | None, k: int) -> list[Part]:
-    """Say what data party `party` gives away, in the order in which its owner should read it.
-
-    Parameters
-    ----------
-    plan : Plan
-    party : str
-    n : int, optional
-        Rows; without it how exact results are is said as a rule.
-    k : int
-        Distinct source columns that are not constant.
-    """
+def parts(plan: Plan, party: str) -> list[Part]:
+    """Say what data party `party` gives away, in the order in which its owner should read it."""
     roster = Roster.of(plan, party)
     return [
         Part("What it is for", tuple(purpose(plan))),
-        Part("What leaves our house", rows=tuple(leaves(plan, roster, n, k))),
+        Part("What leaves our house", rows=tuple(leaves(plan, roster))),
         Part("What does not", tuple(_stays(plan, roster))),
-        Part("What protects the results", tuple(_protects(plan))),
+        Part("What protects the results", tuple(_protects(plan, roster))),
         Part("What remains", tuple(_remains(plan, roster))),
         Part("Our policy", tuple(_policy(plan, party))),
         Part("For technicians", (_technical(plan, roster),)),
     ]
 
 
-def page(plan: Plan, party: str, n: int | None, k: int) -> str:
+def page(plan: Plan, party: str) -> str:
     """Return the page to sign, as HTML."""
     from mpc_spearman.results.pages import template
 
@@ -72,7 +63,7 @@ def page(plan: Plan, party: str, n: int | None, k: int) -> str:
         party=party,
         parties=[str(one) for one in Roster.of(plan, party).parties],
         digest=digest(plan),
-        parts=parts(plan, party, n, k),
+        parts=parts(plan, party),
         version=__version__,
     )
 
@@ -96,7 +87,7 @@ def beginning(plan: Plan, party: str) -> list[str]:
         and not place(row["what"], row["phase"])
     ]
     grants = (
-        f"to {one.name} {level.published_precisely(given, plan.rows, 1).partition('; --rows')[0]}"
+        f"to {one.name} {level.published_precisely(given)}"
         for one in roster.parties
         if (given := grant(shared, one.role)) != "nothing"
     )
@@ -107,7 +98,7 @@ def beginning(plan: Plan, party: str) -> list[str]:
     ]
 
 
-def leaves(plan: Plan, roster: Roster, n: int | None, k: int) -> Iterator[tuple[str, str, str]]:
+def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
     """Yield to whom what about our table goes, and how exactly; what nobody can read comes last."""
     me, shared, level, hidden = roster.me, plan.shared(), level_of(plan), []
     rows = [row for row in learnt(shared) if row["phase"] not in _TECHNICAL]
@@ -121,11 +112,11 @@ def leaves(plan: Plan, roster: Roster, n: int | None, k: int) -> Iterator[tuple[
             if what.startswith("nothing: "):
                 hidden.append((str(party), our(what.partition(": ")[2]), "unreadable: tells it nothing"))
             elif row["phase"] == "publish":
-                exact = level.published_precisely(grant(shared, party.role), n, k)
+                exact = level.published_precisely(grant(shared, party.role))
                 found.setdefault(f"{exact}; passed on by {row['from']}", []).append(what)
             else:
                 result = place(what, row["phase"]) == 0
-                exact = level.opened_precisely(n, k) if result and party.name == plan.informed else "exactly"
+                exact = level.opened_precisely() if result and party.name == plan.informed else "exactly"
                 found.setdefault(exact, []).append(our(what) if ours else _plain(what))
         for exact, whats in found.items():
             yield str(party), "; ".join(dict.fromkeys(whats)), exact
@@ -174,17 +165,15 @@ def _stays(plan: Plan, roster: Roster) -> Iterator[str]:
         yield f"Columns that are not used, not even their names: {', '.join(own.exclude)}."
 
 
-def _protects(plan: Plan) -> Iterator[str]:
+def _protects(plan: Plan, roster: Roster) -> Iterator[str]:
     if plan.results.precision == "exact":
         yield "Nothing: results are passed on exactly, and single rows can be computed from them."
     else:
-        yield "What is passed on is rounded to about a tenth of what chance alone would change it by."
-    privacy = plan.privacy
-    yield (
-        "Before anything leaves, each owner checks its own columns. The run ends if fewer than "
-        f"{privacy.min_group} people stand apart, or if one party would be told more than "
-        f"{privacy.budget:.0%} of what a column holds."
-    )
+        who = f"{roster.coordinator.name} adds" if within("coefficients", plan.reveal) else "every owner adds"
+        yield f"Noise: {who} random noise to every number, in proportion to what one row can change."
+        words = in_words(plan.privacy.loss, plan.privacy.unit)
+        yield f"{words[0].upper()}{words[1:]}."
+        yield "Our ledger adds up what each party was told, and ends a run that would be too much."
 
 
 def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
@@ -208,7 +197,7 @@ def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
         )
     else:
         yield "Everybody who takes part knows that the same people are in all tables."
-    yield "Several runs together say more than each of them. Our ledger, if we keep one, adds them up."
+    yield "That somebody is in our table, and how common something is in it or in a group, is not hidden."
     yield "A party that puts made-up columns into its table can learn more about ours than an honest one."
     yield "The program has not been audited by a third party."
 

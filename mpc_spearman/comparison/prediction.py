@@ -130,7 +130,7 @@ def _check(variant: Variant, size: Size) -> None:
     roster = Roster.of(plan, plan.names[0])
     features = dict.fromkeys(roster.sources, size.m_A)
     everyone = {**features, roster.target: size.m_B}
-    check_shapes(plan, Shapes(size.n, features, size.m_B, everyone, everyone, features))
+    check_shapes(plan, Shapes(size.n, features, size.m_B, everyone))
 
 
 def _run(

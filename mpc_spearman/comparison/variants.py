@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF, HeSettings, Plan, load_plan
+from mpc_spearman.config import AGREE_TO_ALL, HeSettings, Plan, load_plan
 from mpc_spearman.errors import PlanError
 
 
@@ -105,7 +105,6 @@ def _scheme(he: HeSettings) -> str:
 def _on_made_up_tables(plan: Plan) -> Plan:
     content = {**plan.shared(), "rows": None}
     content["he"] = {**content["he"], "workers": plan.he.workers}
-    content["privacy"] = {**content["privacy"], **RULES_OFF}
     parties = content["parties"]
     for owner in (parties["target"], *parties["sources"]):
         owner["policy"] = dict(AGREE_TO_ALL)

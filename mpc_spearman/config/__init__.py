@@ -12,7 +12,6 @@ from mpc_spearman.config.parties import CoordinatorParty, DataParty, Policy, Que
 from mpc_spearman.config.plan import Plan, load_plan, local_party
 from mpc_spearman.config.policy import (
     AGREE_TO_ALL,
-    RULES_OFF,
     check_policy,
     check_policy_columns,
     check_policy_rows,
@@ -26,7 +25,6 @@ __all__ = [
     "AGREE_TO_ALL",
     "GRANTS",
     "LEVELS",
-    "RULES_OFF",
     "Approval",
     "CoordinatorParty",
     "DataParty",

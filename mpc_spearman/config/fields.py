@@ -92,10 +92,14 @@ def flag(default: bool) -> Any:
     return Field(default=default, description="true or false")
 
 
-def share(default: float) -> Any:
-    """Declare a share of what a column holds; above 1 it limits nothing."""
+Loss = Annotated[float, Strict()]
+
+
+def privacy_loss(default: float) -> Any:
+    """Declare a privacy loss ρ."""
+    # Below, noise leaves no room for numbers in the ring; above, it hides nothing.
     return Field(
-        default=default, gt=0, le=1e6, allow_inf_nan=False, description="a number above 0 and at most 1000000"
+        default=default, ge=0.001, le=100, allow_inf_nan=False, description="a number from 0.001 to 100"
     )
 
 

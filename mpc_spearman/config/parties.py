@@ -19,6 +19,7 @@ from pydantic import (
 from mpc_spearman.config.fields import (
     Count,
     Flag,
+    Loss,
     Name,
     OptionalFile,
     Section,
@@ -27,12 +28,12 @@ from mpc_spearman.config.fields import (
     flag,
     key_bits,
     optional_file,
-    share,
+    privacy_loss,
     whole,
 )
 from mpc_spearman.config.network import host_and_port
 from mpc_spearman.config.scale import Reveal
-from mpc_spearman.config.sections import BUDGET, MIN_GROUP, MIN_ROWS_PER_FEATURE, Protocol
+from mpc_spearman.config.sections import LOSS, Protocol, Unit
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.config.wording import TABLE_KINDS
 
@@ -68,24 +69,26 @@ class Policy(Section):
         The roles, beside the coordinator, that may be passed results.
     exact : bool
         Agree to ``results.precision: exact``, with which published numbers can be solved for rows.
-    min_rows : int, optional
+    min_rows : int
         The fewest rows to take part with.
     max_ids : int
         The most ids that another party may have matched with one's own, so that it cannot try all there are.
     max_unmatched : float
         The largest share of another party's ids that may turn out not to be common to all.
-    min_group, min_rows_per_feature : int
-        The lowest values of those keys of ``privacy`` to accept.
-    budget : float
-        The highest ``privacy.budget`` to accept.
+    loss : float
+        The highest ``privacy.loss`` to accept.
+    lifetime : float
+        The most that all runs together may tell one partner, which the ledger adds up.
+    unit : {'row', 'value'}
+        ``value`` agrees to ``privacy.unit: value``, which hides less.
     min_columns : int
         The fewest distinct source columns, of all sources together, that a strength may be a mean over.
         Asked below ``reveal: coefficients`` of an owner whose `max_reveal` is below ``coefficients``.
     min_key_bits : int
         The shortest Paillier key, ``he.key_bits``, to accept.
     ledger : Path, optional
-        A file in which the owner's runs are written down, made at first use: a run is refused for what it
-        and earlier ones would tell together.
+        A file in which the owner's runs are written down, made at first use. Left out, ``join`` takes
+        ``NAME.ledger`` beside the plan; ``local`` keeps none.
     approved_by : str, optional
         A public key: ``join`` runs nothing that its owner has not approved (`config.approval`).
     approval : Path, optional
@@ -98,12 +101,12 @@ class Policy(Section):
         default=("target", "sources"), description="a list of roles"
     )
     exact: Flag = flag(False)
-    min_rows: Count | None = whole(1, default=None)
+    min_rows: Count = whole(1, default=30)
     max_ids: Count = whole(1, default=10_000_000)
     max_unmatched: Share = Field(default=1.0, ge=0, le=1, description="a number from 0 to 1")
-    min_group: Count = whole(1, default=MIN_GROUP)
-    min_rows_per_feature: Count = whole(0, default=MIN_ROWS_PER_FEATURE)
-    budget: Share = share(BUDGET)
+    loss: Loss = privacy_loss(LOSS)
+    lifetime: Loss = privacy_loss(2 * LOSS)
+    unit: Unit = "row"
     min_columns: Count = whole(1, default=2)
     min_key_bits: Count = key_bits()
     ledger: OptionalFile = optional_file()

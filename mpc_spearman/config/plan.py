@@ -319,9 +319,9 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
             lacks = f"needs the coefficients, and reveal: {shown(reveal)} does not give them"
             if data.get("strength") == "mean_abs":
                 yield ("strength",), f"'mean_abs' {lacks}; use strength: mean, or reveal: coefficients"
-            if section("results").get("precision") == "exact":
-                yield ("results", "precision"), f"'exact' {lacks}; use precision: statistical"
 
+    if section("privacy").get("unit") == "value":
+        yield from _value_contradictions(section("results"), reveal)
     yield from _order_contradictions(data, reveal, section("results"))
     yield from _he_contradictions(section("he"), data.get("protocol", "mpc"), reveal)
 
@@ -362,6 +362,18 @@ def _contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
             if first != place:
                 whose = f"{shown(name)} is also the name at parties.{dotted(first)}.name"
                 yield ("parties", *place, "name"), f"{whose} (case aside); every party needs its own"
+
+
+def _value_contradictions(results: Mapping[Any, Any], reveal: object) -> Iterator[tuple[Location, str]]:
+    """Find what noise that hides single values is not enough for: anything but granted coefficients."""
+    why = "hides one value at a time, which is defined for granted coefficients alone; use unit: row"
+    if reveal in ("strengths", "ranking"):
+        yield ("privacy", "unit"), f"'value' {why}, or reveal: coefficients"
+        return
+    for role, default in (("target", "strengths"), ("sources", "nothing")):
+        grant = results.get(role) or default
+        if grant in ("ranking", "strengths"):
+            yield ("privacy", "unit"), f"'value' {why}, or results.{role}: coefficients or nothing"
 
 
 def _order_contradictions(

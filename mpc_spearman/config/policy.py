@@ -10,15 +10,16 @@ from mpc_spearman.config.plan import Plan
 from mpc_spearman.config.scale import within
 from mpc_spearman.errors import PolicyError
 
-#: The section of ``privacy`` in which every rule is off, and the policy of an owner who agrees to that and to
-#: all else: for tables that are nobody's, in comparisons, benchmarks and tests.
-RULES_OFF = MappingProxyType({"min_group": 1, "min_rows_per_feature": 0, "budget": 1e6})
+#: The policy of an owner who agrees to all: for tables that are nobody's, in comparisons and tests.
 AGREE_TO_ALL = MappingProxyType(
     {
         "max_reveal": "differences",
         "exact": True,
-        **RULES_OFF,
+        "min_rows": 3,
         "min_columns": 1,
+        "loss": 100.0,
+        "lifetime": 100.0,
+        "unit": "value",
         "min_key_bits": 256,
     }
 )
@@ -50,13 +51,13 @@ def check_policy_rows(plan: Plan, name: str, n: int) -> None:
 
     def broken(plan: Plan, party: DataParty) -> Iterator[str]:
         least = party.policy.min_rows
-        if least is not None and n < least:
+        if n < least:
             yield f"min_rows: {least} or more, but there are {n} rows"
 
     _refuse(plan, name, broken)
 
 
-def check_policy_columns(plan: Plan, name: str, distinct: int) -> None:
+def check_policy_columns(plan: Plan, name: str, defined: int) -> None:
     """Refuse strengths over so few source columns that they are next to single coefficients.
 
     Parameters
@@ -64,8 +65,8 @@ def check_policy_columns(plan: Plan, name: str, distinct: int) -> None:
     plan : Plan
     name : str
         A data party whose policy stops short of coefficients.
-    distinct : int
-        Source columns, of all sources together, that are neither constant nor a repetition of another one.
+    defined : int
+        Source columns, of all sources together, that are not constant.
 
     Raises
     ------
@@ -75,10 +76,12 @@ def check_policy_columns(plan: Plan, name: str, distinct: int) -> None:
 
     def broken(plan: Plan, party: DataParty) -> Iterator[str]:
         least = party.policy.min_columns
-        told = any(within("coefficients", level) for level in (plan.reveal, party.policy.max_reveal))
-        if not told and distinct < least:
-            has = "is one" if distinct == 1 else f"are {distinct}"
-            yield f"min_columns: {least} or more distinct, non-constant source columns, but there {has}"
+        asked = not within("coefficients", plan.reveal) and not within(
+            "coefficients", party.policy.max_reveal
+        )
+        if asked and defined < least:
+            has = "is one" if defined == 1 else f"are {defined}"
+            yield f"min_columns: {least} or more source columns that are not constant, but there {has}"
 
     _refuse(plan, name, broken)
 
@@ -96,14 +99,10 @@ def _beyond(plan: Plan, party: DataParty) -> Iterator[str]:
             yield f"results_to: {listed} only, but the plan has results.{role}: {grant}"
     if plan.results.precision == "exact" and not policy.exact:
         yield "exact: false, but the plan has results.precision: exact"
-    for key, floor in (
-        ("min_group", policy.min_group),
-        ("min_rows_per_feature", policy.min_rows_per_feature),
-    ):
-        if getattr(plan.privacy, key) < floor:
-            yield f"{key}: {floor} or more, but the plan has privacy.{key}: {getattr(plan.privacy, key)}"
-    if plan.privacy.budget > policy.budget:
-        yield f"budget: {policy.budget:g} at most, but the plan has privacy.budget: {plan.privacy.budget:g}"
+    if plan.privacy.loss > policy.loss:
+        yield f"loss: {policy.loss:g} at most, but the plan has privacy.loss: {plan.privacy.loss:g}"
+    if plan.privacy.unit == "value" and policy.unit == "row":
+        yield "unit: row, but the plan has privacy.unit: value, with which noise hides one value, not a row"
     he = plan.he
     if plan.protocol == "he" and he.scheme == "paillier" and he.key_bits < policy.min_key_bits:
         yield f"min_key_bits: {policy.min_key_bits} or more, but the plan has he.key_bits: {he.key_bits}"

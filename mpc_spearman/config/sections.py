@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mpc_spearman.config.fields import Count, Flag, Section, Share, flag, key_bits, share, whole
+from mpc_spearman.config.fields import (
+    Count,
+    Flag,
+    Loss,
+    Section,
+    flag,
+    key_bits,
+    privacy_loss,
+    whole,
+)
 from mpc_spearman.config.scale import Grant
 
 Protocol = Literal["mpc", "he"]
@@ -14,9 +23,10 @@ Order = Literal["descending", "ascending"]
 Alignment = Literal["same", "intersect", "ids"]
 OpenedTo = Literal["coordinator", "target"]
 Precision = Literal["statistical", "exact"]
+Unit = Literal["row", "value"]
 
-#: The shared defaults of ``privacy``, and each owner's floors.
-MIN_GROUP, MIN_ROWS_PER_FEATURE, BUDGET = 10, 3, 0.5
+#: The shared default of ``privacy.loss``, and each owner's limit.
+LOSS = 2.0
 
 
 class Results(Section):
@@ -30,8 +40,8 @@ class Results(Section):
     sources : {'nothing', 'ranking', 'strengths', 'coefficients'}
         For each source.
     precision : {'statistical', 'exact'}
-        What is passed on is rounded to about a tenth of its standard error, or exact: then single rows can
-        be solved for, so every data owner's policy must say ``exact: true``.
+        What is passed on has the noise of ``privacy``, or none: then single rows can be solved for, so every
+        data owner's policy must say ``exact: true``.
     """
 
     target: Grant | None = None
@@ -40,24 +50,19 @@ class Results(Section):
 
 
 class Privacy(Section):
-    """The disclosure rules every party applies; lowering them takes a change all parties see.
+    """How much a run may tell a receiver about whose row is whose (docs/guarantee.md).
 
     Attributes
     ----------
-    min_group : int
-        A column is refused where some, but fewer than this many rows lie outside its largest group
-        of equal values; so are columns which together single out so few rows. 1 turns the rule off.
-    min_rows_per_feature : int
-        A run is refused with fewer rows than this times the features of all parties. 0 turns it off.
-    budget : float
-        A column is refused where what is published about it to one party carries more than this share of
-        the information that its ranks hold; and a run, where it tells more than this share of the variance of
-        one row's rank.
+    loss : float
+        ρ: what a receiver gets is ρ-zero-concentrated differentially private. Less is more noise.
+    unit : {'row', 'value'}
+        What noise hides: which of two people has which of two whole rows; or, where coefficients alone are
+        granted and every owner's policy says so, which of two has which of two values of one column.
     """
 
-    min_group: Count = whole(1, default=MIN_GROUP)
-    min_rows_per_feature: Count = whole(0, default=MIN_ROWS_PER_FEATURE)
-    budget: Share = share(BUDGET)
+    loss: Loss = privacy_loss(LOSS)
+    unit: Unit = "row"
 
 
 class HeSettings(Section):

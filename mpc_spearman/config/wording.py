@@ -135,15 +135,25 @@ def _unquote(value: object, kind: str) -> str:
     return f"; YAML reads it as text, write {plain}"
 
 
-#: Keys of earlier versions, and what to do instead.
+#: Keys of earlier versions, by their last two parts, and what to do instead.
 _BY_IDENTITIES = (
     "is gone: parties are known by their keys. Each makes one (mpc-spearman init --party NAME); the line "
     "that it prints goes beside the party's name in everybody's plan. Nothing else is needed: take this out"
 )
 _BY_FORM = "is gone: write he.form: literal for the paper to the letter, or take this out"
+_BY_NOISE = "is gone: no table is refused for its columns any more, and noise hides whose row is whose."
+_RULES = ("min_group", "min_rows_per_feature", "budget")
 _REPLACED = {
     **dict.fromkeys(("network.tls", "network.secret", "network.pins", "policy.tls"), _BY_IDENTITIES),
     **dict.fromkeys(("he.pairs", "he.packing"), _BY_FORM),
+    **{
+        f"privacy.{key}": f"{_BY_NOISE} privacy.loss says how much a run may tell; take this out"
+        for key in _RULES
+    },
+    **{
+        f"policy.{key}": f"{_BY_NOISE} policy.loss is the most a run may tell; take this out"
+        for key in _RULES
+    },
 }
 
 

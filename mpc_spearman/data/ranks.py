@@ -26,8 +26,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.errors import DisclosureError
-
 #: The largest n with N = n(n^2 - 1)/3 < 2^63: one inner product of ranks fits a signed 64-bit ring.
 MAX_ROWS = 3_024_616
 #: The largest n of all: ranks fit 32 bits.
@@ -294,29 +292,3 @@ def _encode(column: NDArray[Any], codes: NDArray[np.uint64], spare: NDArray[np.u
     codes -= ordered.min().view(np.uint64)
     used = int(np.bitwise_or.reduce(codes))
     codes >>= np.uint64(max(0, (used & -used).bit_length() - 1))
-
-
-def check_width(n: int, m_source: int, m_target: int, min_rows_per_feature: int) -> None:
-    """Refuse so many columns that the coefficients could be solved for the other side's rows.
-
-    Parameters
-    ----------
-    n : int
-        Aligned rows.
-    m_source, m_target : int
-        Columns of all sources together, and of the target.
-    min_rows_per_feature : int
-        The shared plan's ``privacy.min_rows_per_feature``.
-
-    Raises
-    ------
-    DisclosureError
-        If n < min_rows_per_feature * (m_source + m_target).
-    """
-    features = m_source + m_target
-    if n < min_rows_per_feature * features:
-        raise DisclosureError(
-            f"{m_source} source and {m_target} target columns are too many for {n} rows: "
-            f"privacy.min_rows_per_feature asks for {min_rows_per_feature} rows per column, "
-            f"{min_rows_per_feature * features} in all"
-        )

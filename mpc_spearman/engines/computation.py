@@ -78,6 +78,8 @@ class Computation:
     target_vectors : int
     summed : bool
         Whether all sources' inner products are added up before anything is opened or compared.
+    noisy : bool
+        Whether every data party adds something of its own to the sums.
     bounds : Bounds, optional
         None until the parties have exchanged what these depend on.
     """
@@ -87,6 +89,7 @@ class Computation:
     source_vectors: Mapping[Party, int]
     target_vectors: int
     summed: bool = False
+    noisy: bool = False
     bounds: Bounds | None = None
 
     def of(self, source: Party) -> Shape:
@@ -107,9 +110,12 @@ class Contribution:
     Attributes
     ----------
     vectors : ndarray of int32 or int64, shape (vectors, rows)
+    added : ndarray of int64, shape (m_B,), optional
+        What is added to each sum before it is opened or compared: this party's noise.
     last : ndarray of bool, shape (m_B,), optional
         At the target of a comparison: which of its vectors come last, whatever their inner products are.
     """
 
     vectors: NDArray[Any]
+    added: NDArray[np.int64] | None = None
     last: NDArray[np.bool_] | None = None

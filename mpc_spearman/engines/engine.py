@@ -39,7 +39,7 @@ class Engine(ABC):
         if computation.operation == "differences":
             self.differences(run, computation, own.vectors)
         elif computation.operation == "inner_products":
-            self.inner_products(run, computation, own.vectors)
+            self.inner_products(run, computation, own)
         else:
             return self.comparison(run, computation, own)
         return None
@@ -49,8 +49,8 @@ class Engine(ABC):
         """Do a data party's part where differences are opened; `own` are its vectors."""
 
     @abstractmethod
-    def inner_products(self, run: Run, computation: Computation, own: np.ndarray) -> None:
-        """Do a data party's part where inner products, or their sums, are opened; `own` are its vectors."""
+    def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
+        """Do a data party's part where inner products, or their sums, are opened."""
 
     def comparison(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
         """Do a data party's part where sums of inner products are compared."""

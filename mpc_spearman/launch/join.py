@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mpc_spearman.config import Approval, DataParty, Plan, check_approval
-from mpc_spearman.errors import ApprovalError, MpcSpearmanError, OutputError
+from mpc_spearman.errors import MpcSpearmanError, OutputError
 from mpc_spearman.files import write_whole
 from mpc_spearman.launch import supervisor
 from mpc_spearman.launch.rendezvous import meeting_point
@@ -28,6 +28,7 @@ def run_party(
     party: str,
     out: Path,
     *,
+    folder: Path | None = None,
     watch: supervisor.Watch = lambda party, phase, done, of: None,
     note: supervisor.Note = lambda party, text: None,
 ) -> Result:
@@ -41,6 +42,9 @@ def run_party(
     out : Path
         The party's run directory is written to ``out/<party>``. Its ``status.json`` says how the run ended,
         also where there is no result.
+    folder : Path, optional
+        Of the owner's plan; `out`, if there is none. The ledger is there, ``<party>.ledger``, if the policy
+        names no other.
     watch, note : callable
         Told of progress, and of what is worth a sentence: party first.
 
@@ -56,12 +60,13 @@ def run_party(
     """
     plan.party(party)  # refuses one that the plan does not have, before there is a folder of its name
     directory = out.absolute() / party
+    ledger = (out if folder is None else folder).absolute() / f"{party}.ledger"
     with run_directory.locked(directory):
-        return _run_party(plan, party, directory, watch, note)
+        return _run_party(plan, party, directory, ledger, watch, note)
 
 
 def _run_party(
-    plan: Plan, party: str, directory: Path, watch: supervisor.Watch, note: supervisor.Note
+    plan: Plan, party: str, directory: Path, ledger: Path, watch: supervisor.Watch, note: supervisor.Note
 ) -> Result:
     started = datetime.now(timezone.utc)
     phase = "start"
@@ -78,7 +83,10 @@ def _run_party(
         raise OutputError(f"cannot make the run directory {directory}: {error.strerror}") from None
     ending: BaseException | None = None
     try:
-        approval = _approval(plan, party)
+        approval = check_approval(plan, party)  # of the plan as it is written
+        plan = _with_ledger(plan, party, ledger)
+        if approval is not None:
+            _check_runs(approval, plan, party)
         assignment = Assignment.of(plan, party, meeting_point(plan, party), directory, roles=1)
         if approval is not None:
             assignment = replace(assignment, approval=approval.model_dump(mode="json"))
@@ -93,19 +101,27 @@ def _run_party(
         _write_status(directory, plan, party, started, phase, ending)
 
 
-def _approval(plan: Plan, party: str) -> Approval | None:
-    """Check the approval of a run before anyone is met; its ledger counts it before anything is sent."""
+def _with_ledger(plan: Plan, party: str, file: Path) -> Plan:
+    """Give a data party whose policy names no ledger one in that file."""
+    own = plan.party(party)
+    if not isinstance(own, DataParty) or own.policy.ledger is not None:
+        return plan
+    own = own.model_copy(update={"policy": own.policy.model_copy(update={"ledger": file})})
+    parties = plan.parties
+    if party == parties.target.name:
+        update: dict[str, Any] = {"target": own}
+    else:
+        update = {"sources": tuple(own if one.name == party else one for one in parties.sources)}
+    return plan.model_copy(update={"parties": parties.model_copy(update=update)})
+
+
+def _check_runs(approval: Approval, plan: Plan, party: str) -> None:
+    """See before anyone is met that an approval is not used up; the ledger counts a run before it sends."""
     from mpc_spearman.privacy.ledger import Ledger, check_used
 
-    approval, own = check_approval(plan, party), plan.party(party)
-    if approval is not None and isinstance(own, DataParty):
-        if own.policy.ledger is None:
-            raise ApprovalError(
-                f"party {party}: policy.approved_by needs policy.ledger, in which the runs are counted"
-            )
-        if own.policy.ledger.exists():
-            check_used(approval, Ledger(own.policy.ledger).entries())
-    return approval
+    own = plan.party(party)
+    if isinstance(own, DataParty) and own.policy.ledger is not None and own.policy.ledger.exists():
+        check_used(approval, Ledger(own.policy.ledger).entries())
 
 
 def _write_status(

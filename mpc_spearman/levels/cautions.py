@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.privacy.groups import equal_or_reversed
 from mpc_spearman.statistics import result_warnings
+
+_START = 1024  # rows whose ranks are compared first
 
 
 def impossible(plan: Plan, counts: NDArray[np.int64], shapes: Shapes) -> list[str]:
@@ -30,6 +31,24 @@ def repeated_columns(party: str, names: Sequence[str], ranks: Ranks) -> list[str
         other = [column for column in members if column not in same]
         groups.append(([names[column] for column in same], [names[column] for column in other]))
     return result_warnings.repeated(party, groups)
+
+
+def equal_or_reversed(ranks: Ranks) -> list[list[int]]:
+    """Put the columns that are not constant together with those that they are equal to, or the reverse of."""
+    alike: dict[tuple[int, bytes], list[list[int]]] = {}
+    for column, (x, constant) in enumerate(zip(ranks.matrix, ranks.constant, strict=True)):
+        if constant:
+            continue
+        start = x[:_START] if x[np.argmax(x != 0)] > 0 else -x[:_START]
+        likely = alike.setdefault((ranks.tie_terms[column], start.tobytes()), [])
+        for members in likely:
+            other = ranks.matrix[members[0]]
+            if np.array_equal(x, other) or np.array_equal(x, -other):
+                members.append(column)
+                break
+        else:
+            likely.append([column])
+    return [members for likely in alike.values() for members in likely]
 
 
 def column_cautions(plan: Plan, party: str, names: Sequence[str], ties: Sequence[int], n: int) -> list[str]:

@@ -6,6 +6,7 @@ The vectors are ranks, or, of very many rows, columns scaled to one length: see
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -13,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator, Reveal
-from mpc_spearman.data.ranks import MAX_ROWS, Ranks
-from mpc_spearman.data.tables import Table
+from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
 from mpc_spearman.engines.computation import Bounds, Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.cautions import column_cautions, impossible
@@ -29,10 +29,13 @@ from mpc_spearman.levels.level import (
     Numbers,
     masked_rows,
     opened_rows,
+    scale_rows,
 )
+from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.levels.products import Products
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
+from mpc_spearman.privacy.scales import Scales, deviations, joined, summed
 from mpc_spearman.statistics import columns, estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
@@ -67,6 +70,13 @@ def passed_on(rows: str, other: str, columns: str) -> tuple[Field, ...]:
             "the coefficients, to the plan's precision: linear equations in the other side's ranks",
         ),
         Field(
+            "noise",
+            "float64",
+            (rows, "m_target"),
+            "the standard deviation of the noise in each",
+            precision=("statistical",),
+        ),
+        Field(
             f"{other}_ties",
             "int64",
             (columns,),
@@ -94,6 +104,14 @@ DESCRIBED = (
 )
 
 
+SCALED = (
+    *scale_rows(
+        {"ranges": ("m_source",), "diameter": (1,), "mean_range": (1,)}, Role.SOURCE, Role.COORDINATOR
+    ),
+    *scale_rows({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR),
+)
+
+
 class Coefficients(Level):
     """S_pq = ⟨x_p, y_q⟩ of every pair is opened; coefficients, strengths and the ranking follow."""
 
@@ -101,6 +119,7 @@ class Coefficients(Level):
     opens = "the exact product of every pair of columns, hence the coefficients; nothing per row"
     sent: ClassVar[tuple[Row, ...]] = (
         *DESCRIBED,
+        *SCALED,
         *masked_rows("ranks", "m_source", "ranks"),
         *opened_rows(opens, ("m_source", "m_target")),
     )
@@ -148,9 +167,29 @@ class Coefficients(Level):
         bounds = Bounds(value, value, products.vector_sum, products.result_bound)
         return Computation("inner_products", shapes.n, shapes.features, shapes.m_target, bounds=bounds)
 
-    def contribution(self, table: Table, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+    def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
         """Return a vector for each column, (m, n)."""
-        return Contribution(Products(shapes.n).vectors(table, ranks))
+        return Contribution(Products(shapes.n).vectors(ranks))
+
+    def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
+        """Return those of the vectors; a source also that of its columns' mean, for strengths alone."""
+        lengths = [math.sqrt(total(ranks.n) - term) for term in ranks.tie_terms]
+        published = [math.sqrt(total(ranks.n))] * ranks.m if self.plan.estimator == "paper" else lengths
+        scaled = Products(ranks.n).encoding if own.vectors is not ranks.matrix else None
+        units = [
+            0.0 if not length else 1 / other if scaled is None else length / (scaled.target_scale * other)
+            for length, other in zip(lengths, published, strict=True)
+        ]
+        found = {"ranges": Scales.of(own.vectors, units)}
+        if role is Role.SOURCE:
+            found["mean_range"] = Scales.of_sum(own.vectors, units)
+        return found
+
+    def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
+        """Return 2/√n, under ``paper`` √3/√n, to √2; of a sum from 1/n."""
+        if field == "mean_range":
+            return 1 / n, vectors * math.sqrt(2)
+        return math.sqrt(3 if self.plan.estimator == "paper" else 4) / math.sqrt(n), math.sqrt(2)
 
     def products(
         self, opened: NDArray[Any], ties: Sequence[int], target: Description, n: int
@@ -205,24 +244,41 @@ class Coefficients(Level):
         ]
 
     def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:
-        """Round coefficients, of which strengths are then means, or, not granted them, strengths."""
-        precision, mu, rho = self.precision(shapes), numbers["strengths"], numbers["coefficients"]
-        if grant == "coefficients" and precision.coefficients is not None:
-            rho = precision.coefficients.round(rho)
-            mu, _ = estimators.strengths(rho, self.plan.strength)
-        elif precision.strengths is not None:
-            mu = precision.strengths.round(mu)
-        published: Numbers = {
+        """Add noise to coefficients, of which strengths are means, or, not granted them, to strengths."""
+        if not self.noisy:
+            return numbers
+        plan, loss = self.plan, self.plan.privacy.loss
+        rho, mu, noise = numbers["coefficients"], numbers["strengths"], np.zeros(0)
+        averaged = max(1, int(numbers["counts"].max(initial=0)))
+        error = 1 / math.sqrt(shapes.n - 1)
+        if grant == "coefficients":
+            rho, noise = noisy(rho, self.deviations(shapes), loss)
+            rho = in_digits(rho, noise, error)
+            mu, counts = estimators.strengths(rho, plan.strength)
+            s = np.sqrt(np.square(noise).sum(axis=0)) / np.maximum(counts, 1)
+        else:
+            both = summed(shapes.of_means) if plan.strength == "mean" else joined(shapes.of_sources).absolute
+            mu, s = noisy(mu, deviations(both, shapes.of_target, loss)[0] / averaged, loss)
+            mu = in_digits(mu, s, error / math.sqrt(averaged))
+        return {
             **numbers,
             "coefficients": rho,
+            "noise": noise,
             "strengths": mu,
-            "positions": estimators.positions(mu, self.plan.order),
+            "strengths_noise": s,
+            "positions": estimators.positions(mu, plan.order),
+            "source_skewness": columns.rounded(numbers["source_skewness"]),
+            "target_skewness": columns.rounded(numbers["target_skewness"]),
         }
-        if self.plan.results.precision != "exact":
-            published["source_skewness"] = columns.rounded(numbers["source_skewness"])
-            published["target_skewness"] = columns.rounded(numbers["target_skewness"])
-        return published
 
-    def opened_precisely(self, n: int | None, k: int) -> str:
+    def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
+        """Return the standard deviation of the noise that every coefficient needs, (m_A, m_B)."""
+        plan, others = self.plan, None
+        if plan.privacy.unit == "value":
+            receiving = ((plan.results.target, shapes.m_target), (plan.results.sources, shapes.m_sources))
+            others = max(columns for grant, columns in receiving if grant != "nothing")
+        return deviations(joined(shapes.of_sources), shapes.of_target, plan.privacy.loss, others)
+
+    def opened_precisely(self) -> str:
         """Say that it is exact."""
-        return "exact integers"
+        return "exact integers; what is passed on is not"

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.data.tables import Table
 from mpc_spearman.engines.computation import Bounds, Computation, Contribution
-from mpc_spearman.levels.coefficients import DESCRIBED, Coefficients
+from mpc_spearman.levels.coefficients import DESCRIBED, SCALED, Coefficients
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import Description, opened_rows
 from mpc_spearman.levels.shapes import Shapes
@@ -31,7 +30,7 @@ class Differences(Coefficients):
         "every within-row difference of ranks; so nearly all ranks, each side's own correlations, "
         "and the coefficients"
     )
-    sent: ClassVar[tuple[Row, ...]] = (*DESCRIBED, *opened_rows(opens, ("basis", "rows")))
+    sent: ClassVar[tuple[Row, ...]] = (*DESCRIBED, *SCALED, *opened_rows(opens, ("basis", "rows")))
     granted: ClassVar[tuple[Row, ...]] = ()  # differences are the coordinator's alone
 
     def error(self, n: int) -> float:
@@ -48,7 +47,7 @@ class Differences(Coefficients):
         bounds = Bounds(n - 1, n - 1, n * (n - 1), 2 * (n - 1))
         return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)
 
-    def contribution(self, table: Table, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+    def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
         """Return the ranks, (m, n)."""
         return Contribution(ranks.matrix)
 

@@ -7,27 +7,14 @@ make alone:
     tie_corrected    u_p = x_p/‖x_p‖                    t_q = y_q/‖y_q‖             (none for a constant)
     paper            u_p = (x_p/√N, T_p/(2N), 1)        t_q = (y_q/√N, 1, T_q/(2N))
 
-as eq. 2 is (S + (T_p + T_q)/2)/N. A source shares v = ⌊F·Σ_p u_p⌉ over its columns, the target shares
-y'_q = ⌊G·t_q⌉. The coordinator opens V_q = Σ v·y'_q, summed over all sources. A strength, the mean over K
-columns (those that are not constant; under ``paper`` all), is V_q/(F·G·K). No tie term reaches anyone.
-
-**Coarse on purpose.** The norms of columns with different ties are incommensurable, so a mean opened to 1e-15
-determines every single product in it. Hence, with δ the grid on which strengths are published, s sources and
-k distinct columns that are not constant,
-
-    F = ⌈64·√s/(δ·k)⌉,    G = 128/δ.
-
-⌊·⌉ rounds each element up with the probability of its fraction, else down. That takes the structure out of V
-that nearest rounding leaves: the two values of a binary column would show in V modulo their difference, and
-with them the sizes of its two groups. The randomness is drawn from a stream whose key is a hash of the vector
-to be rounded, its rows in the order of their ids, and of its owner's name. So the same rows give the same
-numbers every time, in whatever order they are, and nothing can be averaged out of repeated runs; equal
-columns of the target stay equal; no two owners round alike. Who can guess an owner's whole table and has V
-can test that guess, as with any exact function of it.
+as eq. 2 is (S + (T_p + T_q)/2)/N. A source shares v = ⌊F·Σ_p u_p⌉ over its columns, the target shares y'_q =
+⌊G·t_q⌉, each element rounded to the nearest integer. What is opened or compared is V_q = Σ v·y'_q, summed
+over all sources, and every owner's noise. A strength, the mean over K columns (those that are not constant;
+under ``paper`` all), is V_q/(F·G·K). No tie term reaches anyone.
 
 **Bounds.** Let a² = 1, under ``paper`` a² = 2. Then ‖u_p‖ ≤ a and ‖t_q‖ ≤ a: in the latter case the square is
 1 - τ + τ²/4 + 1 for τ = T/N ≤ 1. Let ``rows`` be n, under ``paper`` n + 2; u = Σ_p u_p over all m columns of
-all sources, m = ``columns``; e_s = v_s - F·u_s of each source s, f = y' - G·t; r = ⌊a·√rows⌋ + 1.
+all sources, m = ``columns``; e_s = v_s - F·u_s of each of s sources, f = y' - G·t; r = ⌊a·√rows⌋ + 1.
 
 *Float64.* F·u and G·t are computed with an error of at most (K + 4)·2^-53 and 4·2^-53 of the sum of their
 terms' absolute values. For m up to 2^31 the factor 1 + 2^-20 below covers both.
@@ -35,43 +22,29 @@ terms' absolute values. For m up to 2^31 the factor 1 + 2^-20 below covers both.
 *Range.* Every element of e_s and f is less than 1 in size, so a·‖e_s‖ < r and a·‖f‖ < r. Since
 |⟨u, t⟩| = |Σ_p rho_pq| ≤ m,
 
-    |V| ≤ |F·G·⟨u, t⟩| + |G·⟨Σe_s, t⟩| + |F·⟨u, f⟩| + |⟨Σe_s, f⟩|
-        ≤ (F·m·(1 + 2^-20) + s·r)·(G + r) ≤ 2^62 - 2,
+    |V| ≤ (F·m·(1 + 2^-20) + s·r)·(G + r) + ``noise_bound`` ≤ 2^62 - 2,
 
-which is checked. It holds for n·m·√s up to about 1.5·10^12, whatever k.
+which is checked. The noise of all owners together is at most F·G·m·``room`` in size, whatever scales they
+state (:func:`mpc_spearman.privacy.scales.most_noise`).
 
-*Error.* All elements of all e_s are independent, with mean 0 and range 1, and so are those of f given the
-sources' v. By Hoeffding Σ_i e_i·t_i is beyond z·‖t‖·√s with probability at most 2·exp(-2z²) = 2^-40 at
-z = √(41·ln 2/2) = 3.77; likewise Σ_i v_i·f_i beyond z·‖v‖, where ‖v‖ ≤ a·F·K + s·r. So except with
-probability 2^-39 per target column a strength is off by at most
+*Error.* An element of e_s or f is at most 1/2 in size. By Cauchy and Schwarz a strength without noise is off
+by at most
 
-    ``error`` = z·a·√s/(F·K) + z·(a + s·r/(F·K))/G + (2K + 20)·2^-53,
+    ``error`` = a·s·√rows/(2·F·K) + (a + s·√rows/(2·F·K))·√rows/(2·G) + (2K + 20)·2^-53.
 
-which is below 0.09·δ, under ``paper`` 0.13·δ, as K ≥ k and s·r is small beside F·K.
-
-**Fine at ``ranking``.** No V is opened, only how the V_q compare. So F and G are as large as the
-range lets them, with 1/G and s/(F·m) about equal, and both sides round to the nearest integer: equal columns
-of the target stay equal. The range is the same one, so that no difference V_q - V_r reaches the sign bit. An
-element of e_s or f is at most 1/2 in size, and by Cauchy and Schwarz a strength is off by at most, always,
-
-    ``error`` = a·s·√rows/(2·F·K) + (a + s·√rows/(2·F·K))·√rows/(2·G) + (2K + 20)·2^-53,
-
-so that two strengths which differ by more than 2·``error``, in short √n·(1/G + s/(F·K)), are in the right
-order. With one source, all columns defined, and n = 10,000 that is 1e-7.
+G is 2^10 times as large as n, or somewhat more, if F is then no smaller than G: this is at most a thousandth
+of the standard error 1/√(n - 1), and products of the target's integers cost least. F takes what is left of
+the range.
 
 *Sums.* Σ_i |y'_i| ≤ √rows·‖y'‖ ≤ r·(G + r): what a lattice scheme's noise grows with.
-
-References
-----------
-W. Hoeffding, "Probability inequalities for sums of bounded random variables", JASA 58 (1963), theorem 2.
 """
 
 from __future__ import annotations
 
-import hmac
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -81,12 +54,8 @@ from mpc_spearman.config import Estimator
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.engines.computation import LARGEST
 from mpc_spearman.errors import BoundError
-from mpc_spearman.privacy.precision import strength_grid
-from mpc_spearman.wire.keys import Stream
 
-_DEVIATIONS = math.sqrt(41 * math.log(2) / 2)  # z: 2 exp(-2 z^2) = 2^-40
-_LABEL = b"mpc_spearman/1 rounding"
-_BLOCK = 1 << 16  # rows at a time
+_FINER = 10  # bits of G beyond those of n
 
 
 @dataclass(frozen=True)
@@ -105,8 +74,8 @@ class Encoding:
         As in the plan.
     source_scale, target_scale : int
         F and G.
-    nearest : bool
-        Round to the nearest integer; else, so that V may be opened, at random.
+    room : float
+        How large the noise of all owners can be, in F·G·m; 0 where there is none.
     """
 
     n: int
@@ -116,53 +85,24 @@ class Encoding:
     estimator: Estimator
     source_scale: int
     target_scale: int
-    nearest: bool = False
+    room: float = 0.0
 
     def __post_init__(self) -> None:
         if self.source_scale < 1 or self.result_bound > LARGEST:
             raise BoundError(
                 f"strengths over {self.columns} source columns of {self.n} rows do not fit 64 bits; "
-                "use fewer rows or fewer columns"
+                "use fewer rows or fewer columns, or a larger privacy.loss"
             )
 
     @classmethod
     def strengths(
-        cls, n: int, *, columns: int, sources: int, estimator: Estimator, defined: int, distinct: int
+        cls, n: int, *, columns: int, sources: int, estimator: Estimator, defined: int, room: float = 0.0
     ) -> Encoding:
-        """Choose F and G for ``reveal: strengths``.
+        """Choose F and G for ``strengths`` and ``ranking``; they do not depend on what columns hold.
 
         Parameters
         ----------
-        n, columns, sources, estimator
-            As the attributes.
-        defined, distinct : int
-            How many columns of all sources are not constant, and how many of these are distinct (k).
-
-        Raises
-        ------
-        BoundError
-            What is opened might not fit.
-        """
-        k = max(1, distinct)
-        steps = strength_grid(n, k).steps
-        least = math.isqrt(64**2 * sources * steps**2 - 1) + 1  # ⌈64·√s/δ⌉
-        averaged = columns if estimator == "paper" else defined
-        return cls(n, columns, sources, averaged, estimator, -(-least // k), 128 * steps)
-
-    @classmethod
-    def coefficients(cls, n: int) -> Encoding:
-        """Choose F = G for coefficients of so many rows, each one source column's strength by itself."""
-        root = math.isqrt(n) + 1
-        scale = ((math.isqrt(LARGEST) - root - 1) << 20) // ((1 << 20) + 1)
-        return cls(n, 1, 1, 1, "tie_corrected", scale, scale)
-
-    @classmethod
-    def ranking(cls, n: int, *, columns: int, sources: int, estimator: Estimator, defined: int) -> Encoding:
-        """Choose F and G for ``reveal: ranking``; they depend on neither owner's columns but on their number.
-
-        Parameters
-        ----------
-        n, columns, sources, estimator
+        n, columns, sources, estimator, room
             As the attributes.
         defined : int
             How many columns of all sources are not constant.
@@ -170,14 +110,23 @@ class Encoding:
         Raises
         ------
         BoundError
-            What is compared might not fit.
+            What is opened or compared might not fit.
         """
         averaged = columns if estimator == "paper" else defined
-        root = cls(n, columns, sources, averaged, estimator, 1, 1)._root
-        target_scale = max(1, math.isqrt(LARGEST // sources) - root)
-        reach = LARGEST // (target_scale + root) - sources * root - 1
-        source_scale = (reach << 20) // (columns * ((1 << 20) + 1))
-        return cls(n, columns, sources, averaged, estimator, source_scale, target_scale, nearest=True)
+        root = _root(encoded_rows(n, estimator), estimator)
+        finest = math.isqrt(int(LARGEST / (1 + room))) >> 1
+        scale = max(1, min(1 << (n.bit_length() + _FINER), finest))
+        # F·m·(1 + 2^-20)·(G + r) + F·G·m·room and what does not grow with F
+        left = LARGEST - (sources * root + 2) * (scale + root) - 1
+        each = columns * (scale + root + scale * room) * (1 + 2.0**-19)
+        return cls(n, columns, sources, averaged, estimator, int(left / each), scale, room)
+
+    @classmethod
+    def coefficients(cls, n: int) -> Encoding:
+        """Choose F = G for coefficients of so many rows, each one source column's strength by itself."""
+        root = math.isqrt(n) + 1
+        scale = ((math.isqrt(LARGEST) - root - 1) << 20) // ((1 << 20) + 1)
+        return cls(n, 1, 1, 1, "tie_corrected", scale, scale)
 
     @property
     def rows(self) -> int:
@@ -197,60 +146,47 @@ class Encoding:
     @property
     def target_sum(self) -> int:
         """The sizes of the elements of one target vector add up to no more."""
-        return self._root * (self.target_scale + self._root)
+        root = _root(self.rows, self.estimator)
+        return root * (self.target_scale + root)
+
+    @property
+    def noise_bound(self) -> int:
+        """The noise of all owners together is no larger in size."""
+        return math.ceil(self.source_scale * self.target_scale * self.columns * Fraction(self.room))
 
     @property
     def result_bound(self) -> int:
-        """Nothing that is opened is larger in size."""
-        return (self._reach + self.sources * self._root) * (self.target_scale + self._root)
+        """Nothing that is opened or compared is larger in size."""
+        root = _root(self.rows, self.estimator)
+        return (self._reach + self.sources * root) * (self.target_scale + root) + self.noise_bound
+
+    @property
+    def unit(self) -> int:
+        """What a strength of 1 is in what is opened: F·G·K."""
+        return self.source_scale * self.target_scale * self.averaged
 
     @property
     def error(self) -> float:
-        """Strengths are this close to their exact value (absolute).
+        """Strengths without noise are this close to their exact value (absolute)."""
+        scaled, weight = self.source_scale * max(1, self.averaged), math.sqrt(_weight(self.estimator))
+        half = math.sqrt(self.rows) / 2
+        source = weight * self.sources * half / scaled
+        target = (weight + self.sources * half / scaled) * half / self.target_scale
+        return source + target + (2 * self.averaged + 20) * 2.0**-53
 
-        Always where rounding is to the nearest, else except with probability 2^-39 each.
-        """
-        scaled, weight = self.source_scale * max(1, self.averaged), math.sqrt(self._weight)
-        if self.nearest:
-            half = math.sqrt(self.rows) / 2
-            source = weight * self.sources * half / scaled
-            target = (weight + self.sources * half / scaled) * half
-        else:
-            source = _DEVIATIONS * weight * math.sqrt(self.sources) / scaled
-            target = _DEVIATIONS * (weight + self.sources * self._root / scaled)
-        return source + target / self.target_scale + (2 * self.averaged + 20) * 2.0**-53
-
-    def source_vector(
-        self, ranks: Ranks, party: str, by_id: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int64]:
-        """Encode a source's columns in one vector.
-
-        Parameters
-        ----------
-        ranks : Ranks
-        party : str
-            The source's name.
-        by_id : ndarray of int64, shape (n,), optional
-            The rows in the order of their ids, in which they are rounded; left out, the order they have.
-
-        Returns
-        -------
-        ndarray of int64, shape (1, rows)
-        """
+    def source_vector(self, ranks: Ranks) -> NDArray[np.int64]:
+        """Encode a source's columns in one vector, (1, rows)."""
         units = np.zeros(self.rows)
         for x, tie_term, constant in zip(ranks.matrix, ranks.tie_terms, ranks.constant, strict=True):
             if not constant:
                 units[: self.n] += x / self._norm(tie_term)
         if self.estimator == "paper":
             units[self.n :] = sum(ranks.tie_terms) / (2 * total(self.n)), ranks.m
-        vector = np.empty((1, self.rows), dtype=np.int64)
-        self._round_into(vector[0], units * self.source_scale, party, by_id)
-        return vector
+        units *= self.source_scale
+        return np.rint(units, out=units).astype(np.int64)[None]
 
-    def column_vectors(
-        self, ranks: Ranks, party: str, by_id: NDArray[np.int64] | None = None
-    ) -> NDArray[np.signedinteger[Any]]:
-        """Encode the target's columns, (m_B, rows), zeros where none is defined; else as `source_vector`.
+    def column_vectors(self, ranks: Ranks) -> NDArray[np.signedinteger[Any]]:
+        """Encode the target's columns, (m_B, rows), zeros where none is defined.
 
         At ``coefficients`` the source's as well. They are int32 where that holds them.
         """
@@ -263,7 +199,7 @@ class Encoding:
             units[: self.n] = y / self._norm(tie_term)
             if self.estimator == "paper":
                 units[self.n :] = 1, tie_term / (2 * total(self.n))
-            self._round_into(vector, units * self.target_scale, party, by_id)
+            vector[:] = np.rint(units * self.target_scale)
         return vectors
 
     def undefined(self, ranks: Ranks) -> NDArray[np.bool_]:
@@ -278,27 +214,17 @@ class Encoding:
         Returns
         -------
         mu : ndarray of float64, shape (m_B,)
-            NaN where no coefficient is defined, and where V is not one that honest parties' inputs give
-            (|V/(F·G·K)| > 1 + ``error``): whether a run goes on must not depend on what is opened.
+            NaN where no coefficient is defined, and where V is not one that honest parties' inputs give:
+            whether a run goes on must not depend on what is opened. With noise they may be beyond ±1.
         counts : ndarray of int64, shape (m_B,)
             Over how many coefficients each is; 0 for NaN.
         """
         mu, counts = np.full(len(opened), math.nan), np.zeros(len(opened), dtype=np.int64)
-        unit = self.source_scale * self.target_scale * self.averaged
+        most = self.unit + math.ceil(self.unit * self.error) + self.noise_bound
         for q, (value, constant) in enumerate(zip(map(int, opened), target_constant, strict=True)):
-            if unit and (self.estimator == "paper" or not constant) and abs(value / unit) <= 1 + self.error:
-                mu[q], counts[q] = max(-1.0, min(1.0, value / unit)), self.averaged
-        return mu, counts
-
-    @property
-    def _weight(self) -> int:
-        """a²."""
-        return 2 if self.estimator == "paper" else 1
-
-    @property
-    def _root(self) -> int:
-        """r, an integer above a·√rows."""
-        return math.isqrt(self._weight * self.rows) + 1
+            if self.unit and (self.estimator == "paper" or not constant) and abs(value) <= most:
+                mu[q], counts[q] = value / self.unit, self.averaged
+        return mu if self.room else np.clip(mu, -1.0, 1.0), counts
 
     @property
     def _reach(self) -> int:
@@ -309,34 +235,17 @@ class Encoding:
     def _norm(self, tie_term: int) -> float:
         return math.sqrt(total(self.n) - (0 if self.estimator == "paper" else tie_term))
 
-    def _round_into(
-        self,
-        out: NDArray[np.signedinteger[Any]],
-        exact: NDArray[np.float64],
-        party: str,
-        by_id: NDArray[np.int64] | None,
-    ) -> None:
-        """Round each element to the nearest integer, or up with the probability of its fraction.
-
-        Either way always alike for the same rows, in whatever order. `exact` is used up.
-        """
-        if self.nearest:
-            out[:] = np.rint(exact)
-            return
-        if by_id is not None:
-            exact[: self.n] = exact[by_id]
-        key = hmac.new(_LABEL + party.encode(), digestmod="sha256")
-        key.update(exact.astype("<f8", copy=False).data)
-        stream = Stream(key.digest())
-        for start in range(0, len(exact), _BLOCK):
-            part = exact[start : start + _BLOCK]
-            down = np.floor(part)
-            part[:] = down + (stream.uniform(len(part)) < part - down)
-        out[:] = exact
-        if by_id is not None:
-            out[by_id] = exact[: self.n]
-
 
 def encoded_rows(n: int, estimator: Estimator) -> int:
     """Length of the vectors, which is known before anything else of the encoding is."""
     return n + 2 if estimator == "paper" else n
+
+
+def _weight(estimator: Estimator) -> int:
+    """a²."""
+    return 2 if estimator == "paper" else 1
+
+
+def _root(rows: int, estimator: Estimator) -> int:
+    """r, an integer above a·√rows."""
+    return math.isqrt(_weight(estimator) * rows) + 1

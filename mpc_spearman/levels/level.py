@@ -7,7 +7,7 @@ contribute, what to conclude and what to pass on; engines are asked for a comput
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypedDict
 
@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Plan, Reveal
 from mpc_spearman.data.ranks import LARGEST, Ranks
-from mpc_spearman.data.tables import Table
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.precision import Precision
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
+from mpc_spearman.privacy.scales import Scales
 from mpc_spearman.statistics import reading
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
@@ -61,6 +60,9 @@ class Numbers(TypedDict, total=False):
     source_skewness: NDArray[np.float64]
     target_ties: NDArray[np.int64]
     target_skewness: NDArray[np.float64]
+    #: Standard deviation of the noise in each coefficient, (m_A, m_B), and strength, (m_B,); 0 for none.
+    noise: NDArray[np.float64]
+    strengths_noise: NDArray[np.float64]
     #: Strengths under ``tie_corrected`` and ``paper``, (m_B, 2): never passed on, they tell of all ties.
     estimators: NDArray[np.float64]
 
@@ -114,11 +116,31 @@ class Level(ABC):
         """Say what is computed of what: the same at all parties."""
 
     @abstractmethod
-    def contribution(self, table: Table, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
-        """Make the vectors that a data party contributes.
+    def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+        """Make the vectors that a data party contributes."""
 
-        What an owner adds to its own term, before anything is opened, would be part of this.
-        """
+    # --- noise (docs/guarantee.md)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether what is passed on has noise."""
+        return self.plan.results.precision != "exact"
+
+    @abstractmethod
+    def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
+        """Say how far two rows of one's vectors can be apart, by the field of a message that carries it."""
+
+    @abstractmethod
+    def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
+        """Return between which such a range is, over `n` rows, of so many columns."""
+
+    def own_noise(self, shapes: Shapes) -> NDArray[np.int64] | None:
+        """Draw what a data party adds to the sums that it is part of, (m_B,), before anything is opened."""
+        return None
+
+    def without_own(self, numbers: Numbers, own: Contribution, shapes: Shapes) -> Numbers:
+        """Take one's own noise off numbers that one has been passed on."""
+        return numbers
 
     # --- what the coordinator makes of it
 
@@ -165,25 +187,38 @@ class Level(ABC):
         """
         return numbers
 
-    def precision(self, shapes: Shapes) -> Precision:
-        """Return how finely numbers are published."""
-        return Precision.of(self.plan, shapes.n, shapes.distinct_sources)
-
     # --- what is said beforehand
 
     @abstractmethod
-    def opened_precisely(self, n: int | None, k: int) -> str:
-        """Say how precise what the coordinator opens is, over `n` rows and `k` distinct source columns."""
+    def opened_precisely(self) -> str:
+        """Say how precise what the coordinator opens is."""
 
-    def published_precisely(self, grant: str, n: int | None, k: int) -> str:
+    def published_precisely(self, grant: str) -> str:
         """Say how precise what is passed on is."""
-        if self.plan.results.precision == "exact":
-            return "exact"
-        numbers = "strengths" if grant == "ranking" else grant
-        if n is None:
-            return f"{numbers} rounded to about a tenth of their standard error; --rows gives the step"
-        (step,) = Precision.of(self.plan, n, k).steps(numbers).values()
-        return f"{numbers} in steps of {step:g}"
+        if not self.noisy:
+            return "exact, without noise"
+        return f"{grant} with the coordinator's noise, of which each receiver is told the standard deviation"
+
+
+def scale_rows(fields: Mapping[str, tuple[str | int, ...]], sender: Role, *receivers: Role) -> list[Row]:
+    """Declare what a data party states of its vectors so that noise is large enough."""
+    tells = {
+        "ranges": "the range of each of its vectors, to within a factor 2^(1/4): the class sizes of a flag",
+        "mean_range": "the range of the mean of its columns, to within a factor 2^(1/4)",
+        "diameter": "how far apart two rows of it can lie, to within a factor 2^(1/4)",
+    }
+    return [
+        Row(
+            Kind.COLUMNS,
+            (sender,),
+            (receiver,),
+            tuple(
+                Field(name, "int64", shape, tells[name], precision=("statistical",))
+                for name, shape in fields.items()
+            ),
+        )
+        for receiver in receivers
+    ]
 
 
 #: What a source says of its columns where strengths are known.

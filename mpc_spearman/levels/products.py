@@ -4,21 +4,10 @@ Up to ``MAX_ROWS`` rows S = Σ_i x_i y_i fits 64 bits, and the coordinator opens
 cube of the rows, the coefficient that it is for does not. So beyond, up to ``ranks.LARGEST``, each owner
 shares ⌊F·x/‖x‖⌉ for each of its columns, as the target does at ``strengths``
 (:mod:`mpc_spearman.levels.encoding`, whose rounding, bounds and proofs these are, for one source of one
-column): each element rounded up with the probability of its fraction, drawn from a stream that follows from
-the column itself. What is opened is V = F²·ρ and rounding noise, |V| ≤ 2^62 - 2. With F nearly 2^31 a
-coefficient is off by at most
-
-    ``error`` = z/F + z·(1 + r/F)/F + 22·2^-53 < 4·10^-9,    z = 3.77, r = ⌊√n⌋ + 1,
-
-except with probability 2^-39, and by 3·10^-10 or less as a standard deviation: on both sides alike, whatever
-the ties. From V, the tie terms and n follows S to within error·√((N - T_x)(N - T_y)), and from it all that an
-exact S gives. A column that is constant is zeros.
-
-**What the coordinator learns** is S to that precision, where it would have been S exactly, and the noise,
-which is not about any row: given the columns it is a sum of n independent roundings (up to AES-256-CTR as a
-pseudo-random generator). In return V has 62 bits, where S can have 91. The same columns always give the same
-V, whatever the order of rows, so that nothing can be averaged out of repeated runs. Who can guess an owner's
-whole column and has V can test the guess, as with S.
+column). What is opened is V = F²·ρ and rounding errors, |V| ≤ 2^62 - 2. With F nearly 2^31 a coefficient is
+off by at most √n/F or so, which is n/2^31 of its standard error; in practice, as rounding errors of different
+rows have nothing to do with each other, by 10^-9. From V, the tie terms and n follows S to within error·√((N
+- T_x)(N - T_y)), and from it all that an exact S gives. A column that is constant is zeros.
 """
 
 from __future__ import annotations
@@ -32,9 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.data.ids import id_order
 from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
-from mpc_spearman.data.tables import Table
 from mpc_spearman.levels.encoding import Encoding
 
 
@@ -72,14 +59,14 @@ class Products:
 
     @property
     def error(self) -> float:
-        """Coefficients are this close to exact ones, except with probability 2^-39 each; 0 for exactly."""
+        """Coefficients are this close to exact ones; 0 for exactly."""
         return 0.0 if self.encoding is None else self.encoding.error
 
-    def vectors(self, table: Table, ranks: Ranks) -> NDArray[Any]:
+    def vectors(self, ranks: Ranks) -> NDArray[Any]:
         """Return what a data party shares, (m, n): a vector for each of its columns, int32."""
         if self.encoding is None:
             return ranks.matrix
-        return self.encoding.column_vectors(ranks, table.party, id_order(table.ids))
+        return self.encoding.column_vectors(ranks)
 
     def decode(
         self, opened: NDArray[Any], source_ties: Sequence[int], target_ties: Sequence[int]

@@ -1,7 +1,7 @@
 """``ranking``: the order of the target's columns by strength, or which are the strongest, and nothing else.
 
-The sums that `strengths` opens stay hidden, encoded as finely as fits, and how they compare is opened, to the
-coordinator or to the target.
+The sums that `strengths` opens, every owner's noise in them, stay hidden, and how they compare is opened, to
+the coordinator or to the target.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.data.tables import Table
 from mpc_spearman.engines.computation import Contribution, Operation
 from mpc_spearman.errors import BoundError, PlanError
-from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import COORDINATOR, SOURCE, TARGET, Description, Numbers
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.levels.strengths import MASKED, Strengths
+from mpc_spearman.levels.strengths import MASKED, SCALED, Strengths
 from mpc_spearman.parties import Role
+from mpc_spearman.privacy.scales import Scales, untied
 from mpc_spearman.statistics import result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
@@ -51,6 +50,7 @@ class Ranking(Strengths):
 
     name: ClassVar[Reveal] = "ranking"
     sent: ClassVar[tuple[Row, ...]] = (
+        *SCALED,
         *MASKED,
         Row(
             Kind.PADDED,
@@ -78,6 +78,7 @@ class Ranking(Strengths):
         Row(Kind.RESULT, COORDINATOR, SOURCE, _PASSED_ON),
     )
     operation: ClassVar[Operation] = "comparison"
+    rooms: ClassVar[int] = 2  # what comes last, with its noise, is below all others with theirs
 
     def check(self, shapes: Shapes) -> None:
         """Refuse what `strengths` refuses, and to compare too many columns, or all of them with none."""
@@ -93,21 +94,21 @@ class Ranking(Strengths):
                 f"top: {top} leaves out none of the target's {m_target} features; use fewer, or leave it out"
             )
 
-    def encoding(self, shapes: Shapes) -> Encoding:
-        """Return the finest encoding that fits; only its ``error`` depends on what all have told."""
-        return Encoding.ranking(
-            shapes.n,
-            columns=shapes.m_sources,
-            sources=len(shapes.features),
-            estimator=self.plan.estimator,
-            defined=shapes.defined_sources,
-        )
-
-    def contribution(self, table: Table, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
-        """Return the vectors of `strengths`, encoded finely; the target's undefined columns come last."""
-        vectors = super().contribution(table, ranks, role, shapes).vectors
+    def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+        """Return the vectors of `strengths`; the target's undefined columns come last."""
+        vectors = super().contribution(ranks, role, shapes).vectors
         undefined = self.encoding(shapes).undefined(ranks) if role is Role.TARGET else None
-        return Contribution(vectors, undefined)
+        return Contribution(vectors, last=undefined)
+
+    def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
+        """Return those of `strengths`, but that a constant column of the target states an untied one's range.
+
+        Which of them come last would else be known.
+        """
+        found = super().scales(own, ranks, role, shapes)
+        if role is Role.TARGET:
+            found["ranges"] = found["ranges"].without_nothing(untied(ranks.n))
+        return found
 
     def conclude(
         self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
@@ -141,19 +142,14 @@ class Ranking(Strengths):
             *(() if is_order else result_warnings.no_order()),
         ]
 
-    def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:
-        """Pass the order on as it is."""
-        return numbers
+    def opened_precisely(self) -> str:
+        """Say whose noise the order is after."""
+        return (
+            "the order of strengths with the noise of every owner"
+            if self.noisy
+            else "the order of exact ones"
+        )
 
-    def opened_precisely(self, n: int | None, k: int) -> str:
-        """Say how close two strengths must be to come in the wrong order."""
-        if n is None:
-            return "strengths in the right order but for the closest; --rows says how close"
-        sources = len(self.plan.parties.sources)
-        m = max(k, sources)
-        encoding = Encoding.ranking(n, columns=m, sources=sources, estimator=self.plan.estimator, defined=m)
-        return f"strengths that differ by more than {2 * encoding.error:.1g} in the right order"
-
-    def published_precisely(self, grant: str, n: int | None, k: int) -> str:
+    def published_precisely(self, grant: str) -> str:
         """Say the same of what is passed on."""
-        return self.opened_precisely(n, k)
+        return self.opened_precisely()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mpc_spearman.parties import Party
+from mpc_spearman.privacy.scales import Scales
 
 
 @dataclass(frozen=True)
@@ -20,19 +21,21 @@ class Shapes:
         Each source's number of features, in roster order.
     m_target : int
         The target's.
-    defined, distinct : dict
-        How many features of each data party are not constant, and how many of these are distinct, up to
-        reversal; empty until all have told it. At ``ranking`` the target does not tell others.
-    lasting : dict
-        How many of each source's distinct features do not cancel out in a mean over all of them.
+    defined : dict
+        How many features of each data party are not constant; empty until all have told it. At ``ranking``
+        the target does not tell others.
+    scales : dict
+        What each data party states of its vectors, so that noise is large enough, as far as this one is told.
+    of_sums : dict
+        The same of the sum of each source's columns, where that is not what it contributes.
     """
 
     n: int
     features: Mapping[Party, int]
     m_target: int
     defined: Mapping[Party, int] = field(default_factory=dict)
-    distinct: Mapping[Party, int] = field(default_factory=dict)
-    lasting: Mapping[Party, int] = field(default_factory=dict)
+    scales: Mapping[Party, Scales] = field(default_factory=dict)
+    of_sums: Mapping[Party, Scales] = field(default_factory=dict)
 
     @property
     def m_sources(self) -> int:
@@ -42,12 +45,22 @@ class Shapes:
     @property
     def defined_sources(self) -> int:
         """Features of all sources that are not constant."""
-        return sum(self.defined[source] for source in self.features)
+        return sum(self.defined.get(source, 0) for source in self.features)
 
     @property
-    def distinct_sources(self) -> int:
-        """Distinct features that a mean over all sources' is about (k): each source counts its own."""
-        return sum(self.lasting[source] for source in self.features)
+    def of_sources(self) -> list[Scales]:
+        """What the sources state of their vectors, in roster order."""
+        return [self.scales[source] for source in self.features]
+
+    @property
+    def of_means(self) -> list[Scales]:
+        """What the sources state of the sums of their columns."""
+        return [self.of_sums[source] for source in self.features]
+
+    @property
+    def of_target(self) -> Scales:
+        """What the target states of its."""
+        return next(scales for owner, scales in self.scales.items() if owner not in self.features)
 
     @property
     def constant_targets(self) -> int:

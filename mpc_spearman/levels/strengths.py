@@ -1,24 +1,24 @@
 """``strengths``: the coordinator opens one integer per target column, a sum over all sources' columns.
 
 Each source contributes one vector, the sum of its columns scaled to one length, and the target one for each
-of its columns (:mod:`mpc_spearman.levels.encoding`).
+of its columns (:mod:`mpc_spearman.levels.encoding`). Nobody needs exact sums: every owner adds noise to its
+own term before anything is opened, as much as hides its rows from those who do not know its draw.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
-from mpc_spearman.data.ids import id_order
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.data.tables import Table
 from mpc_spearman.engines.computation import Bounds, Computation, Contribution, Operation
 from mpc_spearman.levels.cautions import impossible
-from mpc_spearman.levels.encoding import Encoding, encoded_rows
+from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import (
     COORDINATOR,
     LENGTH,
@@ -29,16 +29,32 @@ from mpc_spearman.levels.level import (
     Numbers,
     masked_rows,
     opened_rows,
+    scale_rows,
 )
+from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
+from mpc_spearman.privacy.gaussian import discrete_gaussian
+from mpc_spearman.privacy.scales import Scales, deviations, most_noise, summed
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 #: What source and target send each other where a strength is one product.
 MASKED = masked_rows("one rounded sum of scaled ranks", 1, "rounded scaled ranks")
+#: What owners state of their vectors: everyone needs it, to draw noise or to know how much there is.
+SCALED = (
+    *scale_rows({"ranges": (1,)}, Role.SOURCE, Role.COORDINATOR, Role.TARGET, Role.SOURCE),
+    *scale_rows({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
+)
 _PASSED_ON = (
     Field("strengths", "float64", ("m_target",), "the strengths, to the plan's precision"),
+    Field(
+        "strengths_noise",
+        "float64",
+        ("m_target",),
+        "the standard deviation of the noise in each",
+        precision=("statistical",),
+    ),
     Field("counts", "int64", ("m_target",), "over how many coefficients each strength is"),
     Field(
         "errors",
@@ -53,7 +69,7 @@ class Strengths(Level):
     """V_q = Σ_s ⟨v_s, y_q⟩ of every target column is opened; strengths and the ranking follow."""
 
     name: ClassVar[Reveal] = "strengths"
-    opens = "the strengths, to about a tenth of the step they are published in (hence the ranking)"
+    opens = "the strengths, with the noise of all owners (hence the ranking)"
     sent: ClassVar[tuple[Row, ...]] = (
         Row(
             Kind.DESCRIPTION,
@@ -62,6 +78,7 @@ class Strengths(Level):
             (Field("constant", "flags", ("m_target",), "which features are constant"),),
         ),
         Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (LENGTH,)),
+        *SCALED,
         *MASKED,
         *opened_rows(opens, (1, "m_target")),
     )
@@ -70,58 +87,107 @@ class Strengths(Level):
         Row(Kind.RESULT, COORDINATOR, SOURCE, _PASSED_ON),
     )
     operation: ClassVar[Operation] = "inner_products"
+    #: How many times as large as all owners' noise what is kept for it is.
+    rooms: ClassVar[int] = 1
 
     def check(self, shapes: Shapes) -> None:
         """Refuse more rows than a run can have, or so many columns that what is computed may not fit."""
         super().check(shapes)
-        most = shapes.features
-        self.encoding(replace(shapes, defined=most, distinct=most, lasting=most))
+        self.encoding(shapes)
 
     def encoding(self, shapes: Shapes) -> Encoding:
-        """Return the fixed-point encoding; its scales depend on what all have told of their columns."""
+        """Return the fixed-point encoding; how many columns it averages over is known once all have told."""
+        owners = len(shapes.features) + 1
         return Encoding.strengths(
             shapes.n,
             columns=shapes.m_sources,
             sources=len(shapes.features),
             estimator=self.plan.estimator,
             defined=shapes.defined_sources,
-            distinct=shapes.distinct_sources,
+            room=self.rooms * most_noise(shapes.m_target, owners, self.plan.privacy.loss)
+            if self.noisy
+            else 0.0,
         )
 
     def computation(self, shapes: Shapes) -> Computation:
         """Ask for sums, over all sources, of products of one vector each with every target column's."""
-        bounds = None
-        if shapes.defined:
-            encoding = self.encoding(shapes)
-            bounds = Bounds(
-                encoding.value_bound, encoding.target_bound, encoding.target_sum, encoding.result_bound
-            )
+        encoding = self.encoding(shapes)
         return Computation(
             self.operation,
-            encoded_rows(shapes.n, self.plan.estimator),
+            encoding.rows,
             dict.fromkeys(shapes.features, 1),
             shapes.m_target,
             summed=True,
-            bounds=bounds,
+            noisy=self.noisy,
+            bounds=Bounds(
+                encoding.value_bound, encoding.target_bound, encoding.target_sum, encoding.result_bound
+            ),
         )
 
-    def contribution(self, table: Table, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
-        """Return a source's one vector, or one for each of the target's columns, int64 (1 or m_B, rows)."""
+    def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+        """Return a source's one vector, or one for each of the target's columns, (1 or m_B, rows)."""
         encoding = self.encoding(shapes)
         encode = encoding.source_vector if role is Role.SOURCE else encoding.column_vectors
-        return Contribution(encode(ranks, table.party, id_order(table.ids)))
+        return Contribution(encode(ranks))
+
+    def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
+        """Return those of the vectors, without the entries that ``paper`` appends: no exchange moves these.
+
+        A source's is that of the sum of its columns, K times that of their mean.
+        """
+        vectors, encoding = own.vectors[:, : ranks.n], self.encoding(shapes)
+        if role is Role.SOURCE:
+            width = (int(vectors.max()) - int(vectors.min())) / encoding.source_scale
+            return {"ranges": Scales.of_range(width, width > 0, ranks.n)}
+        return {"ranges": Scales.of(vectors, [1 / encoding.target_scale] * ranks.m)}
+
+    def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
+        """Return 1/n to √2 of each column, of a source's sum; of the target's from 2/√n, ``paper`` √3/√n."""
+        if vectors:
+            return 1 / n, vectors * math.sqrt(2)
+        return math.sqrt(3 if self.plan.estimator == "paper" else 4) / math.sqrt(n), math.sqrt(2)
+
+    def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
+        """Return the standard deviation of each owner's noise in what K strengths would be, (m_B,)."""
+        found = deviations(summed(shapes.of_sources), shapes.of_target, self.plan.privacy.loss)
+        return found.ravel()
+
+    def own_noise(self, shapes: Shapes) -> NDArray[np.int64] | None:
+        """Draw this owner's noise, afresh in every run."""
+        if not self.noisy:
+            return None
+        encoding = self.encoding(shapes)
+        unit = encoding.source_scale * encoding.target_scale
+        return discrete_gaussian(np.ceil(self.deviations(shapes) * unit).astype(np.int64))
+
+    def without_own(self, numbers: Numbers, own: Contribution, shapes: Shapes) -> Numbers:
+        """Take one's own noise off strengths; what the others added is left, in positions too."""
+        if own.added is None or "strengths" not in numbers:
+            return numbers
+        encoding, total = self.encoding(shapes), numbers["strengths_noise"]
+        mu = numbers["strengths"] - own.added / encoding.unit
+        s = total * math.sqrt(1 - 1 / (len(shapes.features) + 1))
+        mu = in_digits(mu, s, self._error(shapes))
+        positions = estimators.positions(mu, self.plan.order)
+        return {**numbers, "strengths": mu, "strengths_noise": s, "positions": positions}
+
+    def _error(self, shapes: Shapes) -> float:
+        """Return the standard error of a mean of columns that have nothing to do with each other."""
+        return 1 / math.sqrt((shapes.n - 1) * max(1, self.encoding(shapes).averaged))
 
     def conclude(
         self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
     ) -> Numbers:
-        """Compute strengths from one sum per target column."""
-        mu, counts = self.encoding(shapes).decode(opened[0].tolist(), target.constant)
-        return {
-            "positions": estimators.positions(mu, self.plan.order),
-            "strengths": mu,
-            "counts": counts,
-            "errors": self.errors(sources, shapes),
-        }
+        """Compute strengths, with the noise of all owners, from one sum per target column."""
+        encoding = self.encoding(shapes)
+        mu, counts = encoding.decode(opened[0].tolist(), target.constant)
+        numbers: Numbers = {"strengths": mu, "counts": counts, "errors": self.errors(sources, shapes)}
+        if self.noisy:
+            owners, unit = len(shapes.features) + 1, encoding.source_scale * encoding.target_scale
+            s = np.ceil(self.deviations(shapes) * unit) * math.sqrt(owners) / max(1, encoding.unit)
+            numbers |= {"strengths": in_digits(mu, s, self._error(shapes)), "strengths_noise": s}
+        numbers["positions"] = estimators.positions(numbers["strengths"], self.plan.order)
+        return numbers
 
     def warnings(
         self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
@@ -137,13 +203,14 @@ class Strengths(Level):
             *result_warnings.k_note(encoding.averaged, encoding.columns),
         ]
 
-    def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:
-        """Round strengths; the ranking is of the rounded ones."""
-        grid, mu = self.precision(shapes).strengths, numbers["strengths"]
-        if grid is not None:
-            mu = grid.round(mu)
-        return {**numbers, "strengths": mu, "positions": estimators.positions(mu, self.plan.order)}
+    def opened_precisely(self) -> str:
+        """Say whose noise is in it."""
+        return "with the noise of every owner" if self.noisy else "exact to a thousandth of a standard error"
 
-    def opened_precisely(self, n: int | None, k: int) -> str:
-        """Say how coarse the encoding is."""
-        return "to about a tenth of the step in which they are published"
+    def published_precisely(self, grant: str) -> str:
+        """Say the same of what is passed on, of which an owner takes its own off."""
+        if not self.noisy:
+            return "exact, without noise"
+        if grant == "strengths":
+            return "strengths with the noise of every other owner"
+        return f"{grant} of strengths with the noise of every owner"

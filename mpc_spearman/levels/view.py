@@ -33,21 +33,9 @@ _DIGEST = Field("digest", "bytes", (32,), "whether the ids are the same, in the 
 # Which key a message's ciphertexts are under: SHA-256 of the public key, which says nothing new.
 _KEY = Field("key", "bytes", (32,), protocols=_HE)
 
-_COUNTS = (
-    Field("defined", "int64", (1,), "the number of features that are not constant"),
-    Field("distinct", "int64", (1,), "how many of these differ, equal and reversed ones counted once"),
-)
-_LASTING = Field("lasting", "int64", (1,), "how many of these do not cancel out in a mean")
+_DEFINED = Field("defined", "int64", (1,), "the number of features that are not constant")
 # An undefined column comes last in an order: how many the target has would say which they are.
-_NUMBERS = ("differences", "coefficients", "strengths")
-_COUNTS_BUT_OF_AN_ORDER = tuple(replace(field, levels=_NUMBERS) for field in _COUNTS)
-_INPUTS = Field("inputs", "bytes", (32,), "whether its input is that of another run, if it keeps a ledger")
-
-
-def _leverage(*granted: str) -> Field:
-    """By whoever is granted numbers that come with each of its columns, to whom they are about."""
-    what = "how far its columns, at most, single out a row (leverage), in steps"
-    return Field("leverage", "float64", (1,), what, _NUMBERS, sender_grants=granted)
+_DEFINED_BUT_OF_AN_ORDER = replace(_DEFINED, levels=("differences", "coefficients", "strengths"))
 
 
 #: What is sent at every level.
@@ -86,7 +74,6 @@ _SHARED: tuple[Row, ...] = (
         _C,
         (
             Field("ids", "int64", (1,), "how many rows it has to match"),
-            Field("features", "int64", (1,)),
             Field("min_rows", "int64", (1,), "its policy's min_rows, max_ids and max_unmatched"),
             Field("max_ids", "int64", (1,)),
             Field("max_unmatched", "float64", (1,)),
@@ -118,16 +105,8 @@ _SHARED: tuple[Row, ...] = (
     ),
     Row(Kind.ALIGNMENT, _S, _T, (_DIGEST,)),
     Row(Kind.ALIGNMENT, _T, _S, (_DIGEST,)),
-    Row(Kind.COLUMNS, _S, _C, (*_COUNTS, _LASTING)),
-    Row(Kind.COLUMNS, _S, _S, (*_COUNTS, _LASTING, _INPUTS)),
-    Row(Kind.COLUMNS, _S, _T, (*_COUNTS, _LASTING, _leverage("coefficients"), _INPUTS)),
-    Row(Kind.COLUMNS, _T, _C, _COUNTS_BUT_OF_AN_ORDER),
-    Row(
-        Kind.COLUMNS,
-        _T,
-        _S,
-        (*_COUNTS_BUT_OF_AN_ORDER, _leverage("strengths", "coefficients"), _INPUTS),
-    ),
+    *(Row(Kind.COLUMNS, _S, receiver, (_DEFINED,)) for receiver in (_C, _S, _T)),
+    *(Row(Kind.COLUMNS, _T, receiver, (_DEFINED_BUT_OF_AN_ORDER,)) for receiver in (_C, _S)),
     Row(
         Kind.DESCRIPTION,
         _T,

@@ -1,9 +1,7 @@
-"""What a data owner asks of its own columns before it sends anything. Pure functions of its own ranks.
+"""How noise bounds what results tell of whose row is whose (``docs/guarantee.md``).
 
-- ``precision``: the grid on which results are published;
-- ``budget``: how many bits about a column they may tell; ``leverage``: how far columns single out rows;
-- ``groups``: that no few rows stand apart in a column, or in several (``combinations``);
-- ``examine``: all of it at once, on one's own table; ``findings``: how a broken rule is said, or refused;
-- ``gaussian``, ``scales`` and ``loss``: noise, how much of it hides whose row is whose, what a loss is;
-- ``charges`` and ``ledger``: what several runs give away together.
+- ``loss``: what a loss allows anyone to know, and how much noise one takes;
+- ``scales``: how far an exchange of two rows moves a result, from one's own table;
+- ``gaussian``: exact draws from a cryptographic stream;
+- ``charges`` and ``ledger``: what several runs with one partner give away together.
 """

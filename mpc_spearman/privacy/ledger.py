@@ -1,15 +1,11 @@
 """An owner's ledger as a file: ``policy.ledger``, a line of JSON for each run, written before a share leaves.
 
-The first line has the format's number and a check of the key; every other line an entry
-(:class:`~mpc_spearman.privacy.charges.Charge` or :class:`~mpc_spearman.privacy.charges.Forgotten`) and a
+The first line has the format's number; every other line an entry (:mod:`mpc_spearman.privacy.charges`) and a
 check, SHA-256 over the check before it and the entry. Lines are only ever added, under a lock on the file.
 What is damaged, cut short or of another format is refused, never passed over. What is not seen is that whole
 lines are gone from the end, as where an old copy was put back.
 
-The key is beside it in ``FILE.key``, and both are their owner's alone. Without the key the ledger shows the
-owner's column names, the plans, partners, times and reasons, how many rows there were, in how many buckets
-two runs differ and which columns are equal; no guess of an id or a value can be tested. With the key guesses
-can be tested one by one: it is not for showing.
+A ledger of version 0.2, format 1, is gone on with: its runs are listed and not counted.
 """
 
 from __future__ import annotations
@@ -20,39 +16,34 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from mpc_spearman.config import Approval
-from mpc_spearman.config.fields import Section
 from mpc_spearman.config.wording import canonical, nearest, shown
 from mpc_spearman.errors import ApprovalError, PlanError, PolicyError
-from mpc_spearman.files import check_private, own_key
+from mpc_spearman.files import check_private
 from mpc_spearman.privacy.charges import (
     Charge,
     ChargedRun,
-    Fingerprint,
+    Earlier,
+    Entry,
     Forgotten,
-    fingerprint,
+    Told,
+    balances,
     objections,
-    standing,
+    remarks,
 )
 
-FORMAT = 1
+FORMAT = 2
+_READ = (1, FORMAT)
 _SETTING = "policy.ledger"
-
-
-class _Line(Section):
-    check: str
-    entry: Charge | Forgotten
 
 
 class Ledger:
@@ -61,71 +52,65 @@ class Ledger:
     Parameters
     ----------
     path : Path
-        Made, with its key, by the first `fingerprint`. Behind a symbolic link, the file it points to.
+        Made by the first `charge`. Behind a symbolic link, the file it points to.
 
     Raises
     ------
     PlanError
-        From every method: the file or its key cannot be read or written, or others may read them.
+        From every method: the file cannot be read or written, or others may read it.
     PolicyError
-        From every method: the ledger is damaged, naming its line, of another format, or without its key.
+        From every method: the ledger is damaged, naming its line, or of another format.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.realpath(path))
-        self.key_path = self.path.with_name(f"{self.path.name}.key")
 
-    def fingerprint(self, ids: pa.LargeStringArray, ranks: NDArray[np.int32]) -> Fingerprint:
-        """Make the fingerprint of one's own input (:func:`mpc_spearman.privacy.charges.fingerprint`).
+    def check(self, party: str, told: Mapping[str, Told], lifetime: float) -> None:
+        """Refuse what `charge` would refuse, before anyone is met. A ledger not yet begun has nothing."""
+        self._refuse(party, told, self.entries() if self.path.exists() else [], lifetime)
 
-        Parameters
-        ----------
-        ids : LargeStringArray
-            n aligned ids, all different.
-        ranks : ndarray of int32, shape (m, n)
-            Centred doubled average ranks.
-        """
-        with self._opened("a+b") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                self._begin(file)
-            key = self._key(file)
-        return fingerprint(key, ids, ranks)
-
-    def charge(
-        self, run: ChargedRun, *, min_group: int, budget: float, approval: Approval | None = None
-    ) -> None:
-        """Check a run against all earlier ones and write it down. It is on the disk when this returns.
+    def charge(self, run: ChargedRun, lifetime: float, approval: Approval | None = None) -> list[str]:
+        """Write a run down. It is on the disk when this returns.
 
         Parameters
         ----------
         run : ChargedRun
-            Its ``own`` is this ledger's `fingerprint`.
-        min_group, budget
-            As in the shared plan's ``privacy``.
+        lifetime : float
+            ``policy.lifetime``, the most that one partner may be told in all.
         approval : Approval, optional
             One of whose runs this is.
+
+        Returns
+        -------
+        list of str
+            What the owner should know: partners that are new, and keys that have changed.
 
         Raises
         ------
         PolicyError
-            Earlier runs and this one would together give too much away; nothing was written.
+            A partner would be told more than that; nothing was written.
         ApprovalError
             The approval is used up.
         """
-        with self._opened("r+b") as file:
+        with self._opened("a+b") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                self._begin(file)
             entries, check = self._read(file)
             if approval is not None:
                 check_used(approval, entries)
-            found = list(objections(run, entries, min_group=min_group, budget=budget))
-            if found:
-                who = f"party {run.party} does not allow this run: its {_SETTING}: "
-                out = f"mpc-spearman ledger {self.path} --forget PARTNER REASON"
-                raise PolicyError(
-                    "\n".join(
-                        [*(who + text for text in found), f"If a partner no longer keeps results: {out}"]
-                    )
-                )
+            self._refuse(run.party, run.told, entries, lifetime)
             self._add(file, check, Charge(time=_now(), run=run, approval=approval.digest if approval else ""))
+        return list(remarks(run.told, entries))
+
+    def _refuse(
+        self, party: str, told: Mapping[str, Told], entries: Sequence[Entry], lifetime: float
+    ) -> None:
+        found = list(objections(told, entries, lifetime))
+        if found:
+            who = f"party {party} does not allow this run: its policy.lifetime: "
+            out = f"mpc-spearman ledger {self.path} --forget PARTNER REASON"
+            more = f"If a partner no longer keeps results: {out}"
+            raise PolicyError("\n".join([*(who + text for text in found), more]))
 
     def forget(self, partner: str, reason: str) -> None:
         """No longer count what a partner got so far. The earlier lines stay, and the reason is kept.
@@ -137,7 +122,8 @@ class Ledger:
         """
         with self._opened("r+b") as file:
             entries, check = self._read(file)
-            partners = tuple(sorted({name for _, holders in standing(entries) for name in holders}))
+            counting = [balance for balance in balances(entries) if balance.runs]
+            partners = tuple(sorted(name for balance in counting for name in balance.names))
             if partner not in partners:
                 hint = nearest(partner, partners) or f"; partners: {', '.join(partners) or 'none'}"
                 raise PlanError(f"{self.path}: nothing that {shown(partner)} got counts{hint}")
@@ -149,7 +135,7 @@ class Ledger:
                 ) from None
             self._add(file, check, entry)
 
-    def entries(self) -> list[Charge | Forgotten]:
+    def entries(self) -> list[Entry]:
         """Return all that was written down, oldest first."""
         with self._opened("rb") as file:
             return self._read(file)[0]
@@ -170,63 +156,45 @@ class Ledger:
             raise PlanError(f"{_SETTING}: {self.path} cannot be used: {error.strerror}") from None
 
     def _begin(self, file: FileIO) -> None:
-        if self.key_path.exists():
-            raise PolicyError(
-                f"{_SETTING}: {self.path} is empty or was missing, but its key is there. Put the ledger "
-                f"back; or, to begin without what it said, take {self.key_path} away"
-            )
-        key = own_key(self.key_path, _SETTING)
-        _append(file, canonical({"ledger": FORMAT, "key": _check_of(key)}))
+        _append(file, canonical({"ledger": FORMAT}))
         folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(folder)  # or the names could be lost with the power, and with them what was charged
+            os.fsync(folder)  # or the name could be lost with the power, and with it what was charged
         finally:
             os.close(folder)
 
-    def _key(self, file: FileIO) -> bytes:
-        _, check = self._header(file)
-        if not self.key_path.exists():
-            raise PolicyError(
-                f"{_SETTING}: {self.key_path} is missing, and without it no run can be compared with those "
-                f"of {self.path}. Put it back; or, to begin without what the ledger says, name another file"
-            )
-        key = own_key(self.key_path, _SETTING)
-        if _check_of(key) != check:
-            raise PolicyError(
-                f"{_SETTING}: {self.key_path} is not the key of {self.path}. Put the right one back"
-            )
-        return key
-
-    def _header(self, file: FileIO) -> tuple[str, str]:
+    def _header(self, file: FileIO) -> str:
+        """Read the first line; return what the first check is over."""
         file.seek(0)
-        line = file.readline()
         try:
-            content = json.loads(line)
-            found, check = content["ledger"], content["key"]
-        except (ValueError, TypeError, KeyError):
+            content = json.loads(file.readline())
+            found, check = content["ledger"], content.get("key", "")
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise PolicyError(
                 f"{_SETTING}: {self.path}, line 1: it does not begin as a ledger does"
             ) from None
-        if found != FORMAT:
+        if found not in _READ or not isinstance(check, str):
             raise PolicyError(
-                f"{_SETTING}: {self.path}, line 1: its format is {shown(found)}; this version reads {FORMAT}"
+                f"{_SETTING}: {self.path}, line 1: its format is {shown(found)}; this version reads "
+                f"{' and '.join(map(str, _READ))}"
             )
-        return line.decode(), check
+        return check
 
-    def _read(self, file: FileIO) -> tuple[list[Charge | Forgotten], str]:
+    def _read(self, file: FileIO) -> tuple[list[Entry], str]:
         """Read all entries and the last check."""
-        check, _ = self._header(file)
+        check = self._header(file)
         *lines, rest = file.read().split(b"\n")
-        entries = []
+        entries = list[Entry]()
         for number, text in enumerate(lines, 2):
             try:
-                line = _Line.model_validate_json(text)
-            except ValidationError:
-                raise self._damaged(number) from None
-            check = _check(check, line.entry)
-            if line.check != check:
+                line = json.loads(text)
+                entry, check = line["entry"], _check(check, line["entry"])
+                whole = line == {"check": check, "entry": entry}
+                entries.append(_parsed(entry))
+            except (ValueError, TypeError, KeyError, AttributeError):  # pydantic's is a ValueError
+                whole = False
+            if not whole:
                 raise self._damaged(number)
-            entries.append(line.entry)
         if rest:
             raise PolicyError(
                 f"{_SETTING}: {self.path}, line {len(lines) + 2} is cut short. If a run was killed while "
@@ -242,12 +210,12 @@ class Ledger:
 
     def _add(self, file: FileIO, check: str, entry: Charge | Forgotten) -> None:
         content = entry.model_dump(mode="json")
-        _append(file, canonical({"check": _check(check, entry), "entry": content}))
+        _append(file, canonical({"check": _check(check, content), "entry": content}))
 
 
-def check_used(approval: Approval, entries: Sequence[Charge | Forgotten]) -> None:
+def check_used(approval: Approval, entries: Sequence[Entry]) -> None:
     """Refuse an approval that is used up: the runs that have sent something are in the ledger."""
-    used = sum(isinstance(entry, Charge) and entry.approval == approval.digest for entry in entries)
+    used = sum(not isinstance(entry, Forgotten) and entry.approval == approval.digest for entry in entries)
     if used >= approval.runs:
         raise ApprovalError(
             f"party {approval.party}: the approval of {approval.made:%Y-%m-%d %H:%M} was for {approval.runs} "
@@ -268,13 +236,14 @@ def _append(file: FileIO, text: str) -> None:
         raise
 
 
-def _check(before: str, entry: Charge | Forgotten) -> str:
-    content = canonical(entry.model_dump(mode="json"))
-    return hashlib.sha256((before + content).encode()).hexdigest()[:16]
+def _check(before: str, entry: Mapping[str, Any]) -> str:
+    return hashlib.sha256((before + canonical(entry)).encode()).hexdigest()[:16]
 
 
-def _check_of(key: bytes) -> str:
-    return hashlib.blake2b(key=key, person=b"check", digest_size=8).hexdigest()
+def _parsed(entry: Mapping[str, Any]) -> Entry:
+    if "reason" in entry:
+        return Forgotten.model_validate(entry)
+    return Earlier.of(entry) if "own" in entry["run"] else Charge.model_validate(entry)
 
 
 def _now() -> str:

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import minimize_scalar
-from scipy.stats import norm
-
 
 def separation(loss: float) -> float:
     """Return μ = √(2ρ), how far two neighbouring tables lie apart, in standard deviations of the noise."""
@@ -18,7 +15,16 @@ def separation(loss: float) -> float:
 
 def guess(loss: float) -> float:
     """Return the highest chance of a right guess, at even odds, which of two rows is whose: Φ(μ/2)."""
-    return float(norm.cdf(separation(loss) / 2))
+    return (1 + math.erf(separation(loss) / math.sqrt(8))) / 2
+
+
+def in_words(loss: float, unit: str) -> str:
+    """Say in a sentence what a loss promises."""
+    what = "of two whole rows" if unit == "row" else "of two values of one column"
+    return (
+        f"from what one party is passed on, whoever knows everything but which {what} is whose guesses right "
+        f"{guess(loss):.0%} of the time at most (privacy.loss: {loss:g}); several runs add up"
+    )
 
 
 def bits(loss: float) -> float:
@@ -29,9 +35,10 @@ def bits(loss: float) -> float:
 def epsilon(loss: float, delta: float = 1e-6) -> float:
     """Return an ε for which ρ-zCDP is (ε, δ)-differential privacy.
 
-    References ---------- C. Canonne, G. Kamath, T. Steinke, arXiv 2004.00010, proposition 12 (corollary 13):
-    the least over α > 1 of αρ + (ln(1/δ) + (α - 1)·ln(1 - 1/α) - ln α)/(α - 1).
+    The least over α > 1 of αρ + (ln(1/δ) + (α - 1)·ln(1 - 1/α) - ln α)/(α - 1): C. Canonne, G. Kamath, T.
+    Steinke, arXiv 2004.00010, section 2.3.
     """
+    from scipy.optimize import minimize_scalar  # only documents and tests ask: not at every role's start
 
     def bound(log: float) -> float:
         order = 1 + math.exp(log)

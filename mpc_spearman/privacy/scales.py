@@ -30,11 +30,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.privacy.loss import separation
 
 #: A scale is 2^(step/4). This one stands for 0, of a constant vector.
 NOTHING = -(2**15)
 _HIGHEST = 2**10
+_STEP = 2**0.25
 _FLOAT64 = 1 + 2.0**-30  # above what all roundings of float64 here can take off
 _BLOCK = 1 << 17
 
@@ -72,6 +74,35 @@ class Scales:
         for p in moving.tolist():
             ranges[p] = _up(float(widths[p] * units[p]))
         return cls(tuple(ranges), _up(_diameter(vectors, widths, moving)))
+
+    @classmethod
+    def of_sum(cls, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Scales:
+        """Compute the range of the sum of vectors, rounded up; at least 1/rows, for what float64 rounds.
+
+        Parameters
+        ----------
+        vectors, units
+            As in `of`.
+        """
+        total = np.zeros(vectors.shape[1])
+        for vector, unit in zip(vectors, units, strict=True):
+            if unit:
+                total += vector * unit
+        return cls.of_range(float(total.max() - total.min()), any(units), vectors.shape[1])
+
+    @classmethod
+    def of_range(cls, width: float, moving: bool, rows: int) -> Scales:
+        """Return those of one vector, from its range; none where nothing moves."""
+        return cls((_up(max(width, 1 / rows)) if moving else NOTHING,), 0)
+
+    def without_nothing(self, width: float) -> Scales:
+        """State a range for constant vectors as well."""
+        return Scales(tuple(_up(width) if step == NOTHING else step for step in self.ranges), self.diameter)
+
+    @property
+    def absolute(self) -> Scales:
+        """Those of the sum of the absolute values of products with each vector: R = Σ_p R_p."""
+        return summed(Scales((step,), 0) for step in self.ranges)
 
     @property
     def widths(self) -> NDArray[np.float64]:
@@ -122,16 +153,24 @@ def joined(owners: Iterable[Scales]) -> Scales:
     return Scales(ranges, _up(sum(owner.spread for owner in owners)))
 
 
+def untied(rows: int) -> float:
+    """Return the range of a column without ties, scaled to length 1."""
+    return 2 * (rows - 1) / math.sqrt(rows * (rows * rows - 1) / 3)
+
+
 def summed(owners: Iterable[Scales]) -> Scales:
     """Add up vectors, one of each source, to one, whose range is at most the sum of theirs."""
     width = sum(float(owner.widths.sum()) for owner in owners)
     return Scales((_up(width) if width else NOTHING,), 0)
 
 
-def mean(side: Scales, count: int) -> Scales:
-    """Return scales of a mean over a side's `count` columns, or of absolute values: R = Σ_p R_p/K."""
-    width = float(side.widths.sum()) / max(1, count)
-    return Scales((_up(width) if width else NOTHING,), 0)
+def most_noise(columns: int, owners: int, loss: float) -> float:
+    """Return how large the noise of several owners together can be, in what a mean of one column can be.
+
+    Whatever scales they state: no R is above √2 of a vector's length, and no D above the number of `columns`.
+    """
+    most = 2 * float(_STEP**3.5) * math.sqrt(columns) / separation(loss)
+    return owners * (REACH * most * _FLOAT64 + 2.0**-20)
 
 
 def deviations(rows: Scales, columns: Scales, loss: float, others: int | None = None) -> NDArray[np.float64]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from mpc_spearman.config import Plan
-from mpc_spearman.data.ranks import check_width
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import AlignmentError, ProtocolViolation
 from mpc_spearman.levels import level_of
@@ -28,8 +27,6 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         The arithmetic would not be exact, or the result would not fit one message.
     PlanError
         ``top`` asks for as many features as there are.
-    DisclosureError
-        Too few rows for so many features (``privacy.min_rows_per_feature``).
     """
     links, roster, plan = run.links, run.roster, run.plan
     owners = [party for party in roster.parties if party.role is not Role.COORDINATOR]
@@ -63,4 +60,3 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
 def check_shapes(plan: Plan, shapes: Shapes) -> None:
     """Check every bound and rule that depends on the plan and on sizes alone; raise as `agree` does."""
     level_of(plan).check(shapes)
-    check_width(shapes.n, shapes.m_sources, shapes.m_target, plan.privacy.min_rows_per_feature)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.data.tables import Table
 from mpc_spearman.engines import engine_for
+from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.engines.engine import Opening
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Description, Numbers
@@ -17,12 +18,21 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.run import Run, step
 
 
-def contribute(run: Run, table: Table, ranks: Ranks, shapes: Shapes) -> NDArray[Any] | None:
+@step("rank")
+def encode(run: Run, ranks: Ranks, shapes: Shapes) -> Contribution:
+    """Make the vectors that a data party contributes, which its scales are of."""
+    return level_of(run.plan).contribution(ranks, run.roster.me.role, shapes)
+
+
+@step("protect")
+def hide(run: Run, own: Contribution, shapes: Shapes) -> Contribution:
+    """Draw this owner's noise, where it adds that itself before anything is opened."""
+    return replace(own, added=level_of(run.plan).own_noise(shapes))
+
+
+def contribute(run: Run, own: Contribution, shapes: Shapes) -> NDArray[Any] | None:
     """Do a data party's part; return what is opened to it, if anything."""
-    engine, level = engine_for(run.plan.protocol), level_of(run.plan)
-    with run.meter.phase(engine.contributes_in):
-        own = level.contribution(table, ranks, run.roster.me.role, shapes)
-    return engine.contribute(run, level.computation(shapes), own)
+    return engine_for(run.plan.protocol).contribute(run, level_of(run.plan).computation(shapes), own)
 
 
 def prepare(run: Run, shapes: Shapes) -> Opening:

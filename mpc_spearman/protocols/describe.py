@@ -30,7 +30,9 @@ DESCRIBED: dict[str, Callable[[Plan, Table, Ranks], Any]] = {
     "constant": lambda plan, table, ranks: np.array(ranks.constant, dtype=np.uint8),
     "two_values": lambda plan, table, ranks: np.array(ranks.two_values, dtype=np.uint8),
     "skewness": lambda plan, table, ranks: skewness(ranks),
-    "length": lambda plan, table, ranks: np.array([mean_length(ranks, plan.strength, plan.estimator)]),
+    "length": lambda plan, table, ranks: np.array(
+        [round(mean_length(ranks, plan.strength, plan.estimator), 9)]
+    ),
 }
 
 

@@ -7,45 +7,42 @@ from dataclasses import dataclass
 
 from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_policy_rows
 from mpc_spearman.data.independence import row_cautions
-from mpc_spearman.data.ranks import check_width, rank_columns
+from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.data.sources import ArrowTable
-from mpc_spearman.errors import BoundError, DisclosureError, MpcSpearmanError, PolicyError
+from mpc_spearman.data.tables import Table
+from mpc_spearman.errors import BoundError, MpcSpearmanError, PolicyError
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.precision import Precision
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role, Roster
-from mpc_spearman.privacy.examine import Examination, examine
-from mpc_spearman.privacy.groups import distinct_defined, lasting_in_a_mean
-from mpc_spearman.privacy.leverage import highest_leverage
+from mpc_spearman.protocols.expect import Expected, expected, too_few_rows
 from mpc_spearman.protocols.load import own_table
-from mpc_spearman.protocols.protect import published_to_others
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What stands in the way of a run, as far as one owner can tell.
+    """What stands in the way of a run, and what it would show, as far as one owner can tell.
 
     Attributes
     ----------
-    examination : Examination
-        Of its columns, against what would be published about them.
-    leverage : float
-        The highest of a row in its columns, which the others' budgets are about if this party is granted
-        coefficients, or is the target and granted strengths.
+    table : Table
+    ranks : Ranks
+    expected : Expected, optional
+        How much noise results about each of its columns would have; None if they would be exact.
     refusals : tuple of MpcSpearmanError
-        Its policy's, and those of the rules that are about sizes; not the examination's findings.
+        Its policy's, and those of the bounds that are about sizes.
     cautions : tuple of str
-        What it should know of its table.
+        What it should know of its table, and of what would be left to see.
     """
 
-    examination: Examination
-    leverage: float
+    table: Table
+    ranks: Ranks
+    expected: Expected | None
     refusals: tuple[MpcSpearmanError, ...]
     cautions: tuple[str, ...]
 
 
 def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) -> DryRun:
-    """Apply an owner's policy and rules to its own table, alone; nothing is sent.
+    """Apply an owner's policy to its own table, and foresee the noise, alone; nothing is sent.
 
     Parameters
     ----------
@@ -53,8 +50,7 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
     name : str
         A data party.
     other : int
-        Features of the other side, all of them distinct: the target's, or each source's. Of several sources,
-        others than `name` are taken to have none, so that its part of a mean is as large as it can be.
+        Features of the other side: the target's, or each source's, taken as having no ties.
     frame : table in memory, optional
         Its table, where that is not a file.
 
@@ -66,41 +62,45 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
     roster, refusals = Roster.of(plan, name), list[MpcSpearmanError]()
     table = own_table(plan, name, frame)
     ranks = rank_columns(map(table.column, range(table.m)), table.m)
-    own = distinct_defined(ranks)
     as_source = roster.me.role is Role.SOURCE
-    features = dict.fromkeys(roster.sources, 0 if as_source else other)
-    distinct, lasting = dict(features), dict(features)
+    features = dict.fromkeys(roster.sources, other)
     if as_source:
-        features[roster.me], distinct[roster.me] = table.m, own
-        lasting[roster.me] = lasting_in_a_mean(ranks)
-    shapes = Shapes(
-        table.n,
-        features,
-        other if as_source else table.m,
-        distinct={**distinct, roster.target: other if as_source else own},
-        lasting=lasting,
-    )
-    known = not as_source or len(roster.sources) == 1  # k is that of all sources
+        features[roster.me] = table.m
+    shapes = Shapes(table.n, features, other if as_source else table.m)
+    known = as_source and len(roster.sources) == 1  # a strength is over the columns of all sources
     checks: tuple[Callable[[], None], ...] = (
         lambda: check_policy(plan, name),
         lambda: check_policy_rows(plan, name, table.n),
         lambda: level_of(plan).check_rows(table.n),
-        *([lambda: check_policy_columns(plan, name, shapes.distinct_sources)] if known else []),
-        lambda: check_width(table.n, shapes.m_sources, shapes.m_target, plan.privacy.min_rows_per_feature),
+        *([lambda: check_policy_columns(plan, name, ranks.defined)] if known else []),
     )
     for check in checks:
         try:
             check()
-        except (PolicyError, DisclosureError, BoundError) as error:
+        except (PolicyError, BoundError) as error:
             refusals.append(error)
-    found = examine(
-        ranks,
-        table.features,
-        name,
-        min_group=plan.privacy.min_group,
-        budget=plan.privacy.budget,
-        published=published_to_others(plan, roster, shapes),
+    others = shapes.m_target if as_source else shapes.m_sources
+    found = expected(plan, ranks, roster.me.role, others)
+    cautions = (
+        *table.cautions,
+        *row_cautions(ranks, table.features),
+        *too_few_rows(plan, roster, ranks, shapes),
+        *_told_exactly(plan, table, ranks),
     )
-    leverage = highest_leverage(ranks, Precision.of(plan, table.n, 1).coefficients)
-    cautions = (*table.cautions, *row_cautions(ranks, table.features))
-    return DryRun(found, leverage, tuple(refusals), cautions)
+    return DryRun(table, ranks, found, tuple(refusals), cautions)
+
+
+#: Rows outside the largest group below which a column's exact numbers are next to values of single rows.
+_FEW = 10
+
+
+def _told_exactly(plan: Plan, table: Table, ranks: Ranks) -> list[str]:
+    """Warn of columns of which exact numbers are about few rows: nothing hides these."""
+    exact = plan.results.precision == "exact"
+    if plan.reveal in ("strengths", "ranking") and not exact:
+        return []
+    rare = [
+        name for name, groups in zip(table.features, ranks.groups, strict=True) if 0 < groups.outside < _FEW
+    ]
+    whose = "results.precision: exact has no noise, so" if exact else "the coordinator's own copy is exact:"
+    return [f"{whose} numbers about {', '.join(rare)} are about fewer than {_FEW} rows each"] if rare else []

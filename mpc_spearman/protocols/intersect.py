@@ -34,7 +34,6 @@ from mpc_spearman.config import DataParty, check_policy_rows
 from mpc_spearman.data.aligned import write_aligned, write_unaligned
 from mpc_spearman.data.ids import id_help
 from mpc_spearman.data.pseudonyms import SIZE, ascending, common, pseudonyms, shuffled
-from mpc_spearman.data.ranks import check_width
 from mpc_spearman.data.tables import MIN_ROWS, Table
 from mpc_spearman.errors import AlignmentError, BoundError, DisclosureError, ProtocolViolation
 from mpc_spearman.parties import Party, Role
@@ -78,7 +77,6 @@ def intersect(run: Run, table: Table) -> Table:
         key = links.receive(run.roster.target, Kind.MATCHING_KEY)["key"]
     offer = {
         "ids": np.array([table.n]),
-        "features": np.array([table.m]),
         "min_rows": np.array([own.policy.min_rows or 0]),
         "max_ids": np.array([own.policy.max_ids]),
         "max_unmatched": np.array([own.policy.max_unmatched]),
@@ -125,10 +123,9 @@ def _have_matched(run: Run, offered: NDArray[np.bytes_], table: Table) -> NDArra
 
 @dataclass(frozen=True)
 class _Offer:
-    """What a data party says before its pseudonyms: how many, of how many features, and what it asks."""
+    """What a data party says before its pseudonyms: how many, and what it asks."""
 
     ids: int
-    features: int
     min_rows: int
     max_ids: int
     max_unmatched: float
@@ -166,7 +163,6 @@ def _receive_offer(run: Run, owner: Party) -> _Offer:
     offer = _Offer(**values)
     if not (
         1 <= offer.ids <= MAX_IDS
-        and offer.features >= 1
         and min(offer.min_rows, offer.max_ids) >= 0
         and 0 <= offer.max_unmatched <= 1
     ):
@@ -217,6 +213,3 @@ def _check_overlap(run: Run, offers: dict[Party, _Offer], n: int) -> None:
                     f"of the {offer.ids} ids of {other} {n} are in common, and the policy of {owner} has "
                     f"max_unmatched: {asks.max_unmatched:g}"
                 )
-    target = run.roster.target
-    m_sources = sum(offer.features for owner, offer in offers.items() if owner != target)
-    check_width(n, m_sources, offers[target].features, run.plan.privacy.min_rows_per_feature)

@@ -18,10 +18,10 @@ from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import PlanError, TableError
-from mpc_spearman.privacy.groups import check_groups
+from mpc_spearman.protocols.protect import ledger_of, told
 from mpc_spearman.run import Run, step
 
-# Cells of a table that are ranked before the others are met, so that a refusal comes early: a fraction of a
+# Cells of a table that are ranked before the others are met, so that a caution comes early: a fraction of a
 # second, for which nobody has to wait.
 _AT_ONCE = 1_000_000
 
@@ -63,13 +63,14 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
     Raises
     ------
     PolicyError, TableError
-    DisclosureError
-        A column, of a small table, that would give single rows away.
     PlanError
         The target's alignment key cannot be used.
     """
     me = run.plan.party(run.roster.me.name)
     check_policy(run.plan, me.name)
+    ledger = ledger_of(run)
+    if ledger is not None and isinstance(me, DataParty):
+        ledger.check(me.name, told(run.plan, run.roster), me.policy.lifetime)
     table = own_table(run.plan, me.name, frame)
     assert isinstance(me, DataParty)
     check_places(table, aligned=me.write_aligned, unaligned=me.write_unaligned)
@@ -83,8 +84,6 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
     run.cautions += cautions
     if run.plan.alignment == "intersect":
         ranks = None  # of all rows, not of the common ones
-    if ranks is not None:
-        check_groups(ranks, table.features, table.party, run.plan.privacy.min_group)
     tag(run, table)
     return table, ranks
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from secrets import token_bytes
-from typing import Any
+from typing import Any, cast
 
+from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
@@ -31,31 +32,36 @@ def publish(
     """
     shared, level = run.plan.shared(), level_of(run.plan)
     nonces: dict[str, bytes] = {}
+    copies = dict[str, Numbers]()  # all who are granted the same get the same noise
     for peer in run.roster.peers:
         fields = VIEW.fields(shared, Kind.RESULT, run.roster.me.role, peer.role)
         if fields is None:
             continue
-        granted, fresh = grant(shared, peer.role), token_bytes(32)
+        given, fresh = grant(shared, peer.role), token_bytes(32)
+        kind = given if given == "coefficients" else "strengths"
+        if kind not in copies:
+            copies[kind] = level.published(numbers, given, shapes)
         theirs: dict[str, Any] = {
-            **level.published(numbers, granted, shapes),
+            **copies[kind],
             # One for each message: for a source's own rows one that no other party has.
-            "nonce": fresh if granted == "coefficients" else nonces.setdefault(granted, fresh),
+            "nonce": fresh if given == "coefficients" else nonces.setdefault(given, fresh),
             "source_names": source_names,
             "target_names": target_names,
         }
-        if peer.role is Role.SOURCE and "coefficients" in theirs:
-            theirs["coefficients"] = theirs["coefficients"][shapes.rows(peer)]
+        for part in ("coefficients", "noise") if peer.role is Role.SOURCE and given == "coefficients" else ():
+            if part in theirs:
+                theirs[part] = theirs[part][shapes.rows(peer)]
         values = {field.name: theirs[field.name] for field in fields}
         run.granted[peer.name] = run.links.send(peer, Kind.RESULT, values, sizes=shapes.sizes(peer))
 
 
 @step("publish")
-def receive_result(run: Run, shapes: Shapes) -> Mapping[str, Any]:
-    """Receive what the coordinator passes on, if anything."""
+def receive_result(run: Run, own: Contribution, shapes: Shapes) -> Mapping[str, Any]:
+    """Receive what the coordinator passes on, if anything, and take one's own noise off."""
     coordinator, me = run.roster.coordinator, run.roster.me
     fields, sizes = VIEW.fields(run.plan.shared(), Kind.RESULT, coordinator.role, me.role), shapes.sizes(me)
     if fields is None:
         return {}
     values = run.links.receive(coordinator, Kind.RESULT, sizes=sizes)
     run.granted[me.name] = encode(fields, {**run.links.dimensions, **sizes}, values)  # as it was sent
-    return values
+    return level_of(run.plan).without_own(cast(Numbers, values), own, shapes)

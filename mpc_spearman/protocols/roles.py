@@ -24,19 +24,18 @@ from mpc_spearman.parties import Role
 from mpc_spearman.protocols.account import account
 from mpc_spearman.protocols.agree import agree
 from mpc_spearman.protocols.align import align
-from mpc_spearman.protocols.compute import conclude, contribute, prepare
+from mpc_spearman.protocols.compute import conclude, contribute, encode, hide, prepare
 from mpc_spearman.protocols.connect import connect
 from mpc_spearman.protocols.describe import describe, receive_description
 from mpc_spearman.protocols.intersect import intersect, match
 from mpc_spearman.protocols.load import load
-from mpc_spearman.protocols.protect import charge, count_columns, protect
+from mpc_spearman.protocols.protect import advise, charge, state
 from mpc_spearman.protocols.publish import publish, receive_result
 from mpc_spearman.protocols.rank import rank
 from mpc_spearman.results.assemble import Labels, assemble
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
 from mpc_spearman.statistics.columns import Columns
-from mpc_spearman.wire.disclosure import grant
 
 
 def run_source(run: Run, frame: pa.Table | None) -> Result:
@@ -48,13 +47,15 @@ def run_source(run: Run, frame: pa.Table | None) -> Result:
         table = intersect(run, table)
     shapes = agree(run, table)
     ranks = rank(run, table, ranks)
-    shapes, stated = count_columns(run, shapes, table, ranks)
-    protect(run, table, ranks, shapes, stated)
+    own = encode(run, ranks, shapes)
+    shapes = state(run, shapes, ranks, own)
+    advise(run, ranks, shapes)
     align(run, table, me)
-    charge(run, table, ranks, shapes, stated)
+    charge(run, table)
     describe(run, table, ranks)
-    contribute(run, table, ranks, shapes)
-    given = receive_result(run, shapes)
+    own = hide(run, own, shapes)
+    contribute(run, own, shapes)
+    given = receive_result(run, own, shapes)
     labels = Labels([(me.name, name) for name in table.features], given.get("target_names", ()))
     return _own_result(run, table, ranks, shapes, given, labels)
 
@@ -67,14 +68,16 @@ def run_target(run: Run, frame: pa.Table | None) -> Result:
         table = intersect(run, table)
     shapes = agree(run, table)
     ranks = rank(run, table, ranks)
-    shapes, stated = count_columns(run, shapes, table, ranks)
-    protect(run, table, ranks, shapes, stated)
+    own = encode(run, ranks, shapes)
+    shapes = state(run, shapes, ranks, own)
+    advise(run, ranks, shapes)
     for source in run.roster.sources:
         align(run, table, source)
-    charge(run, table, ranks, shapes, stated)
+    charge(run, table)
     describe(run, table, ranks)
-    opened = contribute(run, table, ranks, shapes)
-    given = receive_result(run, shapes)
+    own = hide(run, own, shapes)
+    opened = contribute(run, own, shapes)
+    given = receive_result(run, own, shapes)
     labels = Labels.of(shapes, given.get("source_names", ()), table.features)
     numbers, warnings = conclude(run, opened, [], Description(), shapes)
     return _own_result(run, table, ranks, shapes, {**given, **numbers}, labels, warnings)
@@ -87,7 +90,7 @@ def run_coordinator(run: Run) -> Result:
         match(run)
     shapes = agree(run)
     opening = prepare(run, shapes)
-    shapes, _ = count_columns(run, shapes)
+    shapes = state(run, shapes)
     of_sources = [receive_description(run, source, shapes) for source in run.roster.sources]
     of_target = receive_description(run, run.roster.target, shapes)
     level = level_of(run.plan)
@@ -95,8 +98,6 @@ def run_coordinator(run: Run) -> Result:
     numbers, warnings = conclude(run, opened, of_sources, of_target, shapes)
     source_names = [name for source in of_sources for name in source.names]
     publish(run, numbers, source_names, of_target.names, shapes)
-    # Its ranking is the one that the target is given, for whom the list is made.
-    given = "coefficients" if run.plan.results.target == "coefficients" else "strengths"
     return assemble(
         run.plan,
         run.roster.me,
@@ -104,8 +105,6 @@ def run_coordinator(run: Run) -> Result:
         numbers,
         Labels.of(shapes, source_names, of_target.names),
         [*run.cautions, *warnings],
-        level.precision(shapes).steps(given) if "strengths" in numbers else {},
-        level.published(numbers, given, shapes) if numbers else None,
         cost=account(run),
         alignment=run.alignment,
         offered=run.offered,
@@ -139,7 +138,6 @@ def _own_result(
             *(repeated_columns(table.party, table.features, ranks) if me.role is Role.SOURCE else ()),
             *(impossible(plan, numbers["counts"], shapes) if "counts" in numbers else ()),
         ],
-        level_of(plan).precision(shapes).steps(grant(plan.shared(), me.role)),
         cost=account(run),
         alignment=run.alignment,
         offered=run.offered,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +49,6 @@ def assemble(
     numbers: Numbers,
     labels: Labels,
     warnings: Sequence[str],
-    steps: Mapping[str, float],
-    published: Numbers | None = None,
     **about: Any,
 ) -> Result:
     """Label a party's numbers, and compute what follows from those that it has.
@@ -67,10 +65,6 @@ def assemble(
         As far as this party has them.
     labels : Labels
     warnings : sequence of str
-    steps : mapping of str to float
-        The grids that published numbers lie on, as `Precision.steps` gives them.
-    published : Numbers, optional
-        The numbers that the ranking is of, where they are not this party's own.
     **about
         The other arguments of `Result`: what the run cost, and what else is known of it.
     """
@@ -90,14 +84,15 @@ def assemble(
         names = [(plan.parties.target.name, name) for name in labels.target]
         sides = [column_table(labels.sources, source), column_table(names, target)]
         matrices = {"coefficients": matrix(numbers["coefficients"]), "columns": pd.concat(sides)}
-        step = steps.get("coefficients", 0.0) if published is None else 0.0
         pairs: dict[str, Any] = {
             "n": n,
             "source": source.rows,
             "target": target,
             "estimator": plan.estimator,
-            "step": step,
+            "noise": numbers.get("noise", 0.0),
         }
+        if "noise" in numbers:
+            matrices["noise"] = matrix(numbers["noise"])
         rho = numbers["coefficients"]
         low, _ = intervals(rho, confidence=plan.confidence, **pairs)
         testable = pvalues.testable(source.rows, target, plan.estimator) & ~np.isnan(rho)
@@ -105,13 +100,18 @@ def assemble(
             *warnings,
             *result_warnings.pvalues(**pairs),
             *result_warnings.intervals(low, testable, n),
+            *result_warnings.noise("coefficients", np.asarray(numbers.get("noise", 0.0)), 1 / np.sqrt(n - 1)),
         ]
-    ranking, ranked = None, published or numbers
-    if "positions" in ranked:
-        order = np.argsort(ranked["positions"], kind="stable")  # equals in the table's order
-        ranking = pd.DataFrame({"position": ranked["positions"][order], "feature": columns[order].tolist()})
-        if "strengths" in ranked:
-            ranking["strength"] = ranked["strengths"][order]
+    ranking = None
+    if "positions" in numbers:
+        order = np.argsort(numbers["positions"], kind="stable")  # equals in the table's order
+        ranking = pd.DataFrame({"position": numbers["positions"][order], "feature": columns[order].tolist()})
+        if "strengths" in numbers:
+            ranking["strength"] = numbers["strengths"][order]
+    errors = numbers.get("errors")
+    if errors is not None and "strengths_noise" in numbers:
+        warnings = [*warnings, *result_warnings.noise("strengths", numbers["strengths_noise"], errors)]
+        errors = np.hypot(errors, numbers["strengths_noise"])
     both = numbers.get("estimators")
     return Result(
         plan=plan.shared(),
@@ -122,9 +122,8 @@ def assemble(
         **matrices,
         strengths=series(numbers.get("strengths"), "strength"),
         counts=series(numbers.get("counts"), "count"),
-        errors=series(numbers.get("errors"), "error"),
+        errors=series(errors, "error"),
         ranking=ranking,
         estimators=None if both is None else pd.DataFrame(both, index=columns, columns=ESTIMATORS),
-        precision=steps,
         **about,
     )

@@ -69,10 +69,6 @@ def _about(result: Parts) -> None:
         raise Contradiction(
             "offered", "a party that is not in the plan, or with too few rows, has rows in common"
         )
-    if not set(result.precision) <= {"coefficients", "strengths"} or not all(
-        0 < step < 1 for step in result.precision.values()
-    ):
-        raise Contradiction("precision", "the precision is not a step, below 1, of coefficients or strengths")
     cost = result.cost
     if not set(cost["party"]) <= {name for some in names.values() for name in some}:
         raise Contradiction("cost", "a cost is of a party that is not in the plan")
@@ -105,14 +101,11 @@ def _matrices(result: Parts) -> None:
         raise Contradiction("noise", "a standard deviation of noise is negative or undefined")
     if (np.abs(rho[deviations == 0]) > 1).any():
         raise Contradiction("coefficients", "a coefficient without noise lies outside -1 to 1")
-    step = 0.0 if result.role == "coordinator" else result.precision.get("coefficients", 0.0)
-    if step and not np.allclose(rho, np.rint(rho / step) * step, rtol=0, atol=_SAME, equal_nan=True):
-        raise Contradiction("coefficients", f"a coefficient is not a multiple of {step:g}")
 
 
 def _strengths(result: Parts) -> None:
     mu, held = result.strengths, result.holds
-    if (mu.abs() > 1).any():
+    if result.plan["results"]["precision"] == "exact" and (mu.abs() > 1).any():
         raise Contradiction("strengths", "a strength lies outside -1 to 1")
     if "ranking" not in held or "strength" not in result.ranking:
         raise Contradiction("ranking", "strengths need a ranking with strengths")
@@ -148,9 +141,7 @@ def _ranking(result: Parts) -> None:
     if sorted(ranking["feature"]) != sorted(mu.index):
         raise Contradiction("ranking", "the ranking is of other features than the strengths")
     published = ranking.set_index("feature")["strength"].loc[list(mu.index)].to_numpy()
-    # The coordinator's own strengths are not rounded, its ranking is.
-    within = max(result.precision.values(), default=_SAME) if result.role == "coordinator" else _SAME
-    if not _equal(mu, published, within):
+    if not _equal(mu, published):
         raise Contradiction("ranking", "the ranking and the strengths differ")
     if list(ranking["feature"]) != [mu.index[q] for q in estimators.order(published, order)]:
         raise Contradiction("ranking", "the ranking is not in the order of its strengths")
@@ -158,5 +149,5 @@ def _ranking(result: Parts) -> None:
         raise Contradiction("ranking", "the ranking's positions are not those of its strengths")
 
 
-def _equal(one: pd.Series[Any], other: Any, within: float = _SAME) -> bool:
-    return bool(np.allclose(one, other, rtol=0, atol=within, equal_nan=True))
+def _equal(one: pd.Series[Any], other: Any) -> bool:
+    return bool(np.allclose(one, other, rtol=0, atol=_SAME, equal_nan=True))

@@ -178,8 +178,7 @@ def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
         n=first.n,
         cost=_cost(results),
         alignment=first.alignment,
-        precision=_precision(results, coefficients is not None),
-        warnings=_warnings(runs, plan, int(counts.max()), coefficients),
+        warnings=_warnings(runs),
         coefficients=coefficients,
         columns=_columns(results),
         noise=_stacked(results, "noise"),
@@ -194,12 +193,6 @@ def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
             }
         ),
     )
-
-
-def _precision(results: Sequence[Result], stacked: bool) -> dict[str, float]:
-    """Return the steps that stacked coefficients lie on, or the largest of what means of strengths are of."""
-    steps = [step for result in results for step in result.precision.values()]
-    return {"coefficients" if stacked else "strengths": max(steps)} if steps else {}
 
 
 def _stacked(results: Sequence[Result], part: Any) -> pd.DataFrame | None:
@@ -253,24 +246,12 @@ def _cost(results: Sequence[Result]) -> pd.DataFrame:
     return merged[list(COST_COLUMNS)]
 
 
-def _warnings(
-    runs: Sequence[Loaded], plan: dict[str, Any], defined: int, coefficients: pd.DataFrame | None
-) -> list[str]:
-    """Those of the runs, where the result came from, and a rule that every single run kept but all break."""
+def _warnings(runs: Sequence[Loaded]) -> list[str]:
+    """Those of the runs, and where the result came from."""
     origins = []
     for folder, result in runs:
         sources = ", ".join(source["name"] for source in result.plan["parties"]["sources"])
         digest = result.plan_digest.hex()[:16]
         origins.append(f"{folder} ({sources}; protocol {result.plan['protocol']}, plan {digest}…)")
     found = dict.fromkeys(line for _, result in runs for line in result.warnings)
-    lines = [*found, f"merged from {len(runs)} results over the same rows: {', '.join(origins)}"]
-    n, m_target = runs[0][1].n, len(runs[0][1].strengths)
-    per_feature = max(int(result.plan["privacy"]["min_rows_per_feature"]) for _, result in runs)
-    # At `strengths` the target knows only how many of the source columns are not constant.
-    m_source = defined if coefficients is None else len(coefficients)
-    if n < per_feature * (m_source + m_target):
-        lines.append(
-            f"together the runs have {m_source} source and {m_target} target columns, too many for {n} rows: "
-            f"one run with all of them would be refused (privacy.min_rows_per_feature: {per_feature})"
-        )
-    return lines
+    return [*found, f"merged from {len(runs)} results over the same rows: {', '.join(origins)}"]

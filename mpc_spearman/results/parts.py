@@ -110,9 +110,6 @@ class Parts:
     ranking : DataFrame, optional
         Columns ``position`` (from 1, shared by equal strengths), ``feature`` and, unless only the order is
         known, ``strength``: the published ones, from which the order is made at every party.
-    precision : mapping of str to float
-        The steps, by ``coefficients`` and ``strengths``, on whose multiples this copy's published numbers
-        lie; at the coordinator those of what it passes on. Empty where they are exact.
     estimators : DataFrame, optional
         float64, same index as `strengths`, columns ``tie_corrected`` and ``paper``: the strengths under both.
     alignment : str, optional
@@ -145,7 +142,6 @@ class Parts:
         errors: pd.Series[float] | None = None,
         ranking: pd.DataFrame | None = None,
         estimators: pd.DataFrame | None = None,
-        precision: Mapping[str, float] = MappingProxyType({}),
         alignment: str | None = None,
         offered: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
@@ -154,7 +150,6 @@ class Parts:
         self._warnings = tuple(warnings)
         self._alignment = alignment
         self._offered = {str(name): int(rows) for name, rows in offered.items()}
-        self._precision = {str(part): float(step) for part, step in precision.items()}
         self._cost = plain_cost(cost)
         self._coefficients = None if coefficients is None else plain_matrix(coefficients, MATRIX_ROWS)
         self._columns = None if columns is None else plain_columns(columns)
@@ -206,14 +201,6 @@ class Parts:
     def n(self) -> int:
         """Aligned rows."""
         return self._n
-
-    @property
-    def precision(self) -> dict[str, float]:
-        """Steps on whose multiples published ``coefficients`` and ``strengths`` lie; empty where exact.
-
-        The coordinator's own coefficients, p-values and strengths are not rounded; its ranking is.
-        """
-        return dict(self._precision)
 
     @property
     def holds(self) -> tuple[Part, ...]:
@@ -292,7 +279,6 @@ class Parts:
             "target": known_columns(columns.loc[[(target, name) for name in matrix.columns]]),
             "estimator": self._plan["estimator"],
             "noise": 0.0 if self._noise is None else self._noise.to_numpy(),
-            "step": 0.0 if self._role == "coordinator" else self._precision.get("coefficients", 0.0),
         }
 
     @cached_property

@@ -15,11 +15,12 @@ from __future__ import annotations
 import binascii
 import hashlib
 import json
+import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import AwareDatetime, Field
@@ -31,8 +32,10 @@ from mpc_spearman.errors import OutputError, ProtocolViolation, RecordError
 from mpc_spearman.identity import Identity, public_key, verify
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role, Roster
+from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.results import run_directory, saved
 from mpc_spearman.results.saved import RECORD
+from mpc_spearman.statistics import estimators
 from mpc_spearman.version import __version__
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.kinds import Kind
@@ -43,7 +46,7 @@ NO_SIGNATURE = bytes(64)
 _PURPOSE = "record of a run"
 _CLOCKS_APART = timedelta(hours=1)
 _PASSED_ON = (
-    "positions", "strengths", "counts", "errors", "coefficients", "source_names", "target_names",
+    "positions", "strengths", "counts", "errors", "coefficients", "noise", "source_names", "target_names",
 )  # fmt: skip
 Digest = Annotated[Text, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -295,7 +298,7 @@ def _shown(folder: Path, message: bytes) -> bool:
         rows = [] if matrix is None else [name for _, name in matrix.index]
         fields = VIEW.fields(held["plan"], Kind.RESULT, Role.COORDINATOR, Role(held["role"])) or ()
         sizes = {"m_target": len(ranking), "m_source": len(rows), "m_sources": len(rows)}
-        said = decode(fields, sizes, memoryview(message))
+        said = _less_own(dict(decode(fields, sizes, memoryview(message))), held)
         order = np.argsort(said["positions"], kind="stable")
         names = list(held["strengths"].index) if "strengths" in held else said.get("target_names")
         held |= {"source_names": rows, "target_names": names, "positions": ranking["position"]}
@@ -308,3 +311,22 @@ def _shown(folder: Path, message: bytes) -> bool:
         )
     except (OutputError, ProtocolViolation, KeyError, TypeError, ValueError, AttributeError):
         return False
+
+
+def _less_own(said: dict[str, Any], held: Mapping[str, Any]) -> dict[str, Any]:
+    """Make of what was passed on what a folder shows: errors with noise, strengths without the owner's own.
+
+    Of the owner's draw nobody else knows more than that it is no larger than a draw can be, so that a change
+    of strengths below that is not seen.
+    """
+    s = said.pop("strengths_noise", None)
+    if s is None:
+        return said
+    if held["plan"]["reveal"] == "strengths":
+        shown, draws = held["strengths"].to_numpy(), len(held["plan"]["parties"]["sources"]) + 1
+        away = np.abs(shown - said["strengths"]) - REACH * s / math.sqrt(draws)
+        if not (np.isnan(shown) == np.isnan(said["strengths"])).all() or (away > s + said["errors"]).any():
+            raise ValueError("these strengths are further from what was passed on than a draw can be")
+        s = s * math.sqrt(1 - 1 / draws)
+        said |= {"strengths": shown, "positions": estimators.positions(shown, held["plan"]["order"])}
+    return {**said, "errors": np.hypot(said["errors"], s)}

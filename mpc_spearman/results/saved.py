@@ -58,7 +58,6 @@ def texts(result: Parts) -> dict[str, str]:
         "strengths": _without_nan(result.strengths) if "strengths" in held else None,
         "counts": result.counts.tolist() if "counts" in held else None,
         "errors": _without_nan(result.errors) if "errors" in held else None,
-        "precision": result.precision,
         "plan": result.plan,
     }
     files = {"cost.csv": run_directory.csv_text(list(COST_COLUMNS), result.cost.itertuples(index=False))}
@@ -139,7 +138,7 @@ def read(folder: Path) -> dict[str, Any]:
     if type(about["n"]) is not int:
         raise OutputError(f"{folder / 'result.json'} is damaged: its number of rows is no whole number")
     parts: dict[str, Any] = {
-        key: about[key] for key in ("plan", "party", "role", "n", "precision", "warnings", "alignment")
+        key: about[key] for key in ("plan", "party", "role", "n", "warnings", "alignment")
     }
     parts["offered"] = about.get("offered", {})  # of version 0.2.0 it has none
     parts["cost"] = _cost(folder / "cost.csv")

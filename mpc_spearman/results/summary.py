@@ -217,10 +217,7 @@ def precision(result: Parts) -> str:
         return "an order; how close strengths may be is among the warnings"
     if result.plan["results"]["precision"] == "exact":
         return "exact"
-    if not result.precision:
-        order = result.withheld("ranking") is None
-        return "the order of strengths as they are published" if order else "nothing was published"
-    steps = ", ".join(f"{part} in steps of {step:g}" for part, step in result.precision.items())
-    return f"published {steps}" + (
-        "; this copy rounds its ranking only" if result.role == "coordinator" else ""
-    )
+    if result.role == "coordinator" and result.withheld("coefficients") is None:
+        return "exact in this copy alone; with noise in what is passed on"
+    privacy = result.plan["privacy"]
+    return f"with noise, for privacy.loss {privacy['loss']:g} and unit {privacy['unit']}"

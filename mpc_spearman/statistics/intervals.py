@@ -45,7 +45,6 @@ def intervals(
     estimator: Estimator,
     confidence: float,
     noise: _Floats | float = 0.0,
-    step: float = 0.0,
 ) -> tuple[_Floats, _Floats]:
     """Confidence intervals of rank correlations.
 
@@ -63,9 +62,6 @@ def intervals(
         Such as 0.95.
     noise : ndarray of float64, shape (m_A, m_B), or float
         Standard deviation of the noise in each coefficient; 0 for exact ones.
-    step : float
-        Grid to which exact coefficients were rounded; 0 if they were not. The lower end is that of the
-        smallest value that rounds to the coefficient, the upper end that of the largest.
 
     Returns
     -------
@@ -85,7 +81,7 @@ def intervals(
     flags = two_flags(source, target)
     # An exact ±1 counts as half way to the next value that n rows can have: 1/(4 p(1 - p)) is 1 + g^2/4.
     spread = (1 + source.skewness**2 / 4) * (1 + target.skewness**2 / 4)
-    gap = np.maximum(np.where(flags, np.minimum(2 * spread / n, 0.5), 6 / (n * (n * n - 1))), step / 2)
+    gap = np.where(flags, np.minimum(2 * spread / n, 0.5), 6 / (n * (n * n - 1)))
     # The variance is taken as far as a coefficient can be, whatever noise has done to it.
     r = np.clip(rho, gap - 1, 1 - gap)
     c = z * z / (n - 3)
@@ -94,8 +90,8 @@ def intervals(
         middle**2 + c * np.where(flags, _flags(r, source, target), 1 + np.clip(rho, -1, 1) ** 2 / 2)
     )
     noise = np.broadcast_to(noise, rho.shape)
-    below = np.where(noise > 0, rho, np.clip(rho - step / 2, -1, 1 - gap))
-    above = np.where(noise > 0, rho, np.clip(rho + step / 2, gap - 1, 1))
+    below = np.where(noise > 0, rho, np.clip(rho, -1, 1 - gap))
+    above = np.where(noise > 0, rho, np.clip(rho, gap - 1, 1))
     low = _end(below, half - middle, z * noise)
     high = -_end(-above, half + middle, z * noise)
     far, skewed = np.maximum(np.abs(low), np.abs(high)), null_skewness(n, source, target) > SKEWED

@@ -62,7 +62,6 @@ def pvalues(
     target: Columns,
     estimator: Estimator,
     noise: _Noise = 0.0,
-    step: float = 0.0,
 ) -> NDArray[np.float64]:
     """Two-sided p-values of independence: how often |rho| is at least what it is here.
 
@@ -73,7 +72,7 @@ def pvalues(
       distribution at the normal deviate that has the same p-value; where both have many ties, at
       rho sqrt(n - 1), since t is too small for coefficients near 1 of few groups.
 
-    With noise, and for a rounded coefficient of two flags, there is no exact test: type III at
+    With noise there is no exact test: type III at
     rho/sqrt(1/(n - 1) + s^2), which is the normal without skewness.
 
     Parameters
@@ -83,14 +82,11 @@ def pvalues(
     n : int
         Rows, at least 3.
     source, target : Columns
-        They broadcast to the shape of `rho`. Where `noise` and `step` are 0, with their skewness unrounded.
+        They broadcast to the shape of `rho`. Where `noise` is 0, with their skewness unrounded.
     estimator : str
         As in the plan.
     noise : ndarray of float64, shape (m_A, m_B), or float
         Standard deviation of the noise in each coefficient; 0 for exact ones.
-    step : float
-        Grid to which exact coefficients were rounded; 0 if they were not. Exact p-values count half a step to
-        the safe side, and a rounded ±1 counts as ±(1 - step/2).
 
     Returns
     -------
@@ -110,7 +106,7 @@ def pvalues(
     size = np.abs(rho)
     exact = noise == 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        inner = np.minimum(size, 1 - step / 2)
+        inner = np.minimum(size, 1)
         t = 2 * stdtr(n - 2, -inner * np.sqrt((n - 2) / ((1 + inner) * (1 - inner))))
     normal = 2 * ndtr(-size / np.sqrt(1 / (n - 1) + noise**2))
     p = np.where(exact & ~many, t, normal)
@@ -122,12 +118,12 @@ def pvalues(
     p[skew > TOO_SKEWED] = np.nan
     if n <= EXACT_ROWS:
         tail = _tails(n)
-        # Half a step to the safe side, and 1e-9 for what a float64 coefficient is off its fraction.
-        farthest = np.nan_to_num((1 - size + step / 2) * (len(tail) - 1)) + 1e-9
+        # 1e-9 for what a float64 coefficient is off its fraction.
+        farthest = np.nan_to_num((1 - size) * (len(tail) - 1)) + 1e-9
         at = np.clip(farthest.astype(int), 0, len(tail) - 1)
         p = np.where(exact & untied, tail[at], p)
     flags = two_flags(source, target) & exact & ~np.isnan(rho)
-    if step == 0 and flags.any():
+    if flags.any():
         upper = (np.rint(n * upper_share(side.skewness)) for side in (source, target))
         a, b = (np.broadcast_to(rows, rho.shape)[flags] for rows in upper)
         p[flags] = _two_flags(rho[flags], a, b, n)

@@ -218,13 +218,12 @@ def pvalues(
     target: Columns,
     estimator: Estimator,
     noise: NDArray[np.float64] | float = 0.0,
-    step: float = 0.0,
 ) -> list[str]:
     """Say for how many pairs there is no p-value, or a poor one, and why.
 
     Parameters
     ----------
-    n, source, target, estimator, noise, step
+    n, source, target, estimator, noise
         As :func:`mpc_spearman.statistics.pvalues.pvalues` takes them.
 
     Returns
@@ -234,9 +233,7 @@ def pvalues(
     """
     kept = tests.testable(source, target, estimator)
     skew = np.broadcast_to(tests.null_skewness(n, source, target, noise), kept.shape)
-    published = (np.asarray(noise) > 0) | (step > 0)
-    flags = tests.two_flags(source, target)
-    exact = flags & ~published
+    exact = tests.two_flags(source, target) & (np.asarray(noise) == 0)
     if n <= tests.EXACT_ROWS:
         exact = exact | ((np.maximum(source.ties, target.ties) == Ties.NONE) & (np.asarray(noise) == 0))
     too_skewed = kept & ~exact & (skew > tests.TOO_SKEWED)
@@ -266,6 +263,29 @@ def pvalues(
         ),
     )
     return [f"{int(which.sum())} of {kept.size} {what}" for which, what in found if which.any()]
+
+
+def noise(what: str, noise: NDArray[np.float64], errors: NDArray[np.float64] | float) -> list[str]:
+    """Say how many numbers carry more noise than they vary by chance.
+
+    Parameters
+    ----------
+    what : str
+        Their name.
+    noise : ndarray of float64
+        Standard deviation of the noise in each.
+    errors : ndarray of float64, or float
+        Their standard errors without noise.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where((noise > 0) & (np.asarray(errors) > 0), noise / errors, 0.0)
+    more = ratio > 1
+    if not more.any():
+        return []
+    return [
+        f"{int(more.sum())} of {more.size} {what} carry more noise than they vary by chance, up to "
+        f"{ratio.max():.1f} times as much: more rows or fewer columns would take less"
+    ]
 
 
 def intervals(low: NDArray[np.float64], testable: NDArray[np.bool_], n: int) -> list[str]:

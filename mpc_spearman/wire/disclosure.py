@@ -60,7 +60,7 @@ class ViewTable:
         found = self.row(kind, sender, receiver)
         if found is None:
             return None
-        sent = found.sent(plan, grant(plan, receiver), grant(plan, sender))
+        sent = found.sent(plan, grant(plan, receiver))
         return None if found.fields and not sent else sent
 
     def learnt(self, plan: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -96,7 +96,7 @@ class ViewTable:
             for row in self.rows
             if receiver in row.receivers
             and (senders := [name for role in row.senders for name in names[role] if name != party])
-            for field in row.sent(plan, grant(plan, receiver), grant(plan, row.senders[0]))
+            for field in row.sent(plan, grant(plan, receiver))
             if field.tells
         ]
 

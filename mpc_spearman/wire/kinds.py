@@ -64,10 +64,8 @@ class Field:
         integers modulo a power of 2^8, each travels in ``ring_bytes`` bytes.
     tells : str
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
-    levels, grants, protocols, opened_to
+    levels, grants, protocols, opened_to, precision
         Where it is sent; None means everywhere. Grants are the receiver's.
-    sender_grants
-        Sent only by who is granted one of these.
     top : bool, optional
         Sent only with ``top``, or only without.
     """
@@ -81,17 +79,17 @@ class Field:
     protocols: tuple[str, ...] | None = None
     opened_to: tuple[str, ...] | None = None
     top: bool | None = None
-    sender_grants: tuple[str, ...] | None = None
+    precision: tuple[str, ...] | None = None
 
-    def sent(self, plan: Mapping[str, Any], grant: str, sender_grant: str) -> bool:
-        """Tell whether this field is part of its message under a plan and the grants of both ends."""
+    def sent(self, plan: Mapping[str, Any], grant: str) -> bool:
+        """Tell whether this field is part of its message under a plan and the receiver's grant."""
         return (
             (self.levels is None or plan["reveal"] in self.levels)
             and (self.grants is None or grant in self.grants)
             and (self.protocols is None or plan["protocol"] in self.protocols)
             and (self.opened_to is None or plan["opened_to"] in self.opened_to)
             and (self.top is None or self.top == (plan["top"] is not None))
-            and (self.sender_grants is None or sender_grant in self.sender_grants)
+            and (self.precision is None or plan["results"]["precision"] in self.precision)
         )
 
 
@@ -105,12 +103,12 @@ class Row:
     fields: tuple[Field, ...]
     alignment: tuple[str, ...] | None = None
 
-    def sent(self, plan: Mapping[str, Any], grant: str, sender_grant: str) -> tuple[Field, ...]:
-        """Return the fields of it that are sent under a plan and the grants of both ends, in wire order."""
+    def sent(self, plan: Mapping[str, Any], grant: str) -> tuple[Field, ...]:
+        """Return the fields of it that are sent under a plan and the receiver's grant, in wire order."""
         # A result of version 0.2.0 has a plan without that key.
         if self.alignment is not None and plan.get("alignment", "same") not in self.alignment:
             return ()
-        return tuple(field for field in self.fields if field.sent(plan, grant, sender_grant))
+        return tuple(field for field in self.fields if field.sent(plan, grant))
 
     def at(self, level: str) -> Row:
         """Return the row with fields that are sent at one level only."""

@@ -37,10 +37,10 @@ def attempt(guesses: list[str], policy: Mapping[str, Any]) -> tuple[dict[str, st
     offered: list[bytes] = []
 
     class Listening(Links):
-        def send(self, peer: Any, kind: Kind, values: Any, **more: Any) -> None:
+        def send(self, peer: Any, kind: Kind, values: Any, **more: Any) -> bytes:
             if kind is Kind.MATCHING_KEY:
                 offered.append(values["key"])
-            super().send(peer, kind, values, **more)
+            return super().send(peer, kind, values, **more)
 
         def receive(self, peer: Any, kind: Kind, **more: Any) -> Any:
             values = super().receive(peer, kind, **more)
@@ -52,7 +52,7 @@ def attempt(guesses: list[str], policy: Mapping[str, Any]) -> tuple[dict[str, st
         "alignment": "intersect",
         "parties": {
             "coordinator": {"name": "C"},
-            "target": {"name": "B"},
+            "target": {"name": "B", "policy": {"min_rows": 3}},
             "sources": [{"name": "A", "policy": dict(policy)}],
         },
     }
@@ -91,7 +91,7 @@ def test_guesses_among_true_ids_are_told_up_to_the_cap() -> None:
 
 @pytest.mark.parametrize("policy", [{}, {"min_rows": 50}])
 def test_a_list_that_a_few_guesses_match_is_not_answered(policy: Mapping[str, Any]) -> None:
-    """Nor is it by default: two columns on each side take 12 rows."""
+    """Nor is it by default, under which an owner asks for 30 rows."""
     guesses = [*PATIENTS[:11], "none of them"]
     classes, known = attempt(guesses, policy)
     assert (classes, known) == (REFUSED, None)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.cli.main import main
-from mpc_spearman.errors import DisclosureError, PlanError, PolicyError, TableError
+from mpc_spearman.errors import PlanError, PolicyError, TableError
 from support.harness import ROOT
 
 PLAN = str(ROOT / "configs" / "mpc.yaml")
@@ -34,28 +34,34 @@ def test_a_table_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert "nothing that this table alone decides would be refused" in said
     assert "outpatient" in said
-    table, _, meanings = said.partition("values: ")
-    for head in ("outside", "bits held", "0.5 of them", "to B"):
-        assert (head in table.splitlines()[0], f"\n{head}: " in meanings) == (True, True)
-    assert "exclude" not in said
+    head = said.splitlines()[0]
+    for name in ("values", "outside", "noise", "seen from"):
+        assert (name in head, f"\n{name}: " in said) == (True, True)
 
 
-def test_what_would_be_refused_is_named_with_a_line_for_the_plan(
+def test_how_much_noise_there_would_be_is_said_and_no_table_is_refused_for_its_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(3)
-    sick = np.arange(N) % 8 == 0
-    mine = table_of(tmp_path, age=rng.random(N), sick=sick * 1, rare=(np.arange(N) < 4) * 1)
+    mine = table_of(tmp_path, age=rng.random(N), same=np.ones(N), rare=(np.arange(N) < 4) * 1)
     code, said = check(
         capsys, "--party", "A", "--table", mine, "--other", "60", "results.target=coefficients"
     )
-    assert code == DisclosureError.exit_code
-    assert "4 rows outside the largest group of equal values of 'rare'" in said
-    assert "the ranks of 'sick' hold" in said
-    assert 'exclude: ["sick", "rare"]' in said
-    wide = check(capsys, "--party", "A", "--table", mine, "--other", "200")
-    assert wide[0] == DisclosureError.exit_code
-    assert "too many for 400 rows" in wide[1]
+    assert code == 0
+    rows = {line.split()[0]: line.split() for line in said.splitlines()[1:4]}
+    assert float(rows["rare"][-2]) > 3 * float(rows["age"][-2])
+    assert 0 < float(rows["age"][-1]) < 1
+    assert "too few rows for these columns" in said
+    exact = check(
+        capsys,
+        "--party",
+        "A",
+        "--table",
+        mine,
+        "results.precision=exact",
+        "parties.sources.A.policy.exact=true",
+    )
+    assert "results would be exact, without noise" in exact[1]
 
 
 def test_what_only_a_run_over_common_rows_finds_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,15 +69,7 @@ def test_what_only_a_run_over_common_rows_finds_out_is_said(capsys: pytest.Captu
         check(capsys, "--party", "A", f"alignment={alignment}")[1] for alignment in ("same", "intersect")
     )
     assert "common to all" not in same
-    assert "Which rows are common to all only a run finds out" in intersected
-
-
-def test_families_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kind = np.arange(N) % 3
-    mine = table_of(tmp_path, **{name: (kind == i) * 1 for i, name in enumerate(("red", "green", "blue"))})
-    code, said = check(capsys, "--party", "B", "--table", mine)
-    assert code == 0
-    assert "one-hot: 'red', 'green', 'blue'" in said
+    assert "Which are common to all only a run finds out" in intersected
 
 
 def test_its_own_policy_is_asked_too(capsys: pytest.CaptureFixture[str]) -> None:

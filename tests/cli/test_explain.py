@@ -15,7 +15,6 @@ from mpc_spearman.cli.owner_page import beginning, our
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PlanError, PolicyError
 from mpc_spearman.identity import Identity
-from mpc_spearman.levels.encoding import Encoding
 from support.harness import ROOT
 from support.plans import mapping
 
@@ -35,12 +34,13 @@ def written(tmp_path: Path, name: str = "plan.yaml", **settings: Any) -> str:
 
 @pytest.mark.parametrize("setting", ["reveal=strengths", "top=2", "opened_to=target", "estimator=paper"])
 def test_it_says_all_of_the_table_and_of_nobody_anything_else(capsys, setting):
-    digest, purpose, retention, *lines = said(capsys, RANKING, setting).splitlines()
+    digest, purpose, retention, guarantee, *lines = said(capsys, RANKING, setting).splitlines()
     digest, _, draft = digest.partition(" (draft: ")
     assert draft.startswith("no identity yet of C, B, A;")
     assert digest.replace(" ", "") == f"plan{load_plan(RANKING, [setting]).digest().hex()}"
     assert "none written" in purpose
     assert "none written" in retention
+    assert guarantee.startswith("Guarantee: from what one party is passed on")
     facts = learnt(load_plan(RANKING, [setting]).shared())
     by_party: dict[str, list[str]] = {}
     for line in lines:
@@ -56,28 +56,24 @@ def test_it_says_all_of_the_table_and_of_nobody_anything_else(capsys, setting):
 
 
 def test_results_come_before_what_says_nothing(capsys):
-    lines = said(capsys, RANKING).splitlines()[3:]
+    lines = said(capsys, RANKING).splitlines()[4:]
     assert lines[0] == "C, the coordinator, learns"
     assert "the order of the target's features" in lines[1]
 
 
-def test_it_says_how_precise_results_are(capsys):
-    encoding = Encoding.ranking(20000, columns=9, sources=1, estimator="tie_corrected", defined=9)
-    order = said(capsys, RANKING, "--rows", "20000", "--columns", "9")
-    assert order.count(f"strengths that differ by more than {2 * encoding.error:.1g} in the right order") == 2
-    assert "--rows says how close" in said(capsys, RANKING)
-    # 1/(8·√(20000·9)) is 0.00029
-    assert "strengths in steps of 0.0002" in said(capsys, STRENGTHS, "--rows", "20000", "--columns", "9")
-    assert "about a tenth of the step" in said(capsys, STRENGTHS)
+def test_it_says_how_precise_results_are(capsys, tmp_path):
+    assert said(capsys, RANKING).count("the order of strengths with the noise of every owner") == 2
+    assert "strengths with the noise of every other owner" in said(capsys, STRENGTHS)
+    noisy = written(tmp_path, "noisy.yaml", results={"target": "coefficients"}, rows=100)
+    assert "coefficients with the coordinator's noise" in said(capsys, noisy)
+    assert "C's own copy is exact" in said(capsys, noisy)
+    assert "exact integers" in said(capsys, noisy)
 
 
-def test_exact_and_rounded_coefficients_are_told_apart(capsys, tmp_path):
-    exact = written(tmp_path, results={"precision": "exact"})
-    rounded = written(tmp_path, "rounded.yaml", results={"target": "coefficients"}, rows=100)
-    assert "B" in said(capsys, exact)
-    assert "results so precisely: exact\n" in said(capsys, exact)
-    assert "coefficients in steps of 0.01" in said(capsys, rounded)
-    assert "exact integers" in said(capsys, rounded)
+def test_exact_results_have_no_guarantee(capsys, tmp_path):
+    exact = said(capsys, written(tmp_path, results={"precision": "exact"}))
+    assert "Guarantee: none" in exact
+    assert "results so precisely: exact, without noise\n" in exact
 
 
 def test_the_difference_of_two_plans_is_what_one_tells_alone(capsys):
@@ -148,8 +144,8 @@ def test_a_run_begins_with_what_it_is_about_to_tell(capsys):
     lines = beginning(load_plan(STRENGTHS, ["results.sources=ranking"]), "A")
     assert len(lines) == 3
     assert "C will learn the strengths" in lines[1]
-    assert "to B strengths rounded" in lines[2]
-    assert "to A strengths rounded" in lines[2]
+    assert "to B strengths with the noise of every other owner" in lines[2]
+    assert "to A ranking of strengths with" in lines[2]
 
 
 @pytest.mark.parametrize(
@@ -157,9 +153,7 @@ def test_a_run_begins_with_what_it_is_about_to_tell(capsys):
     [
         (["--party", "C"], "C is the coordinator and has no policy"),
         (["--party", "Z"], "has no party 'Z'"),
-        (["--rows", "2"], "at least 3 rows"),
         (["--html"], "say --party too"),
-        (["--columns", "0"], "and 1 column"),
         (["top=2", "reveal=coefficients"], "top: 2 is for reveal: ranking only"),
     ],
 )

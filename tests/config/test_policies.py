@@ -51,14 +51,13 @@ START = "party A does not allow this plan: its policy."
             {"results": {"sources": "ranking"}},
             "results_to: target only, but the plan has results.sources: ranking",
         ),
-        ({"min_group": 11}, {}, "min_group: 11 or more, but the plan has privacy.min_group: 10"),
-        ({}, {"privacy": {"min_group": 9}}, "min_group: 10 or more, but the plan has privacy.min_group: 9"),
+        ({"loss": 1}, {}, "loss: 1 at most, but the plan has privacy.loss: 2"),
+        ({}, {"privacy": {"loss": 2.5}}, "loss: 2 at most, but the plan has privacy.loss: 2.5"),
         (
             {},
-            {"privacy": {"min_rows_per_feature": 2}},
-            "min_rows_per_feature: 3 or more, but the plan has privacy.min_rows_per_feature: 2",
+            {"privacy": {"unit": "value"}, "results": {"target": "coefficients"}},
+            "unit: row, but the plan has privacy.unit: value",
         ),
-        ({}, {"privacy": {"budget": 0.6}}, "budget: 0.5 at most, but the plan has privacy.budget: 0.6"),
         (
             {},
             {"results": {"precision": "exact"}},
@@ -87,7 +86,7 @@ def test_a_plan_within_the_policy() -> None:
     policy = {
         "max_reveal": "strengths",
         "protocols": ["mpc"],
-        "min_group": 10,
+        "loss": 2,
         "results_to": [],
         "min_rows": 10,
     }
@@ -96,20 +95,22 @@ def test_a_plan_within_the_policy() -> None:
     )
     check_policy(plan, "A")
     check_policy_rows(plan, "A", 10)
-    check_policy_rows(plan, "B", 3)
+    check_policy_rows(plan, "B", 30)
     check_policy_rows(plan, "C", 3)
+    with pytest.raises(PolicyError, match="min_rows: 30 or more, but there are 29 rows"):
+        check_policy_rows(plan, "B", 29)
     with pytest.raises(PolicyError) as caught:
         check_policy_rows(plan, "A", 9)
     assert str(caught.value) == f"{START}min_rows: 10 or more, but there are 9 rows"
 
 
 def test_every_broken_rule_is_named_and_unknown_parties_are_refused() -> None:
-    policy = {"max_reveal": "strengths", "protocols": ["he"], "min_group": 11, "results_to": []}
+    policy = {"max_reveal": "strengths", "protocols": ["he"], "loss": 1, "results_to": []}
     plan = load_plan(plan_with({"parties.sources.0.policy": policy}))
     with pytest.raises(PolicyError) as caught:
         check_policy(plan, "A")
     rules = [line.removeprefix(START).partition(":")[0] for line in str(caught.value).splitlines()]
-    assert rules == ["max_reveal", "protocols", "results_to", "min_group"]
+    assert rules == ["max_reveal", "protocols", "results_to", "loss"]
     for check in (lambda: check_policy(plan, "X"), lambda: check_policy_rows(plan, "X", 9)):
         with pytest.raises(PlanError, match="no party 'X'"):
             check()
@@ -121,10 +122,10 @@ def test_a_mean_over_few_columns_needs_consent_to_coefficients(level: str) -> No
     plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
     check_policy_columns(plan, "B", 2)
     check_policy_columns(plan, "C", 1)
-    with pytest.raises(PolicyError, match=r"min_columns: 2 or more distinct, .* columns, but there is one"):
+    with pytest.raises(PolicyError, match=r"min_columns: 2 or more source columns .*, but there is one"):
         check_policy_columns(plan, "B", 1)
     check_policy_columns(load_plan(plan_with({"reveal": "strengths"})), "B", 1)
     local["policy"]["min_columns"] = 5
     plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
-    with pytest.raises(PolicyError, match=r"min_columns: 5 or more distinct, .* columns, but there are 4"):
+    with pytest.raises(PolicyError, match=r"min_columns: 5 or more source columns .*, but there are 4"):
         check_policy_columns(plan, "B", 4)

@@ -31,13 +31,13 @@ def test_defaults() -> None:
     plan = load_plan(MINIMAL)
     assert (plan.protocol, plan.reveal, plan.estimator) == ("mpc", "coefficients", "tie_corrected")
     assert (plan.strength, plan.order, plan.rows) == ("mean", "descending", None)
-    assert (plan.privacy.min_group, plan.privacy.min_rows_per_feature, plan.network.timeout) == (10, 3, 60.0)
-    assert (plan.privacy.budget, plan.results.precision) == (0.5, "statistical")
+    assert (plan.privacy.loss, plan.privacy.unit, plan.network.timeout) == (2.0, "row", 60.0)
+    assert plan.results.precision == "statistical"
     assert (plan.results.target, plan.results.sources) == ("strengths", "nothing")
     assert plan.names == ("C", "B", "A")
     policy = plan.parties.target.policy
-    assert (policy.max_reveal, policy.protocols, policy.min_rows) == ("coefficients", ("mpc", "he"), None)
-    assert (policy.min_group, policy.min_rows_per_feature, policy.budget) == (10, 3, 0.5)
+    assert (policy.max_reveal, policy.protocols, policy.min_rows) == ("coefficients", ("mpc", "he"), 30)
+    assert (policy.loss, policy.lifetime, policy.unit) == (2.0, 4.0, "row")
     assert (policy.exact, policy.min_columns, policy.min_key_bits) == (False, 2, 3072)
 
 
@@ -116,8 +116,8 @@ def test_overrides(plan_file: Path) -> None:
         plan_file,
         [
             "network.timeout=5",
-            "privacy={min_group: 5}",
-            "privacy.min_rows_per_feature=0",
+            "privacy={loss: 1}",
+            "privacy.loss=0.5",
             "parties.sources.A.exclude=[x, y]",
             "parties.sources.0.id=key=value",
             "order=ascending",
@@ -125,7 +125,7 @@ def test_overrides(plan_file: Path) -> None:
         ],
     )
     assert plan.network.timeout == 5.0
-    assert (plan.privacy.min_group, plan.privacy.min_rows_per_feature) == (5, 0)
+    assert plan.privacy.loss == 0.5
     assert (plan.parties.sources[0].exclude, plan.parties.sources[0].id) == (("x", "y"), ("key=value",))
     assert plan.order == "descending"
 
@@ -246,9 +246,9 @@ def test_keys_given_twice_are_refused_at_every_depth(plan_file: Path) -> None:
         f"{plan_file}: reveal: the key is given twice, on lines 1 and 6; keep one of them",
     ]
     plan_file.write_text(YAML, "utf-8")
-    text = "privacy={min_group: 3, min_group: 1}"
+    text = "privacy={loss: 3, loss: 1}"
     twice = "the key is given twice, on lines 1 and 1; keep one of them"
-    assert problem(plan_file, text) == f"override {text!r}: privacy.min_group: {twice}"
+    assert problem(plan_file, text) == f"override {text!r}: privacy.loss: {twice}"
 
 
 # ---- nothing is read otherwise than it looks -------------------------------------------------------
@@ -290,9 +290,9 @@ def test_numbers_are_decimal(plan_file: Path, written: str, value: float) -> Non
 
 
 def test_a_setting_from_python_is_read_as_python_writes_it() -> None:
-    overrides = ['privacy={"budget": 1e-07}', 'parties.target.id="010"']
+    overrides = ['privacy={"loss": 1e-02}', 'parties.target.id="010"']
     plan = load_plan(MINIMAL, overrides)
-    assert (plan.privacy.budget, plan.parties.target.id) == (1e-07, ("010",))
+    assert (plan.privacy.loss, plan.parties.target.id) == (1e-02, ("010",))
 
 
 @pytest.mark.parametrize("name", ["my #1.csv", "#1.csv", "my # 1.csv", "&a b.csv", "!x y.csv"])

@@ -57,8 +57,8 @@ NUMBER = "is not text but a number; put it in quotes"
             60,
             "60 is not a group of keys; write timeout, join_timeout, address, port, proxy below it",
         ),
-        ("privacy.min_group", 0, "0 is not a whole number from 1 to 1000000000"),
-        ("privacy.min_rows_per_feature", -1, "-1 is not a whole number from 0 to 1000000000"),
+        ("privacy.loss", 0, "0 is not a number from 0.001 to 100"),
+        ("parties.target.policy.lifetime", 101, "101 is not a number from 0.001 to 100"),
         (
             "results.sources",
             "all",
@@ -326,7 +326,7 @@ def test_tables_for_parties_that_hold_none(plan_file: Path) -> None:
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates()
 KEYS = [
-    *("protocol", "reveal", "results", "results.target", "rows", "network.timeout", "privacy.min_group", "x"),
+    *("protocol", "reveal", "results", "results.target", "rows", "network.timeout", "privacy.loss", "x"),
     *("parties", "parties.target", "parties.target.name", "parties.target.table", "parties.target.features"),
     *("parties.sources", "parties.sources.0", "parties.sources.0.policy", "parties.sources.0.exclude"),
 ]
@@ -439,17 +439,30 @@ def test_bfv_without_tenseal_is_a_configuration_error(monkeypatch: pytest.Monkey
     assert "he.scheme: paillier" in text
 
 
-def test_exact_strengths_are_refused_where_only_strengths_are_opened() -> None:
-    needs = "'exact' needs the coefficients, and reveal: 'strengths' does not give them"
-    assert (
-        problem(plan_with(reveal="strengths", results={"precision": "exact"}))
-        == f"plan: results.precision: {needs}; use precision: statistical"
-    )
-
-
 @pytest.mark.parametrize("key", ["parties.target.name", "parties.target.table"])
 def test_names_that_the_locale_lacks(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fields.os, "fsencode", lambda name: name.encode("latin-1"))
     with pytest.raises(PlanError, match=rf"{key}.* lacks: set PYTHONUTF8=1"):
         load_plan(MINIMAL, [f"{key}=医院"])
     load_plan(MINIMAL, [f"{key}=größe"])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reveal": "strengths"},
+        {"results.target": "strengths"},
+        {"results.target": "coefficients", "results.sources": "ranking"},
+    ],
+)
+def test_noise_that_hides_single_values_is_for_granted_coefficients_alone(changes: dict[str, Any]) -> None:
+    lines = problem(plan_with({"privacy.unit": "value", **changes}))
+    assert lines.startswith("plan: privacy.unit: 'value' hides one value at a time")
+
+
+@pytest.mark.parametrize("section", ["privacy", "parties.target.policy"])
+@pytest.mark.parametrize("key", ["budget", "min_group", "min_rows_per_feature"])
+def test_a_key_that_went_says_what_took_its_place(section: str, key: str) -> None:
+    line = problem(plan_with({f"{section}.{key}": 1}))
+    assert line.startswith(f"plan: {section}.{key}: is gone: ")
+    assert ("policy.loss" if "policy" in section else "privacy.loss") in line

@@ -52,7 +52,7 @@ LOCAL: dict[str, Any] = {
     "policy": {
         "max_reveal": "differences",
         "min_rows": 424242,
-        "min_group": 434343,
+        "lifetime": 43.4343,
         "protocols": ["mpc"],
         "results_to": [],
     },
@@ -116,9 +116,8 @@ SHARED: dict[str, Any] = {
     "results.target": "nothing",
     "results.sources": "ranking",
     "results.precision": "exact",
-    "privacy.min_group": 2,
-    "privacy.min_rows_per_feature": 1,
-    "privacy.budget": 0.25,
+    "privacy.loss": 0.25,
+    "privacy.unit": "value",
     "confidence": 0.9,
     "purpose": "a study of costs",
     "retention": "two years",
@@ -135,6 +134,7 @@ SHARED: dict[str, Any] = {
 @pytest.mark.parametrize("key", SHARED)
 def test_every_shared_value_is_in_the_digest_and_named_when_it_differs(key: str) -> None:
     level = {"reveal": "ranking"} if key in ("top", "opened_to") else {}
+    level |= {"results.target": "coefficients"} if key == "privacy.unit" else {}
     mine, theirs = load_plan(plan_with(level)), load_plan(plan_with(level | {key: SHARED[key]}))
     assert mine.digest() != theirs.digest()
     (line,) = differences(mine.canonical_json(), theirs.canonical_json())

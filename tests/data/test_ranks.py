@@ -18,11 +18,9 @@ from mpc_spearman.data import ranks as module
 from mpc_spearman.data.ranks import (
     MAX_ROWS,
     Groups,
-    check_width,
     rank_columns,
     total,
 )
-from mpc_spearman.errors import DisclosureError
 from support.processes import EVER
 
 RING = 2**63 - 1
@@ -219,14 +217,3 @@ def test_max_rows_is_the_last_that_fits():
     assert total(MAX_ROWS) <= RING < total(MAX_ROWS + 1)
     assert type(total(np.int64(MAX_ROWS))) is int
     assert total(np.int64(MAX_ROWS)) == MAX_ROWS * (MAX_ROWS**2 - 1) // 3
-
-
-# --- disclosure rules
-
-
-def test_width():
-    check_width(30, 4, 6, 3)
-    with pytest.raises(
-        DisclosureError, match=r"4 source and 6 target .* 29 rows.*min_rows_per_feature.* 3 .* 30"
-    ):
-        check_width(29, 4, 6, 3)

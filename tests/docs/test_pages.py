@@ -26,7 +26,7 @@ from mpc_spearman.installed import INSTALL_CRYPTEN
 from mpc_spearman.results.result import Result
 from support.pages import CURRENT, PAGES, README, ROOT, Page, code, rows, script
 
-PLAN, PRIVACY, RESULTS = (PAGES[f"docs/{name}.md"] for name in ("plan", "privacy", "results"))
+PLAN, LEARNT, RESULTS = (PAGES[f"docs/{name}.md"] for name in ("plan", "who_learns_what", "results"))
 
 # --- links ----------------------------------------------------------------------------------------------
 
@@ -89,8 +89,8 @@ def maker() -> ModuleType:
 
 
 def test_the_tables_of_who_learns_what_are_those_of_the_code(maker: ModuleType) -> None:
-    assert PRIVACY.path == maker.PAGE
-    made = PRIVACY.text.partition(maker.BEGIN)[2].partition(maker.END)[0].strip()
+    assert LEARNT.path == maker.PAGE
+    made = LEARNT.text.partition(maker.BEGIN)[2].partition(maker.END)[0].strip()
     assert made == maker.tables(), "run: python docs/who_learns_what.py"
     assert maker.levels() == ["differences", "coefficients", "strengths", "ranking"]
 
@@ -143,7 +143,8 @@ def test_every_measured_table_has_one_place_in_its_page() -> None:
     for benchmark in sorted((ROOT / "benchmarks").glob("*.py")):
         text = benchmark.read_text(encoding="utf-8")
         if "measuring.show(" in text:
-            page = PAGES["docs/statistics.md" if "page=PAGE" in text else "docs/costs.md"]
+            named = re.search(r"^PAGE = .* / \"(\w+\.md)\"$", text, re.M)
+            page = PAGES[f"docs/{named[1] if named else 'costs.md'}"]
             line = f"<!-- made by: python benchmarks/{benchmark.name} --write -->\n"
             assert page.text.count(line) == 1, benchmark.name
 
@@ -195,8 +196,9 @@ def check_default(stated: str, real: Any) -> None:
 def accepts(key: str, value: str) -> bool:
     # At the level where nothing else limits the choice.
     level = "ranking" if key in ("top", "opened_to") else "coefficients"
+    grants = ["results.target=coefficients", "results.sources=nothing"] if key == "privacy.unit" else []
     try:
-        load_plan({"parties": parties()}, [f"reveal={level}", f"{key}={value}"])
+        load_plan({"parties": parties()}, [f"reveal={level}", *grants, f"{key}={value}"])
     except PlanError:
         return False
     return True
@@ -235,7 +237,7 @@ def test_the_local_keys_are_those_of_a_data_party() -> None:
 
 @pytest.mark.parametrize(
     ("key", "lowest"),
-    [("rows", 3), ("top", 1), ("privacy.min_group", 1), ("privacy.min_rows_per_feature", 0)],
+    [("rows", 3), ("top", 1)],
 )
 def test_the_lowest_values_are_right(key: str, lowest: int) -> None:
     (row,) = (row for row in rows(PLAN.section("Shared keys"), "shared key") if row[0] == f"`{key}`")
@@ -247,7 +249,7 @@ def test_the_lowest_values_are_right(key: str, lowest: int) -> None:
 def test_the_floors_of_a_policy_are_the_shared_defaults() -> None:
     shared = {code(row[0])[0]: row[1] for row in rows(PLAN.section("Shared keys"), "shared key")}
     local = {code(row[0])[0]: row[1] for row in rows(PLAN.section("Local keys"), "local key")}
-    for key in ("min_group", "min_rows_per_feature", "budget"):
+    for key in ("loss", "unit"):
         assert local[f"policy.{key}"] == shared[f"privacy.{key}"]
     assert local["policy.min_key_bits"] == shared["he.key_bits"]
 

@@ -16,7 +16,7 @@ import pytest
 from engines.he.test_he_end_to_end import SCHEMES
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.engines import ring
-from mpc_spearman.engines.computation import Computation
+from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.engines.he.engine import He
 from mpc_spearman.engines.he.paillier import keys as paillier_keys
 from mpc_spearman.engines.mpc.engine import Mpc
@@ -55,11 +55,16 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
     return run
 
 
-def shifted(give: Callable[..., None], row: int, by: int) -> Callable[..., None]:
-    def give_shifted(self: Any, run: Run, computation: Computation, own: np.ndarray) -> None:
+def shifted(give: Callable[..., None], row: int, by: Any) -> Callable[..., None]:
+    def give_shifted(self: Any, run: Run, computation: Computation, own: Any) -> None:
         if run.roster.me.name == "A":
-            own = own.astype(np.int64)
-            own[0, row] += np.array(by % 2**64, dtype=np.uint64).astype(np.int64)
+            whole = isinstance(own, Contribution)  # vectors alone where differences are opened
+            vectors = (own.vectors if whole else own).astype(np.int64)
+            if isinstance(by, np.ndarray):
+                vectors[0] = by
+            else:
+                vectors[0, row] += np.array(by % 2**64, dtype=np.uint64).astype(np.int64)
+            own = Contribution(vectors) if whole else vectors
         give(self, run, computation, own)
 
     return give_shifted
@@ -81,8 +86,7 @@ def check(ended: Ended, undefined: np.ndarray) -> None:
 def test_strengths(estimator, run):
     target = rank_columns([TABLES["B"][name].to_numpy() for name in FEATURES["B"]])
     encoding = encoding_for([TABLES["A"]], estimator)
-    by_id = np.argsort(TABLES["B"]["id"].to_numpy())
-    odd = encoding.column_vectors(target, "B", by_id) % 2 == 1
+    odd = encoding.column_vectors(target) % 2 == 1
     row = int(np.flatnonzero(odd.any(axis=0) & ~odd.all(axis=0))[0])
     ended = run(row, reveal="strengths", estimator=estimator)
     check(ended, odd[:, row])
@@ -133,7 +137,7 @@ def test_encrypted(scheme, level, run):
         pytest.importorskip("tenseal")
     # large enough to be seen, small enough for an encryption to hold: a row and an amount for each level
     row, by = {
-        "strengths": (0, 2**31 + 1),
+        "strengths": (0, encoding_for([TABLES["A"]], "tie_corrected").value_bound * np.sign(Y[0])),
         "coefficients": (int(np.argmin(abs(Y[0] - 1200))), -(2**20)),
         "differences": (int(np.argmin(abs(X[0] - Y[0] - 1400))), 2400),
     }[level]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.config import load_plan
-from mpc_spearman.errors import AlignmentError, DisclosureError, PolicyError, ProtocolViolation
-from mpc_spearman.privacy.ledger import Ledger
+from mpc_spearman.errors import AlignmentError, ProtocolViolation
 from mpc_spearman.statistics.reference import reference
 from support.faults import on_values
 from support.in_memory import Ended, run_in_memory
@@ -184,35 +182,6 @@ def test_an_owners_rule_is_applied_before_anyone_is_answered(owner: str, policy:
     assert answered
 
 
-def test_too_many_columns_for_the_rows_in_common_are_refused_before_anyone_is_answered() -> None:
-    ended = run_in_memory(plan(alignment="intersect", privacy={"min_rows_per_feature": 16}), {"A": A, "B": B})
-    assert isinstance(ended.errors["C"], DisclosureError)
-    assert ended.errors["C"].about is None
-    for party in "AB":
-        assert "party C stopped in phase intersect" in str(ended.errors[party])
-
-
-def test_an_owners_ledger_is_about_the_rows_in_common(tmp_path: Path) -> None:
-    """A repetition is known in whatever order it is; a run over a few rows less is refused."""
-
-    def run(target: pd.DataFrame) -> Ended:
-        content = mapping(alignment="intersect", privacy={"min_group": 10})
-        content["parties"]["sources"][0]["policy"]["ledger"] = str(tmp_path / "A.ledger")
-        content["parties"]["target"]["policy"]["ledger"] = str(tmp_path / "B.ledger")
-        return run_in_memory(load_plan(content), {"A": A, "B": target})
-
-    for _ in range(2):
-        assert not run(B).errors
-    fewer = B[~B["id"].isin(ids(100, 104))]
-    ended = run(fewer)
-    assert isinstance(ended.errors["A"], PolicyError)
-    assert "the ids differ from those of the run" in str(ended.errors["A"])
-    elsewhere = pd.concat([B, table(ids(1000, 1010), "b", 4, 9)])  # rows that are not common change nothing
-    assert not run(elsewhere).errors
-    few = [len(Ledger(tmp_path / f"{party}.ledger").entries()) for party in "AB"]
-    assert few == [3, 3]
-
-
 # ---- a coordinator that answers otherwise
 
 
@@ -314,7 +283,7 @@ def test_lists_that_repeat_or_are_out_of_order_are_refused(change: Any) -> None:
 
 @pytest.mark.parametrize(
     "said",
-    [{"ids": 0}, {"ids": -1}, {"ids": 10**9}, {"features": 0}, {"min_rows": -1}, {"max_unmatched": np.nan}],
+    [{"ids": 0}, {"ids": -1}, {"ids": 10**9}, {"min_rows": -1}, {"max_unmatched": np.nan}],
 )
 def test_offers_that_cannot_be_are_refused(said: Any) -> None:
     def changed(values: Mapping[str, Any]) -> Mapping[str, Any]:

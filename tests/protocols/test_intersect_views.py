@@ -24,7 +24,7 @@ PARTIES = ("C", "B", "A", "D")
 SOURCES = ("A", "D")
 #: Ids of one message: so few that every list takes several.
 BLOCK = 300
-OFFER = "ids:int64 features:int64 min_rows:int64 max_ids:int64 max_unmatched:float64"
+OFFER = "ids:int64 min_rows:int64 max_ids:int64 max_unmatched:float64"
 BETWEEN = ("MATCHING_KEY", "OFFER", "PSEUDONYMS", "COMMON")
 
 
@@ -137,7 +137,7 @@ def test_what_owners_say_of_their_lists_is_true_and_their_policies() -> None:
     run = recorded(0)
     for party, table in TABLES.items():
         said = parse(OFFER.split(), run.transcript.payloads("C", party, "OFFER")[0], {})
-        numbers = [len(table), len(table.columns) - 1, 0, 10_000_000, 1.0]
+        numbers = [len(table), 3, 10_000_000, 1.0]
         assert [value[0] for value in said.values()] == numbers
 
 
@@ -182,7 +182,7 @@ def test_pseudonyms_are_uniform_bits() -> None:
 def test_nothing_at_the_coordinator_depends_on_ids_but_which_are_equal() -> None:
     """With other names for the same people it receives the same, but for what is random in each run."""
     one, other = recorded(0), recorded(0, renamed=True)
-    fresh = {"HELLO", "CONFIRM", "PSEUDONYMS", "SHARE", "COST"}
+    fresh = {"HELLO", "CONFIRM", "PSEUDONYMS", "SHARE", "COST", "FAREWELL"}
     for party in TABLES:
         first, second = one.transcript.received("C", party), other.transcript.received("C", party)
         assert [(its.kind, len(its.payload)) for its in first] == [

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,11 @@ from mpc_spearman.errors import PolicyError, ProtocolViolation
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Roster
+from mpc_spearman.privacy.scales import NOTHING, Scales
+from mpc_spearman.protocols.compute import encode
 from mpc_spearman.protocols.describe import receive_description
-from mpc_spearman.protocols.protect import count_columns
+from mpc_spearman.protocols.expect import too_few_rows
+from mpc_spearman.protocols.protect import state, told
 from mpc_spearman.protocols.publish import publish
 from mpc_spearman.run import Run
 from mpc_spearman.wire.kinds import Kind
@@ -58,98 +60,120 @@ def shapes_of(run: Any, *features: int) -> Shapes:
 RANKS = rank_columns([np.arange(9), np.arange(9) % 3, np.zeros(9)])
 
 
-def count(run: Any, shapes: Shapes, ranks: Ranks | None = None) -> Shapes:
-    table: Any = None if ranks is None else SimpleNamespace(ids=[str(i) for i in range(ranks.n)])
-    return count_columns(run, shapes, table, ranks)[0]
+def stated(run: Any, shapes: Shapes, ranks: Ranks | None = None) -> Shapes:
+    return state(run, shapes, ranks, None if ranks is None else encode(run, ranks, shapes))
 
 
-def told(defined: int, distinct: int, lasting: int | None = None) -> dict[str, Any]:
-    counts = {"defined": defined, "distinct": distinct, "lasting": distinct if lasting is None else lasting}
-    return {name: np.array([value]) for name, value in counts.items()} | {"inputs": bytes(32)}
+def said(defined: int, ranges: Sequence[int] = (), diameter: int = 0, **more: int) -> dict[str, Any]:
+    numbers = {
+        "defined": [defined],
+        "ranges": ranges,
+        "diameter": [diameter],
+        **{k: [v] for k, v in more.items()},
+    }
+    return {name: np.array(values) for name, values in numbers.items()}
 
 
-@pytest.mark.parametrize("lasting", [-1, 3])
-def test_no_more_columns_can_last_in_a_mean_than_are_distinct(lasting):
-    run = run_of("C", told(3, 2, lasting), "A1", "A2", **STRENGTHS)
-    with pytest.raises(ProtocolViolation, match=rf"2 of them distinct and {lasting} of these left in a mean"):
-        count(run, Shapes(9, dict.fromkeys(run.roster.sources, 3), 3))
+@pytest.mark.parametrize(("defined", "believed"), [(3, True), (0, True), (4, False), (-1, False)])
+@pytest.mark.parametrize("me", ["C", "A1", "B"])
+def test_counts_that_cannot_be_are_refused_by_every_party(me, defined, believed):
+    run = run_of(me, {"defined": np.array([defined])}, "A1", "A2", **STRENGTHS)
+    shapes, ranks = Shapes(9, dict.fromkeys(run.roster.sources, 3), 3), None if me == "C" else RANKS
+    if believed:
+        assert stated(run, shapes, ranks).defined[run.roster.sources[1]] == defined
+    else:
+        with pytest.raises(ProtocolViolation, match=rf"says that {defined} of its 3 features"):
+            stated(run, shapes, ranks)
 
 
-@pytest.mark.parametrize("leverage", [-0.1, 1.5, np.nan])
-def test_a_leverage_that_cannot_be_is_refused(leverage):
-    run = run_of("B", told(3, 3) | {"leverage": np.array([leverage])}, "A1", reveal="coefficients")
-    with pytest.raises(ProtocolViolation, match="says that a leverage of its columns is"):
-        count(run, Shapes(9, {run.roster.sources[0]: 3}, 3), RANKS)
+def test_owners_state_what_noise_has_to_hide_to_whom_needs_it_and_the_coordinator_only_hears():
+    noisy = {"results": {"precision": "statistical"}}
+    for level, receivers in (("strengths", ["C", "B", "A2"]), ("coefficients", ["C"])):
+        run = run_of(
+            "A1", said(2, [0, 0] if level == "coefficients" else [0]), "A1", "A2", reveal=level, **noisy
+        )
+        shapes = stated(run, Shapes(9, dict(zip(run.roster.sources, (3, 2), strict=True)), 2), RANKS)
+        sent = {name: values for name, kind, values in run.links.sent if kind is Kind.COLUMNS}
+        assert list(sent) == ["C", "B", "A2"]
+        assert [name for name, values in sent.items() if "ranges" in values] == receivers
+        assert all(values["defined"] == [2] for values in sent.values())
+        assert ("mean_range" in sent["C"]) == (level == "coefficients")
+        # two vectors at `coefficients`, of which the constant one has no range; their sum at `strengths`
+        assert len(sent["C"]["ranges"]) == (3 if level == "coefficients" else 1)
+        assert shapes.defined_sources == 4
+        exact = run_of("A1", said(2), "A1", "A2", reveal=level)
+        stated(exact, Shapes(9, dict(zip(exact.roster.sources, (3, 2), strict=True)), 2), RANKS)
+        assert all(list(values) == ["defined"] for _, _, values in exact.links.sent)
 
 
 @pytest.mark.parametrize(
-    ("defined", "distinct", "believed"),
+    ("ranges", "diameter", "text"),
     [
-        (3, 3, True),
-        (3, 1, True),
-        (1, 1, True),
-        (0, 0, True),
-        (4, 1, False),
-        (2, 3, False),
-        (2, 0, False),
-        (0, 1, False),
-        (-1, -1, False),
-        (2, -1, False),
+        ([-12, 0], 0, r"range of 2\^\(-12/4\)"),
+        ([0, 12], 0, "range of"),
+        ([0, 0], -1, "diameter of"),
+        ([0, 0], 9, "dia"),
     ],
 )
-def test_counts_that_cannot_be_are_refused_by_every_party(defined, distinct, believed):
-    for me, ranks in (("C", None), ("A1", RANKS), ("B", RANKS)):
-        run = run_of(me, told(defined, distinct), "A1", "A2", **STRENGTHS)
-        shapes = Shapes(9, dict.fromkeys(run.roster.sources, 3), 3)
-        if believed:
-            assert count(run, shapes, ranks).defined[run.roster.sources[1]] == defined
-        else:
-            with pytest.raises(
-                ProtocolViolation,
-                match=rf"says that {defined} of its 3 features .* {distinct} of them distinct",
-            ):
-                count(run, shapes, ranks)
+def test_scales_that_no_columns_have_are_refused_when_they_arrive(ranges, diameter, text):
+    noisy = {"results": {"precision": "statistical"}}
+    run = run_of("C", said(2, ranges, diameter, mean_range=0), "A1", reveal="coefficients", **noisy)
+    with pytest.raises(ProtocolViolation, match=rf"states a {text}"):
+        stated(run, Shapes(9, {run.roster.sources[0]: 2}, 2))
 
 
-def test_everyone_is_told_by_the_owners_and_the_coordinator_only_hears():
-    ranks = rank_columns([np.arange(9), np.arange(9)[::-1], np.arange(9) % 3, np.zeros(9)])
-    for level in ("strengths", "coefficients", "differences"):
-        run = run_of("A1", told(2, 1), "A1", "A2", reveal=level)
-        shapes = count(run, Shapes(9, dict(zip(run.roster.sources, (4, 2), strict=True)), 5), ranks)
-        sent = {name: values for name, kind, values in run.links.sent if kind is Kind.COLUMNS}
-        assert list(sent) == ["C", "B", "A2"]
-        assert all((values["defined"], values["distinct"]) == ([3], [2]) for values in sent.values())
-        # By what its input is known again is for the data parties, and drawn anew where there is no ledger.
-        assert "inputs" not in sent["C"]
-        assert all(values["lasting"] == [1] for values in sent.values())
-        # Leverage is for whom it concerns: the target, where a source has coefficients with its columns.
-        concerned = run.plan.results.sources == "coefficients"
-        assert [name for name, values in sent.items() if "leverage" in values] == ["B"] * concerned
-        assert sent["B"]["inputs"] == sent["A2"]["inputs"]
-        again = run_of("A1", told(2, 1), "A1", "A2", reveal=level)
-        count(again, Shapes(9, dict(zip(run.roster.sources, (4, 2), strict=True)), 5), ranks)
-        assert again.links.sent[1][2]["inputs"] != sent["B"]["inputs"]
-        assert (shapes.defined_sources, shapes.distinct_sources, shapes.constant_targets) == (5, 2, 3)
-        coordinator = run_of("C", told(2, 1), "A1", "A2", reveal=level)
-        heard = count(coordinator, shapes_of(coordinator, 4, 2))
-        assert coordinator.links.sent == []
-        assert (heard.defined_sources, heard.distinct_sources, heard.constant_targets) == (4, 2, 0)
+def test_at_ranking_a_constant_column_states_the_range_of_one_without_ties():
+    run = run_of("B", said(2, [0]), "A1", reveal="ranking", results={"precision": "statistical"})
+    stated(run, Shapes(9, {run.roster.sources[0]: 2}, 3), RANKS)
+    ranges = next(values["ranges"] for name, _, values in run.links.sent if name == "A1").tolist()
+    assert ranges[2] == ranges[0]
+    assert NOTHING not in ranges
 
 
 @pytest.mark.parametrize("me", ["A1", "B"])
-def test_a_single_distinct_column_is_for_the_owners_policy(me):
-    """Several columns that are equal or reversed are one: their mean is its coefficient, or a part of it."""
-    for level in ("strengths", "coefficients"):
-        party = "target" if me == "B" else "sources.A1"
-        policy = (f"parties.{party}.policy={{max_reveal: {level}, min_columns: 2}}",)
-        run = run_of(me, told(3, 1) if me == "B" else told(0, 0), "A1", overrides=policy, **STRENGTHS)
-        shapes = Shapes(9, {run.roster.sources[0]: 3}, 3)
-        one = rank_columns([np.arange(9), -np.arange(9), np.arange(9)])
-        if level == "strengths":
-            with pytest.raises(PolicyError, match=f"party {me} does not allow this plan"):
-                count(run, shapes, one)
-        else:
-            assert count(run, shapes, one).distinct_sources == 1
+@pytest.mark.parametrize("level", ["strengths", "coefficients"])
+def test_a_mean_over_a_single_column_is_for_the_owners_policy(me, level):
+    party = "target" if me == "B" else "sources.A1"
+    policy = (f"parties.{party}.policy={{max_reveal: {level}, min_columns: 2, exact: true, min_rows: 3}}",)
+    run = run_of(me, said(1), "A1", overrides=policy, **STRENGTHS)
+    shapes, one = Shapes(9, {run.roster.sources[0]: 1}, 1), rank_columns([np.arange(9)])
+    if level == "strengths":
+        with pytest.raises(PolicyError, match=f"party {me} does not allow this plan"):
+            stated(run, shapes, one)
+    else:
+        assert stated(run, shapes, one).defined_sources == 1
+
+
+@pytest.mark.parametrize(
+    ("reveal", "more", "expected"),
+    [
+        ("coefficients", {}, {"C": (None, False), "B": (2.0, True)}),
+        (
+            "strengths",
+            {"results": {"sources": "ranking"}},
+            {"C": (2.0, True), "B": (2.0, True), "A2": (2.0, True)},
+        ),
+        ("ranking", {"opened_to": "target"}, {"B": (2.0, True)}),
+        ("strengths", {"results": {"precision": "exact"}}, {"C": (None, True), "B": (None, True)}),
+        ("differences", {"results": {"target": "nothing"}}, {"C": (None, False)}),
+    ],
+)
+def test_what_the_ledger_counts_follows_from_the_plan(reveal, more, expected):
+    its = plan("A1", "A2", cautious=True, reveal=reveal, **more)
+    found = told(its, Roster.of(its, "A1"))
+    assert {name: (one.loss, one.counted) for name, one in found.items()} == expected
+
+
+def test_too_few_rows_are_said_before_anything_is_sent():
+    rng = np.random.default_rng(1)
+    for n, many in ((100, True), (100_000, False)):
+        its = plan(cautious=True, results={"target": "coefficients"})
+        ranks = rank_columns(list(rng.random((10, n))))
+        sentences = list(too_few_rows(its, Roster.of(its, "A"), ranks, Shapes(n, {}, 10)))
+        assert (sentences != []) == many
+        assert all(
+            "sampling error. Grant strengths, use fewer columns, or agree" in text for text in sentences
+        )
 
 
 #: Skewness of a column of which 3 of 9 rows have the upper of two values.
@@ -158,10 +182,10 @@ FLAG = (9 - 2 * 3) / math.sqrt(3 * 6)
 
 @pytest.mark.parametrize("term", [-2, 241, 242, 3])
 def test_a_tie_term_that_so_many_rows_cannot_have_is_refused_when_it_arrives(term):
-    said = {"names": ["a", "b"], "ties": np.array([term, 0])}  # N = 240
-    run = run_of("C", said, "A1", reveal="coefficients")
+    description = {"names": ["a", "b"], "ties": np.array([term, 0])}  # N = 240
+    run = run_of("C", description, "A1", reveal="coefficients")
     (source,) = run.roster.sources
-    shapes = replace(shapes_of(run, 2), defined={source: 2}, distinct={source: 2})
+    shapes = replace(shapes_of(run, 2), defined={source: 2})
     with pytest.raises(ProtocolViolation, match=r"A1 \(source\) sent a tie term that 9 rows cannot have"):
         receive_description(run, source, shapes)
 
@@ -185,7 +209,7 @@ def test_a_skewness_or_a_length_that_so_many_rows_cannot_have_is_refused(untied,
     }
     run = run_of("C", said, "A1", reveal="coefficients")
     (source,) = run.roster.sources
-    shapes = replace(shapes_of(run, 2), defined={source: 2}, distinct={source: 2})
+    shapes = replace(shapes_of(run, 2), defined={source: 2})
     with pytest.raises(ProtocolViolation, match="a skewness or a length that 9 rows cannot have"):
         receive_description(run, source, shapes)
     run.links.said |= {"skewness": np.array([0.0, FLAG]), "length": np.array([0.5])}
@@ -208,10 +232,12 @@ def test_constant_columns_must_be_as_many_as_their_owner_said(level, defined):
             receive_description(run, run.roster.target, shapes)
 
 
-def test_each_source_has_its_rows_of_the_matrix():
-    run = run_of("C", {}, "A1", "A2", "A3", results={"sources": "coefficients"})
+@pytest.mark.parametrize("precision", ["exact", "statistical"])
+def test_each_source_has_its_rows_of_the_matrix_and_all_have_one_draw(precision):
+    run = run_of("C", {}, "A1", "A2", "A3", results={"sources": "coefficients", "precision": precision})
     shapes = shapes_of(run, 3, 1, 2)
-    shapes = replace(shapes, lasting=shapes.features)
+    scales = {party: Scales((0,) * count, 0) for party, count in shapes.features.items()}
+    shapes = replace(shapes, scales=scales | {run.roster.target: Scales((0, 0), 0)})
     matrix = np.arange(12.0).reshape(6, 2) / 12
     numbers: Numbers = {
         "coefficients": matrix,
@@ -226,10 +252,11 @@ def test_each_source_has_its_rows_of_the_matrix():
     }
     publish(run, numbers, list("abcdef"), list("pq"), shapes)
     sent = {name: values for name, _, values in run.links.sent}
-    parts = [sent[name]["coefficients"] for name in ("A1", "A2", "A3")]
-    assert [len(part) for part in parts] == [3, 1, 2]
-    np.testing.assert_array_equal(np.vstack(parts), matrix)
-    np.testing.assert_array_equal(sent["B"]["coefficients"], matrix)
+    for part in ("coefficients", "noise") if precision == "statistical" else ("coefficients",):
+        parts = [sent[name][part] for name in ("A1", "A2", "A3")]
+        assert [len(rows) for rows in parts] == [3, 1, 2]
+        np.testing.assert_array_equal(np.vstack(parts), sent["B"][part])
+    assert (sent["B"]["coefficients"] == matrix).all() == (precision == "exact")
     np.testing.assert_array_equal(sent["B"]["source_ties"], np.arange(6))
-    assert all(sent[name]["strengths"].tolist() == numbers["strengths"].tolist() for name in sent)
+    assert len({tuple(sent[name]["strengths"]) for name in sent}) == 1
     assert shapes.m_sources == 6

@@ -166,16 +166,6 @@ def test_costs_are_summed_and_warnings_united(save: Save, tmp_path: Path) -> Non
     pd.testing.assert_frame_equal(merged.cost, expected)
 
 
-@pytest.mark.parametrize("holds", ["coefficients", "strengths"])
-def test_too_many_columns_together_are_said(holds: str, save: Save, tmp_path: Path) -> None:
-    # 3 target and 2 + 2 source columns ask for 21 rows; each run alone for 15.
-    two = [[0.5, 0.1, 0.2], [0.1, 0.2, 0.3]]
-    for n in (20, 21):
-        runs = save(result("A", two, n=n, holds=holds), result("D", two, n=n, holds=holds))
-        said = [line for line in merge(runs, tmp_path / "out").warnings if "too many for 20 rows" in line]
-        assert len(said) == (n == 20)
-
-
 # ---- real runs
 
 

@@ -355,16 +355,6 @@ def test_what_contradicts_the_rest_is_refused_whatever_the_digests_say(
     assert "run" in str(caught.value)
 
 
-def test_rounded_coefficients_lie_on_their_grid(tmp_path: Path) -> None:
-    plan = shared_plan(results={"target": "coefficients", "sources": "nothing", "precision": "statistical"})
-    matrix = matrix_of([[0.1, -0.25]], ["x", "y"], [("A", "p")])
-    held = {"role": "target", "party": "B", "n": 5000, "cost": costs("B")}
-    good = Result(plan=plan, precision={"coefficients": 0.01}, **held, **parts(matrix, plan))
-    assert_same(Result.load(good.save(tmp_path / "run")), good)
-    with pytest.raises(ValueError, match=r"not a multiple of 0\.02"):
-        Result(plan=plan, precision={"coefficients": 0.02}, **held, **parts(matrix, plan))
-
-
 @pytest.mark.parametrize("grant", ["nothing", "ranking", "strengths"])
 def test_a_copy_with_more_than_its_plan_grants_is_refused(grant: str) -> None:
     plan = shared_plan(results={"target": grant, "sources": "nothing", "precision": "exact"})

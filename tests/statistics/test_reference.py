@@ -67,7 +67,7 @@ def test_shared_tables_strengths_and_pvalues(name):
     p_values = pvalues(found.coefficients.to_numpy(), a.n, Columns.of(a).rows, Columns.of(b), "tie_corrected")
     np.testing.assert_allclose(p_values, found.pvalues, rtol=1e-7, atol=1e-300)
     encoding = encoding_for([guest], "tie_corrected")
-    opened = encoding.source_vector(a, "guest") @ encoding.column_vectors(b, "host").T
+    opened = encoding.source_vector(a) @ encoding.column_vectors(b).T
     mu, _ = encoding.decode(opened[0].tolist(), b.constant)
     np.testing.assert_allclose(mu, found.strengths, rtol=0, atol=encoding.error)
     exact, _ = estimators.strengths(ours(guest, host, "tie_corrected"), "mean")

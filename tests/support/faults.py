@@ -223,8 +223,8 @@ def on_values(
     """Let a party say other things in its messages of a kind."""
 
     class Lying(Links):
-        def send(self, peer: Party, sent: Kind, values: Mapping[str, Any], **more: Any) -> None:
-            super().send(peer, sent, change(values) if sent.name == kind else values, **more)
+        def send(self, peer: Party, sent: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
+            return super().send(peer, sent, change(values) if sent.name == kind else values, **more)
 
     return run(*given, links=Lying, **seams)
 

@@ -33,13 +33,13 @@ PLANS = [
         "protocol": protocol,
         "reveal": level,
         "estimator": estimator,
-        "results": {"target": g, "sources": g},
+        "results": {"target": g, "sources": g, "precision": precision},
         "parties": {"sources": sources},
         "opened_to": opened_to,
         "top": top,
         "alignment": alignment,
     }
-    for sources, protocol, level, estimator, g, opened_to, top, alignment in itertools.product(
+    for sources, protocol, level, estimator, g, opened_to, top, alignment, precision in itertools.product(
         ([{"name": "A"}], [{"name": "A1"}, {"name": "A2"}]),
         ("mpc", "he"),
         LEVELS,
@@ -48,6 +48,7 @@ PLANS = [
         ("coordinator", "target"),
         (None, 3),
         ("same", "intersect"),
+        ("statistical", "exact"),
     )
     if level == "ranking" or (opened_to, top) == ("coordinator", None)
 ]

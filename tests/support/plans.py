@@ -1,8 +1,7 @@
-"""The plans of tests: the one place where their tables are freed of the disclosure rules.
+"""The plans of tests: the one place where their numbers are freed of noise.
 
 The tables of tests are small and nobody's, and results are held against references to the last digit. So here
-every rule is off, published numbers are exact, and every owner agrees to all of it; a test of a rule, or of a
-default, says ``cautious``.
+numbers are exact, and every owner agrees to that; a test of noise, or of a default, says ``cautious``.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mpc_spearman.config import AGREE_TO_ALL, RULES_OFF, Plan, load_plan
+from mpc_spearman.config import AGREE_TO_ALL, Plan, load_plan
 from mpc_spearman.identity import Identity
 
 
@@ -23,7 +22,7 @@ def mapping(*sources: str, cautious: bool = False, **settings: Any) -> dict[str,
     *sources : str
         Their names.
     cautious : bool
-        Leave policies, rules and precision as they are by default.
+        Leave policies and precision as they are by default.
     **settings
         Top-level keys. ``results`` and ``privacy`` add to what is said here.
     """
@@ -35,7 +34,7 @@ def mapping(*sources: str, cautious: bool = False, **settings: Any) -> dict[str,
     content = {"parties": parties, **settings}
     if cautious:
         return content
-    added = {key: settings.get(key, {}) for key in ("results", "privacy")}
+    added = {"results": settings.get("results", {})}
     free = _freed(content)
     return {**free, **{key: {**free[key], **own} for key, own in added.items()}}
 
@@ -59,13 +58,13 @@ def with_keys(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def freed(path: Path) -> Plan:
-    """Return the plan of a file, with its tables, freed of the rules."""
+    """Return the plan of a file, with its tables, freed of noise."""
     return load_plan(_freed(load_plan(path).model_dump(mode="json")))
 
 
 def _freed(content: Mapping[str, Any]) -> dict[str, Any]:
     means = content.get("reveal") in ("strengths", "ranking")
-    results = {} if means else {"target": "coefficients", "precision": "exact"}
+    results = {"precision": "exact"} | ({} if means else {"target": "coefficients"})
     parties = content["parties"]
     return {
         **content,
@@ -75,5 +74,4 @@ def _freed(content: Mapping[str, Any]) -> dict[str, Any]:
             "sources": [{**source, "policy": dict(AGREE_TO_ALL)} for source in parties["sources"]],
         },
         "results": {**content.get("results", {}), **results},
-        "privacy": dict(RULES_OFF),
     }

@@ -12,7 +12,6 @@ from scipy.stats import rankdata, spearmanr
 
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.privacy.groups import distinct_defined
 from support.harness import ROOT
 
 DATA = ROOT / "data"
@@ -89,7 +88,6 @@ def encoding_for(sources: Iterable[pd.DataFrame], estimator: str) -> Encoding:
         sources=len(ranks),
         estimator=estimator,
         defined=sum(one.defined for one in ranks),
-        distinct=sum(map(distinct_defined, ranks)),
     )
 
 

@@ -236,8 +236,7 @@ def test_all_are_told_by_every_owner_how_many_of_its_features_are_not_constant()
                 continue
             told = {field.name for field in VIEW.fields(plan, Kind.COLUMNS, sender, receiver) or ()}
             kept = sender is Role.COORDINATOR or (sender is Role.TARGET and plan["reveal"] == "ranking")
-            assert ({"defined", "distinct"} <= told) == (not kept)
-            assert ("inputs" in told) == (Role.COORDINATOR not in (sender, receiver))
+            assert ({"defined"} <= told) == (not kept)
 
 
 def test_an_order_is_opened_to_one_party_and_named_to_no_other() -> None:

@@ -27,7 +27,8 @@ Ranks are the common step ``rank``. The paper's steps 1 to 3 depend on the opera
 
     Where products are summed all sources encrypt under one key, and the target adds the products of all their
     vectors up before it sends anything: the coordinator gets, and can decrypt, the sums over all sources
-    alone.
+    alone. What a source adds to the sums, its noise, are further rows of its vector, of which each has one of
+    the target's vectors to meet; the target encrypts its own in the same way (:func:`rows_of_noise`).
 
 Plaintexts are centred doubled ranks, integers, since tied ranks are halves: d_pq^i is half of what is
 decrypted. Security: the target sees ciphertexts under a key it does not hold (IND-CPA, the scheme's
@@ -42,7 +43,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from mpc_spearman.config import Plan
-from mpc_spearman.engines.computation import Computation, Shape
+from mpc_spearman.engines.computation import Computation, Contribution, Shape
 from mpc_spearman.engines.engine import Engine, Opening
 from mpc_spearman.engines.he.scheme import Operation, PublicKey, SecretKey, Sizes, Tick
 from mpc_spearman.engines.he.schemes import new_products, public_key, secret_key
@@ -55,6 +56,8 @@ from mpc_spearman.wire.kinds import Kind
 
 # Bytes of one message of ciphertexts, about.
 _BATCH_BYTES = 1 << 22
+# Bits of a digit of what is added to sums.
+_DIGIT = 31
 # Ciphertexts of one message at most: with slow schemes, so that the next role can begin.
 _BATCH = 512
 
@@ -73,7 +76,7 @@ class He(Engine):
             else:
                 subtract_ranks(run, key, source, in_order, computation.of(source))
 
-    def inner_products(self, run: Run, computation: Computation, own: np.ndarray) -> None:
+    def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Encrypt the source's vectors; at the target multiply its own with them and pass the products on.
 
         Summed, the target adds up its products with all sources' vectors first.
@@ -81,15 +84,15 @@ class He(Engine):
         if computation.summed:
             key = receive_key(run, *sizes(computation))
             if run.roster.me.role is Role.SOURCE:
-                encrypt_vectors(run, key, own)
+                encrypt_vectors(run, key, own.vectors, own.added)
             else:
-                multiply_vectors(run, key, run.roster.sources, own)
+                multiply_vectors(run, key, run.roster.sources, own.vectors, own.added)
             return
         for source, key in receive_keys(run, computation).items():
             if run.roster.me == source:
-                encrypt_vectors(run, key, own)
+                encrypt_vectors(run, key, own.vectors)
             else:
-                multiply_vectors(run, key, [source], own)
+                multiply_vectors(run, key, [source], own.vectors)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
         """Make the keys while the others rank; then decrypt. A key for sums waits for their bounds."""
@@ -111,16 +114,44 @@ def sizes(computation: Computation, source: Party | None = None) -> tuple[Sizes,
     """
     bounds = computation.known
     together = len(computation.source_vectors) if computation.summed else 1
+    noises = together + 1 if computation.noisy else 0
+    digit = 2**_DIGIT if noises else 0
     return Sizes(
-        n=computation.rows * together,
+        n=computation.rows * together + 2 * computation.target_vectors * noises,
         m_source=computation.source_vectors[source] if source else 1,
         m_target=computation.target_vectors,
-        value_bound=bounds.value,
-        target_bound=bounds.target,
-        target_sum=bounds.target_sum * together,
+        value_bound=max(bounds.value, digit),
+        target_bound=max(bounds.target, digit),
+        target_sum=bounds.target_sum * together + (digit + 1) * noises,
         result_bound=bounds.result,
         keys=len(computation.source_vectors) if source else 1,
     ), "differences" if computation.operation == "differences" else "products"
+
+
+def rows_of_noise(added: np.ndarray | None, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Write what is added to each of the sums as further rows of two vectors' inner products.
+
+    Integers of up to 62 bits, which are more than one element holds, are two digits to base 2^31.
+
+    Parameters
+    ----------
+    added : ndarray of int64, shape (count,), optional
+        Known to whoever adds it.
+    count : int
+        Sums.
+
+    Returns
+    -------
+    own : ndarray of int64, shape (1, 2 * count)
+        To be encrypted.
+    target : ndarray of int64, shape (count, 2 * count)
+        What the target multiplies it with: 1 and 2^31 for the two rows of each sum.
+    """
+    added = np.zeros(count, dtype=np.int64) if added is None else added
+    high = (added + (1 << (_DIGIT - 1))) >> _DIGIT
+    own = np.concatenate([added - (high << _DIGIT), high])[None]
+    once = np.eye(count, dtype=np.int64)
+    return own, np.hstack([once, once << _DIGIT])
 
 
 @step("keys")
@@ -226,32 +257,47 @@ def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
 
 
 @step("encrypt")
-def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
-    """Source: encrypt its vectors, integers (vectors, rows), block by block, and send them to the target."""
-    done, n = 0, own.shape[1]
-    of = sum(key.ciphertexts_for(rows.stop - rows.start) for rows in _blocks(n, key.rows))
-    for rows in _blocks(n, key.rows):
-        block = key.encrypt_block(_block(own, rows), workers=run.workers, tick=_ticks(run, done, of))
+def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray, added: np.ndarray | None = None) -> None:
+    """Source: encrypt its vectors, integers (vectors, rows), block by block, and send them to the target.
+
+    Then what it adds to the sums, if anything, (m_B,).
+    """
+    parts = [own] if added is None else [own, rows_of_noise(added, len(added))[0]]
+    blocks = [(part, rows) for part in parts for rows in _blocks(part.shape[1], key.rows)]
+    done, of = 0, sum(key.ciphertexts_for(rows.stop - rows.start) for _, rows in blocks)
+    for part, rows in blocks:
+        block = key.encrypt_block(_block(part, rows), workers=run.workers, tick=_ticks(run, done, of))
         done += len(block)
         send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in block])
 
 
 @step("evaluate")
-def multiply_vectors(run: Run, key: PublicKey, sources: Sequence[Party], own: np.ndarray) -> None:
+def multiply_vectors(
+    run: Run, key: PublicKey, sources: Sequence[Party], own: np.ndarray, added: np.ndarray | None = None
+) -> None:
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
 
-    `own` are integers (m_B, rows), the same for each source. The products of several sources add up.
+    `own` are integers (m_B, rows), the same for each source. The products of several sources add up; if
+    `added`, (m_B,), also what each source and this party adds to the sums.
     """
-    products, done, of = new_products(key), 0, own.shape[1] * len(sources)
+
+    def check(_: int) -> None:
+        run.links.check()
+
+    noise, places = rows_of_noise(added, len(own))
+    parts = [own] if added is None else [own, places]
+    blocks = [(part, rows) for part in parts for rows in _blocks(part.shape[1], key.rows)]
+    products, done, of = new_products(key), 0, len(sources) * sum(part.shape[1] for part in parts)
     for source in sources:
-        for rows in _blocks(own.shape[1], key.rows):
+        for part, rows in blocks:
             count = rows.stop - rows.start
             raws = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(count))
-            products.add(
-                key.load_many(raws), _block(own, rows), workers=run.workers, tick=lambda _: run.links.check()
-            )
+            products.add(key.load_many(raws), _block(part, rows), workers=run.workers, tick=check)
             done += count
             run.tick(done, of)
+    for rows in _blocks(places.shape[1], key.rows) if added is not None else ():
+        mine = key.encrypt_block(_block(noise, rows), workers=run.workers, tick=check)
+        products.add(mine, _block(places, rows), workers=run.workers, tick=check)
     exported = products.export(workers=run.workers, tick=lambda _: run.links.check())
     send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
 

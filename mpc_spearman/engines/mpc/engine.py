@@ -40,22 +40,28 @@ class Mpc(Engine):
             session = Session(run, source, computation.of(source))
             open_differences(run, session, source, own, computation.of(source))
 
-    def inner_products(self, run: Run, computation: Computation, own: np.ndarray) -> None:
+    def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Share the vectors, compute this party's term of each product, and open them re-randomised."""
         agree_on_ring(run, computation.known)
         if computation.summed:
             reveal_total(run, self._terms(run, computation, own))
             return
         for source in run.roster.sessions:
-            reveal(run, *self._term(run, computation, source, own))
+            reveal(run, *self._term(run, computation, source, own.vectors))
 
     def comparison(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
         """Share the vectors, compute this party's term of each product, and compare the sums of all."""
         agree_on_ring(run, computation.known)
-        return reveal_order(run, self._terms(run, computation, own.vectors), own.last)
+        return reveal_order(run, self._terms(run, computation, own), own.last)
 
-    def _terms(self, run: Run, computation: Computation, own: np.ndarray) -> list[tuple[Session, np.ndarray]]:
-        return [self._term(run, computation, source, own) for source in run.roster.sessions]
+    def _terms(
+        self, run: Run, computation: Computation, own: Contribution
+    ) -> list[tuple[Session, np.ndarray]]:
+        """Compute this party's terms of sums; what it adds to them, its noise, is in the first."""
+        terms = [self._term(run, computation, source, own.vectors) for source in run.roster.sessions]
+        if own.added is not None:
+            terms[0][1][0] += own.added
+        return terms
 
     def _term(
         self, run: Run, computation: Computation, source: Party, own: np.ndarray

@@ -85,9 +85,7 @@ def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target):
 @settings(max_examples=60, deadline=None)
 def test_parameters_at_strengths_keep_their_promises(n, m, sources, estimator):
     columns = max(m, sources)
-    encoding = Encoding.strengths(
-        n, columns=columns, sources=sources, estimator=estimator, defined=columns, distinct=columns
-    )
+    encoding = Encoding.strengths(n, columns=columns, sources=sources, estimator=estimator, defined=columns)
     sizes = Sizes(
         n=encoding.rows * sources,
         m_source=1,

@@ -86,8 +86,7 @@ def inputs(run: Recorded) -> tuple[np.ndarray, np.ndarray]:
     if run.plan.reveal == "strengths":  # one vector of the source's columns, one for each of the target's
         encoding = encoding_for([TABLES["A"]], run.plan.estimator)
         ranks = [rank_columns([TABLES[p][name].to_numpy() for name in FEATURES[p]]) for p in "AB"]
-        by_id = np.argsort(TABLES["A"]["id"].to_numpy())
-        return encoding.source_vector(ranks[0], "A", by_id), encoding.column_vectors(ranks[1], "B", by_id)
+        return encoding.source_vector(ranks[0]), encoding.column_vectors(ranks[1])
     if run.plan.reveal == "differences":
         order = run.transcript.stream("AB", "shuffle").permutation(N)
         assert sorted(order) == list(range(N)) != list(order)

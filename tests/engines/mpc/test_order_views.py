@@ -28,8 +28,7 @@ ANDS = [*CARRY, *FIRST, *TREE]
 
 SHAPE, FAREWELL = "SHAPE n:int64 features:int64", "FAREWELL signature:bytes*64"
 COST = "COST seconds:float64*18*2 counts:int64*18*5"
-COUNTS = "COLUMNS defined:int64 distinct:int64 lasting:int64"
-INPUTS = "inputs:bytes*32"
+COUNTS = "COLUMNS defined:int64"
 DIGEST = "ALIGNMENT digest:bytes*32"
 
 
@@ -83,12 +82,12 @@ def listed(receiver: str, sender: str, run: Recorded) -> list[str]:
         ("C", "B"): [*([] if to_target else [f"DESCRIPTION names:texts*{M_B}", *order]), COST],
         ("B", "C"): [*copied, *(order if to_target else positions)],
         ("B", "A"): [
-            f"{COUNTS} {INPUTS}",
+            COUNTS,
             DIGEST,
             f"MASKED block:int64*1*{N}",
             *(order if to_target else []),
         ],
-        ("A", "B"): [f"COLUMNS {INPUTS}", DIGEST, f"MASKED block:int64*{M_B}*{N}", *copied],
+        ("A", "B"): [DIGEST, f"MASKED block:int64*{M_B}*{N}", *copied],
         ("A", "C"): [],
     }
     record = ["RECORD record:text"] if sender == "C" else []

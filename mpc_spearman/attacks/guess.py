@@ -1,0 +1,128 @@
+"""The best guess that there is: which of two rows is whose, by who knows everything else.
+
+The guarantee (docs/guarantee.md) is about an attacker who has both tables that a pair of rows can make, and
+one published copy. What it can do is a test between two normal distributions with known means, and the
+likelihood ratio is the best there is (Neyman and Pearson): it is right with chance Φ(d′/2), where d′ is how
+far the two means are apart in standard deviations of the noise. So d′ ≤ μ is the whole of it, and no other
+attack on such a pair can do better: not one that solves equations, nor one on an order, a list of the
+strongest, or anything else that is made of the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.attacks.simulated import Floats, Ints, unit
+from mpc_spearman.privacy.gaussian import discrete_gaussian
+from mpc_spearman.privacy.scales import Scales, deviations, summed
+
+_FINE = 2**40  # what 1 is in the fixed-point numbers that noise is drawn for
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The numbers that a run publishes about a table, and about the one with two of its rows exchanged.
+
+    Attributes
+    ----------
+    numbers : pair of ndarray of float64, shape (k,)
+        Without noise.
+    noise : ndarray of float64, shape (k,)
+        The standard deviation in each; 0 where there is none, and the numbers are the same.
+    """
+
+    numbers: tuple[Floats, Floats]
+    noise: Floats
+
+    @property
+    def separation(self) -> float:
+        """d′, in standard deviations."""
+        change, noisy = self.numbers[1] - self.numbers[0], self.noise > 0
+        return float(np.sqrt(np.square(change[noisy] / self.noise[noisy]).sum()))
+
+    def published(self, which: NDArray[np.bool_]) -> Floats:
+        """Draw copies of the one table's numbers, or the other's, (copies, k)."""
+        exact = np.where(which[:, None], self.numbers[1], self.numbers[0])
+        sigma = np.ceil(np.tile(self.noise, (len(which), 1)) * _FINE).astype(np.int64)
+        noisy: Floats = exact + discrete_gaussian(sigma) / _FINE
+        return noisy
+
+    def guesses(self, published: Floats) -> NDArray[np.bool_]:
+        """Say for each copy whether it is likelier of the other table, by its likelihood ratio."""
+        first, second = self.numbers
+        noisy = self.noise > 0
+        weights = (second - first)[noisy] / np.square(self.noise[noisy])
+        score: Floats = (published - (first + second) / 2)[:, noisy] @ weights
+        return score > 0
+
+    def guesses_from_order(self, published: Floats, top: int | None = None) -> NDArray[np.bool_]:
+        """Say the same of each copy from the order of its numbers alone, or from which are the `top` largest.
+
+        Positions are summed up with the weights that tell the two tables' mean positions best apart (Fisher's
+        linear discriminant, from further copies of both).
+        """
+
+        def places(copies: Floats) -> Floats:
+            found = np.argsort(np.argsort(-copies, axis=1), axis=1).astype(np.float64)
+            return found if top is None else (found < top).astype(np.float64)
+
+        many = np.repeat([False, True], 2000)
+        known = places(self.published(many))
+        means = [known[many == one].mean(axis=0) for one in (False, True)]
+        spread = np.cov(known - np.where(many[:, None], means[1], means[0]), rowvar=False)
+        weights = np.linalg.solve(spread + 1e-6 * np.eye(len(spread)), means[1] - means[0])
+        score: Floats = (places(published) - (means[0] + means[1]) / 2) @ weights
+        return score > 0
+
+
+def coefficients_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
+    """Exchange two rows of one side, (m_A, n), where the other side, (m_B, n), gets coefficients."""
+    noise = deviations(_scales(x), _scales(y), loss)
+    numbers = tuple((unit(one) @ unit(y).T).ravel() for one in (x, exchanged(x, rows)))
+    return Exchange((numbers[0], numbers[1]), noise.ravel())
+
+
+def strengths_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
+    """Do the same where it gets the mean of each of its columns' coefficients."""
+    noise = deviations(summed([mean_scales(x)]), _scales(y), loss)
+    numbers = tuple(unit(one).mean(axis=0) @ unit(y).T for one in (x, exchanged(x, rows)))
+    return Exchange((numbers[0], numbers[1]), noise.ravel())
+
+
+def together(runs: Iterable[Exchange]) -> Exchange:
+    """Put several runs' numbers side by side."""
+    runs = list(runs)
+    first, second = (np.concatenate([run.numbers[which] for run in runs]) for which in (0, 1))
+    return Exchange((first, second), np.concatenate([run.noise for run in runs]))
+
+
+def exchanged(x: Ints, rows: tuple[int, int]) -> Ints:
+    """Exchange two whole rows."""
+    other = x.copy()
+    other[:, rows] = x[:, rows[::-1]]
+    return other
+
+
+def mean_scales(x: Ints) -> Scales:
+    """Scales of the one vector that a source contributes to strengths."""
+    vector = np.rint(unit(x).mean(axis=0) * _FINE).astype(np.int64)
+    return Scales.of(vector[None], [1 / _FINE])
+
+
+def _scales(x: Ints) -> Scales:
+    return Scales.of(x, (1 / np.sqrt((x * x).sum(axis=1))).tolist())
+
+
+def worst_rows(x: Ints, y: Ints) -> tuple[int, int]:
+    """Find the two rows of x whose exchange changes coefficients most, for their noise."""
+    parts = [np.array([row / (row.max() - row.min()) for row in side], dtype=np.float64) for side in (x, y)]
+    far = [
+        np.square(part).sum(axis=0)[:, None] + np.square(part).sum(axis=0) - 2 * part.T @ part
+        for part in parts
+    ]
+    i, j = np.unravel_index(np.argmax(far[0] * far[1]), far[0].shape)
+    return int(i), int(j)

@@ -1,0 +1,72 @@
+"""The coordinator's noise, at ``coefficients`` and ``differences``, and the digits of what is published.
+
+At ``strengths`` and ``ranking`` owners add noise to integers before they are opened
+(:meth:`mpc_spearman.levels.level.Level.own_noise`). Here the coordinator has exact numbers, and adds noise to
+what it passes on. On integers too: a number v becomes the integer ⌊2^b·v⌉, b = 50 unless ten standard
+deviations then leave 62 bits. This and float64's error move it by less than 1, so that k numbers that change
+by Δ when two rows are exchanged become integers that change by less than 2^b·Δ + 2 each. With σ larger than
+2^b·s by the factor 1 + 2·√k/(μ·σ_min) the change is again no more than μ (the triangle inequality).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.privacy.gaussian import LARGEST, discrete_gaussian
+from mpc_spearman.privacy.loss import separation
+
+_FINEST = 50
+_ROUNDED = np.array([1.0, 2.0, 5.0, 10.0])
+
+Floats = NDArray[np.float64]
+
+
+def noisy(values: Floats, s: Floats, loss: float) -> tuple[Floats, Floats]:
+    """Add noise to numbers that are -1 to 1; NaN, and what has none, stays.
+
+    Parameters
+    ----------
+    values, s : ndarray of float64, of one shape
+        s is the standard deviation that hides the exchange of two rows.
+    loss : float
+        ρ, ``privacy.loss``.
+
+    Returns
+    -------
+    values : ndarray of float64
+        They may be beyond ±1.
+    s : ndarray of float64
+        The standard deviation that they have.
+    """
+    mine = (s > 0) & ~np.isnan(values)
+    if not mine.any():
+        return values, np.zeros_like(s)
+    bits = min(_FINEST, math.floor(math.log2(LARGEST / (2 * (1 + float(s[mine].max()))))))
+    scaled = np.ldexp(s[mine], bits)
+    sigma = np.ceil(scaled * (1 + 2 * math.sqrt(scaled.size) / (separation(loss) * scaled.min()))).astype(
+        np.int64
+    )
+    published, has = values.copy(), np.zeros_like(s)
+    whole = np.rint(np.ldexp(values[mine], bits)).astype(np.int64)
+    published[mine] = np.ldexp((whole + discrete_gaussian(sigma)).astype(np.float64), -bits)
+    has[mine] = np.ldexp(sigma.astype(np.float64), -bits)
+    return published, has
+
+
+def in_digits(values: Floats, s: Floats, error: float) -> Floats:
+    """Round numbers with noise to multiples of 1, 2 or 5 times a power of ten.
+
+    No finer than a tenth of the noise, or of the standard `error` if that is larger. What has no noise stays.
+    """
+    least = np.where(s > 0, np.maximum(s, error) / 10, 1.0)
+    power = np.floor(np.log10(least) + 1e-9).astype(int)
+    digit = _ROUNDED[np.searchsorted(_ROUNDED, least / 10.0**power - 1e-9)]
+    found = values.copy()
+    for exponent in np.unique(power[s > 0]):
+        at = (power == exponent) & (s > 0)
+        steps = np.rint(values[at] / (digit[at] * 10.0**exponent)) * digit[at]
+        found[at] = np.round(steps * 10.0**exponent, -exponent) + 0.0
+    return found

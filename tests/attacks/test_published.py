@@ -1,0 +1,181 @@
+"""Attacks on rows: with exact results they work, on published copies nobody guesses better than the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mpc_spearman.attacks import pools, programme, rows
+from mpc_spearman.attacks.guess import (
+    Exchange,
+    coefficients_of,
+    mean_scales,
+    strengths_of,
+    together,
+    worst_rows,
+)
+from mpc_spearman.attacks.simulated import Floats, Ints, coefficients, encoded, flag, untied
+from mpc_spearman.privacy.gaussian import discrete_gaussian
+from mpc_spearman.privacy.loss import guess, separation
+from mpc_spearman.privacy.scales import Scales, deviations
+
+LOSS, COPIES = 2.0, 1000
+Tables = tuple[Ints, Ints]
+
+
+def _one_hot(n: int, groups: int, rng: np.random.Generator) -> Ints:
+    return encoded(rng.permutation(np.arange(n) % groups) == np.arange(groups)[:, None])
+
+
+def _nested(n: int, sizes: range) -> Ints:
+    return encoded(np.arange(n) < np.array(sizes)[:, None])
+
+
+def _trait(n: int, columns: int, rng: np.random.Generator) -> Ints:
+    trait = rng.normal(size=n)
+    return encoded(trait + 0.1 * rng.normal(size=(columns, n)))
+
+
+def _asked(n: int, asked: int, questions: int, rng: np.random.Generator) -> Ints:
+    those = rng.choice(n, asked, replace=False)
+    return encoded(np.array([flag(n, asked // 2, rng, those) for _ in range(questions)]))
+
+
+#: What A holds, and what B asks about it with.
+SCENES: dict[str, Callable[[np.random.Generator], Tables]] = {
+    "near-copies": lambda rng: (_trait(200, 5, rng), _trait(200, 5, np.random.default_rng(1))),
+    "one-hot families": lambda rng: (_one_hot(200, 4, rng), _one_hot(200, 10, rng)),
+    "pools": lambda rng: (encoded(flag(400, 80, rng)[None]), _asked(400, 60, 20, rng)),
+    "groups of 20": lambda rng: (encoded(flag(400, 200, rng)[None]), _one_hot(400, 20, rng)),
+    "nested flags": lambda rng: (untied(2, 200, rng), _nested(200, range(4, 14))),
+    "one trait behind 50 columns": lambda rng: (_trait(200, 5, rng), _trait(200, 50, rng)),
+    "wide tables": lambda rng: (untied(40, 40, rng), untied(39, 40, rng)),
+    "one row against all others": lambda rng: (encoded(np.eye(100)[:3]), encoded(np.eye(100)[:3])),
+}
+OF = {"coefficients": coefficients_of, "strengths": strengths_of}
+
+
+def _made(scene: str) -> Tables:
+    return SCENES[scene](np.random.default_rng(7))
+
+
+def _right(exchange: Exchange, attack: Callable[[Floats], np.ndarray], copies: int = COPIES) -> int:
+    """How many of so many guesses are right, at even odds."""
+    which = np.random.default_rng(11).integers(0, 2, copies).astype(bool)
+    return int((attack(exchange.published(which)) == which).sum())
+
+
+def _within(right: int, copies: int, bound: float) -> bool:
+    return bool(stats.binom.sf(right - 1, copies, bound) > 1e-6)
+
+
+@pytest.mark.parametrize("grant", OF)
+@pytest.mark.parametrize("scene", SCENES)
+def test_which_of_two_rows_is_whose_is_guessed_no_more_often_than_the_bound(scene: str, grant: str) -> None:
+    x, y = _made(scene)
+    exchange = OF[grant](x, y, worst_rows(x, y), LOSS)
+    exact = Exchange(exchange.numbers, exchange.noise * 1e-9)
+    assert exchange.separation <= separation(LOSS)
+    assert _within(_right(exchange, exchange.guesses), COPIES, guess(LOSS))
+    if exchange.separation:
+        assert _right(exact, exact.guesses, 50) == 50
+
+
+def test_the_bound_is_nearly_reached_so_that_the_attack_is_a_real_one() -> None:
+    x, y = _made("one row against all others")
+    exchange = coefficients_of(x, y, worst_rows(x, y), LOSS)
+    assert exchange.separation > 0.4 * separation(LOSS)
+    known = stats.norm.cdf(exchange.separation / 2)
+    assert stats.binomtest(_right(exchange, exchange.guesses), COPIES, known).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("top", [None, 3], ids=["the order", "the strongest three"])
+def test_an_order_tells_no_more_than_the_strengths_that_it_is_of(top: int | None) -> None:
+    x, y = _made("groups of 20")
+    exchange = strengths_of(x, y, worst_rows(x, y), LOSS)
+    exact = Exchange(exchange.numbers, exchange.noise * 1e-3)
+
+    def attack(copies: Floats) -> np.ndarray:
+        return exchange.guesses_from_order(copies, top)
+
+    assert _within(_right(exchange, attack), COPIES, guess(LOSS))
+    assert _right(exact, lambda copies: exact.guesses_from_order(copies), 200) > 190
+
+
+def test_runs_add_up_as_the_ledger_says_also_where_they_differ() -> None:
+    x, y = _made("one row against all others")
+    pair = worst_rows(x, y)
+    fewer = coefficients_of(x, y[:2], pair, LOSS)
+    runs = [coefficients_of(x, y, pair, LOSS), fewer, strengths_of(x, y, pair, LOSS)]
+    for some in (runs[:1] * 2, runs):
+        both = together(some)
+        assert both.separation <= separation(LOSS * len(some))
+        assert _within(_right(both, both.guesses), COPIES, guess(LOSS * len(some)))
+
+
+# ---- attacks that solve for rows
+
+
+def _published(x: Ints, y: Ints, grant: str = "coefficients") -> tuple[Floats, Floats, Floats]:
+    """Exact numbers about one column (or the mean over all), a published copy, and its noise."""
+    theirs = Scales.of(y, (1 / np.sqrt((y * y).sum(axis=1))).tolist())
+    own = mean_scales(x)
+    exact = coefficients(x, y).mean(axis=0)
+    noise = deviations(own, theirs, LOSS)[0]
+    return exact, exact + discrete_gaussian(np.ceil(noise * 2**40).astype(np.int64)) / 2**40, noise
+
+
+def _marks(n: int, *sets: range) -> np.ndarray:
+    return np.array([np.isin(np.arange(n), list(those)) for those in sets])
+
+
+#: An attacker's columns, and rows that they single out together.
+ISOLATED = {
+    "nested": (_marks(1000, range(4), range(3)), [3]),
+    "family": (_marks(178, range(59), range(59, 118), range(118, 177)), [177]),
+    "total": (_marks(1000, range(20), range(20, 40), range(39)), [39]),
+    "solve": (np.random.default_rng(2).random((39, 40)), list(range(40))),
+}
+
+
+@pytest.mark.parametrize(("columns", "at"), ISOLATED.values(), ids=ISOLATED)
+def test_rows_that_columns_isolate_are_read_from_exact_numbers_and_not_from_published(
+    columns: np.ndarray, at: list[int]
+) -> None:
+    y, off = encoded(columns), {"exact": [], "published": []}
+    n = y.shape[1]
+    for seed in range(50):
+        x = untied(1, n, np.random.default_rng(seed))
+        exact, published, noise = _published(x, y)
+        truth = x[0] / np.sqrt((x[0] ** 2).mean())
+        off["exact"] += [rows.estimate(exact, y)[at] - truth[at]]
+        off["published"] += [rows.estimate(published, y, noise)[at] - truth[at]]
+    spread = {name: float(np.sqrt(np.square(found).mean())) for name, found in off.items()}
+    assert spread["exact"] < 0.01
+    assert spread["published"] > 0.6  # one that knows nothing is off by 1
+
+
+@pytest.mark.parametrize(("n", "columns", "ones"), [(300, 120, 12)])
+def test_a_rare_flag_is_solved_from_exact_coefficients_alone(n: int, columns: int, ones: int) -> None:
+    rng = np.random.default_rng(1)
+    marks, y = flag(n, ones, rng), untied(columns, n, rng)
+    exact, published, noise = _published(encoded(marks[None]), y)
+    assert marks[programme.name_rows(exact, y, ones)].all()
+    assert marks[programme.name_rows(published, y, ones, float(noise.max()))].mean() < 0.4
+
+
+@pytest.mark.parametrize("ones", [(100,), (100, 150)], ids=["coefficients", "means of two flags"])
+def test_flags_of_people_whom_questions_were_asked_of_are_named_from_exact_numbers_alone(
+    ones: tuple[int, ...],
+) -> None:
+    rng = np.random.default_rng(1)
+    flags = np.array([flag(1000, some, rng) for some in ones])
+    y = _asked(1000, 40, 40, rng)
+    truth = flags[:, pools.where_columns_lie(y)]
+    exact, published, noise = _published(encoded(flags), y)
+    assert np.array_equal(pools.name_rows(exact, y, ones), truth)
+    found = pools.name_rows(published, y, ones, float(noise.max()))
+    assert found is None or (found == truth)[truth == 1].mean() < 0.5

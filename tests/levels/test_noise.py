@@ -1,0 +1,188 @@
+"""Noise in whole runs: as much as is said, added once by whom it protects, and taken off by its owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from engines.he.test_he_end_to_end import SCHEMES
+from mpc_spearman.levels import coefficients, noise, strengths
+from mpc_spearman.levels.noise import in_digits, noisy
+from mpc_spearman.privacy.loss import separation
+from support.in_memory import run_in_memory
+from support.plans import plan
+from support.recording import Recorded
+from support.references import table
+from support.uniform import signs_of_pattern
+
+RNG = np.random.default_rng(3)
+N, COMMON = 200, RNG.normal(size=200)
+TABLES = {
+    "A": table(
+        a0=COMMON + RNG.normal(size=N), a1=RNG.normal(size=N), flag=np.arange(N) < 9, flat=np.zeros(N)
+    ),
+    "D": table(d0=COMMON - RNG.normal(size=N)),
+    "B": table(b0=COMMON, b1=RNG.normal(size=N), b2=np.arange(N) % 7, flat=np.ones(N)),
+}
+NOISY = {"precision": "statistical"}
+
+
+def noisy_plan(*sources: str, grants: tuple[str, str] = ("strengths", "strengths"), **settings: Any) -> Any:
+    return plan(*sources, results={**NOISY, "target": grants[0], "sources": grants[1]}, **settings)
+
+
+def only(*sources: str) -> dict[str, pd.DataFrame]:
+    return {name: TABLES[name] for name in (*sources, "B")}
+
+
+@pytest.fixture
+def digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publish all digits."""
+    for module in (strengths, coefficients):
+        monkeypatch.setattr(module, "in_digits", lambda values, s, error: values)
+
+
+def spread(values: np.ndarray) -> float:
+    """p-value that standardised values have variance 1."""
+    statistic, many = float(np.square(values).sum()), values.size
+    return 2 * min(stats.chi2.cdf(statistic, many), stats.chi2.sf(statistic, many))
+
+
+@pytest.mark.parametrize("sources", [("A",), ("A", "D")])
+def test_strengths_have_the_noise_that_each_copy_states_and_the_owners_own_is_off(
+    digits: None, sources: tuple[str, ...]
+) -> None:
+    """Over runs: C's copy has all owners' draws, B's all but its own, independent from run to run."""
+    without = run_in_memory(plan(*sources, reveal="strengths"), only(*sources)).result()
+    exact, by_chance = without.strengths, without.errors.to_numpy()[:3]
+    off: dict[str, list[np.ndarray]] = {"C": [], "B": [], "A": []}
+    for _ in range(12):
+        ended = run_in_memory(noisy_plan(*sources, reveal="strengths"), only(*sources))
+        for party, found in off.items():
+            result = ended.result(party)
+            assert result.strengths.isna().equals(exact.isna())
+            stated = np.sqrt(result.errors.to_numpy()[:3] ** 2 - by_chance**2)
+            found.append((result.strengths - exact).to_numpy()[:3] / stated)
+    for party in off:
+        each = np.array(off[party])
+        assert spread(each) > 1e-6
+        assert abs(np.corrcoef(each.T) - np.eye(3)).max() < 0.9
+        assert abs(np.corrcoef(each[:-1].ravel(), each[1:].ravel())[0, 1]) < 0.7
+    # The target's draw, which its own copy tells nothing of: C's copy less its own has that variance.
+    draws = len(sources) + 1
+    own = np.array(off["C"]) * np.sqrt(draws) - np.array(off["B"]) * np.sqrt(draws - 1)
+    assert spread(own) > 1e-6
+    assert abs(np.corrcoef(own.ravel(), np.array(off["B"]).ravel())[0, 1]) < 0.7
+
+
+@pytest.mark.parametrize("scheme", ["mpc", "bfv", "paillier"])
+@pytest.mark.parametrize("estimator", ["tie_corrected", "paper"])
+def test_every_owners_draw_is_added_once_and_whole(
+    scheme: str, estimator: str, digits: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scheme == "bfv":
+        pytest.importorskip("tenseal")
+    drawn: list[np.ndarray] = []
+
+    def draw(sigma: np.ndarray) -> np.ndarray:
+        # as large as a draw can be, in both directions, so that every digit of it counts
+        drawn.append(np.where(np.arange(sigma.size) % 2, 10, -10) * sigma + len(drawn))
+        return drawn[-1]
+
+    monkeypatch.setattr(strengths, "discrete_gaussian", draw)
+    settings: dict[str, Any] = {"reveal": "strengths", "estimator": estimator}
+    if scheme != "mpc":
+        settings |= {"protocol": "he", "he": SCHEMES[scheme]}
+    its = noisy_plan("A", "D", **settings)
+    ended = run_in_memory(its, only("A", "D"))
+    exact = run_in_memory(plan("A", "D", **settings), only("A", "D")).result().strengths
+    shapes_unit = strengths.Strengths(its)
+    assert len(drawn) == 3
+    total = sum(drawn).astype(float)
+    found = (ended.result().strengths - exact).to_numpy()
+    defined = ~np.isnan(found) & (np.abs(total) > 1000)  # constant columns have no noise
+    unit = total[defined] / found[defined]
+    assert np.allclose(unit, unit[0], rtol=1e-4)
+    assert (np.abs(found[defined]) > 0.05).all()
+    assert shapes_unit.noisy
+
+
+@pytest.mark.parametrize("level", ["coefficients", "differences"])
+def test_what_the_coordinator_passes_on_has_noise_its_own_copy_has_none(level: str, digits: None) -> None:
+    exact = run_in_memory(plan(reveal=level), only("A")).result("B").coefficients
+    off, s = [], None
+    for _ in range(12):
+        ended = run_in_memory(noisy_plan(reveal=level, grants=("coefficients", "coefficients")), only("A"))
+        pd.testing.assert_frame_equal(ended.result("C").coefficients, exact, check_exact=True)
+        target, source = ended.result("B"), ended.result("A")
+        pd.testing.assert_frame_equal(target.coefficients, source.coefficients, check_exact=True)
+        s = target.noise.to_numpy()
+        off.append((target.coefficients - exact).to_numpy())
+    assert s is not None
+    assert np.array_equal(s > 0, exact.notna())
+    standard = np.array(off)[:, s > 0] / s[s > 0]
+    assert spread(standard) > 1e-6
+    assert abs(np.corrcoef(standard[:-1].ravel(), standard[1:].ravel())[0, 1]) < 0.3
+
+
+def test_numbers_are_moved_by_noise_of_the_stated_deviation_and_nothing_else() -> None:
+    values = np.array([0.1, np.nan, -0.9, 1.0])
+    s = np.array([0.02, 0.02, 0.0, 0.3])
+    published, has = zip(*(noisy(values, s, 2.0) for _ in range(400)), strict=True)
+    assert np.isnan([one[1] for one in published]).all()
+    assert {one[2] for one in published} == {-0.9}
+    assert has[0][1] == has[0][2] == 0
+    assert (has[0][[0, 3]] >= s[[0, 3]]).all()
+    assert np.allclose(has[0][[0, 3]], s[[0, 3]], rtol=1e-6)
+    standard = (np.array(published)[:, [0, 3]] - values[[0, 3]]) / s[[0, 3]]
+    assert spread(standard) > 1e-6
+    assert (np.array(published)[:, 3] > 1).any()  # beyond 1 is a valid number
+
+
+def test_the_noise_covers_fixed_point_too() -> None:
+    """Of k numbers that all change by rounding the sum of squares stays below mu^2."""
+    k, s = 10**6, 2.0**-44
+    _, has = noisy(np.zeros(k), np.full(k, s), 2.0)
+    change = (s * separation(2.0) / np.sqrt(k) * 2**50 + 2) / 2**50
+    assert np.sqrt(k) * change / has[0] <= separation(2.0) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("value", "s", "error", "shown"),
+    [
+        (0.123456, 0.03, 0.01, 0.125),
+        (0.123456, 0.001, 0.1, 0.12),
+        (-0.98765, 0.4, 0.1, -1.0),
+        (0.5, 0.0, 0.1, 0.5),
+    ],
+)
+def test_digits_end_at_a_tenth_of_the_noise_or_of_the_standard_error(
+    value: float, s: float, error: float, shown: float
+) -> None:
+    found = in_digits(np.array([value]), np.array([s]), error)[0]
+    assert found == pytest.approx(shown, abs=1e-12)
+    assert abs(found - value) <= max(s, error) / 8 or s == 0
+
+
+def test_a_draw_is_in_no_message_but_the_owners_term() -> None:
+    """With noise a run has the messages of one without; and its shares look as random."""
+    wide = {
+        name: table(**{f"{name}{i}": RNG.normal(size=60) for i in range(columns)})
+        for name, columns in (("A", 3), ("B", 1024))
+    }
+    with_noise, without = (
+        Recorded(wide, reveal="strengths", results={"precision": how, "target": "nothing"})
+        for how in ("statistical", "exact")
+    )
+    kinds = [
+        [(one.receiver, one.sender, one.kind) for one in run.transcript.messages]
+        for run in (with_noise, without)
+    ]
+    assert sorted(map(str, kinds[0])) == sorted(map(str, kinds[1]))
+    for party in "AB":
+        assert signs_of_pattern(with_noise.shares(party), with_noise.width) == []
+    assert noise.LARGEST > 0
