@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from mpc_spearman.cli.arguments import path
@@ -61,12 +62,13 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _history(entries: Sequence[Entry]) -> Table:
     """Lay out one row a line of the ledger."""
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     from mpc_spearman.privacy.charges import Charge, Forgotten
 
-    table = Table("time", "plan", "rows", "columns", "who was told what", box=None, pad_edge=False)
+    plan = Column("plan", width=19)  # four groups of its digest in a line
+    table = Table("time", plan, "rows", "columns", "who was told what", box=None, pad_edge=False)
     for entry in entries:
         if isinstance(entry, Forgotten):
             row = ["", "", "", f"{entry.partner}: forgotten, {entry.reason}"]
@@ -77,10 +79,20 @@ def _history(entries: Sequence[Entry]) -> Table:
                 f"{'; not counted' if one.loss is None and not one.counted else ''}"
                 for name, one in run.told.items()
             )
-            row = [run.plan[:8], str(run.rows), str(run.columns), "; ".join(told) or "nobody: nothing"]
+            row = [
+                " ".join(wrap(run.plan, 4)),
+                str(run.rows),
+                str(run.columns),
+                "; ".join(told) or "nobody: nothing",
+            ]
         else:
             earlier = ", ".join(f"{name}: {what}" for name, what in entry.told.items())
-            row = [entry.plan[:8], str(entry.rows), str(entry.columns), f"{earlier} (of 0.2; not counted)"]
+            row = [
+                " ".join(wrap(entry.plan, 4)),
+                str(entry.rows),
+                str(entry.columns),
+                f"{earlier} (of 0.2; not counted)",
+            ]
         table.add_row(entry.time, *map(Text, row))
     return table
 

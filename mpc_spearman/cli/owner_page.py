@@ -17,7 +17,7 @@ from mpc_spearman.errors import PolicyError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt
 from mpc_spearman.parties import Role, Roster
-from mpc_spearman.privacy.loss import in_words
+from mpc_spearman.privacy.loss import guess, in_words
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.disclosure import grant, place
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _BY_WAY_OF_C = ("publish", "evaluate", "intersect")
 # The table speaks of a sender as of somebody else.
 _OURS = {"its": "our", "it has": "we have", "it keeps": "we keep"}
+# How exactly what is no result is told: some of it says so itself.
+_AS_SAID = "as it is, or as said"
 # Phases in which nothing is sent that is about a table.
 _TECHNICAL = ("connect", "keys", "account", "keep-alive")
 
@@ -116,7 +118,7 @@ def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
                 found.setdefault(f"{exact}; passed on by {row['from']}", []).append(what)
             else:
                 result = place(what, row["phase"]) == 0
-                exact = level.opened_precisely() if result and party.name == plan.informed else "exactly"
+                exact = level.opened_precisely() if result and party.name == plan.informed else _AS_SAID
                 found.setdefault(exact, []).append(our(what) if ours else _plain(what))
         for exact, whats in found.items():
             yield str(party), "; ".join(dict.fromkeys(whats)), exact
@@ -173,7 +175,6 @@ def _protects(plan: Plan, roster: Roster) -> Iterator[str]:
         yield f"Noise: {who} random noise to every number, in proportion to what one row can change."
         words = in_words(plan.privacy.loss, plan.privacy.unit)
         yield f"{words[0].upper()}{words[1:]}."
-        yield "Our ledger adds up what each party was told, and ends a run that would be too much."
 
 
 def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
@@ -197,6 +198,13 @@ def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
         )
     else:
         yield "Everybody who takes part knows that the same people are in all tables."
+    own = plan.party(me.name)
+    assert isinstance(own, DataParty)
+    yield (
+        "Runs add up, and what is exact is without bound. Our ledger ends a run with which one party would "
+        f"have been told more than {own.policy.lifetime:g} in all (policy.lifetime): it could then guess "
+        f"right {guess(own.policy.lifetime):.0%} of the time."
+    )
     yield "That somebody is in our table, and how common something is in it or in a group, is not hidden."
     yield "A party that puts made-up columns into its table can learn more about ours than an honest one."
     yield "The program has not been audited by a third party."
@@ -205,7 +213,7 @@ def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
 def _policy(plan: Plan, party: str) -> Iterator[str]:
     own = plan.party(party)
     assert isinstance(own, DataParty)
-    written = own.policy.model_dump(mode="json", include=own.policy.model_fields_set)
+    written = own.policy.model_dump(mode="json", include=own.policy.model_fields_set - {"approval"})
     said = (
         f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in written.items()
     )
