@@ -205,6 +205,32 @@ def test_numbers_that_no_message_passed_on_are_seen(
 
 
 @pytest.mark.parametrize(
+    ("level", "grant"),
+    [("strengths", "strengths"), ("coefficients", "strengths"), ("coefficients", "coefficients")],
+)
+def test_numbers_with_noise_are_held_against_the_message_too(
+    level: str, grant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Strengths without the owner's own draw as far as a draw can be: it alone knows it."""
+    its: dict[str, Any] = {
+        "reveal": level,
+        "results": {"precision": "statistical", "target": grant, "sources": grant},
+    }
+    noisy = run(**its)
+    for party in ("B", "A1"):
+        folder = tmp_path / party
+        noisy.results[party].save(folder)
+        assert verify(folder, capsys, settings(**its))[0] == 0
+        about = json.loads((folder / "result.json").read_text())
+        files = {name: (folder / name).read_text() for name in about["files"]}
+        about["errors"][0] *= 1.01
+        (folder / "result.json").write_text(sealed(about, files))
+        code, said = verify(folder, capsys, settings(**its))
+        assert code == RecordError.exit_code
+        assert f"NO  {party}: what this folder shows" in said
+
+
+@pytest.mark.parametrize(
     "spoil", [Path.unlink, lambda file: file.write_text("{}"), lambda file: file.write_text("[")]
 )
 def test_what_is_no_record_is_an_error(ended: Ended, tmp_path: Path, spoil: Any) -> None:
