@@ -18,12 +18,12 @@ The package, from what a person starts down to what everything rests on; imports
 ``run``         what all steps and engines need of one role's run
 ``network``     how parties meet and connect: TLS by keys, one port, one way; forwarding
 ``wire``        messages, frames, links, keys, the meter
-``privacy``     noise, what a loss allows anyone to know, the ledger
 ``attacks``     what published numbers give away, tried; no run imports it
-``config``      the plan, its policies, levels and grants in their order
-``data``        tables, from files, from memory and from databases; columns, ids, ranks
+``privacy``     noise, what a loss allows anyone to know, the ledger
 ``statistics``  estimators, the sentences that go with a result, the plaintext reference
-``parties``     who takes part; ``errors``, ``files``, ``installed``, ``version``
+``data``        tables, from files, from memory and from databases; columns, ids, ranks
+``config``      the plan, its policies, levels and grants in their order
+``parties``     who takes part; ``identity``, ``files``, ``installed``, ``units``, ``errors``, ``version``
 ==============  =====================================================================================
 
 Names are imported when first used, so that ``mpc-spearman --help`` needs neither torch nor pandas.

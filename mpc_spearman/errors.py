@@ -6,7 +6,7 @@
     ├── PlanError                    2   the plan is wrong: a key, a value, or two that do not go together
     ├── SetupError                   3   something this machine needs is not installed
     ├── TableError                   4   a party's table cannot be used
-    ├── DisclosureError              5   a column or a shape would give single rows away
+    ├── DisclosureError              5   too many ids to match, or too few in common, for an owner's policy
     ├── PolicyError                  6   the plan goes beyond what a data owner's policy allows
     │   └── ApprovalError           26   the owner's policy asks for an approval that this run does not have
     ├── BoundError                   7   the numbers do not fit the encoding
@@ -88,10 +88,10 @@ class TableError(MpcSpearmanError):
 
 
 class DisclosureError(MpcSpearmanError):
-    """A column, or the run's shape, whose result would give single rows away."""
+    """A party offers more ids, or fewer are in common, than an owner's policy takes part with."""
 
     exit_code = 5
-    public = "a disclosure rule stopped it"
+    public = "an owner's limit on ids to match stopped it"
 
 
 class PolicyError(MpcSpearmanError):

@@ -99,12 +99,12 @@ def _write_page(name: str, plan: Plan, party: str) -> Path:
 
 def _guarantee(plan: Plan) -> str:
     """Say in a sentence what bounds what results tell about people."""
+    from mpc_spearman.levels import level_of
     from mpc_spearman.privacy.loss import in_words
 
     if plan.results.precision == "exact":
         return "Guarantee: none, results.precision: exact has no noise; single rows can be computed"
-    exact = plan.reveal in ("coefficients", "differences")
-    copy = f". {plan.names[0]}'s own copy is exact" if exact else ""
+    copy = "" if level_of(plan).owners_add else f". {plan.names[0]}'s own copy is exact"
     return f"Guarantee: {in_words(plan.privacy.loss, plan.privacy.unit)}{copy}"
 
 

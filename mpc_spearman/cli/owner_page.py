@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mpc_spearman.config import DataParty, check_policy, within
+from mpc_spearman.config import DataParty, check_policy
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PolicyError
 from mpc_spearman.levels import level_of
@@ -171,7 +171,7 @@ def _protects(plan: Plan, roster: Roster) -> Iterator[str]:
     if plan.results.precision == "exact":
         yield "Nothing: results are passed on exactly, and single rows can be computed from them."
     else:
-        who = f"{roster.coordinator.name} adds" if within("coefficients", plan.reveal) else "every owner adds"
+        who = "every owner adds" if level_of(plan).owners_add else f"{roster.coordinator.name} adds"
         yield f"Noise: {who} random noise to every number, in proportion to what one row can change."
         words = in_words(plan.privacy.loss, plan.privacy.unit)
         yield f"{words[0].upper()}{words[1:]}."
@@ -179,7 +179,7 @@ def _protects(plan: Plan, roster: Roster) -> Iterator[str]:
 
 def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
     hub, me = roster.coordinator.name, roster.me
-    if plan.informed == hub and within("coefficients", plan.reveal):
+    if not level_of(plan).owners_add:
         yield (
             f"{hub} itself has exact results, and could compute single rows from them. Only an agreement "
             "keeps it from doing so, and from passing them on."

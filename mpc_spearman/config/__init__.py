@@ -1,9 +1,9 @@
 """The plan of a run: read, checked, split into what is shared and what stays local, and vetoed by its owners.
 
 `scale` holds the order of levels and grants; `parties`, `network` and `sections` the plan's typed parts,
-made of `fields`; `plan` the whole and `load_plan`; `yaml_text` reads what is typed, `draft` puts files and
-overrides together, `wording` makes sentences of what is wrong, `policy` holds each owner's veto, and
-`approval` who has to agree first.
+made of `fields`; `plan` the whole and `load_plan`; `contradictions` what does not go together; `yaml_text`
+reads what is typed, `draft` puts files and overrides together, `wording` makes sentences of what is wrong,
+`policy` holds each owner's veto, and `approval` who has to agree first.
 """
 
 from mpc_spearman.config.approval import Approval, check_approval, local_digest

@@ -18,7 +18,6 @@ from unicodedata import normalize
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from mpc_spearman.data.id_columns import NO_WIDTH, map_text
 from mpc_spearman.files import own_key
@@ -27,21 +26,6 @@ from mpc_spearman.files import own_key
 _AS_TEXT = r"^(\+[0-9.]+|[+-]?0[0-9]+|[+-]?[0-9]+\.[0-9]*|[+-]?[0-9.]+[eE][+-]?[0-9]+)$"
 _BLOCK = 1 << 16  # ids at a time
 _LABEL = b"mpc_spearman alignment 2"  # the digest of ids in a run's handshake is under other keys
-
-
-def id_order(ids: pa.LargeStringArray) -> NDArray[np.int64]:
-    """Return the rows in the order of their ids: what does not depend on the order that a run has them in.
-
-    Parameters
-    ----------
-    ids : LargeStringArray, length n
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Such that the ids at these places ascend, compared as UTF-8.
-    """
-    return np.asarray(pc.sort_indices(ids)).astype(np.int64)
 
 
 def id_digest(ids: pa.LargeStringArray, key: bytes) -> bytes:
@@ -96,8 +80,8 @@ def id_help(ids: pa.LargeStringArray) -> str:
 def alignment_tag(key_file: Path, ids: pa.LargeStringArray) -> str:
     """Tag row ids, in whatever order they are.
 
-    HMAC-SHA256 of the length-prefixed ids (`id_digest`) in `id_order`, under HMAC-SHA256 of a fixed label
-    under the file's key.
+    HMAC-SHA256 of the length-prefixed ids (`id_digest`) in ascending order of their UTF-8 forms, under
+    HMAC-SHA256 of a fixed label under the file's key.
 
     Parameters
     ----------

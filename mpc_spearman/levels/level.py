@@ -79,12 +79,15 @@ class Level(ABC):
         The fields of messages that are sent at this level, beside those of all levels.
     granted : tuple of Row
         The fields of a result that ``results`` gives to whoever is granted this level, or one beyond it.
+    owners_add : bool
+        Owners add noise before anything is opened; else the coordinator has exact numbers, and adds it.
     """
 
     name: ClassVar[Reveal]
     opens: ClassVar[str] = ""
     sent: ClassVar[tuple[Row, ...]] = ()
     granted: ClassVar[tuple[Row, ...]] = ()
+    owners_add: ClassVar[bool] = False
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -86,6 +86,7 @@ class Strengths(Level):
         Row(Kind.RESULT, COORDINATOR, TARGET, _PASSED_ON),
         Row(Kind.RESULT, COORDINATOR, SOURCE, _PASSED_ON),
     )
+    owners_add: ClassVar[bool] = True
     operation: ClassVar[Operation] = "inner_products"
     #: How many times as large as all owners' noise what is kept for it is.
     rooms: ClassVar[int] = 1

@@ -97,7 +97,7 @@ _FEW = 10
 def _told_exactly(plan: Plan, table: Table, ranks: Ranks) -> list[str]:
     """Warn of columns of which exact numbers are about few rows: nothing hides these."""
     exact = plan.results.precision == "exact"
-    if plan.reveal in ("strengths", "ranking") and not exact:
+    if level_of(plan).owners_add and not exact:
         return []
     rare = [
         name for name, groups in zip(table.features, ranks.groups, strict=True) if 0 < groups.outside < _FEW

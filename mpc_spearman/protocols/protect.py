@@ -108,7 +108,6 @@ def advise(run: Run, ranks: Ranks, shapes: Shapes) -> None:
 def told(plan: Plan, roster: Roster) -> dict[str, Told]:
     """Return what a run of a plan tells each other party that it tells something."""
     privacy, exact, found = plan.privacy, plan.results.precision == "exact", dict[str, Told]()
-    hidden = plan.reveal in ("strengths", "ranking")
     for peer in roster.peers:
         loss = None if exact else privacy.loss
         is_c = peer.role is Role.COORDINATOR
@@ -116,7 +115,7 @@ def told(plan: Plan, roster: Roster) -> dict[str, Told]:
         what = what or grant(plan.shared(), peer.role)
         if what == "nothing":
             continue
-        counted = hidden or not is_c
+        counted = level_of(plan).owners_add or not is_c
         loss = loss if counted else None
         unit = privacy.unit if counted else "row"
         found[peer.name] = Told(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -85,9 +86,7 @@ def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float
     return float(np.sqrt(max(square, 0.0))) / count
 
 
-def strength_error(
-    norms: Sequence[float], n: int, noise: NDArray[np.float64] | float = 0.0
-) -> NDArray[np.float64]:
+def strength_error(norms: Sequence[float], n: int) -> float:
     """Compute the standard error of a strength whose target column has nothing to do with the sources'.
 
     A strength is the inner product of the target's unit vector with u, the sum of the vectors u_s = (sum of
@@ -101,16 +100,13 @@ def strength_error(
         Length of each source's u_s, from 0 to 1.
     n : int
         Rows.
-    noise : ndarray of float64, or float
-        Standard deviation of the noise in the strengths.
 
     Returns
     -------
-    ndarray of float64
-        Of the shape of `noise`; with several sources an upper bound.
+    float
+        With several sources an upper bound.
     """
-    found: NDArray[np.float64] = np.sqrt(sum(norms) ** 2 / (n - 1) + np.square(noise))
-    return found
+    return sum(norms) / math.sqrt(n - 1)
 
 
 def unresolved(strengths: NDArray[np.float64], error: NDArray[np.float64] | float) -> NDArray[np.bool_]:

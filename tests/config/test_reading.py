@@ -52,8 +52,8 @@ def test_a_plan_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from mpc_spearman.config import plan as module
     from mpc_spearman.launch import local
 
-    looked, look = [], module._contradictions
-    monkeypatch.setattr(module, "_contradictions", lambda data: looked.append(data) or look(data))
+    looked, look = [], module.contradictions
+    monkeypatch.setattr(module, "contradictions", lambda data: looked.append(data) or look(data))
     plan = load_plan(MINIMAL)
     assert local._plan(plan, {}, [], {}) is plan  # as the command gives it to `run_local`
     assert len(looked) == 1

@@ -379,7 +379,7 @@ def test_any_value_anywhere_gives_a_plan_or_printable_lines(key: str, value: obj
 def test_he_settings_that_do_not_go_together(
     settings: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mpc_spearman.config.plan.find_spec", lambda name: True)  # TenSEAL is here
+    monkeypatch.setattr("mpc_spearman.config.contradictions.find_spec", lambda name: True)  # TenSEAL is here
     assert problem(plan_with({"protocol": "he"} | settings)) == message
 
 
@@ -432,7 +432,7 @@ def test_ranking_under_he_names_mpc() -> None:
 
 
 def test_bfv_without_tenseal_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mpc_spearman.config.plan.find_spec", lambda name: None)
+    monkeypatch.setattr("mpc_spearman.config.contradictions.find_spec", lambda name: None)
     text = problem(plan_with({"protocol": "he", "he": {"scheme": "bfv"}}))
     assert text.startswith("plan: he.scheme: 'bfv' needs TenSEAL, which is not installed here")
     assert "Python 3.10" in text
