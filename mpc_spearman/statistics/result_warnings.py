@@ -1,7 +1,8 @@
 """The sentences in ``Result.warnings``: what a reader must know before trusting a number.
 
-A warning about several columns is one sentence that says how many, and below it a line about each.
-They name parties and columns, tie terms and counts, never cells. Who may be shown which of them follows
+Each function returns none, or one, unless it says otherwise: about several columns a sentence that says how
+many, and below it a line about each. `party` is the owner of the columns named `features`, n counts rows.
+Sentences name parties and columns, tie terms and counts, never cells. Who may be shown which of them follows
 from what that role has learnt; that is the caller's business.
 """
 
@@ -49,19 +50,8 @@ def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) 
 
     Parameters
     ----------
-    party : str
-        The columns' owner.
-    features : sequence of str
-        Column names.
     tie_terms : sequence of int
         T of each.
-    n : int
-        Rows.
-
-    Returns
-    -------
-    list of str
-        Empty, or one warning.
     """
     found = [
         f"{feature}: its tie term {int(term)} is {int(term) / total(n):.3g} of the largest possible and adds "
@@ -81,19 +71,8 @@ def constants(party: str, features: Sequence[str], flags: Sequence[bool], estima
 
     Parameters
     ----------
-    party : str
-        The columns' owner.
-    features : sequence of str
-        Column names.
     flags : sequence of bool
         Which are constant.
-    estimator : str
-        As in the plan.
-
-    Returns
-    -------
-    list of str
-        Empty, or one warning.
     """
     consequence = (
         "eq. 2 (estimator: paper) gives numbers all the same, which mean nothing"
@@ -113,15 +92,8 @@ def repeated(party: str, groups: Sequence[tuple[Sequence[str], Sequence[str]]]) 
 
     Parameters
     ----------
-    party : str
-        The columns' owner.
     groups : sequence of (sequence of str, sequence of str)
         Names of columns that order the rows alike, and of those that order them the other way round.
-
-    Returns
-    -------
-    list of str
-        Empty, or one warning.
     """
     found = [
         ", ".join(same) + (f"; reversed: {', '.join(other)}" if other else "")
@@ -144,15 +116,8 @@ def cancellations(
 
     Parameters
     ----------
-    features : sequence of str
-        The target's column names.
     mu, mean_abs : ndarray of float64
         Mean of rho and of |rho|; NaN is never flagged.
-
-    Returns
-    -------
-    list of str
-        Empty, or one warning.
     """
     found = [
         f"{feature}: strength {_minus(f'{mean:.3f}')}, mean |rho| {size:.3f}"
@@ -173,12 +138,8 @@ def eq2(
 
     Parameters
     ----------
-    features : sequence of str
-        The target's column names.
     corrected, paper : ndarray of float64
         Strengths under ``tie_corrected`` and under ``paper``.
-    order : str
-        As in the plan.
 
     Returns
     -------
@@ -297,13 +258,6 @@ def intervals(low: NDArray[np.float64], testable: NDArray[np.bool_], n: int) -> 
         Lower ends of the intervals; NaN where there are none.
     testable : ndarray of bool, shape (m_A, m_B)
         Pairs that have a coefficient and can be tested.
-    n : int
-        Rows.
-
-    Returns
-    -------
-    list of str
-        Empty, or one sentence.
     """
     without = np.isnan(low) & testable
     if not without.any():
@@ -327,11 +281,6 @@ def impossible(counts: NDArray[np.int64], expected: int, constant: int) -> list[
         Over how many it is where the target's column is defined.
     constant : int
         For how many columns of the target none is defined.
-
-    Returns
-    -------
-    list of str
-        Empty, or one sentence.
     """
     short = int((counts < expected).sum()) - constant
     if not expected or short <= 0:
@@ -398,11 +347,6 @@ def k_note(defined: int, columns: int) -> list[str]:
         Source columns that are not constant, k.
     columns : int
         All source columns, m_A.
-
-    Returns
-    -------
-    list of str
-        Empty, or one sentence.
     """
     if defined == 1:
         others = "" if columns == 1 else f" that is not constant (of {columns})"
