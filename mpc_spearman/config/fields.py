@@ -68,7 +68,7 @@ def _own_names(model: type) -> list[str]:
 _Metaclass: Any = type("_Metaclass", (type(BaseModel),), {"__dir__": _own_names})
 
 
-class Section(BaseModel, metaclass=_Metaclass):  # type: ignore[metaclass]
+class Section(BaseModel, metaclass=_Metaclass):  # type: ignore[metaclass]  # made as it runs
     """A part of the plan: frozen, and unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -46,6 +46,7 @@ def _ask(host: str, port: int, seconds: float, coordinator: Party, question: Cal
     def ask() -> None:
         try:
             waits = timedelta(seconds=seconds)
+            # torch's stubs do not have what a build without distributed lacks.
             store = dist.TCPStore(host, port, None, False, waits, wait_for_workers=False)  # type: ignore[attr-defined]
             answer.set_result(question(store))
         except Exception as error:

@@ -97,7 +97,7 @@ def _resolved(address: Address) -> list[tuple[int, int, int, str, tuple[str, int
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except ValueError:  # of the codec for names
         raise OSError(None, "no host can have such a name") from None
-    return list(dict.fromkeys(found))  # type: ignore[arg-type]
+    return list(dict.fromkeys(found))  # type: ignore[arg-type]  # TCP has (host, port, …)
 
 
 def _reason(error: OSError | None) -> str:

@@ -63,7 +63,7 @@ class Nested:
         """Receive into a buffer; 0 at the end."""
 
         def read() -> int:
-            count: int = self._inner.read(len(buffer), buffer)  # type: ignore[assignment]
+            count: int = self._inner.read(len(buffer), buffer)  # type: ignore[assignment]  # a count, given a buffer
             return count
 
         try:

@@ -120,6 +120,7 @@ class Round:
         try:
             self._connect()
             self._wait()
+            # A Nested is no socket, and has all that is used of one; so in `_call` and `_be_called`.
             sockets = Sockets(self._sending, self._receiving, self._end)  # type: ignore[arg-type]
             self._agree(sockets, self.ways())
         except Exception as error:

@@ -53,7 +53,7 @@ class _Request:
     wait: Callable[[], None]
 
 
-class LinkCommunicator(Communicator):  # type: ignore[misc]
+class LinkCommunicator(Communicator):  # type: ignore[misc]  # CrypTen has no types
     """What CrypTen's ``reveal`` and replicated AND need of a communicator, over typed messages.
 
     CrypTen numbers the parties by their place in `parties`: coordinator 0, target 1, then sources.
