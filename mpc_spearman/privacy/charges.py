@@ -204,7 +204,8 @@ def objections(told: Mapping[str, Told], entries: Sequence[Entry], lifetime: flo
             less = f"agree on privacy.loss {left:g} or less, " if left > 0.01 else ""
             yield (
                 f"{show(name)} {earlier}, and this run would add {one.loss:g}; policy.lifetime allows "
-                f"{lifetime:g} in all. To go on, {less}pass it nothing (results), or raise policy.lifetime"
+                f"{lifetime:g} in all. To go on, {less}tell it nothing (results, "
+                "opened_to), or raise policy.lifetime"
             )
 
 
