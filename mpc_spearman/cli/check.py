@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
     """Add the command to the parser's commands."""
     parser = commands.add_parser(
         "check",
-        help="see whether an owner's table passes a plan, before anyone is asked",
+        help="see how an owner's table would fare in a plan, before anyone is asked",
         description="Apply an owner's own policy to its own table. Nothing is sent. For each column: its "
         "kind, how many rows lie outside its largest group of equal values, how much noise results about it "
         "would have, and which correlation would still be seen.",

@@ -50,7 +50,7 @@ def compare(
     """Measure what plans cost: every plan at every size, with all roles as processes on this machine.
 
     The tables are made up for it (seeded, the same for the same size). A plan's own tables, columns, ``rows``
-    and policies are left aside, and the rule on rows per feature is off, since there is nobody to protect.
+    and policies are left aside.
 
     Parameters
     ----------
