@@ -55,8 +55,7 @@ def test_the_demo_from_raw_tables(tmp_path: Path, capsys: pytest.CaptureFixture[
     insurer, clinic = joined(raw("insurer"), raw("clinic"))
     truth, result = reference({"A": insurer}, clinic), Result.load(tmp_path / "out" / "C")
     assert result.n == len(clinic) > 2000
-    close = tolerance("strengths", [insurer], "tie_corrected")
-    np.testing.assert_allclose(result.strengths, truth.strengths, rtol=0, atol=close)
+    assert ((result.strengths - truth.strengths).abs() < 8 * result.errors).all()  # with noise
     assert result.offered == {"B": len(complete(raw("clinic"))), "A": len(complete(raw("insurer")))}
     of = f"(of B {result.offered['B']:,}, A {result.offered['A']:,})"
     assert f"Rows: {result.n:,}, common to all parties {of}." in " ".join(said.split())
