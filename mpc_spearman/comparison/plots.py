@@ -154,7 +154,7 @@ def networks(table: pd.DataFrame, links: Sequence[tuple[str, Link | None]]) -> F
     return figure
 
 
-def bandwidths(table: pd.DataFrame, rtts: Sequence[float], span: tuple[float, float] = (1e5, 1e10)) -> Figure:
+def bandwidths(table: pd.DataFrame, rtts: Sequence[float]) -> Figure:
     """Draw modelled time against bandwidth: a row of panels for each round-trip time, one panel per level.
 
     Parameters
@@ -163,12 +163,10 @@ def bandwidths(table: pd.DataFrame, rtts: Sequence[float], span: tuple[float, fl
         The tidy table, with one size.
     rtts : sequence of float
         Seconds.
-    span : (float, float)
-        Lowest and highest bandwidth in bits a second.
     """
     table = _named(table)
     levels = _levels(table)
-    steps = [span[0] * (span[1] / span[0]) ** (k / 80) for k in range(81)]
+    steps = [10 ** (5 + k / 16) for k in range(81)]  # 100 kbit/s to 10 Gbit/s
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 0.6 + 1.75 * len(rtts)), layout="constrained")
         grid = figure.subplots(len(rtts), len(levels), sharex=True, sharey=True, squeeze=False)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.id_columns import id_text, repeated
 from mpc_spearman.data.refusals import Unusable
-from mpc_spearman.data.sources import ArrowTable, Source, open_source
+from mpc_spearman.data.sources import Source, open_source
 from mpc_spearman.errors import TableError
 
 _ID = re.compile(r"(?i)(^|[^a-z])(id|key|nr|no|number)([^a-z]|$)|id$")
@@ -95,53 +95,43 @@ def look(source: Source, place: int) -> Column:
     return Column(name, place, "", {}, kind, values, missing, note)
 
 
-def survey(table: Path | ArrowTable, keys: TableKeys | None = None, rows: int | None = None) -> Survey:
+def survey(table: Path) -> Survey:
     """See what each column of a table holds, before there is a plan for it.
-
-    Parameters
-    ----------
-    table : Path or table in memory
-    keys : TableKeys, optional
-        What is known already.
-    rows : int, optional
-        Look at the first `rows` rows only.
 
     Raises
     ------
     TableError
         The table cannot be read at all.
     """
-    keys = keys or TableKeys()
     try:
-        source, separator = _opened(table, keys, rows)
+        source, separator = _opened(table)
         every = range(len(source.names))
         source.prepare(every, every)
         columns = [look(source, place) for place in every]
         texts = [source.column(place) for place in every]
     except (Unusable, OSError) as error:
-        name = str(table) if isinstance(table, Path) else "the table"
-        raise TableError(f"{name}: {error.strerror if isinstance(error, OSError) else error}") from None
+        raise TableError(f"{table}: {error.strerror if isinstance(error, OSError) else error}") from None
     cells = dict(zip(map(source.name, every), texts, strict=True))
-    ids, copies = _ids(cells, keys)
+    ids, copies = _ids(cells)
     others = tuple(_useful(column) for column in columns if column.name != ids)
     found = cells[ids] if ids else pa.chunked_array([], pa.large_string())
     return Survey(len(texts[0]), separator, ids, found, copies, others)
 
 
-def _opened(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> tuple[Source, str]:
+def _opened(table: Path) -> tuple[Source, str]:
     """Open a table; if what separates its cells is not what its name says, by what does."""
-    refused, marks = None, ""
+    keys, refused, marks = TableKeys(), None, ""
     try:
-        source = open_source(table, keys, rows)
+        source = open_source(table, keys, None)
         if not source.separator:
             return source, ""
         marks = source.separator
     except Unusable as unusable:  # a quote, say, that is misplaced between other separators
-        refused, marks = unusable, ";\t|" if isinstance(table, Path) and not keys.csv.delimiter else ""
+        refused, marks = unusable, ";\t|"
     for mark in marks:
         csv = keys.csv.model_copy(update={"delimiter": mark})
         try:
-            source = open_source(table, keys.model_copy(update={"csv": csv}), rows)
+            source = open_source(table, keys.model_copy(update={"csv": csv}), None)
         except Unusable:
             continue
         if len(source.names) > 1:
@@ -158,18 +148,19 @@ def _useful(column: Column) -> Column:
     return replace(column, problem=f"{what}; leave it out (exclude)")
 
 
-def _ids(texts: Mapping[str, pa.ChunkedArray], keys: TableKeys) -> tuple[str, int]:
+def _ids(texts: Mapping[str, pa.ChunkedArray]) -> tuple[str, int]:
     """Find the column of ids, and how many rows have another row's.
 
-    It is the plan's; or one whose name says so, or with a value in each row and none twice, best both.
+    It is `id`, the plan's default; or one whose name says so, or with a value in each row and none twice,
+    best both.
     """
     copies: dict[str, int] = {}
     for name, column in texts.items():
         with suppress(Unusable):
             ids = id_text(column, ["strip"])
-            if name in keys.id or not ids.null_count:
+            if name == "id" or not ids.null_count:
                 copies[name] = int(repeated(ids)[0].sum())
     unique = [name for name, rows in copies.items() if not rows]
     named = [name for name in [*unique, *copies] if _ID.search(name)]
-    found = next((name for name in [*keys.id, *named, *unique] if name in copies), "")
+    found = next((name for name in ["id", *named, *unique] if name in copies), "")
     return found, copies.get(found, 0)

@@ -17,8 +17,6 @@ from scipy.stats import rankdata
 from mpc_spearman.data import csv_text
 from support.tables import read, refusal
 
-UTC = datetime.timezone.utc
-
 
 def typed(values: Any, kind: pa.DataType | None = None) -> pa.Table:
     column = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind)
