@@ -97,14 +97,14 @@ def test_each_process_gets_its_own_order_and_table_and_shares_no_memory(
 
 def test_no_order_holds_another_partys_own_things(tmp_path: Path) -> None:
     parties = plan().parties
-    target = parties.target.model_copy(update={"table": Path("/secret/b.csv"), "id": ("patient",)})
+    target = parties.target.model_copy(update={"table": Path("/secret/b.csv"), "id": ("surname",)})
     its = plan().model_copy(update={"parties": parties.model_copy(update={"target": target})})
     lines = {order.party: order.line() for order in assignments(its, tmp_path)}
     assert b"/secret/b.csv" in lines["B"]
-    assert b"patient" in lines["B"]
+    assert b"surname" in lines["B"]
     for other in "AC":
         assert b"/secret/b.csv" not in lines[other]
-        assert b"patient" not in lines[other]
+        assert b"surname" not in lines[other]
 
 
 def test_a_reported_error_is_rebuilt_and_the_others_are_told_who_is_lost(three: list[Assignment]) -> None:
