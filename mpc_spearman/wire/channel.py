@@ -89,6 +89,7 @@ class Channel:
         self._limit, self._read_abort = limit, read_abort
         self._outbox: queue.Queue[tuple[Kind, int, bytes]] = queue.Queue()
         self._unsent = 0
+        self._parted = False
         self._inbox: deque[Frame] = deque()
         self._heard = time.monotonic()
         self._full = False
@@ -119,8 +120,8 @@ class Channel:
         self._outbox.put((kind, depth, payload))
 
     def backlog(self) -> int:
-        """How many queued messages have not left."""
-        return self._unsent
+        """How many queued messages have not left; those behind a farewell never do."""
+        return 0 if self._parted else self._unsent
 
     @property
     def settled(self) -> bool:
@@ -195,8 +196,9 @@ class Channel:
             if kind is not Kind.KEEPALIVE:
                 with self._changed:
                     self._unsent -= 1
+                    self._parted = kind is Kind.FAREWELL
                     self._changed.notify_all()
-            if kind is Kind.FAREWELL:
+            if self._parted:
                 return
 
     def _receive_frames(self) -> None:

@@ -82,7 +82,6 @@ CHANGES = [
     (faults.on_payload, "huge", "SHAPE", "BC", "a SHAPE message of 4194304 bytes was announced, more than"),
     (faults.on_payload, "empty", "SHARE", "C", "field 'share' needs 12 bytes, 0 are left"),
     (faults.on_payload, "long", "COST", "C", "bytes was announced, more than"),
-    (faults.on_payload, "long", "FAREWELL", "BC", "a FAREWELL message of 72 bytes was announced, more than"),
 ]
 
 
@@ -96,3 +95,12 @@ def test_every_change(fault: Callable[..., Any], change: str, kind: str, receive
     seen = {name: text for name in receivers if type(ended.errors.get(name)) is ProtocolViolation}
     assert seen
     check_violated(ended, "A", seen)
+
+
+def test_a_farewell_that_is_too_long_keeps_nobody_waiting() -> None:
+    ended = run_with("A", faults.on_payload, kind="FAREWELL", change="long", to="BC")
+    # Who had said farewell to all by then may be done.
+    violated = [error for error in ended.errors.values() if type(error) is ProtocolViolation]
+    assert violated
+    assert "a FAREWELL message of 72 bytes was announced, more than" in str(violated[0])
+    assert len(ended.errors) + len(ended.results) == 3
