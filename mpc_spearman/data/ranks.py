@@ -15,6 +15,7 @@ leaves even uint64 at t = 2,642,246) have no such bound: outside the ring they a
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,10 +44,14 @@ class Groups:
         Each size t that a group has, ascending, and how many groups have it: at most about sqrt(2n) pairs.
     step : int
         The greatest common divisor of all differences of the column's x; 0 for a constant column.
+    skewness : float
+        Third standardised moment of the column's ranks; 0 where they are constant, or symmetric as they are
+        without ties.
     """
 
     how_many: tuple[tuple[int, int], ...]
     step: int
+    skewness: float
 
     @classmethod
     def of(cls, sizes: NDArray[np.int64]) -> Groups:
@@ -55,7 +60,7 @@ class Groups:
         how_many = tuple((int(t), int(counts[t])) for t in np.flatnonzero(counts))
         # the doubled average ranks of neighbouring groups are t + t' apart
         apart = np.flatnonzero(np.bincount(sizes[1:] + sizes[:-1]))
-        return cls(how_many, int(np.gcd.reduce(apart)))
+        return cls(how_many, int(np.gcd.reduce(apart)), _skewness(sizes))
 
     @property
     def n(self) -> int:
@@ -76,6 +81,15 @@ class Groups:
     def tie_term(self) -> int:
         """T."""
         return sum(count * total(t) for t, count in self.how_many)
+
+
+def _skewness(sizes: NDArray[np.int64]) -> float:
+    """Skewness of average ranks; what is below 1e-9 is 0 but for rounding."""
+    n = int(sizes.sum())
+    x = (2 * np.cumsum(sizes) - sizes) / n - 1
+    squares = float(sizes @ (x * x))
+    found = math.sqrt(n) * float(sizes @ (x * x * x)) / squares**1.5 if len(sizes) > 1 else 0.0
+    return found if abs(found) >= 1e-9 else 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,6 +131,11 @@ class Ranks:
     def two_values(self) -> tuple[bool, ...]:
         """Which features have two distinct values."""
         return tuple(groups.count == 2 for groups in self.groups)
+
+    @property
+    def skewness(self) -> NDArray[np.float64]:
+        """Skewness of each feature's ranks, shape (m,)."""
+        return np.array([groups.skewness for groups in self.groups])
 
     @property
     def defined(self) -> int:
@@ -262,7 +281,7 @@ def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Work) -> Gro
         tied[at[:-1]] &= values[1:] == values[:-1]
     if not tied.any():
         out[rows] = np.arange(1 - n, n, 2, dtype=np.int32)
-        return Groups(((1, n),), 2)
+        return Groups(((1, n),), 2, 0.0)
     bounds = np.concatenate(([0], np.flatnonzero(~tied) + 1, [n]))
     sizes = np.diff(bounds)
     out[rows] = np.repeat((bounds[:-1] + bounds[1:] - n).astype(np.int32), sizes)

@@ -19,7 +19,7 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
-from mpc_spearman.statistics.columns import possible, skewness
+from mpc_spearman.statistics.columns import possible
 from mpc_spearman.statistics.reading import mean_length
 from mpc_spearman.wire.kinds import Kind
 
@@ -29,7 +29,7 @@ DESCRIBED: dict[str, Callable[[Plan, Table, Ranks], Any]] = {
     "ties": lambda plan, table, ranks: ranks.tie_terms,
     "constant": lambda plan, table, ranks: np.array(ranks.constant, dtype=np.uint8),
     "two_values": lambda plan, table, ranks: np.array(ranks.two_values, dtype=np.uint8),
-    "skewness": lambda plan, table, ranks: skewness(ranks),
+    "skewness": lambda plan, table, ranks: ranks.skewness,
     "length": lambda plan, table, ranks: np.array(
         [round(mean_length(ranks, plan.strength, plan.estimator), 9)]
     ),

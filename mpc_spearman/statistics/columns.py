@@ -60,7 +60,7 @@ class Columns:
     @classmethod
     def of(cls, ranks: Ranks) -> Columns:
         """Find out about the columns of an owner."""
-        return cls(ties(ranks.tie_terms, ranks.two_values, ranks.n), skewness(ranks))
+        return cls(ties(ranks.tie_terms, ranks.two_values, ranks.n), ranks.skewness)
 
     @property
     def rows(self) -> Columns:
@@ -87,19 +87,6 @@ def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> NDArra
 
     classes = [of(int(term), flag) for term, flag in zip(tie_terms, two_values, strict=True)]
     return np.array(classes, dtype=np.int64)
-
-
-def skewness(ranks: Ranks) -> NDArray[np.float64]:
-    """Skewness of each column's ranks, shape (m,); 0 where they are constant or symmetric.
-
-    The sum of cubes is 0 for symmetric ranks, up to rounding: what is below 1e-9 counts as 0.
-    """
-    cubes = sum(((block**3).sum(axis=1) for block in ranks.blocks()), np.zeros(ranks.m))
-    squares = np.array([total(ranks.n) - term for term in ranks.tie_terms], dtype=np.float64)
-    with np.errstate(invalid="ignore"):
-        found: NDArray[np.float64] = np.sqrt(ranks.n) * cubes / squares**1.5
-    found[np.isnan(found) | (np.abs(found) < 1e-9)] = 0.0
-    return found
 
 
 def rounded(skewness: NDArray[np.float64]) -> NDArray[np.float64]:

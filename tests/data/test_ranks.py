@@ -189,7 +189,7 @@ def test_what_tick_raises_ends_the_ranking(workers, monkeypatch):
     def slow(*_: object) -> Groups:
         if next(begun):  # the first is ranked at once, all others when tick has raised
             raised.wait(EVER)
-        return Groups(((1, 10),), 2)
+        return Groups(((1, 10),), 2, 0.0)
 
     monkeypatch.setattr(module, "_rank_into", slow)
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from mpc_spearman.data.ranks import rank_columns, total
 from mpc_spearman.statistics import reading
-from mpc_spearman.statistics.columns import Columns, Ties, rounded, skewness, upper_share
+from mpc_spearman.statistics.columns import Columns, Ties, rounded, upper_share
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
@@ -60,7 +60,7 @@ def test_a_flag_reaches_its_largest_coefficient_and_its_auc() -> None:
     n, upper, generator = 80, 20, np.random.default_rng(3)
     flag, score = np.arange(n) >= n - upper, generator.normal(size=n) + (np.arange(n) >= n - upper)
     ranks = rank_columns([flag, score, np.arange(n)])
-    columns = Columns(np.array([Ties.TWO_VALUES]), skewness(ranks)[:1])
+    columns = Columns(np.array([Ties.TWO_VALUES]), ranks.skewness[:1])
     s = ranks.matrix.astype(float) @ ranks.matrix[0]
     rho = s / np.sqrt((total(n) - ranks.tie_terms[0]) * total(n))
     assert reading.largest(columns, n) == pytest.approx(rho[2])
@@ -71,10 +71,10 @@ def test_a_flag_reaches_its_largest_coefficient_and_its_auc() -> None:
 def test_skewness_is_that_of_the_ranks() -> None:
     generator = np.random.default_rng(4)
     table = [generator.poisson(1, 500), generator.random(500) < 0.03, np.zeros(500), np.arange(500)]
-    found = skewness(rank_columns(table))
+    found = rank_columns(table).skewness
     expected = [stats.skew(stats.rankdata(column)) for column in table[:2]]
     np.testing.assert_allclose(found, [*expected, 0, 0], rtol=1e-9)
-    assert skewness(rank_columns([~table[1]]))[0] == pytest.approx(-found[1])
+    assert rank_columns([~table[1]]).skewness[0] == pytest.approx(-found[1])
     for side, share in ((found, table[1].mean()), (-found, 1 - table[1].mean())):
         assert upper_share(side)[1] == pytest.approx(share)
 
