@@ -78,9 +78,11 @@ class Codes:
             try:
                 code = pa.scalar(written)
                 code = (code.cast(pa.float64()) if pa.types.is_floating(kind) else code).cast(kind)
-                found = mask(pc.equal(array, code).fill_null(False))
             except pa.ArrowException:  # it can be no value of this type
                 continue
+            if code.as_py() != code.as_py():
+                continue  # NaN equals nothing, and is missing anyway
+            found = mask(pc.equal(array, code).fill_null(False))
             self._seen.update([value] if found.any() else [])
             missing |= found
         return missing

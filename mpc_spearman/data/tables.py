@@ -159,7 +159,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         column = look(source, place)
         name, problem = column.name, column.problem
         if not problem:
-            missing = column.missing & kept
+            missing, there = column.missing & kept, kept & ~column.missing
             share = missing.sum() / max(1, kept.sum())
             if keys.missing_flags and missing.any() and flag_of(name) not in keys.exclude:
                 found.flags[flag_of(name)] = place
@@ -182,7 +182,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
             complete &= ~missing
         found.places[name] = place
         found.notes += [f"column {show(name)}: {column.note}"] if column.note else []
-        if looks_like_a_code(column.values[kept & ~missing]):
+        if looks_like_a_code(column.values if there.all() else column.values[there]):
             found.codes.append(name)
     if len(found.problems) > 1:
         found.problems.insert(0, count_of(len(found.problems), "bad column"))
