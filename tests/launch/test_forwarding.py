@@ -9,7 +9,7 @@ from typing import Any
 
 from cryptography.exceptions import InvalidTag
 
-from support.members import members
+from support.members import JOIN_TIMEOUT, members
 from support.tls_records import ALERT, CHANGE_CIPHER, DATA, HANDSHAKE, client_random, logged, opened, records
 
 NO_HOOK: tuple[None, dict[str, Any]] = (None, {})
@@ -88,7 +88,7 @@ def attempt(stream: bytes, secrets: tuple[bytes, bytes]) -> bytes | None:
 def test_a_coordinator_in_the_place_of_a_and_b_ends_the_run(tmp_path: Path) -> None:
     """It knows both parties' public keys, and has its own private one."""
     with members(tmp_path) as run:
-        run.plan["network"]["join_timeout"] = 20.0
+        run.plan["network"]["join_timeout"] = JOIN_TIMEOUT
         run.start("C", ("impersonating", {}))
         for name in "BA":
             run.start(name, NO_HOOK)

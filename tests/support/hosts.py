@@ -10,19 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from mpc_spearman.results.result import Result
+from support.cli_server import Command
 from support.harness import ROOT
 from support.plans import with_keys
 from support.server import hooked
 from support.shaping import ShapedNetwork, unavailable
 
-HERE = Path(__file__).parent
 _TORCHRUN = Path(sys.executable).parent / "torchrun"
 
 
@@ -61,7 +60,7 @@ class Job:
     tables: Mapping[str, pd.DataFrame]
     port: int = 29500
     address: str = ""
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, subprocess.Popen[bytes] | Command] = field(default_factory=dict)
     output: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -81,8 +80,8 @@ class Job:
 
     def __exit__(self, *exception: object) -> None:
         for process in self.processes.values():
-            with process:
-                process.kill()
+            process.kill()
+            process.wait()
 
     def join(
         self,
@@ -105,8 +104,15 @@ class Job:
             party, phase, until = waits
             hook = hooked("faults:on_phase", party=party, phase=phase, act="wait", until=str(until))
         for name in names or self.names:
-            command = [sys.executable, str(HERE / "cli_with_hooks.py"), "join", str(self.plan)]
-            self._start(name, [*command, *self._options(name), *own.get(name, ())], hook)
+            with self._printed(name).open("wb") as printed:
+                self.processes[name] = Command(
+                    ["join", str(self.plan), *self._options(name), *own.get(name, ())],
+                    folder=ROOT,
+                    environment={**self._environment(), **hook},
+                    stdout=printed,
+                    stderr=printed,
+                    namespace=self.network.namespace(name),
+                )
 
     def torchrun(self, **own: Sequence[str]) -> None:
         """Start every role by torchrun, one node each; `own` as for `join`."""
@@ -121,7 +127,15 @@ class Job:
             }
             command = [str(_TORCHRUN), *(f"--{option}={value}" for option, value in node.items())]
             launcher = str(ROOT / "launchers" / "cluster.py")
-            self._start(name, [*command, launcher, str(self.plan), *self._options(name), *own.get(name, ())])
+            arguments = [launcher, str(self.plan), *self._options(name), *own.get(name, ())]
+            with self._printed(name).open("wb") as printed:
+                self.processes[name] = subprocess.Popen(
+                    self.network.command(name, *command, *arguments),
+                    cwd=ROOT,
+                    env=self._environment(),
+                    stdout=printed,
+                    stderr=subprocess.STDOUT,
+                )
 
     def wait(self) -> dict[str, int]:
         """Wait for all to end; return their exit codes."""
@@ -160,14 +174,7 @@ class Job:
         table = ["--table", str(self._table(party))] if party in self.tables else []
         return ["--party", party, *table, "--out", str(self.folder / "out")]
 
-    def _start(self, party: str, command: list[str], hook: Mapping[str, str] = MappingProxyType({})) -> None:
+    def _environment(self) -> dict[str, str]:
         # The hosts share this one's processors, and threads that wait for a processor stall all others.
         threads = max(1, len(os.sched_getaffinity(0)) // len(self.names))
-        with self._printed(party).open("wb") as printed:
-            self.processes[party] = subprocess.Popen(
-                self.network.command(party, *command),
-                cwd=ROOT,
-                env={**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(ROOT), **hook},
-                stdout=printed,
-                stderr=subprocess.STDOUT,
-            )
+        return {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(ROOT)}

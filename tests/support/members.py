@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,12 +14,12 @@ from typing import Any
 
 import yaml
 
+from support.cli_server import Command
 from support.harness import ROOT
 from support.plans import mapping, with_keys
 from support.processes import EVER, TAG, eventually, kill, new_tag, processes
 from support.server import hooked
 
-HERE = Path(__file__).parent
 #: ``network.timeout`` of all parties here, and ``network.join_timeout`` where a party will not come; seconds.
 TIMEOUT, JOIN_TIMEOUT = 4.0, 6.0
 
@@ -60,19 +58,16 @@ class Ending:
 class Party:
     """One running ``mpc-spearman join``."""
 
-    def __init__(self, command: Sequence[str], out: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, arguments: Sequence[str], out: Path, environment: Mapping[str, str], name: str
+    ) -> None:
         self._out = out
         self._printed = out.parents[2] / f"{out.parent.name}.stderr"
         self.at: float | None = None
         self._shown = self._printed.with_suffix(".stdout")
         with self._printed.open("wb") as printed, self._shown.open("wb") as shown:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=shown,
-                stderr=printed,
-                env=dict(environment),
-                start_new_session=True,
+            self.process = Command(
+                arguments, folder=ROOT, environment=environment, stdout=shown, stderr=printed, name=name
             )
 
     def ended(self) -> bool:
@@ -138,14 +133,14 @@ class Members:
         plan.write_text(yaml.safe_dump({**self.plan, **other}))
         arguments = {"marks": str(self.marks), "label": label, "fault": hook[0], "arguments": dict(hook[1])}
         table = {"B": "clinic.csv", "A": "insurer.csv"}.get(name)
-        command = [
-            *(sys.executable, str(HERE / "cli_with_hooks.py")),
+        asked = [
             *("join", str(plan), "--party", name, "--out", str(self.folder / "out" / label)),
             *(("--table", str(ROOT / "data" / table)) if table else ()),
         ]
         environment = {**os.environ, **self._tag, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         environment |= hooked("join_faults:marked", **arguments)
-        self.parties[label] = Party(command, self.folder / "out" / label / name, environment)
+        out = self.folder / "out" / label / name
+        self.parties[label] = Party(asked, out, environment, self._tag[TAG])
         return self.parties[label]
 
     def wait(self, labels: Sequence[str]) -> dict[str, Ending]:

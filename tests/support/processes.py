@@ -19,16 +19,16 @@ EVER = 300.0
 
 def new_tag() -> dict[str, str]:
     """Return what to add to an environment to find its processes by."""
-    return {TAG: secrets.token_hex(8)}
+    return {TAG: secrets.token_hex(7)}
 
 
 def processes(tag: str) -> list[int]:
-    """Find processes that have `tag` in the environment they were started with."""
+    """Find processes that have `tag` in the environment they were started with, or as their name."""
     found = []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # ended meanwhile
-            if tag.encode() in environ.read_bytes():
-                found.append(int(environ.parent.name))
+            if tag.encode() in (process / "environ").read_bytes() + (process / "comm").read_bytes():
+                found.append(int(process.name))
     return found
 
 

@@ -120,7 +120,7 @@ class ShapedNetwork:
 
     def __enter__(self) -> ShapedNetwork:
         with ExitStack() as undo:
-            for name in (self._hub, *map(self._namespace, self._parties)):
+            for name in (self._hub, *map(self.namespace, self._parties)):
                 _run("ip", "netns", "add", name)
                 undo.callback(_remove, name)
                 _setting(name, "net/ipv6/conf/all/disable_ipv6", "1")  # would add packets of its own
@@ -144,23 +144,24 @@ class ShapedNetwork:
 
     def command(self, party: str, *command: str) -> list[str]:
         """Return the command that runs another one on a party's host."""
-        return ["ip", "netns", "exec", self._namespace(party), *command]
+        return ["ip", "netns", "exec", self.namespace(party), *command]
 
     def counters(self, party: str) -> Counters:
         """Return what a party's interface has carried so far."""
-        shown = _run("ip", "-n", self._namespace(party), "-s", "-j", "link", "show", "dev", "eth0")
+        shown = _run("ip", "-n", self.namespace(party), "-s", "-j", "link", "show", "dev", "eth0")
         figures: dict[str, dict[str, Any]] = json.loads(shown)[0]["stats64"]
         sent, received = figures["tx"], figures["rx"]
         return Counters(sent["bytes"], received["bytes"], sent["packets"], received["packets"])
 
-    def _namespace(self, party: str) -> str:
+    def namespace(self, party: str) -> str:
+        """Return the name of a party's namespace."""
         return f"{self._prefix}-{self._parties.index(party)}"
 
     def _port(self, party: str) -> str:
         return f"port{self._parties.index(party)}"
 
     def _connect(self, party: str) -> None:
-        host, port, address = self._namespace(party), self._port(party), self.address(party)
+        host, port, address = self.namespace(party), self._port(party), self.address(party)
         cable = ("link", "add", "name", port, "type", "veth", "peer", "name", "eth0", "netns", host)
         _run("ip", "-n", self._hub, *cable)
         for name, device, own, peer in ((host, "eth0", address, _HUB), (self._hub, port, _HUB, address)):
