@@ -50,8 +50,6 @@ class Approval(Section):
         Tells two approvals of the same thing apart: each is for its own runs.
     until : date
         The last day (UTC) on which a run may begin.
-    runs : int
-        How many runs may send something. The ledger counts them.
     """
 
     party: Name
@@ -59,7 +57,7 @@ class Approval(Section):
     local: Text
     made: AwareDatetime
     until: date
-    runs: Count = whole(1, default=1)
+    runs: Count = whole("How many runs may send something. The ledger counts them.", low=1, default=1)
 
     @property
     def text(self) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from unicodedata import normalize
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic.fields import FieldInfo
 
 
 def party_name(name: str) -> str:
@@ -74,55 +75,69 @@ class Section(BaseModel, metaclass=_Metaclass):  # type: ignore[metaclass]  # ma
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-# In the fields below, a description completes the sentence "<value> is not ...".
+def setting(meaning: str, default: Any = ..., allowed: str = "", **bounds: Any) -> Any:
+    """Declare a key of a plan.
+
+    Parameters
+    ----------
+    meaning
+        What the key does: the one place that explains it. ``docs/plan_tables.py`` makes the tables of
+        docs/plan.md of it; a page named in it becomes a link.
+    default
+        Left out, every plan has to have the key.
+    allowed
+        What completes "<value> is not ..." in an error; not needed where a type lists its values.
+    **bounds
+        As `pydantic.Field` takes them.
+    """
+    return Field(default=default, description=meaning, json_schema_extra={"allowed": allowed}, **bounds)
 
 
-def whole(low: int, default: int | None) -> Any:
+def allowed_text(field: FieldInfo) -> str:
+    """Return what completes "<value> is not ..." for a field."""
+    extra = field.json_schema_extra
+    return str(extra.get("allowed", "")) if isinstance(extra, dict) else ""
+
+
+def whole(meaning: str, low: int, default: int | None = None) -> Any:
     """Declare a whole number of at least `low`."""
     # The upper end is beyond any table this package takes, and within what every peer can read.
-    return Field(default=default, ge=low, le=10**9, description=f"a whole number from {low} to 1000000000")
+    return setting(meaning, default, f"a whole number from {low} to 1000000000", ge=low, le=10**9)
 
 
 Flag = Annotated[bool, Strict()]
 Share = Annotated[float, Strict()]
 
 
-def flag(default: bool) -> Any:
-    """Declare a yes or no."""
-    return Field(default=default, description="true or false")
+def flag(meaning: str) -> Any:
+    """Declare a yes or no; no by default."""
+    return setting(meaning, False, "true or false")
 
 
 Loss = Annotated[float, Strict()]
 
 
-def privacy_loss(default: float) -> Any:
+def privacy_loss(meaning: str, default: float) -> Any:
     """Declare a privacy loss ρ."""
     # Below, noise leaves no room for numbers in the ring; above, it hides nothing.
-    return Field(
-        default=default, ge=0.001, le=100, allow_inf_nan=False, description="a number from 0.001 to 100"
-    )
+    return setting(meaning, default, "a number from 0.001 to 100", ge=0.001, le=100, allow_inf_nan=False)
 
 
-def key_bits() -> Any:
+def key_bits(meaning: str) -> Any:
     """Declare the length of Paillier's modulus."""
-    return Field(default=3072, ge=256, le=16384, description="a whole number of bits from 256 to 16384")
+    return setting(meaning, 3072, "a whole number of bits from 256 to 16384", ge=256, le=16384)
 
 
 Seconds = Annotated[float, Strict()]
 
 
-def seconds(default: float) -> Any:
+def seconds(meaning: str, default: float) -> Any:
     """Declare a number of seconds."""
     # The upper end keeps deadlines within what clocks and sockets can count.
-    return Field(
-        default=default,
-        gt=0,
-        le=1e6,
-        allow_inf_nan=False,
-        description="a number of seconds above 0 and at most 1000000",
-    )
+    allowed = "a number of seconds above 0 and at most 1000000"
+    return setting(meaning, default, allowed, gt=0, le=1e6, allow_inf_nan=False)
 
 
-def optional_file() -> Any:
+def optional_file(meaning: str) -> Any:
     """Declare a file that may be left out."""
-    return Field(default=None, description="a file path")
+    return setting(meaning, None, "a file path")

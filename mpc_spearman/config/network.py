@@ -5,9 +5,9 @@ from __future__ import annotations
 from ipaddress import IPv6Address
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator
 
-from mpc_spearman.config.fields import Count, Seconds, Section, Text, seconds
+from mpc_spearman.config.fields import Count, Seconds, Section, Text, seconds, setting
 
 
 def host_name(text: str) -> str:
@@ -61,30 +61,30 @@ Host = Annotated[Text, BeforeValidator(_no_list), AfterValidator(host_name)]
 
 
 class Network(Section):
-    """How the parties find each other and wait for each other.
+    """How the parties find each other and wait for each other."""
 
-    Attributes
-    ----------
-    timeout : float
-        Seconds without a sign of life after which a peer counts as lost. Computing, however long,
-        is not silence.
-    join_timeout : float
-        Seconds to wait for a party that has not joined yet.
-    address : str, optional
-        The coordinator's host, where the parties meet; not compared, since hosts may know it by several
-        names. The environment's ``MASTER_ADDR`` comes first.
-    port : int
-        The port there; not compared. The environment's ``MASTER_PORT`` comes first.
-    proxy : str, optional
-        ``http://HOST:PORT`` of the HTTP proxy through which this party connects to others.
-
-    `timeout` and `join_timeout` are shared, all else is local.
-    """
-
-    timeout: Seconds = seconds(60.0)
-    join_timeout: Seconds = seconds(600.0)
-    address: Host | None = Field(default=None, min_length=1, description="a host name or address")
-    port: Count = Field(default=29500, ge=1, le=65535, description="a port number from 1 to 65535")
-    proxy: Annotated[Text | None, AfterValidator(_proxy)] = Field(
-        default=None, description="the address of an HTTP proxy: http://HOST:PORT"
+    timeout: Seconds = seconds(
+        "Seconds without a sign of life after which a party counts as lost. A party that computes, however "
+        "long, sends signs of life.",
+        60.0,
+    )
+    join_timeout: Seconds = seconds("Seconds to wait for a party that has not joined yet.", 600.0)
+    address: Host | None = setting(
+        "The coordinator's host, which all others dial. `MASTER_ADDR` in the environment overrides it.",
+        None,
+        "a host name or address",
+        min_length=1,
+    )
+    port: Count = setting(
+        "The port there, the only one that has to be open. `MASTER_PORT` overrides it.",
+        29500,
+        "a port number from 1 to 65535",
+        ge=1,
+        le=65535,
+    )
+    proxy: Annotated[Text | None, AfterValidator(_proxy)] = setting(
+        "The HTTP proxy through which this party dials; its credentials are in the environment: "
+        "docs/hosts.md#through-a-proxy.",
+        None,
+        "the address of an HTTP proxy: http://HOST:PORT",
     )

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from pydantic import (
     AfterValidator,
     Discriminator,
-    Field,
     Tag,
     ValidationInfo,
     field_validator,
@@ -29,6 +28,7 @@ from mpc_spearman.config.fields import (
     key_bits,
     optional_file,
     privacy_loss,
+    setting,
     whole,
 )
 from mpc_spearman.config.network import host_and_port
@@ -57,96 +57,95 @@ def _identity(value: str | None) -> str | None:
 
 
 class Policy(Section):
-    """What a data owner allows, whatever the shared plan says; local to that owner.
+    """What a data owner allows, whatever the shared plan says; local to that owner."""
 
-    Attributes
-    ----------
-    max_reveal : {'ranking', 'strengths', 'coefficients', 'differences'}
-        The most the coordinator may learn. ``differences``, nearly all ranks, needs saying so here.
-    protocols : tuple of {'mpc', 'he'}
-        The protocols the owner agrees to run.
-    results_to : tuple of {'target', 'sources'}
-        The roles, beside the coordinator, that may be passed results.
-    exact : bool
-        Agree to ``results.precision: exact``, with which published numbers can be solved for rows.
-    min_rows : int
-        The fewest rows to take part with.
-    max_ids : int
-        The most ids that another party may have matched with one's own, so that it cannot try all there are.
-    max_unmatched : float
-        The largest share of another party's ids that may turn out not to be common to all.
-    loss : float
-        The highest ``privacy.loss`` to accept.
-    lifetime : float
-        The most that all runs together may tell one partner, which the ledger adds up.
-    unit : {'row', 'value'}
-        ``value`` agrees to ``privacy.unit: value``, which hides less.
-    min_columns : int
-        The fewest distinct source columns, of all sources together, that a strength may be a mean over.
-        Asked below ``reveal: coefficients`` of an owner whose `max_reveal` is below ``coefficients``.
-    min_key_bits : int
-        The shortest Paillier key, ``he.key_bits``, to accept.
-    ledger : Path, optional
-        A file in which the owner's runs are written down, made at first use. Left out, ``join`` takes
-        ``NAME.ledger`` beside the plan; ``local`` keeps none.
-    approved_by : str, optional
-        A public key: ``join`` runs nothing that its owner has not approved (`config.approval`).
-    approval : Path, optional
-        The file with the approval; left out of a plan, ``NAME.approval`` beside it.
-    """
-
-    max_reveal: Reveal = "coefficients"
-    protocols: tuple[Protocol, ...] = Field(default=("mpc", "he"), description="a list of protocols")
-    results_to: tuple[Literal["target", "sources"], ...] = Field(
-        default=("target", "sources"), description="a list of roles"
+    max_reveal: Reveal = setting(
+        "The most that the coordinator may open. `differences`, nearly all ranks, has to be allowed here.",
+        "coefficients",
     )
-    exact: Flag = flag(False)
-    min_rows: Count = whole(1, default=30)
-    max_ids: Count = whole(1, default=10_000_000)
-    max_unmatched: Share = Field(default=1.0, ge=0, le=1, description="a number from 0 to 1")
-    loss: Loss = privacy_loss(LOSS)
-    lifetime: Loss = privacy_loss(2 * LOSS)
-    unit: Unit = "row"
-    min_columns: Count = whole(1, default=2)
-    min_key_bits: Count = key_bits()
-    ledger: OptionalFile = optional_file()
-    approved_by: Annotated[Text | None, AfterValidator(_identity)] = Field(
-        default=None, description="the public key of who approves runs: ed25519:..."
+    protocols: tuple[Protocol, ...] = setting(
+        "The protocols that this owner accepts.", ("mpc", "he"), "a list of protocols"
     )
-    approval: OptionalFile = optional_file()
+    results_to: tuple[Literal["target", "sources"], ...] = setting(
+        "The roles that the coordinator may pass results to.", ("target", "sources"), "a list of roles"
+    )
+    exact: Flag = flag(
+        "Accepts `results.precision: exact`, with which published numbers can be solved for rows."
+    )
+    min_rows: Count = whole("The fewest rows that this owner takes part with.", low=1, default=30)
+    max_ids: Count = whole(
+        "Under `alignment: intersect`: the most ids that another party may submit.",
+        low=1,
+        default=10_000_000,
+    )
+    max_unmatched: Share = setting(
+        "Under `alignment: intersect`: the largest share of another party's ids that may turn out not to be "
+        "common to all: docs/privacy.md#membership.",
+        1.0,
+        "a number from 0 to 1",
+        ge=0,
+        le=1,
+    )
+    loss: Loss = privacy_loss("The largest `privacy.loss` that this owner accepts.", LOSS)
+    lifetime: Loss = privacy_loss(
+        "The most that all runs together may reveal to one partner. The ledger adds it up: "
+        "docs/privacy.md#the-ledger.",
+        2 * LOSS,
+    )
+    unit: Unit = setting("`value` accepts `privacy.unit: value`, which hides less.", "row")
+    min_columns: Count = whole(
+        "The fewest source columns that a strength may be a mean over, constant ones not counted, over all "
+        "sources. Applies below `reveal: coefficients`, to an owner whose `max_reveal` is also below it.",
+        low=1,
+        default=2,
+    )
+    min_key_bits: Count = key_bits("The shortest Paillier key (`he.key_bits`) that this owner accepts.")
+    ledger: OptionalFile = optional_file(
+        "This owner's record of what its runs told each partner, made at first use: "
+        "docs/privacy.md#the-ledger. Left out, `join` uses `NAME.ledger` beside the plan; `local` keeps none."
+    )
+    approved_by: Annotated[Text | None, AfterValidator(_identity)] = setting(
+        "`join` runs only what the owner of this public key has approved: docs/hosts.md#approval.",
+        None,
+        "the public key of who approves runs: ed25519:...",
+    )
+    approval: OptionalFile = optional_file(
+        "The approval that `mpc-spearman approve` writes. Left out, under `approved_by`: `NAME.approval` "
+        "beside the plan."
+    )
 
 
 class AnyParty(Section):
-    """What every party has. All but its name and identity is local.
+    """What every party has. All but its name and identity is local."""
 
-    Attributes
-    ----------
-    name : str
-        Shared with everyone; also the name of its folder of results.
-    identity : str, optional
-        Its public key, ``ed25519:`` and base64, by which all others know it: shared. Without it there is no
-        run between hosts.
-    key : Path, optional
-        The file of its private key.
-    listen : str, optional
-        ``HOST:PORT`` that this party listens on, port 0 for any free one, so that others can dial it.
-        Without it, it dials everyone, and what passes between it and another data party without it is
-        forwarded by the coordinator's host. At the coordinator it is where all others dial it, if that is
-        not `network.port` at all of its addresses.
-    advertise : str, optional
-        ``HOST:PORT`` that others dial, where it is not what this party listens on: in a container, or behind
-        an address translation.
-    """
-
-    name: Name
-    identity: Annotated[Text | None, AfterValidator(_identity)] = Field(
-        default=None, description="a line of `mpc-spearman init --party NAME`"
+    name: Name = setting(
+        "The party's name, also that of its folder of results: at most 64 characters, without "
+        "`/`, `\\` and `=`.",
+        allowed="text",
     )
-    key: OptionalFile = optional_file()
-    advertise: Annotated[Text | None, AfterValidator(_advertise)] = Field(
-        default=None, description="HOST:PORT, such as 192.0.2.7:29501"
+    identity: Annotated[Text | None, AfterValidator(_identity)] = setting(
+        "The party's public key, `ed25519:` and base64, as `mpc-spearman init --party NAME` prints it: "
+        "docs/hosts.md#keys. `join` needs every party's.",
+        None,
+        "a line of `mpc-spearman init --party NAME`",
     )
-    listen: Text | None = Field(default=None, description="HOST:PORT, such as 10.0.0.7:29501")
+    key: OptionalFile = optional_file(
+        "This party's private key, as `mpc-spearman init --party NAME` makes it: docs/hosts.md#keys. `join` "
+        "needs it, also at the coordinator."
+    )
+    advertise: Annotated[Text | None, AfterValidator(_advertise)] = setting(
+        "Where others dial this party, if that is not where it listens: in a container, or behind an address "
+        "translation.",
+        None,
+        "HOST:PORT, such as 192.0.2.7:29501",
+    )
+    listen: Text | None = setting(
+        "Where other parties can dial this one; port 0 means any free port. Two data parties without it are "
+        "connected through the coordinator's host: docs/hosts.md#ports-and-firewalls. At the coordinator: "
+        "where it listens, if not at `network.port` of all its addresses.",
+        None,
+        "HOST:PORT, such as 10.0.0.7:29501",
+    )
 
     @field_validator("listen")
     @classmethod
@@ -161,19 +160,14 @@ class CoordinatorParty(AnyParty):
 
 
 class Query(Section):
-    """A table that is the answer of a database.
+    """A table that is the answer of a database."""
 
-    Attributes
-    ----------
-    query : str
-        One SELECT, or WITH ... SELECT.
-    connection : str
-        ``env:NAME``, the environment variable with the database's address where this party's role runs. Not
-        the address itself: it may hold a password, and a plan is mailed around.
-    """
-
-    query: Text
-    connection: Text
+    query: Text = setting("One `SELECT`, or `WITH ... SELECT`: docs/tables.md#databases.", allowed="SQL")
+    connection: Text = setting(
+        "The environment variable that holds the database's address. Never the address itself: it may hold a "
+        "password, and a plan is mailed around.",
+        allowed="env:NAME",
+    )
 
     @model_validator(mode="after")
     def _is_safe(self) -> Query:
@@ -201,42 +195,39 @@ def _table_kind(value: object) -> str:
 class DataParty(TableKeys, AnyParty):
     """A party with a table. All but its name and identity is local.
 
-    Attributes
-    ----------
-    table : Path or Query, optional
-        A file or a folder of part files, absolute once loaded, or a query of a database. None where the table
-        is elsewhere: in another organisation, or in this program.
-    policy : Policy
-        What this owner allows.
-    aligned : Path, optional
-        A file of ids, as `write_aligned` leaves it: only these rows are used, in this order.
-    write_aligned : Path, optional
-        Where to write the ids of the rows that all data parties have.
-    write_unaligned : Path, optional
-        Where to write the rows that not all data parties have, with all columns of the table.
+    `table` is None where the table is elsewhere: in another organisation, or in this program.
     """
 
     table: Annotated[
         Annotated[OptionalFile, Tag(TABLE_KINDS[0])] | Annotated[Query, Tag(TABLE_KINDS[1])],
         Discriminator(_table_kind),
-    ] = Field(default=None, description="a file path, or query and connection below it")
+    ] = setting(
+        "The party's table: a CSV, Parquet or Arrow file, or a folder of part files (docs/tables.md). A path "
+        "in a file is relative to the file's folder, in a setting to the working directory.",
+        None,
+        "a file path, or query and connection below it",
+    )
     policy: Policy = Policy()
-    aligned: OptionalFile = optional_file()
-    write_aligned: OptionalFile = optional_file()
-    write_unaligned: OptionalFile = optional_file()
+    aligned: OptionalFile = optional_file(
+        "Ids of an earlier run, as `write_aligned` leaves them. Under `alignment: ids` these rows are used, "
+        "in this order; under `intersect` no other rows are matched."
+    )
+    write_aligned: OptionalFile = optional_file(
+        "Under `alignment: intersect`: where to write the ids of the rows that all data parties have, as CSV."
+    )
+    write_unaligned: OptionalFile = optional_file(
+        "Under `alignment: intersect`: where to write the owner's other rows, with all columns of its table, "
+        "as CSV or Parquet: docs/tables.md#rows-that-are-not-common."
+    )
 
 
 class TargetParty(DataParty):
-    """The data party whose features are ranked.
+    """The data party whose features are ranked."""
 
-    Attributes
-    ----------
-    alignment_key : Path, optional
-        A file with a secret of the target's own, made at first use. With it the target's result gets a tag
-        of the row ids, so that results of several runs over the same rows can be merged.
-    """
-
-    alignment_key: OptionalFile = optional_file()
+    alignment_key: OptionalFile = optional_file(
+        "The target's only: the file of a secret, made at first use. With it results of several runs over "
+        "the same rows can be merged: docs/results.md#add-a-later-source."
+    )
 
 
 class Parties(Section):
@@ -244,4 +235,8 @@ class Parties(Section):
 
     coordinator: CoordinatorParty
     target: TargetParty
-    sources: tuple[DataParty, ...] = Field(min_length=1, description="a list of at least one source")
+    sources: tuple[DataParty, ...] = setting(
+        "The parties whose features the target's are compared with.",
+        allowed="a list of at least one source",
+        min_length=1,
+    )

@@ -28,7 +28,7 @@ from pydantic import (
 
 from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.draft import Draft
-from mpc_spearman.config.fields import Count, Section, Share, Text, whole
+from mpc_spearman.config.fields import Count, Section, Share, Text, setting, whole
 from mpc_spearman.config.network import Network
 from mpc_spearman.config.parties import CoordinatorParty, DataParty, Parties, Query, TargetParty
 from mpc_spearman.config.scale import Reveal, least
@@ -49,53 +49,69 @@ from mpc_spearman.errors import PlanError
 
 
 class Plan(Section):
-    """A checked plan; frozen. Made by `load_plan`.
+    """A checked plan; frozen. Made by `load_plan`. docs/plan.md lists every key."""
 
-    Attributes
-    ----------
-    protocol : {'mpc', 'he'}
-        How the private part is computed.
-    reveal : {'differences', 'coefficients', 'strengths', 'ranking'}
-        What the coordinator's protocol values determine, weakest privacy first.
-    estimator : {'tie_corrected', 'paper'}
-        Spearman's coefficient, or the paper's eq. 2 (wrong where there are ties).
-    strength : {'mean', 'mean_abs'}
-        A target feature's strength: the mean of its coefficients, or of their absolute values.
-    order : {'descending', 'ascending'}
-        How the ranking is sorted by strength.
-    top : int, optional
-        At ``ranking``: open which features are the so many strongest, in place of the order.
-    opened_to : {'coordinator', 'target'}
-        At ``ranking``: who learns the order. If it is the target, nobody else learns anything.
-    confidence : float
-        Level of the confidence intervals of coefficients.
-    purpose, retention : str, optional
-        What the run is for, and how long its results are kept: in the parties' own words, for whoever signs.
-    rows : int, optional
-        Use only the first so many rows.
-    alignment : {'same', 'intersect', 'ids'}
-        Which rows: all, which must be the same in the same order; those that all data parties have, found by
-        private set intersection; or those of an earlier run, of which each has the ids (`DataParty.aligned`).
-    normalise : tuple of {'strip', 'casefold', 'nfkc', 'digits'}
-        What is done to ids before they are compared, in this order.
-    parties, results, privacy, network, he
-        See the classes of those names.
-    """
-
-    protocol: Protocol = "mpc"
-    reveal: Reveal = "coefficients"
-    estimator: Estimator = "tie_corrected"
-    strength: Strength = "mean"
-    order: Order = "descending"
-    top: Count | None = whole(1, default=None)
-    opened_to: OpenedTo = "coordinator"
-    confidence: Share = Field(default=0.95, gt=0, lt=1, description="a number above 0 and below 1")
-    purpose: Text | None = Field(default=None, max_length=1000, description="a text of 1000 characters")
-    retention: Text | None = Field(default=None, max_length=1000, description="a text of 1000 characters")
-    rows: Count | None = whole(3, default=None)
-    alignment: Alignment = "same"
-    normalise: Annotated[tuple[Normalise, ...], BeforeValidator(one_or_more)] = Field(
-        default=(), description="a list of steps"
+    protocol: Protocol = setting("How the private part is computed.", "mpc")
+    reveal: Reveal = setting(
+        "What the coordinator opens, weakest privacy first: docs/privacy.md#what-is-opened.", "coefficients"
+    )
+    estimator: Estimator = setting(
+        "Spearman's coefficient, or the paper's formula, which is wrong where values tie: "
+        "docs/results.md#two-estimators-and-the-tie-trap.",
+        "tie_corrected",
+    )
+    strength: Strength = setting(
+        "How a target feature's coefficients become its strength: their mean, or the mean of their absolute "
+        "values. `mean_abs` needs `reveal: coefficients` or `differences`, and at most 3,024,616 rows.",
+        "mean",
+    )
+    order: Order = setting(
+        "How the ranking is sorted. Under `mean`, strong negative associations come last in descending "
+        "order.",
+        "descending",
+    )
+    top: Count | None = whole(
+        "At `reveal: ranking`: open only which features are the `top` strongest, not their order. Fewer than "
+        "the target has features.",
+        low=1,
+    )
+    opened_to: OpenedTo = setting(
+        "At `reveal: ranking`: who learns the order. With `target` the coordinator learns nothing, so it has "
+        "nothing to pass on.",
+        "coordinator",
+    )
+    confidence: Share = setting(
+        "The level of the coefficients' confidence intervals: docs/statistics.md#confidence-intervals.",
+        0.95,
+        "a number above 0 and below 1",
+        gt=0,
+        lt=1,
+    )
+    purpose: Text | None = setting(
+        "What the run is for, in the parties' own words. Printed on the page to sign: "
+        "docs/hosts.md#a-page-to-sign.",
+        None,
+        "a text of at most 1000 characters",
+        max_length=1000,
+    )
+    retention: Text | None = setting(
+        "How long results are kept, and what happens to them then. Printed on the page to sign.",
+        None,
+        "a text of at most 1000 characters",
+        max_length=1000,
+    )
+    rows: Count | None = whole("Use only the first `rows` rows, for trials. Left out, all.", low=3)
+    alignment: Alignment = setting(
+        "Which rows are used. `same`: all; every party's table must list the same ids in the same order. "
+        "`intersect`: the rows that all data parties have, found privately "
+        "(docs/protocol.md#common-rows). `ids`: the rows of an earlier run, whose ids every data party has "
+        "kept (`aligned`).",
+        "same",
+    )
+    normalise: Annotated[tuple[Normalise, ...], BeforeValidator(one_or_more)] = setting(
+        "What is done to ids before they are compared, in the order given: docs/tables.md#ids.",
+        (),
+        "a list of steps",
     )
     parties: Parties
     results: Results = Field(default=Results(), validate_default=True)
@@ -158,7 +174,7 @@ class Plan(Section):
             mode="json",
             exclude={
                 "parties": True,
-                **{section: set(keys) for section, keys in _LOCAL.items()},
+                **{section: set(keys) for section, keys in LOCAL.items()},
             },
         )
         # Built from these alone, so that a field added to a data party stays local by default.
@@ -209,7 +225,7 @@ def _known_as(party: CoordinatorParty | DataParty) -> dict[str, Any]:
 
 
 #: Of sections that are shared, the keys that are not.
-_LOCAL = {"network": ("address", "port", "proxy"), "he": ("workers",)}
+LOCAL = {"network": ("address", "port", "proxy"), "he": ("workers",)}
 
 # The context in which `load_plan` makes a plan: it has looked for contradictions itself.
 _LOADING = object()
@@ -257,7 +273,7 @@ def load_plan(
     draft.place_files(draft.folder)
     if local is not None:
         own = Draft.read(local)
-        draft.add_local(own, party, _LOCAL)
+        draft.add_local(own, party, LOCAL)
         draft.place_files(own.folder)
     approvers = draft.approvers()
     for override in overrides:

@@ -12,6 +12,7 @@ from mpc_spearman.config.fields import (
     flag,
     key_bits,
     privacy_loss,
+    setting,
     whole,
 )
 from mpc_spearman.config.scale import Grant
@@ -32,63 +33,60 @@ LOSS = 2.0
 class Results(Section):
     """What the coordinator passes on, at most what `Plan.reveal` gives it.
 
-    Attributes
-    ----------
-    target : {'nothing', 'ranking', 'strengths', 'coefficients'}
-        For the target. Left out of a plan, it is filled in: ``strengths``, the paper's list, or less where
-        the coordinator has less. Never None in a `Plan`.
-    sources : {'nothing', 'ranking', 'strengths', 'coefficients'}
-        For each source.
-    precision : {'statistical', 'exact'}
-        What is passed on has the noise of ``privacy``, or none: then single rows can be solved for, so every
-        data owner's policy must say ``exact: true``.
+    In a `Plan` `target` is never None: it is filled in.
     """
 
-    target: Grant | None = None
-    sources: Grant = "nothing"
-    precision: Precision = "statistical"
+    target: Grant | None = setting(
+        "What the coordinator passes on to the target, at most what it has itself. Left out: `strengths`, or "
+        "less where `reveal` gives less.",
+        None,
+    )
+    sources: Grant = setting(
+        "What it passes on to each source: of the matrix the source's own rows; strengths and ranking are "
+        "over all sources.",
+        "nothing",
+    )
+    precision: Precision = setting(
+        "Whether what is passed on carries noise. `exact`, without noise, needs `policy.exact: true` of "
+        "every data owner.",
+        "statistical",
+    )
 
 
 class Privacy(Section):
-    """How much a run may tell a receiver about whose row is whose (docs/guarantee.md).
+    """How much a run may tell a receiver about whose row is whose (docs/guarantee.md)."""
 
-    Attributes
-    ----------
-    loss : float
-        ρ: what a receiver gets is ρ-zero-concentrated differentially private. Less is more noise.
-    unit : {'row', 'value'}
-        What noise hides: which of two people has which of two whole rows; or, where coefficients alone are
-        granted and every owner's policy says so, which of two has which of two values of one column.
-    """
-
-    loss: Loss = privacy_loss(LOSS)
-    unit: Unit = "row"
+    loss: Loss = privacy_loss(
+        "How much one party's results may reveal. At 2, who knows everything else guesses which of two rows "
+        "is whose 84 times in 100 at most. A smaller loss means more noise: docs/privacy.md#the-guarantee.",
+        LOSS,
+    )
+    unit: Unit = setting(
+        "What noise hides: a person's whole row, or one value of one column. `value` is weaker, needs "
+        "`policy.unit: value` of every data owner, and is for granted coefficients only.",
+        "row",
+    )
 
 
 class HeSettings(Section):
-    """How the homomorphic protocol encrypts.
+    """How the homomorphic protocol encrypts."""
 
-    Attributes
-    ----------
-    scheme : {'paillier', 'bfv'}
-        The paper's additive scheme, or a lattice scheme that is thousands of times as fast.
-    key_bits : int
-        Paillier's modulus: 3072 (about 128 bits of security) or 2048 (about 112).
-    randomness : {'full', 'short'}
-        Paillier's randomness: full, or short exponents, which are faster under one more assumption
-        (Damgård, Jurik and Nielsen 2010).
-    form : {'packed', 'literal'}
-        At ``differences`` under Paillier: many ranks in one ciphertext and the difference vectors that span
-        all others, or one rank and each pair's, as the paper has it.
-    insecure : bool
-        Allow keys that can be broken. For tests.
-    workers : int, optional
-        Threads this party uses; all processors if left out. Not compared with other parties.
-    """
-
-    scheme: Literal["paillier", "bfv"] = "paillier"
-    key_bits: Count = key_bits()
-    randomness: Literal["full", "short"] = "full"
-    form: Literal["packed", "literal"] = "packed"
-    insecure: Flag = flag(False)
-    workers: Count | None = whole(1, default=None)
+    scheme: Literal["paillier", "bfv"] = setting(
+        "The encryption scheme: docs/homomorphic-encryption.md. `bfv` is much faster and needs Python 3.11 "
+        "or newer.",
+        "paillier",
+    )
+    key_bits: Count = key_bits(
+        "Length of Paillier's modulus: 3072 (about 128 bits of security) or 2048 (about 112). Other lengths "
+        "need `he.insecure`."
+    )
+    randomness: Literal["full", "short"] = setting(
+        "Paillier's randomness. `short` exponents are faster and need one more assumption.", "full"
+    )
+    form: Literal["packed", "literal"] = setting(
+        "At `reveal: differences` under Paillier: many ranks in one ciphertext, or the paper to the letter: "
+        "docs/homomorphic-encryption.md#the-steps.",
+        "packed",
+    )
+    insecure: Flag = flag("Allow Paillier keys that can be broken; for tests.")
+    workers: Count | None = whole("Threads that this party uses. Left out, one per processor.", low=1)

@@ -6,9 +6,9 @@ import codecs
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, ValidationInfo, field_validator, model_validator
 
-from mpc_spearman.config.fields import ColumnName, Flag, Section, Text, flag
+from mpc_spearman.config.fields import ColumnName, Flag, Section, Text, flag, setting
 from mpc_spearman.config.wording import shown
 
 #: One step of what is done to ids before they are compared.
@@ -39,27 +39,23 @@ def _codec(name: str) -> str:
 
 
 class Csv(Section):
-    """How a CSV file is written.
+    """How a CSV file is written."""
 
-    Attributes
-    ----------
-    delimiter : str, optional
-        What is between two cells. Left out, a comma; in ``.tsv`` files a tab.
-    decimal : {'.', ','}
-        What is between a number's whole part and the rest.
-    thousands : str, optional
-        What is between thousands: ``.``, ``,``, ``'`` or a space of any width; ``none`` says that nothing is.
-        Left out, nothing is either, and a column that reads both ways is refused.
-    encoding : str
-        The text's, as Python names it.
-    """
-
-    delimiter: Annotated[Text | None, AfterValidator(lambda text: text and _one_byte(text))] = Field(
-        default=None, min_length=1, description='one character, such as ";"'
+    delimiter: Annotated[Text | None, AfterValidator(lambda text: text and _one_byte(text))] = setting(
+        "What separates cells. Left out: a comma, in `.tsv` files a tab.",
+        None,
+        'one character, such as ";"',
+        min_length=1,
     )
-    decimal: Literal[".", ","] = "."
-    thousands: Literal[".", ",", "'", " ", "none"] | None = None
-    encoding: Annotated[Text, AfterValidator(_codec)] = "utf-8"
+    decimal: Literal[".", ","] = setting("The decimal mark of numbers in text.", ".")
+    thousands: Literal[".", ",", "'", " ", "none"] | None = setting(
+        "The thousands separator of numbers in text; ` ` is a space of any width. Left out: none, and a "
+        "column that reads both ways is refused, which `none` allows: docs/tables.md#text.",
+        None,
+    )
+    encoding: Annotated[Text, AfterValidator(_codec)] = setting(
+        "The file's encoding, as Python names it.", "utf-8", "an encoding, such as cp1252"
+    )
 
     @field_validator("thousands")
     @classmethod
@@ -70,24 +66,24 @@ class Csv(Section):
 
 
 class Missing(Section):
-    """What becomes of missing values. In a plan ``missing: error`` is short for none of these.
+    """What becomes of missing values. In a plan ``missing: error`` is short for none of these."""
 
-    Attributes
-    ----------
-    drop_rows : bool
-        Leave out each row in which a feature is missing. ``missing: drop_rows`` is short for it.
-    drop_columns : float, optional
-        Leave out each feature of which more than this share of cells is missing.
-    middle : bool
-        Rank a missing cell as if it held its column's median. ``missing: middle`` is short for it.
-    """
-
-    drop_rows: Flag = flag(False)
-    drop_columns: float | None = Field(
-        default=None, strict=True, ge=0, lt=1, allow_inf_nan=False, description="a share from 0 to below 1"
+    drop_rows: Flag = flag(
+        "Leave out rows in which a feature is missing: docs/tables.md#missing-values. Short: "
+        "`missing: drop_rows`."
     )
-
-    middle: Flag = flag(False)
+    drop_columns: float | None = setting(
+        "Leave out features of which more than this share of cells is missing.",
+        None,
+        "a share from 0 to below 1",
+        strict=True,
+        ge=0,
+        lt=1,
+        allow_inf_nan=False,
+    )
+    middle: Flag = flag(
+        "Rank a missing cell as its column's median, which weakens correlations. Short: `missing: middle`."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -109,50 +105,46 @@ def drops_rows(missing: object) -> bool:
 
 
 class TableKeys(Section):
-    """How a data party's table is read.
+    """How a data party's table is read."""
 
-    Attributes
-    ----------
-    id : tuple of str
-        The columns that say which sample a row is, mostly one; a plan may give one as text.
-    exclude : tuple of str
-        Columns that are not features.
-    features : tuple of str, optional
-        The columns to correlate; None for all but `id` and `exclude`.
-    encode : dict of str to tuple of str
-        For a column of text its categories, lowest first.
-    convert : dict of str to {'percent', 'currency', 'day_first', 'month_first'}
-        For a column of text what its cells are.
-    missing : Missing
-    missing_flags : bool
-        Add to each column with missing values one of flags, 1 where it has none: ``x is missing``.
-    missing_values : tuple of str
-        The cells that are missing values: as text, case aside, or as numbers; beside empty ones.
-    duplicates : {'error', 'drop'}
-        What becomes of rows whose id is there more than once: ``drop`` leaves out all of them.
-    csv : Csv
-    """
-
-    id: Annotated[tuple[ColumnName, ...], BeforeValidator(one_or_more)] = Field(
-        default=("id",), min_length=1, description="a column name, or a list of column names"
+    id: Annotated[tuple[ColumnName, ...], BeforeValidator(one_or_more)] = setting(
+        "The column of ids, or several that make one id together: docs/tables.md#ids.",
+        ("id",),
+        "a column name, or a list of column names",
+        min_length=1,
     )
-    exclude: tuple[ColumnName, ...] = Field(default=(), description="a list of column names")
-    features: tuple[ColumnName, ...] | None = Field(
-        default=None, min_length=1, description="a list of at least one column name"
+    exclude: tuple[ColumnName, ...] = setting("Columns that are not features.", (), "a list of column names")
+    features: tuple[ColumnName, ...] | None = setting(
+        "The columns to correlate. Left out: all but `id` and `exclude`.",
+        None,
+        "a list of at least one column name",
+        min_length=1,
     )
-    encode: dict[ColumnName, tuple[Text, ...]] = Field(
-        default={}, description="an order of categories for each column, as in {grade: [low, high]}"
+    encode: dict[ColumnName, tuple[Text, ...]] = setting(
+        "For a column of text, the order of its categories, lowest first.",
+        {},
+        "an order of categories for each column, as in {grade: [low, high]}",
     )
-    convert: dict[ColumnName, Convert] = Field(
-        default={},
-        description="percent, currency, day_first or month_first for each column, as in {cost: currency}",
+    convert: dict[ColumnName, Convert] = setting(
+        "For a column of text, what its cells are: docs/tables.md#text.",
+        {},
+        "percent, currency, day_first or month_first for each column, as in {cost: currency}",
     )
     missing: Missing = Missing()
-    missing_flags: Flag = flag(False)
-    missing_values: tuple[Text, ...] = Field(
-        default=("NA", "N/A", "NaN", "NULL", "None"), description="a list of what is written for no value"
+    missing_flags: Flag = flag(
+        "Under `missing: middle`: beside each column `x` with missing values add a feature `x is missing`, 1 "
+        "where it is and 0 elsewhere."
     )
-    duplicates: Literal["error", "drop"] = "error"
+    missing_values: tuple[Text, ...] = setting(
+        "Cells that are missing values, beside empty ones: as text, ignoring case, and as numbers and dates "
+        "however they are written.",
+        ("NA", "N/A", "NaN", "NULL", "None"),
+        "a list of what is written for no value",
+    )
+    duplicates: Literal["error", "drop"] = setting(
+        "What happens to rows with a duplicate id; `drop` leaves out all of them: docs/tables.md#ids.",
+        "error",
+    )
     csv: Csv = Csv()
 
     @field_validator("id", "features")

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from mpc_spearman.config.fields import allowed_text
 from mpc_spearman.errors import ProtocolViolation
 
 #: Where a value sits in a plan: keys, and positions in lists, from the outside in.
@@ -65,7 +66,7 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
     problem : ErrorDetails
         One entry of ``ValidationError.errors()``.
     plan : type
-        The model of the whole plan; its field descriptions complete "<value> is not ...".
+        The model of the whole plan.
     """
     location = tuple(part for part in problem["loc"] if part not in TABLE_KINDS)
     kind, value = problem["type"], problem["input"]
@@ -77,7 +78,7 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
         return location, "is missing; every plan needs it"
 
     field, model = _resolve(location, plan)
-    allowed = _choices(field.annotation) if field else ()
+    allowed = choices(field.annotation) if field else ()
     offer = f"; allowed: {', '.join(allowed)}" if allowed else ""
     if kind == "value_error":
         scalar = isinstance(value, (str, int, float, Path))
@@ -93,7 +94,7 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
         )
     if kind == "string_type":
         return location, f"{shown(value)} is not text but {_yaml_kind(value)}; put it in quotes"
-    what = (field.description if field else None) or problem["msg"]
+    what = (allowed_text(field) if field else "") or problem["msg"]
     if kind == "tuple_type":
         hint = (
             f"; write [{_cut(value)}]"
@@ -175,26 +176,28 @@ def _resolve(location: Location, plan: type[BaseModel]) -> tuple[FieldInfo | Non
     for part in location:
         if isinstance(part, str):
             field = model.model_fields.get(part) if model else field  # that of the keys of a mapping
-            model = _model_in(field.annotation) if field else None
+            model = model_in(field.annotation) if field else None
     return field, model
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the section that a key holds, or whose list it is."""
     if get_origin(annotation) is None and isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next(filter(None, map(_model_in, get_args(annotation))), None)
+    return next(filter(None, map(model_in, get_args(annotation))), None)
 
 
-def _choices(annotation: Any) -> tuple[str, ...]:
+def choices(annotation: Any) -> tuple[str, ...]:
+    """Return the values that a key can have, where its type lists them."""
     if get_origin(annotation) is Literal:
         return get_args(annotation)
-    return next(filter(None, map(_choices, get_args(annotation))), ())
+    return next(filter(None, map(choices, get_args(annotation))), ())
 
 
 def _all_keys(model: type[BaseModel], above: Location) -> Iterator[Location]:
     for name, field in model.model_fields.items():
         yield (*above, name)
-        below = _model_in(field.annotation)
+        below = model_in(field.annotation)
         if below is not None:
             several = (0,) if get_origin(field.annotation) is tuple else ()
             yield from _all_keys(below, (*above, name, *several))

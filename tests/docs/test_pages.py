@@ -13,15 +13,14 @@ import xml.etree.ElementTree as ElementTree
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, get_args, get_origin
 
 import pytest
-from pydantic import BaseModel
 
 from mpc_spearman import load_plan
 from mpc_spearman.cli import main
-from mpc_spearman.config import CoordinatorParty, DataParty, Plan, Protocol, TargetParty, local_party
-from mpc_spearman.errors import ERRORS, PlanError
+from mpc_spearman.config import HeSettings, Policy, local_party
+from mpc_spearman.config.sections import Privacy
+from mpc_spearman.errors import ERRORS
 from mpc_spearman.installed import INSTALL_CRYPTEN
 from mpc_spearman.results.result import Result
 from support.pages import CURRENT, PAGES, README, ROOT, Page, code, rows, script
@@ -152,106 +151,19 @@ def test_every_measured_table_has_one_place_in_its_page() -> None:
 # --- the plan -------------------------------------------------------------------------------------------
 
 
-def leaves(model: type[BaseModel], above: str = "") -> dict[str, Any]:
-    """Dotted key to field, for every key of a model that holds a value."""
-    found: dict[str, Any] = {}
-    for name, field in model.model_fields.items():
-        inner = _model(field.annotation)
-        if inner is None:
-            found[above + name] = field
-        else:
-            item = ".0" if get_origin(field.annotation) is tuple else ""
-            found |= leaves(inner, f"{above}{name}{item}.")
-    return found
+def test_the_tables_of_the_plan_are_those_of_the_code() -> None:
+    maker = script("docs/plan_tables.py")
+    assert PLAN.path == maker.PAGE
+    assert PLAN.text == maker.filled(PLAN.text), "run: python docs/plan_tables.py"
+    for table in maker.tables().values():
+        for key, field in table.items():
+            assert maker.meaning(field), key
+            assert maker.allowed(field), key
 
 
-def _model(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and get_origin(annotation) is None and issubclass(annotation, BaseModel):
-        return annotation
-    return next(filter(None, map(_model, get_args(annotation))), None)
-
-
-def choices(annotation: Any) -> list[str]:
-    if get_origin(annotation) is Literal:
-        return list(get_args(annotation))
-    return next(filter(None, map(choices, get_args(annotation))), [])
-
-
-def parties(**local: Any) -> dict[str, Any]:
-    return {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A", **local}]}
-
-
-def check_default(stated: str, real: Any) -> None:
-    """A default in backticks is the real one; words stand for None, an empty list, and what has none."""
-    shown = code(stated)
-    if not shown or stated == "`strengths`, or less":
-        assert shown or stated in ("all", "all others", "all processors", "none", "needed")
-        assert real in (None, (), [], {}) or str(real) == "PydanticUndefined"
-    elif isinstance(real, (tuple, list)):
-        assert shown == list(real)
-    else:
-        assert shown == [str(real).lower() if isinstance(real, bool) else str(real)]
-
-
-def accepts(key: str, value: str) -> bool:
-    # At the level where nothing else limits the choice.
-    level = "ranking" if key in ("top", "opened_to") else "coefficients"
-    grants = ["results.target=coefficients", "results.sources=nothing"] if key == "privacy.unit" else []
-    try:
-        load_plan({"parties": parties()}, [f"reveal={level}", *grants, f"{key}={value}"])
-    except PlanError:
-        return False
-    return True
-
-
-def test_the_shared_keys_are_those_of_the_plan() -> None:
-    table = {code(row[0])[0]: row for row in rows(PLAN.section("Shared keys"), "shared key")}
-    fields = leaves(Plan)
-    local = {f"parties.target.{key}" for key in leaves(TargetParty)}
-    local |= {f"parties.sources.0.{key}" for key in leaves(DataParty)}
-    local |= {f"parties.coordinator.{key}" for key in leaves(CoordinatorParty)}
-    # A protocol that is not available yet has settings that are not documented yet.
-    unavailable = {
-        key
-        for key in fields
-        if key.partition(".")[0] in get_args(Protocol) and not accepts("protocol", key.partition(".")[0])
-    }
-    known = {key for key in fields if key not in local or key.rpartition(".")[2] in ("name", "identity")}
-    assert set(table) == known - unavailable
-    for key, (_, default, allowed, _) in table.items():
-        check_default(default, fields[key].default)
-        values = choices(fields[key].annotation)
-        if values:
-            assert sorted(code(allowed)) == sorted(value for value in values if accepts(key, value)), key
-
-
-def test_the_local_keys_are_those_of_a_data_party() -> None:
-    table = {code(row[0])[0]: row for row in rows(PLAN.section("Local keys"), "local key")}
-    fields = {**leaves(TargetParty), "table": TargetParty.model_fields["table"]}  # a file, if it has no keys
-    assert set(table) == set(fields) - {"name", "identity"}
-    for key, (_, default, allowed, _) in table.items():
-        check_default(default, fields[key].default)
-        if choices(fields[key].annotation):
-            assert sorted(code(allowed)) == sorted(choices(fields[key].annotation)), key
-
-
-@pytest.mark.parametrize(
-    ("key", "lowest"),
-    [("rows", 3), ("top", 1)],
-)
-def test_the_lowest_values_are_right(key: str, lowest: int) -> None:
-    (row,) = (row for row in rows(PLAN.section("Shared keys"), "shared key") if row[0] == f"`{key}`")
-    assert row[2] == f"{lowest} or more"
-    assert accepts(key, str(lowest))
-    assert not accepts(key, str(lowest - 1))
-
-
-def test_the_floors_of_a_policy_are_the_shared_defaults() -> None:
-    shared = {code(row[0])[0]: row[1] for row in rows(PLAN.section("Shared keys"), "shared key")}
-    local = {code(row[0])[0]: row[1] for row in rows(PLAN.section("Local keys"), "local key")}
-    for key in ("loss", "unit"):
-        assert local[f"policy.{key}"] == shared[f"privacy.{key}"]
-    assert local["policy.min_key_bits"] == shared["he.key_bits"]
+def test_the_limits_of_a_policy_are_the_shared_defaults() -> None:
+    assert (Policy().loss, Policy().unit) == (Privacy().loss, Privacy().unit)
+    assert Policy().min_key_bits == HeSettings().key_bits
 
 
 def test_every_plan_is_introduced() -> None:

@@ -1,0 +1,97 @@
+"""Write the tables of docs/plan.md: ``python docs/plan_tables.py``.
+
+They are made of what each key of a plan says of itself, where it is declared (`mpc_spearman.config`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from mpc_spearman.config import Plan, TargetParty
+from mpc_spearman.config.fields import allowed_text
+from mpc_spearman.config.plan import LOCAL
+from mpc_spearman.config.wording import choices, model_in
+
+PAGE = Path(__file__).with_name("plan.md")
+BLOCK = re.compile(
+    r"(<!-- made by: python docs/plan_tables.py \((\w+)\) -->\n).*?(<!-- end of what is made -->)", re.S
+)
+
+Keys = dict[str, FieldInfo]
+NAMED = ("name", "identity")  # what is shared of a party
+
+
+def keys(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield every key that holds a value, by its dotted name."""
+    for name, field in model.model_fields.items():
+        section = model_in(field.annotation)
+        if section is None or choices(field.annotation) or name == "table":  # a file, or keys below it
+            yield above + name, field
+        if section is not None:
+            yield from keys(section, f"{above}{name}.")
+
+
+def tables() -> dict[str, Keys]:
+    """Sort the keys into the page's tables."""
+    run = {key: field for key, field in keys(Plan) if not key.startswith("parties.")}
+    here = {f"{section}.{key}" for section, names in LOCAL.items() for key in names}
+    party = dict(keys(TargetParty))
+    names = {f"parties.*.{name}": party.pop(name) for name in NAMED}
+    policy = {key: party.pop(key) for key in [*party] if key.startswith("policy.")}
+    of_hosts = {key: party.pop(key) for key in ("key", "listen", "advertise")}
+    table = {key: party.pop(key) for key in [*party] if key.partition(".")[0] == "table"}
+    return {
+        "shared": {key: field for key, field in run.items() if key not in here} | names,
+        "party": table | party | of_hosts,
+        "policy": policy,
+        "host": {key: run[key] for key in run if key in here},
+    }
+
+
+def code(value: object) -> str:
+    """Write a value as a plan would."""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def default(field: FieldInfo) -> str:
+    """Say what a key that is left out stands for; its meaning says so where that is no value."""
+    value: Any = field.default
+    if field.is_required():
+        return "needed"
+    if isinstance(value, tuple):
+        return ", ".join(map(code, value)) or "–"
+    return "–" if value in (None, {}) else code(value)
+
+
+def allowed(field: FieldInfo) -> str:
+    """Say what a key can hold."""
+    values = () if get_origin(field.annotation) is dict else choices(field.annotation)
+    return ", ".join(map(code, values)) or allowed_text(field)
+
+
+def meaning(field: FieldInfo) -> str:
+    """Return what a key says of itself, the pages that it names as links."""
+    return re.sub(r"docs/([\w-]+)\.md(#[\w-]+)?", r"[\1](\1.md\2)", field.description or "")
+
+
+def filled(text: str) -> str:
+    """Return the page with the tables of the code."""
+    made = tables()
+
+    def block(found: re.Match[str]) -> str:
+        lines = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
+        for key, field in made[found[2]].items():
+            lines += [f"| `{key}` | {default(field)} | {allowed(field)} | {meaning(field)} |"]
+        return found[1] + "\n".join(lines) + f"\n{found[3]}"
+
+    return BLOCK.sub(block, text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
