@@ -2,29 +2,24 @@
 
     python benchmarks/tls_throughput.py [--blocks 400] [--repeats 5]
 
-One direction, blocks of 1 MB as they travel in a run, the best of the repeats, all ways in turn:
+One direction, blocks of 1 MB as they travel in a run, the median of the repeats, all ways in turn:
 
 - ``ssl``: a plain blocking `ssl` socket, TLS 1.3, `sendall` and `recv_into`, and nothing else;
-- ``transport``: our two connections per pair (:mod:`mpc_spearman.network.sockets`), over TLS;
-- ``links``: all of :mod:`mpc_spearman.wire.links` over TLS: messages encoded, checked and counted;
-- ``links, plain``: the same over TCP alone, which no run does;
+- ``links``: :mod:`mpc_spearman.wire.links` over our two TLS connections: messages encoded, checked, counted;
 - ``forwarded``: by way of a third process, the coordinator's, with TLS to each of the two outside and TLS of
-  the two inside (:mod:`mpc_spearman.network.forwarding`): here all of it on the same processors;
-- ``spliced``: the same without the TLS outside.
+  the two inside (:mod:`mpc_spearman.network.forwarding`): here all of it on the same processors.
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from statistics import median
 from typing import Any, cast
 
+import measuring
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -42,85 +37,60 @@ from mpc_spearman.wire.meter import Meter
 #: Bytes of a block: 16 columns of 8,192 ring elements.
 COLUMNS, ROWS = 16, 1 << 13
 BLOCK = 8 * COLUMNS * ROWS
-#: Share of a plain TLS socket's throughput wanted, and where forwarded of the direct connection's.
-TARGET, FORWARDED = 0.6, 0.4
 SIZES = {"m_source": COLUMNS, "rows": ROWS, "ring_bytes": 8}
 PLAN = load_plan(
     {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
 )
 PARTIES = {party.name: party for party in Roster.of(PLAN, "C").parties}
-End = Callable[[list[socket.socket], int], None]
-
-
-@dataclass(frozen=True)
-class Way:
-    """Bytes from one process to another: what sends, what receives, and what is between."""
-
-    sender: End
-    receiver: End
-    secure: bool = True
-    forwarded: str = ""
+Ends = list[socket.socket]
 
 
 def main() -> None:
     """Measure every way and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = measuring.parser(__doc__, writes=False)
     parser.add_argument("--blocks", type=int, default=400)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=measuring.REPEATS)
     options = parser.parse_args()
-    ways: dict[str, Way] = {
-        "ssl": Way(send_plainly, receive_plainly),
-        "transport": Way(send_frames, receive_frames),
-        "transport, forwarded": Way(send_frames, receive_frames, forwarded="tls"),
-        "transport, spliced": Way(send_frames, receive_frames, forwarded="tcp"),
-        "links": Way(send_messages, receive_messages),
-        "links, forwarded": Way(send_messages, receive_messages, forwarded="tls"),
-        "links, spliced": Way(send_messages, receive_messages, forwarded="tcp"),
-        "links, plain": Way(send_messages, receive_messages, secure=False),
+    ways = {
+        "ssl": lambda: measure(send_plainly, receive_plainly, options.blocks),
+        "links": lambda: measure(send_messages, receive_messages, options.blocks),
+        "forwarded": lambda: measure(send_messages, receive_messages, options.blocks, forwarded=True),
     }
-    speeds: dict[str, list[float]] = {way: [] for way in ways}
-    for _ in range(options.repeats):
-        for name, way in ways.items():
-            speeds[name].append(options.blocks * BLOCK / 1e6 / measure(way, options.blocks))
-    print(f"{options.blocks} blocks of {BLOCK / 1e6:.1f} MB, {options.repeats} times, in turn")
-    print(f"{'':22}{'best MB/s':>10}{'/ ssl':>8}{'wanted':>8}{'/ direct':>10}{'wanted':>8}")
-    for name, found in speeds.items():
-        wanted = f"{TARGET:>8}" if name in ("transport", "links") else f"{'':8}"
-        line = f"{name:22}{max(found):>10.0f}{max(found) / max(speeds['ssl']):>8.2f}{wanted}"
-        direct = speeds.get(name.partition(",")[0])
-        if ways[name].forwarded and direct:
-            # Of each pair that was measured one after the other, the ratio in the middle.
-            ratio = median(one / other for one, other in zip(found, direct, strict=True))
-            line += f"{ratio:>10.2f}" + (f"{FORWARDED:>8}" if name == "links, forwarded" else "")
-        print(line)
+    found = measuring.in_turn(ways, options.repeats)
+    rows = [
+        [name, f"{options.blocks * BLOCK / 1e6 / seconds:.0f}", f"{found['ssl'] / seconds:.2f}"]
+        for name, seconds in found.items()
+    ]
+    print(measuring.table(["", "MB/s", "of ssl's"], rows), measuring.environment(), sep="\n")
 
 
-def measure(way: Way, blocks: int) -> float:
+def measure(
+    send: Callable[[Ends, int], None],
+    receive: Callable[[Ends, int], None],
+    blocks: int,
+    *,
+    forwarded: bool = False,
+) -> float:
     """Return the seconds from the first block's departure to the last one's arrival."""
     context = multiprocessing.get_context("spawn")
     listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    here, there = context.Pipe()
-    processes = []
-    if way.forwarded:
+    port, processes = listener.getsockname()[1], []
+    if forwarded:
         found, tells = context.Pipe()
-        forwarder = context.Process(target=_forward, args=(tells, way.forwarded == "tls"), daemon=True)
-        forwarder.start()
-        processes.append(forwarder)
+        processes.append(context.Process(target=_forward, args=(tells,), daemon=True))
+        processes[0].start()
         port = found.recv()
-    sender = context.Process(target=_from_other_process, args=(there, port, way, blocks))
+    here, there = context.Pipe()
+    sender = context.Process(target=_from_other_process, args=(there, port, send, blocks, forwarded))
     sender.start()
-    if way.forwarded:
-        unsorted = [_secured(_through(port, "B", way), "B", "A", server=True) for _ in range(2)]
-        ends = sorted(unsorted, key=lambda end: end.recv(1))
-    else:
-        ends = []
-        for _ in range(2):
-            raw, _ = listener.accept()
-            ends.append(_secured(raw, "B", "A", server=True) if way.secure else raw)
+    ends = []
+    for _ in range(2):
+        raw = _through(port, "B") if forwarded else listener.accept()[0]
+        ends.append(_secured(raw, "B", "A", server=True))
+    ends.sort(key=lambda end: end.recv(1))
     here.send("go")
     start = time.perf_counter()
-    way.receiver(ends, blocks)
+    receive(ends, blocks)
     seconds = time.perf_counter() - start
     here.send("done")
     sender.join()
@@ -132,15 +102,16 @@ def measure(way: Way, blocks: int) -> float:
     return seconds
 
 
-def _from_other_process(go: Connection, port: int, way: Way, blocks: int) -> None:
+def _from_other_process(
+    go: Connection, port: int, send: Callable[[Ends, int], None], blocks: int, forwarded: bool
+) -> None:
     ends = []
     for number in range(2):
-        raw = _through(port, "A", way) if way.forwarded else socket.create_connection(("127.0.0.1", port))
-        ends.append(_secured(raw, "A", "B", server=False) if way.secure else raw)
-        if way.forwarded:
-            ends[-1].sendall(bytes([number]))
+        raw = _through(port, "A") if forwarded else socket.create_connection(("127.0.0.1", port))
+        ends.append(_secured(raw, "A", "B", server=False))
+        ends[-1].sendall(bytes([number]))
     go.recv()
-    way.sender(ends, blocks)
+    send(ends, blocks)
     go.recv()
     for end in ends:
         end.close()
@@ -155,17 +126,14 @@ def _secured(raw: socket.socket, me: str, peer: str, *, server: bool) -> socket.
     return cast("socket.socket", secured)
 
 
-# --- by way of a third process ------------------------------------------------------------------------
-
-
-def _through(port: int, party: str, way: Way) -> socket.socket:
+def _through(port: int, party: str) -> socket.socket:
     """Connect to the process that forwards, and say who one is."""
     raw = socket.create_connection(("127.0.0.1", port))
     raw.sendall(party.encode())
-    return _secured(raw, party, "C", server=False) if way.forwarded == "tls" else raw
+    return _secured(raw, party, "C", server=False)
 
 
-def _forward(tell: Connection, secure: bool) -> None:
+def _forward(tell: Connection) -> None:
     """Pass on bytes between two parties, two connections of each."""
     listener = socket.create_server(("127.0.0.1", 0))
     tell.send(listener.getsockname()[1])
@@ -173,22 +141,19 @@ def _forward(tell: Connection, secure: bool) -> None:
     for _ in range(4):
         raw, _ = listener.accept()
         name = raw.recv(1).decode()
-        connection = _secured(raw, "C", name, server=True) if secure else raw
-        forwarding.install(PARTIES[name].number, 3 - PARTIES[name].number, cast("Any", connection))
+        connection = cast("Any", _secured(raw, "C", name, server=True))
+        forwarding.install(PARTIES[name].number, 3 - PARTIES[name].number, connection)
     forwarding.close(3600)
 
 
-# --- the ways -------------------------------------------------------------------------------------------
-
-
-def send_plainly(ends: list[socket.socket], blocks: int) -> None:
+def send_plainly(ends: Ends, blocks: int) -> None:
     """Send by a socket alone."""
     data = bytes(BLOCK)
     for _ in range(blocks):
         ends[0].sendall(data)
 
 
-def receive_plainly(ends: list[socket.socket], blocks: int) -> None:
+def receive_plainly(ends: Ends, blocks: int) -> None:
     """Receive by a socket alone."""
     buffer = memoryview(bytearray(BLOCK))
     left = blocks * BLOCK
@@ -196,22 +161,7 @@ def receive_plainly(ends: list[socket.socket], blocks: int) -> None:
         left -= ends[0].recv_into(buffer, min(left, BLOCK))
 
 
-def send_frames(ends: list[socket.socket], blocks: int) -> None:
-    """Send by the transport."""
-    sockets, data = Sockets({1: ends[0]}, {1: ends[1]}), bytes(BLOCK)
-    for _ in range(blocks):
-        sockets.send(1, bytes(24), data)
-
-
-def receive_frames(ends: list[socket.socket], blocks: int) -> None:
-    """Receive by the transport."""
-    sockets = Sockets({2: ends[1]}, {2: ends[0]})
-    for _ in range(blocks):
-        sockets.receive(2, 24, lambda: None)
-        sockets.receive(2, BLOCK, lambda: None)
-
-
-def send_messages(ends: list[socket.socket], blocks: int) -> None:
+def send_messages(ends: Ends, blocks: int) -> None:
     """Send by the links."""
     links, target = _links("A", ends[0], ends[1])
     values = np.arange(COLUMNS * ROWS, dtype=np.int64).reshape(COLUMNS, ROWS)
@@ -220,7 +170,7 @@ def send_messages(ends: list[socket.socket], blocks: int) -> None:
     links.close()
 
 
-def receive_messages(ends: list[socket.socket], blocks: int) -> None:
+def receive_messages(ends: Ends, blocks: int) -> None:
     """Receive by the links."""
     links, source = _links("B", ends[1], ends[0])
     for _ in range(blocks):
