@@ -66,11 +66,6 @@ def width(text: str) -> int:
     )
 
 
-def pixels(text: str) -> float:
-    """Room in px that a label of the charts may take: its font is not known, and some letters are wide."""
-    return 6.6 * width(text) + sum(5 if c in "mwMW@%\ufffd" else 2.5 if c.isupper() else 0 for c in text)
-
-
 def shorten(text: str, columns: int) -> str:
     """Cut the middle out of a text wider than `columns`: names often differ at their ends only."""
     if width(text) <= columns:
@@ -105,107 +100,24 @@ AXIS = 420.0
 MARGIN = 24.0
 
 
-class _Axis:
-    """An axis that holds 0 and all values given; NaN is none."""
+class Axis:
+    """An axis of bars or whiskers that holds 0 and all values given; NaN is none."""
 
     def __init__(self, values: Iterable[float]) -> None:
         known = [value for value in values if not math.isnan(value)]
         self._low, self._high = min([0.0, *known]), max([0.0, *known])
+        self.zero = self.place(0.0)
 
     def place(self, value: float) -> float:
         """Return where on the axis a value stands."""
         span = (self._high - self._low) or 1.0
         return round(MARGIN + (value - self._low) / span * AXIS, 2)
 
+    @property
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Return places and labels of 0 and of the ends that are not too near to it."""
-        zero = self.place(0.0)
-        ends = [end for end in (self._low, self._high) if abs(self.place(end) - zero) > 40]
+        """Places and labels of 0 and of the ends that are not too near to it."""
+        ends = [end for end in (self._low, self._high) if abs(self.place(end) - self.zero) > 40]
         return (
-            (zero, "0"),
+            (self.zero, "0"),
             *((self.place(end), number(end, 3 if abs(end) < 0.1 else 2)) for end in ends),
         )
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One bar on an axis of `AXIS` units; `mark` is where the comparison value stands."""
-
-    x: float
-    width: float
-    sign: str
-    mark: float | None
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Bars on one axis, with its labelled ticks; None for a bar whose value is undefined."""
-
-    bars: tuple[Bar | None, ...]
-    zero: float
-    ticks: tuple[tuple[float, str], ...]
-
-
-def bars(values: Sequence[float], marks: Sequence[float]) -> Bars:
-    """Place bars from 0, negative ones to the left, and beside each the mark of a comparison value.
-
-    Parameters
-    ----------
-    values : sequence of float
-        NaN where undefined.
-    marks : sequence of float
-        As long as `values`, NaN for no mark; each is drawn on its bar's side of 0.
-    """
-    marks = [math.copysign(mark, value) for mark, value in zip(marks, values, strict=True)]
-    axis = _Axis([*values, *marks])
-    place, zero = axis.place, axis.place(0.0)
-    drawn = tuple(
-        None
-        if math.isnan(value)
-        else Bar(
-            x=min(zero, place(value)),
-            width=round(max(abs(place(value) - zero), 1.0), 2),
-            sign="negative" if value < 0 else "positive",
-            mark=None if math.isnan(mark) else place(mark),
-        )
-        for value, mark in zip(values, marks, strict=True)
-    )
-    return Bars(drawn, zero, axis.ticks())
-
-
-@dataclass(frozen=True)
-class Whisker:
-    """A point on an axis of `AXIS` units, and the ends of its interval, if it has one."""
-
-    at: float
-    sign: str
-    ends: tuple[float, float] | None
-
-
-@dataclass(frozen=True)
-class Whiskers:
-    """Points with intervals on one axis, with its labelled ticks."""
-
-    whiskers: tuple[Whisker, ...]
-    zero: float
-    ticks: tuple[tuple[float, str], ...]
-
-
-def whiskers(points: Sequence[tuple[float, float, float]]) -> Whiskers:
-    """Place points with their intervals.
-
-    Parameters
-    ----------
-    points : sequence of (float, float, float)
-        Lower end, value, upper end; NaN for the ends where there is no interval.
-    """
-    axis = _Axis(value for point in points for value in point)
-    drawn = tuple(
-        Whisker(
-            at=axis.place(value),
-            sign="negative" if value < 0 else "positive",
-            ends=None if math.isnan(low) else (axis.place(low), axis.place(high)),
-        )
-        for low, value, high in points
-    )
-    return Whiskers(drawn, axis.place(0.0), axis.ticks())

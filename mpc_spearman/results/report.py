@@ -51,15 +51,18 @@ _SHOWN_WARNINGS = 8
 #: Pairs that are plotted with their intervals, and how many of them the page begins with.
 _PLOTTED = 20
 _FIRST_PAIRS = 5
-#: Largest matrix that the page also gives as a table of numbers.
-_TABLE_CELLS = 1000
 
 
 @cache
 def page() -> jinja2.Template:
     """Load the report's template, which is compiled once in a process and those forked from it."""
     return template(
-        "report.html", number=number, seconds=human_seconds, bytes=decimal, chance=evidence.chance
+        "report.html",
+        number=number,
+        shorten=charts.shorten,
+        seconds=human_seconds,
+        bytes=decimal,
+        chance=evidence.chance,
     )
 
 
@@ -89,6 +92,7 @@ def render(result: Parts) -> str:
         "detectable": detectable(result, pairs),
     }
     light, dark = charts.ramps()
+    marks = [math.copysign(line.other, line.strength) for line in lines]  # on the side of each one's bar
     facts = [
         ("Aligned rows", rows(result)),
         ("Protocol", str(plan["protocol"]).upper()),
@@ -112,20 +116,21 @@ def render(result: Parts) -> str:
         other="mean ρ" if plan["strength"] == "mean_abs" else "mean |ρ|",
         counts=sorted({line.count for line in lines if line.count}),
         why=why_undefined(lines),
-        bars=charts.bars([line.strength for line in lines], [line.other for line in lines]),
+        marks=marks,
+        axis=charts.Axis([*marks, *(line.strength for line in lines)]),
         charts=charts,
         eq2=eq2(result),
         both=both_estimators(result),
         shown=_SHOWN,
         shown_warnings=_SHOWN_WARNINGS,
-        map=heat_map.heat_map(pairs, plan["confidence"]) if pairs else None,
+        map=heat_map.heat_map(pairs) if pairs else None,
+        title=lambda pair: heat_map.title(pair, plan["confidence"]),
         found=_found(pairs),
         plotted=plotted,
         first_pairs=_FIRST_PAIRS,
-        whiskers=charts.whiskers([(pair.low, pair.rho, pair.high) for pair in plotted]),
+        pair_axis=charts.Axis(value for pair in plotted for value in (pair.low, pair.rho, pair.high)),
         confidence=f"{100 * plan['confidence']:g} %",
         rows=f"every feature of {printable(result.party)}" if own_rows(result) else "every source feature",
-        matrix=pairs if len(pairs) * len(lines) <= _TABLE_CELLS else [],
         light=light,
         dark=dark,
         views=_views(view.learnt(plan)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -48,12 +47,3 @@ def test_stronger_means_farther_from_the_page_and_numbers_stay_legible(ramp: cha
     assert (np.diff(light[: middle + 1]) * direction < 0).all()
     for fill, text in zip(ramp.fills, ramp.texts, strict=True):
         assert charts.contrast(fill, text) >= 4.5
-
-
-def test_a_pair_without_an_interval_has_a_point_alone() -> None:
-    drawn = charts.whiskers([(-0.1, 0.2, 0.5), (math.nan, -0.4, math.nan)])
-    first, second = drawn.whiskers
-    assert first.ends is not None
-    assert first.ends[0] < drawn.zero < first.at < first.ends[1]
-    assert (second.ends, second.sign) == (None, "negative")
-    assert second.at == charts.MARGIN

@@ -116,6 +116,10 @@ class Page(HTMLParser):
         return [attrs for _, attrs in self.elements if name in attrs.get("class", "").split()]
 
     @property
+    def titles(self) -> list[str]:
+        return [attrs["title"] for _, attrs in self.elements if "title" in attrs]
+
+    @property
     def text(self) -> str:
         return " ".join(text for where, text in self.texts if where not in ("style", "title"))
 
