@@ -70,12 +70,10 @@ class Computation:
 
     Attributes
     ----------
-    operation : {'differences', 'inner_products', 'comparison'}
     rows : int
         Length of every vector.
     source_vectors : mapping of Party to int
         How many each source contributes, in roster order.
-    target_vectors : int
     summed : bool
         Whether all sources' inner products are added up before anything is opened or compared.
     noisy : bool

@@ -24,21 +24,14 @@ _ROWS = 2048
 
 
 def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray:
-    """Multiply x · yᵀ modulo 2^64.
+    """Multiply x · yᵀ modulo 2^64: int32 or int64 (a, rows) and int64 (b, rows) give int64 (a, b).
 
     Parameters
     ----------
-    x : ndarray of int32 or int64, shape (a, rows)
-    y : ndarray of int64, shape (b, rows)
-        Any ring elements.
     bound : int, optional
         Largest absolute value in `x`, where it is known to be small, such as n − 1 for centred doubled
         ranks; None for any ring elements. A product of limbs is right only if it holds, so there it is
         checked.
-
-    Returns
-    -------
-    ndarray of int64, shape (a, b)
 
     Notes
     -----

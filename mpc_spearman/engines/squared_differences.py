@@ -10,17 +10,8 @@ from mpc_spearman.engines.ring import matmul
 class Squares:
     """Adds up Q_pq = Σ_i (x_pi − y_qi)² = Σ_i (2 d_pq^i)² over blocks of rows; Q can reach 4N > 2^63.
 
-    Parameters
-    ----------
-    m_source, m_target : int
-        Columns of either side.
-    n : int
-        Rows in all: |x − y| ≤ 2(n − 1).
-
-    Notes
-    -----
-    What is opened may be anything. A vector with an element beyond 2(n - 1) is no difference of ranks: its
-    pairs have no sum.
+    What is opened may be anything. Of n rows, a vector with an element beyond 2(n - 1) is no difference of
+    ranks: its pairs have no sum.
 
     A block's Q is summed twice, modulo 2^64 and as float64, which together give it exactly: the second is off
     by less than 2^63, since Q ≤ 16·rows·n² and its relative error is about rows·2^-53 at most, for

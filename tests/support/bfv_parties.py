@@ -48,7 +48,7 @@ def sent_products(public: BfvPublicKey, x: np.ndarray, y: np.ndarray) -> list[by
     for start in range(0, x.shape[1], public.rows):
         rows = slice(start, start + public.rows)
         wire = [public.dump(each) for each in public.encrypt_block(x[:, rows])]
-        sums.add(public.load_many(wire), y[:, rows])
+        sums.add(public.load(wire), y[:, rows])
     return sums.export()
 
 

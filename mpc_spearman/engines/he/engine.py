@@ -1,39 +1,28 @@
 """The homomorphic-encryption protocol for the roles: the paper's, literally or faster.
 
-Keys: the coordinator makes a key pair and sends the public key to source and target. With several sources,
-unless products are summed each source's session has a key pair of its own, so that it is the
-one-source protocol as it stands, with a layout and noise bounds of its own size.
-Ranks are the common step ``rank``. The paper's steps 1 to 3 depend on the operation.
+The coordinator makes a key pair and sends the public key to source and target. Where products are summed all
+sources encrypt under one key; otherwise each source's session has its own, so that it is the one-source
+protocol as it stands, with a layout and noise bounds of its own size. The paper's steps:
 
-``differences``
-    1. encrypt: the source sends its ranks encrypted, [R^A_p] = Enc(r^A_pi), to the target.
-    2. evaluate: the target encrypts its own, subtracts, [D_pq] = Enc(r^A_pi − r^B_qi), and sends the
-       differences to the coordinator.
-    3. decrypt: the coordinator decrypts d_pq^i and computes eq. 2.
+===== ======================================== ==========================================
+step  ``differences``                          ``inner_products``
+===== ======================================== ==========================================
+1     encrypt: the source sends Enc(x_pi)      encrypt: the same, in the scheme's blocks
+2     evaluate: the target encrypts its own,   evaluate: the target multiplies with its
+      and sends Enc(x_pi - y_qi)               own in the clear, Enc(Σ_i x_pi y_qi)
+3     decrypt: the coordinator sums squares    decrypt: one integer per pair, or per sum
+===== ======================================== ==========================================
 
-    Literally (``form: literal``): one ciphertext per rank, every pair's vector, the tables'
-    order of rows, and no step the text lacks. The target does not re-randomise: Enc(r^A)·Enc(r^B)^-1 carries
-    the target's own fresh randomness. In it the coordinator, who can take randomness out of a Paillier
-    ciphertext, finds r_A/r_B modulo n, where r_A and r_B are uniform and independent of all ranks and of
-    each other, so its view can be simulated from the differences alone. Otherwise the rows are shuffled,
-    m_A + m_B − 1 vectors span the rest, many ranks share a ciphertext, and what leaves the target is
-    re-randomised.
+At ``differences`` with ``he.form: literal`` there is one ciphertext per rank, every pair's vector, the
+tables' order of rows, and no step the text lacks. Otherwise the rows are shuffled, m_A + m_B − 1 vectors span
+the rest, many ranks share a ciphertext, and what leaves the target is re-randomised.
 
-``inner_products``
-    1. encrypt: the source sends its vectors encrypted.
-    2. evaluate: the target multiplies them with its own integers in the clear, Enc(Σ_i x_pi y_qi), and sends
-       the inner products, re-randomised, to the coordinator.
-    3. decrypt: the coordinator decrypts one integer per pair, or per target vector.
+Summed, the target adds the products of all sources' vectors up before it sends anything, so that the
+coordinator gets, and can decrypt, the sums alone. What a source adds to the sums, its noise, are further rows
+of its vector; the target encrypts its own in the same way (:func:`rows_of_noise`).
 
-    Where products are summed all sources encrypt under one key, and the target adds the products of all their
-    vectors up before it sends anything: the coordinator gets, and can decrypt, the sums over all sources
-    alone. What a source adds to the sums, its noise, are further rows of its vector, of which each has one of
-    the target's vectors to meet; the target encrypts its own in the same way (:func:`rows_of_noise`).
-
-Plaintexts are centred doubled ranks, integers, since tied ranks are halves: d_pq^i is half of what is
-decrypted. Security: the target sees ciphertexts under a key it does not hold (IND-CPA, the scheme's
-assumption), the source receives nothing, and the coordinator learns what it decrypts, as the scheme's
-``export`` argues.
+Security: the target sees ciphertexts under a key it does not hold (IND-CPA, the scheme's assumption), the
+source receives nothing, and the coordinator learns what it decrypts, as the scheme's ``export`` argues.
 """
 
 from __future__ import annotations
@@ -129,23 +118,11 @@ def sizes(computation: Computation, source: Party | None = None) -> tuple[Sizes,
 
 
 def rows_of_noise(added: np.ndarray | None, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Write what is added to each of the sums as further rows of two vectors' inner products.
+    """Write what is added to each of so many sums, (count,), as further rows of inner products.
 
-    Integers of up to 62 bits, which are more than one element holds, are two digits to base 2^31.
-
-    Parameters
-    ----------
-    added : ndarray of int64, shape (count,), optional
-        Known to whoever adds it.
-    count : int
-        Sums.
-
-    Returns
-    -------
-    own : ndarray of int64, shape (1, 2 * count)
-        To be encrypted.
-    target : ndarray of int64, shape (count, 2 * count)
-        What the target multiplies it with: 1 and 2^31 for the two rows of each sum.
+    Integers of up to 62 bits, which are more than one element holds, are two digits to base 2^31: the first
+    result, (1, 2 * count), is to be encrypted, the second, (count, 2 * count), is what the target multiplies
+    it with, 1 and 2^31 for the two rows of each sum.
     """
     added = np.zeros(count, dtype=np.int64) if added is None else added
     high = (added + (1 << (_DIGIT - 1))) >> _DIGIT
@@ -156,10 +133,7 @@ def rows_of_noise(added: np.ndarray | None, count: int) -> tuple[np.ndarray, np.
 
 @step("keys")
 def make_key(run: Run, computation: Computation, source: Party | None = None) -> SecretKey:
-    """Make a key pair for one source's session or for all.
-
-    Its public half goes to that source, or to all, and to the target.
-    """
+    """Make a key pair for one source's session or for all; send the public half to it, or all, and B."""
     layout, operation = sizes(computation, source)
     key = secret_key(run.plan.he, layout, operation)
     for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
@@ -196,7 +170,7 @@ def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
     done, of = 0, len(own) * -(-own.shape[1] // key.slots)
     for rows in groups(own.shape[1], len(own), key):
         chunks = [chunk for column in _block(own, rows) for chunk in _chunks(column, key.slots)]
-        ciphertexts = key.encrypt_many(chunks, workers=run.workers, tick=_ticks(run, done, of))
+        ciphertexts = key.encrypt(chunks, workers=run.workers, tick=_ticks(run, done, of))
         done += len(ciphertexts)
         send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in ciphertexts])
 
@@ -211,19 +185,19 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, sha
     done, of = 0, vectors_of(run.plan, shape) * -(-shape.n // key.slots)
     for rows in groups(shape.n, m_source, key):
         count = -(-(rows.stop - rows.start) // key.slots)
-        theirs = key.load_many(receive(run, key, source, Kind.CIPHERTEXT, m_source * count))
+        theirs = key.load(receive(run, key, source, Kind.CIPHERTEXT, m_source * count))
         columns = _block(own, rows)
         if not literal:
             columns[1:] -= columns[0]
         chunks = [chunk for column in columns for chunk in _chunks(column, key.slots)]
-        mine = key.encrypt_many(chunks, workers=run.workers, tick=lambda _: run.links.check())
+        mine = key.encrypt(chunks, workers=run.workers, tick=lambda _: run.links.check())
         against = range(shape.m_target if literal else 1)
         pairs = [(p, q, c) for p in range(m_source) for q in against for c in range(count)]
-        differences = key.subtract_many(
+        differences = key.subtract(
             [theirs[p * count + c] for p, _, c in pairs], [mine[q * count + c] for _, q, c in pairs]
         )
         differences += [] if literal else mine[count:]
-        exported = key.export_many(
+        exported = key.export(
             differences, rerandomise=not literal, workers=run.workers, tick=_ticks(run, done, of)
         )
         done += len(exported)
@@ -232,13 +206,7 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, sha
 
 @step("decrypt")
 def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
-    """Coordinator: decrypt the differences and sum their squares (paper, step 3).
-
-    Returns
-    -------
-    ndarray of Python int, shape (m_A, m_B)
-        Q_pq = Σ_i (2 d_pq^i)².
-    """
+    """Coordinator: decrypt the differences; sum their squares, Python int (m_A, m_B) (paper, step 3)."""
     public = key.public
     squares = Squares(shape.m_source, shape.m_target, shape.n)
     vectors = vectors_of(run.plan, shape)
@@ -246,7 +214,7 @@ def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
     for rows in groups(shape.n, shape.m_source, public):
         lengths = [len(chunk) for chunk in _chunks(np.arange(rows.start, rows.stop), public.slots)]
         raws = receive(run, public, run.roster.target, Kind.EVALUATED, vectors * len(lengths))
-        values = key.decrypt_many(raws, lengths * vectors, workers=run.workers, tick=_ticks(run, done, of))
+        values = key.decrypt(raws, lengths * vectors, workers=run.workers, tick=_ticks(run, done, of))
         done += len(raws)
         opened = np.concatenate(values).reshape(vectors, -1)
         if _literal(run.plan):
@@ -292,13 +260,13 @@ def multiply_vectors(
         for part, rows in blocks:
             count = rows.stop - rows.start
             raws = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(count))
-            products.add(key.load_many(raws), _block(part, rows), workers=run.workers, tick=check)
+            products.add(key.load(raws), _block(part, rows), workers=run.workers, tick=check)
             done += count
             run.tick(done, of)
     for rows in _blocks(places.shape[1], key.rows) if added is not None else ():
         mine = key.encrypt_block(_block(noise, rows), workers=run.workers, tick=check)
         products.add(mine, _block(places, rows), workers=run.workers, tick=check)
-    exported = products.export(workers=run.workers, tick=lambda _: run.links.check())
+    exported = products.export(workers=run.workers, tick=check)
     send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
 
 
@@ -312,39 +280,23 @@ def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
 
 def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
     """Cut n rows into groups, the ciphertexts of one of which go in a few messages; all parties cut alike."""
-    return _blocks(n, rows_of_group(columns, key))
-
-
-def rows_of_group(columns: int, key: PublicKey) -> int:
-    """Rows of one group, at differences."""
     per_message = max(1, min(_BATCH, _BATCH_BYTES // key.ciphertext_bytes))
-    return key.slots * max(1, per_message // columns)
-
-
-def most_of_message(key: PublicKey, kind: Kind) -> int:
-    """Ciphertexts of one message at most."""
-    return max(1, _BATCH_BYTES // _bytes(key, kind))
+    return _blocks(n, key.slots * max(1, per_message // columns))
 
 
 def send(run: Run, key: PublicKey, peer: Party, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
     """Send ciphertexts of one length, as many to a message as fit, and the fingerprint of their key."""
-    for batch in _blocks(len(ciphertexts), most_of_message(key, kind)):
+    for batch, sizes in _messages(key, kind, len(ciphertexts)):
         values = {"key": key.fingerprint, "batch": b"".join(ciphertexts[batch])}
-        run.links.send(peer, kind, values, sizes=sizes_of(key, batch.stop - batch.start))
+        run.links.send(peer, kind, values, sizes=sizes)
 
 
 def receive(run: Run, key: PublicKey, peer: Party, kind: Kind, count: int) -> list[bytes]:
-    """Receive that many ciphertexts of one length.
-
-    Raises
-    ------
-    ProtocolViolation
-        They are under another key than the one this party has.
-    """
+    """Receive that many ciphertexts of one length; `ProtocolViolation` where their key is another."""
     size = _bytes(key, kind)
     ciphertexts: list[bytes] = []
-    for batch in _blocks(count, most_of_message(key, kind)):
-        values = run.links.receive(peer, kind, sizes=sizes_of(key, batch.stop - batch.start))
+    for _, sizes in _messages(key, kind, count):
+        values = run.links.receive(peer, kind, sizes=sizes)
         if values["key"] != key.fingerprint:
             raise ProtocolViolation(f"{peer} sent ciphertexts under another key than the coordinator's")
         payload = values["batch"]
@@ -356,13 +308,11 @@ def _bytes(key: PublicKey, kind: Kind) -> int:
     return key.ciphertext_bytes if kind is Kind.CIPHERTEXT else key.result_ciphertext_bytes
 
 
-def sizes_of(key: PublicKey, ciphertexts: int) -> dict[str, int]:
-    """Say what the symbols mean in a message of so many ciphertexts."""
-    return {
-        "rows": ciphertexts,
-        "ciphertext_bytes": key.ciphertext_bytes,
-        "result_bytes": key.result_ciphertext_bytes,
-    }
+def _messages(key: PublicKey, kind: Kind, count: int) -> Iterator[tuple[slice, dict[str, int]]]:
+    """Cut so many ciphertexts into messages; say of each what its symbols mean."""
+    lengths = {"ciphertext_bytes": key.ciphertext_bytes, "result_bytes": key.result_ciphertext_bytes}
+    for batch in _blocks(count, max(1, _BATCH_BYTES // _bytes(key, kind))):
+        yield batch, {"rows": batch.stop - batch.start, **lengths}
 
 
 def _blocks(n: int, rows: int) -> Iterator[slice]:
@@ -372,8 +322,7 @@ def _blocks(n: int, rows: int) -> Iterator[slice]:
 
 def _block(own: np.ndarray, rows: slice) -> np.ndarray:
     """Return a copy of some rows, as the schemes take them."""
-    block: np.ndarray = own[:, rows].astype(np.int64)
-    return block
+    return np.asarray(own[:, rows].astype(np.int64))
 
 
 def _chunks(column: np.ndarray, slots: int) -> list[np.ndarray]:
@@ -392,5 +341,4 @@ def vectors_of(plan: Plan, shape: Shape) -> int:
 
 
 def _literal(plan: Plan) -> bool:
-    """Tell whether this is the paper's protocol to the letter."""
     return plan.he.form == "literal"

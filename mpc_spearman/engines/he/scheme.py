@@ -5,11 +5,10 @@ The coordinator makes a :class:`SecretKey` and keeps it; source and target get i
 ========================= ======================================== ====================================
 step                      differences                              products
 ========================= ======================================== ====================================
-source, to the target     ``encrypt_many``, ``dump``               ``encrypt_block``, ``dump``
-target                    ``load_many``, ``encrypt_many``,         ``load_many``, ``Products.add``
-                          ``subtract_many``
-target, to the coordinator ``export_many``                          ``Products.export``
-coordinator               ``SecretKey.decrypt_many``               ``SecretKey.open_products``
+source, to the target     ``encrypt``, ``dump``                    ``encrypt_block``, ``dump``
+target                    ``load``, ``encrypt``, ``subtract``      ``load``, ``Products.add``
+target, to the coordinator ``export``                               ``Products.export``
+coordinator               ``SecretKey.decrypt``                    ``SecretKey.open_products``
 ========================= ======================================== ====================================
 
 Who learns what: whoever holds the public key alone learns nothing from a ciphertext, and the coordinator
@@ -30,16 +29,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NoReturn, SupportsIndex, TypeVar
+from typing import ClassVar, Literal, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import HeSettings as HeSettings  # the schemes take it from here
 from mpc_spearman.errors import BoundError
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 #: What a key is made for: its layout follows from it.
 Operation = Literal["differences", "products"]
@@ -123,26 +119,17 @@ class Products(ABC):
     def add(
         self, block: Sequence[Ciphertext], y: NDArray[np.int64], *, workers: int = 1, tick: Tick = silent
     ) -> None:
-        """Add one block of rows.
+        """Add one block of rows: what `encrypt_block` made of them, and the target's own integers.
 
-        Parameters
-        ----------
-        block : sequence of Ciphertext
-            What :meth:`PublicKey.encrypt_block` made of these rows.
-        y : ndarray of int64, shape (m_target, rows)
-            The target's own integers, |y| <= target_bound.
-
-        Raises
-        ------
-        BoundError
+        `y` is (m_target, rows), |y| <= target_bound; else `BoundError`.
         """
 
     @abstractmethod
     def export(self, *, workers: int = 1, tick: Tick = silent) -> list[bytes]:
         """Return what the coordinator gets: ``product_ciphertexts`` of ``result_ciphertext_bytes`` each.
 
-        They show the inner products and nothing else to the coordinator, whatever it knows of the
-        ciphertexts they were made from: see the scheme. May be called once.
+        They show the coordinator the inner products and nothing else, whatever it knows of the ciphertexts
+        they were made from: see the scheme. Called once.
         """
 
 
@@ -153,6 +140,8 @@ class PublicKey(StaysHere, ABC):
     ----------
     name : str
         The scheme's.
+    operation : {'differences', 'products'}
+        What the key is made for.
     fingerprint : bytes
         SHA-256 of ``to_bytes()``. Parties compare it: nothing in a single ciphertext names its key.
     caution : str or None
@@ -163,20 +152,18 @@ class PublicKey(StaysHere, ABC):
         Signed integers one ciphertext holds, at differences.
     rows : int
         Rows of one block, at products; the last block may have fewer.
-    block_ciphertexts : int
-        Ciphertexts of a full block; see :meth:`ciphertexts_for`.
     product_ciphertexts : int
         Ciphertexts :meth:`Products.export` gives.
     """
 
     name: ClassVar[str]
+    operation: Operation
     fingerprint: bytes
     caution: str | None
     ciphertext_bytes: int
     result_ciphertext_bytes: int
     slots: int
     rows: int
-    block_ciphertexts: int
     product_ciphertexts: int
 
     @abstractmethod
@@ -186,99 +173,26 @@ class PublicKey(StaysHere, ABC):
     @classmethod
     @abstractmethod
     def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes, operation: Operation) -> PublicKey:
-        """Rebuild the coordinator's key, checking all that can be checked without the secret.
-
-        Raises
-        ------
-        ProtocolViolation
-        """
+        """Rebuild the coordinator's key; `ProtocolViolation` for what shows without the secret to be none."""
 
     @abstractmethod
-    def encrypt(self, values: NDArray[np.int64]) -> Ciphertext:
-        """Encrypt up to ``slots`` integers, |v| <= result_bound, with fresh randomness.
-
-        Raises
-        ------
-        BoundError
-        """
-
-    @abstractmethod
-    def subtract(self, a: Ciphertext, b: Ciphertext) -> Ciphertext:
-        """Return the encryption of a - b, slot by slot. Its randomness is not fresh.
-
-        Raises
-        ------
-        BoundError
-            If a slot could overflow.
-        """
-
-    @abstractmethod
-    def export(self, a: Ciphertext, *, rerandomise: bool = True) -> bytes:
-        """Return what may go to the coordinator: ``result_ciphertext_bytes`` that show only the plaintext.
-
-        Parameters
-        ----------
-        a : Ciphertext
-        rerandomise : bool
-            False asks to leave out fresh randomness where an encryption this party made itself is already
-            part of `a`, as the paper has it. A scheme in which that is not enough adds it all the same; one
-            in which it is enough refuses where it is not the case.
-        """
-
-    @abstractmethod
-    def dump(self, a: Ciphertext) -> bytes:
-        """Return a fresh encryption of one's own as it goes to the target: ``ciphertext_bytes``.
-
-        Raises
-        ------
-        ValueError
-            For anything but a fresh encryption of this party's.
-        """
-
-    @abstractmethod
-    def load(self, raw: bytes) -> Ciphertext:
-        """Take a ciphertext from the wire.
-
-        Raises
-        ------
-        ProtocolViolation
-            If it is not one of this key's; a ciphertext of another key may look like one.
-        """
-
-    @abstractmethod
-    def encrypt_block(
-        self, x: NDArray[np.int64], *, workers: int = 1, tick: Tick = silent
-    ) -> list[Ciphertext]:
-        """Encrypt one block of rows, |x| <= value_bound.
-
-        Parameters
-        ----------
-        x : ndarray of int64, shape (m_source, rows)
-
-        Raises
-        ------
-        BoundError
-        """
-
-    def ciphertexts_for(self, rows: int) -> int:
-        """Ciphertexts of a block of that many rows: ``block_ciphertexts``, unless the scheme says less."""
-        return self.block_ciphertexts
-
-    def encrypt_many(
+    def encrypt(
         self, chunks: Sequence[NDArray[np.int64]], *, workers: int = 1, tick: Tick = silent
     ) -> list[Ciphertext]:
-        """Encrypt chunk by chunk: see :meth:`encrypt`. The plaintexts do not depend on `workers`."""
-        return _one_by_one(self.encrypt, chunks, tick)
+        """Encrypt chunks of up to ``slots`` integers, |v| <= result_bound, each with fresh randomness.
 
-    def load_many(self, raws: Sequence[bytes]) -> list[Ciphertext]:
-        """Take ciphertexts from the wire: see :meth:`load`."""
-        return [self.load(raw) for raw in raws]
+        Raises `BoundError` for larger ones. The plaintexts do not depend on `workers`.
+        """
 
-    def subtract_many(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> list[Ciphertext]:
-        """Subtract one by one: see :meth:`subtract`."""
-        return [self.subtract(left, right) for left, right in zip(a, b, strict=True)]
+    @abstractmethod
+    def subtract(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> list[Ciphertext]:
+        """Return encryptions of a - b, slot by slot. Their randomness is not fresh.
 
-    def export_many(
+        Raises `BoundError` if a slot could overflow.
+        """
+
+    @abstractmethod
+    def export(
         self,
         ciphertexts: Sequence[Ciphertext],
         *,
@@ -286,8 +200,41 @@ class PublicKey(StaysHere, ABC):
         workers: int = 1,
         tick: Tick = silent,
     ) -> list[bytes]:
-        """Make ciphertexts ready for the coordinator: see :meth:`export`."""
-        return _one_by_one(lambda a: self.export(a, rerandomise=rerandomise), ciphertexts, tick)
+        """Return what may go to the coordinator: ``result_ciphertext_bytes`` that show only the plaintext.
+
+        Parameters
+        ----------
+        rerandomise : bool
+            False asks to leave out fresh randomness where an encryption this party made itself is already
+            part of a ciphertext, as the paper has it. A scheme in which that is not enough adds it all the
+            same; one in which it is enough refuses where it is not the case.
+        """
+
+    @abstractmethod
+    def dump(self, a: Ciphertext) -> bytes:
+        """Return a fresh encryption of one's own as it goes to the target; `ValueError` for any other."""
+
+    @abstractmethod
+    def load(self, raws: Sequence[bytes]) -> list[Ciphertext]:
+        """Take ciphertexts from the wire; `ProtocolViolation` for what cannot be one of this key's.
+
+        A ciphertext of another key may look like one.
+        """
+
+    @abstractmethod
+    def encrypt_block(
+        self, x: NDArray[np.int64], *, workers: int = 1, tick: Tick = silent
+    ) -> list[Ciphertext]:
+        """Encrypt one block, (m_source, rows), |x| <= value_bound; else `BoundError`."""
+
+    @abstractmethod
+    def ciphertexts_for(self, rows: int) -> int:
+        """Return how many ciphertexts hold a block of that many rows."""
+
+    def only(self, operation: Operation) -> None:
+        """Refuse what this key was not made for: its layout and bounds are for something else."""
+        if operation != self.operation:
+            raise ValueError(f"a key for {self.operation} was used for {operation}")
 
 
 class SecretKey(StaysHere, ABC):
@@ -314,54 +261,17 @@ class SecretKey(StaysHere, ABC):
         """
 
     @abstractmethod
-    def decrypt(self, raw: bytes, count: int) -> NDArray[np.int64]:
-        """Decrypt what :meth:`PublicKey.export` gave.
+    def decrypt(
+        self, raws: Sequence[bytes], counts: Sequence[int], *, workers: int = 1, tick: Tick = silent
+    ) -> list[NDArray[np.int64]]:
+        """Decrypt what :meth:`PublicKey.export` gave, with so many integers in each.
 
-        Parameters
-        ----------
-        raw : bytes
-        count : int
-            How many integers are in it.
-
-        Returns
-        -------
-        ndarray of int64, shape (count,)
-            Beyond result_bound, or ``IMPOSSIBLE``, where no honest party's ciphertext was sent.
-
-        Raises
-        ------
-        ProtocolViolation
-            If it has not the form of a ciphertext.
+        They are beyond result_bound, or ``IMPOSSIBLE``, where no honest party's ciphertext was sent.
+        `ProtocolViolation` is for what has not the form of a ciphertext.
         """
 
     @abstractmethod
     def open_products(
         self, raws: Sequence[bytes], *, workers: int = 1, tick: Tick = silent
     ) -> NDArray[np.object_]:
-        """Decrypt what :meth:`Products.export` gave.
-
-        Returns
-        -------
-        ndarray of int (Python's), shape (m_source, m_target)
-            As :meth:`decrypt`.
-
-        Raises
-        ------
-        ProtocolViolation
-            As :meth:`decrypt`.
-        """
-
-    def decrypt_many(
-        self, raws: Sequence[bytes], counts: Sequence[int], *, workers: int = 1, tick: Tick = silent
-    ) -> list[NDArray[np.int64]]:
-        """Decrypt one by one: see :meth:`decrypt`."""
-        pairs = list(zip(raws, counts, strict=True))
-        return _one_by_one(lambda pair: self.decrypt(*pair), pairs, tick)
-
-
-def _one_by_one(work: Callable[[T], R], items: Sequence[T], tick: Tick) -> list[R]:
-    results = []
-    for item in items:
-        results.append(work(item))
-        tick(len(results))
-    return results
+        """Decrypt what :meth:`Products.export` gave: Python int, (m_source, m_target). As :meth:`decrypt`."""

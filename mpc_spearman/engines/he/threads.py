@@ -20,24 +20,11 @@ R = TypeVar("R")
 def spread(
     work: Callable[[T], R], items: Sequence[T], *, workers: int, tick: Tick, batch: int = 8
 ) -> list[R]:
-    """Do the same work on many items.
+    """Do the same work on many items; the results come in the items' order.
 
-    Parameters
-    ----------
-    work : callable
-    items : sequence
-    workers : int
-        Threads. With one, everything happens in the calling thread.
-    tick : callable
-        Told from the calling thread how many items are done, after each batch of them. If it raises, what
-        has not begun is dropped.
-    batch : int
-        Items a thread takes at a time.
-
-    Returns
-    -------
-    list
-        In the order of the items, whatever the number of workers.
+    With one of the `workers`, threads, everything happens in the calling thread. `tick` is told from the
+    calling thread how many items are done, after each batch of them. If it raises, what has not begun is
+    dropped.
     """
 
     def do(some: Sequence[T]) -> list[R]:

@@ -27,13 +27,7 @@ from mpc_spearman.run import Run, step
 
 @step("share")
 def open_differences(run: Run, session: Session, source: Party, own: np.ndarray, shape: Shape) -> None:
-    """Share a data party's shuffled ranks and open the basis of differences.
-
-    Parameters
-    ----------
-    own : ndarray of int32, shape (m, n)
-        Centred doubled ranks.
-    """
+    """Share a data party's shuffled ranks, int32 (m, n), and open the basis of differences."""
     is_source = run.roster.me == source
     order = shuffle(run, source, shape.n)
     masks = mask_stream(run, run.roster.coordinator, source)
@@ -50,13 +44,7 @@ def open_differences(run: Run, session: Session, source: Party, own: np.ndarray,
 
 @step("reveal")
 def square_differences(run: Run, session: Session, source: Party, shape: Shape) -> np.ndarray:
-    """Open the basis at the coordinator, block by block, and sum every pair's squares.
-
-    Returns
-    -------
-    ndarray of Python int, shape (m_A, m_B)
-        Q_pq = Σ_i (2 d_pq^i)², which is Σ (x_p − y_q)².
-    """
+    """Open the basis at the coordinator, block by block; return Σ (x_p − y_q)², Python int (m_A, m_B)."""
     masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
     columns = (shape.m_source, shape.m_target)
     squares = Squares(shape.m_source, shape.m_target, shape.n)

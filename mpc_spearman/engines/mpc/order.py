@@ -16,18 +16,11 @@ that is to come last. For every pair of vectors q < r at once:
 For ``top: k`` the bits are not opened, but turned into shared integers and added up, to how many vectors come
 before each; these are compared with k in the same way, and one bit a vector is opened.
 
-**Why nobody learns more** (semi-honest, no two collude). What the first source and the target receive is
-uniform: every share that travels is from an AND with its fresh share of zero
-(:func:`mpc_spearman.engines.mpc.session._and`), or is masked with a stream that its receiver does not hold.
-The coordinator likewise, until it is sent two shares of every opened bit; the source's carries, from the last
-AND, a stream of source's and target's own key, so it is uniform, and the target's is what is missing to the
-bit. From the opened bits alone the coordinator could draw all that it receives, also with every stream that
-it can derive.
-
-References
-----------
-T. Araki, J. Furukawa, Y. Lindell, A. Nof, K. Ohara, CCS 2016, ePrint 2016/768; P. Mohassel, P. Rindal, ABY3,
-CCS 2018, ePrint 2018/403; B. Knott et al., CrypTen, NeurIPS 2021 (its circuits of Damgård et al., TCC 2006).
+Why nobody learns more (semi-honest, no two collude): every share that travels is from an AND with its fresh
+share of zero (:func:`mpc_spearman.engines.mpc.session._and`), or is masked with a stream that its receiver
+does not hold, so all are uniform to whoever receives them. Of an opened bit the coordinator gets two last
+shares: one is uniform to it, the other is what is missing to the bit. docs/security.md has the simulation,
+docs/protocol.md the references.
 """
 
 from __future__ import annotations
@@ -88,10 +81,7 @@ def _gather(run: Run, values: Sequence[Any]) -> NDArray[np.int64] | None:
     not, as where sums are opened (:func:`mpc_spearman.engines.mpc.session.reveal_sum`): uniform to the
     coordinator. The target keeps what takes the z_s off, in a share that it never sends.
 
-    Returns
-    -------
-    ndarray of int64, shape (m_B,), or None
-        This party's additive share of V; None at a source that is not the first.
+    Returns this party's additive share of V, (m_B,); None at a source that is not the first.
     """
     me, (_, *others) = run.roster.me, run.roster.sources
     total: NDArray[np.int64] = sum(value.share for value in values).numpy()[0]
@@ -105,13 +95,7 @@ def _gather(run: Run, values: Sequence[Any]) -> NDArray[np.int64] | None:
 
 
 class Comparison:
-    """Comparisons of shared integers by the coordinator (0), the target (1) and the first source (2).
-
-    Attributes
-    ----------
-    mine : int
-        This party's place among the three.
-    """
+    """Comparisons of shared integers by the coordinator (0), the target (1) and the first source (2)."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -125,29 +109,16 @@ class Comparison:
             self._masks = Stream(key.subkey(Purpose.CONVERT, self._parties[2].name))
 
     def before(self, share: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Compare shared values with each other.
+        """Compare shared values, (m,), of less than 2^62 in size.
 
-        Parameters
-        ----------
-        share : ndarray of int64, shape (m,)
-            This party's additive share of values of less than 2^62 in size.
-
-        Returns
-        -------
-        ndarray of uint8, shape (m·(m - 1)/2,)
-            This party's XOR share of "the value q is not less than r", of each pair q < r, row by row.
+        Returns this party's XOR share of "the value q is not less than r", of each pair q < r, row by row,
+        (m·(m - 1)/2,).
         """
         q, r = np.triu_indices(len(share), 1)
         return self.not_negative(share[q] - share[r])
 
     def strongest(self, share: NDArray[np.int64], k: int) -> NDArray[np.uint8]:
-        """Find the k greatest of shared values; of equal ones the first.
-
-        Returns
-        -------
-        ndarray of uint8, shape (m,)
-            This party's XOR share of "it is one of the k greatest".
-        """
+        """Return this party's XOR share, (m,), of which are the k greatest; of equal ones the first."""
         q, r = np.triu_indices(len(share), 1)
         ones = self.integers(self.before(share))
         spare = np.zeros(len(share), dtype=np.int64)  # k - 1, less how many come before each
@@ -158,18 +129,10 @@ class Comparison:
         return self.not_negative(spare)
 
     def not_negative(self, share: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Compare shared integers with zero, all at once.
+        """Compare shared integers with zero, all at once; `share` is additive, modulo 2^64, and is not sent.
 
-        Parameters
-        ----------
-        share : ndarray of int64, shape (values,)
-            This party's additive share modulo 2^64 of values from -2^63 to 2^63 - 1. It is not sent.
-
-        Returns
-        -------
-        ndarray of uint8, shape (values,)
-            This party's XOR share of 1 where the value is not negative, fresh from an AND: the complement of
-            the sign bit, which the coordinator takes in its share.
+        Returns this party's XOR share of 1 where the value is not negative, fresh from an AND: the complement
+        of the sign bit, which the coordinator takes in its share.
         """
         if not share.size:
             return np.zeros(0, dtype=np.uint8)
@@ -182,23 +145,17 @@ class Comparison:
         return np.asarray(words >= 0 if self.mine == 0 else words < 0, dtype=np.uint8)
 
     def integers(self, bits: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Turn XOR shares of bits into additive shares modulo 2^64 (B2A).
+        """Turn XOR shares of bits into additive shares modulo 2^64; the target's is zero (B2A).
 
         With shares x_0, x_1, x_2, the coordinator sends x_0 to the target, the first source x_2 to the
         coordinator, as an AND would. Then u = x_0 ⊕ x_1 is known to the target, x_2 to both others, and
 
-            x_0 ⊕ x_1 ⊕ x_2  =  u ⊕ x_2  =  u·(1 - 2·x_2) + x_2.
+            x_0 ⊕ x_1 ⊕ x_2  =  u·(1 - 2·x_2) + x_2.
 
-        So one product is needed, of a value of the target's and one that both others know, and no triple of
-        CrypTen's provider: the target sends the source u - w, with w from its key with the coordinator; the
-        source multiplies that and the coordinator w, and the coordinator adds x_2 (a case of ABY3's bit
-        injection, ePrint 2018/403, section 5.4). u - w is uniform to the source, who does not hold w; x_0 to
-        the target and x_2 to the coordinator are so from the last AND.
-
-        Returns
-        -------
-        ndarray of int64, shape (bits,)
-            This party's share; the target's is zero.
+        The target sends the source u - w, with w from its key with the coordinator; the source multiplies
+        that and the coordinator w, and the coordinator adds x_2 (a case of ABY3's bit injection, ePrint
+        2018/403, section 5.4). u - w is uniform to the source, who does not hold w; x_0 to the target and
+        x_2 to the coordinator are so from the last AND.
         """
         coordinator, target, source = self._parties
         sizes = {"words": len(bits)}
@@ -215,13 +172,7 @@ class Comparison:
         return self._receive(target, sizes) * (1 - 2 * own)
 
     def open(self, bits: NDArray[np.uint8]) -> NDArray[np.bool_] | None:
-        """Open shared bits to the party that the plan opens the order to.
-
-        Returns
-        -------
-        ndarray of bool, shape (bits,), or None
-            At that party; None elsewhere.
-        """
+        """Open shared bits to the party that the plan opens the order to; None elsewhere."""
         run = self._run
         receiver = self._parties[0 if run.plan.opened_to == "coordinator" else 1]
         sizes = {"packed": -(-len(bits) // 8)}

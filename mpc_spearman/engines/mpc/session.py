@@ -104,13 +104,7 @@ class LinkCommunicator(Communicator):  # type: ignore[misc]  # CrypTen has no ty
 class Session:
     """Shares of one source's and the target's values, and their opening to the coordinator.
 
-    Parameters
-    ----------
-    run : Run
-    source : Party
-        The source whose session it is; its name separates the streams.
-    shape : Shape
-        Kept as an attribute: what the symbols in the session's messages stand for.
+    The source's name separates the session's streams; `shape` says what the symbols in messages stand for.
     """
 
     def __init__(self, run: Run, source: Party, shape: Shape) -> None:
@@ -127,13 +121,7 @@ class Session:
             yield slice(start, min(n, start + rows))
 
     def shared(self, share: np.ndarray) -> Any:
-        """Make the ``ArithmeticSharedTensor`` of which this party's additive share is `share`.
-
-        Parameters
-        ----------
-        share : ndarray of int64, shape (columns, rows)
-            One additive share modulo 2^64; the three parties' shares add up to the value.
-        """
+        """Make the ``ArithmeticSharedTensor`` of which this party's additive share modulo 2^64 is `share`."""
         return ArithmeticSharedTensor.from_shares(torch.from_numpy(share), precision=0)
 
     def absent(self, columns: int, rows: int) -> Any:
@@ -155,44 +143,24 @@ class Session:
             return value + zero
 
     def reveal(self, value: Any) -> np.ndarray:
-        """Open a shared value to the coordinator, re-randomised.
-
-        Returns
-        -------
-        ndarray of int64, shape (columns, rows)
-            At the coordinator the opened value; elsewhere this party's re-randomised share.
-        """
+        """Open a shared value to the coordinator, re-randomised; elsewhere return one's own share."""
         return _open(self.rerandomised(value), self._communicator)
 
 
 def reveal_sum(run: Run, values: Sequence[Any]) -> np.ndarray:
     """Open the sum of the values of all sources' sessions to the coordinator, and no value by itself.
 
-    Parameters
-    ----------
-    run : Run
-    values : sequence of ArithmeticSharedTensor
-        Re-randomised, of the sessions this party takes part in, in roster order.
+    `values` are re-randomised, of the sessions this party takes part in. Returns the opened sum, int64, at
+    the coordinator; elsewhere what this party sent.
 
-    Returns
-    -------
-    ndarray of int64, shape (columns, rows)
-        At the coordinator the opened sum; elsewhere what this party sent.
-
-    Notes
-    -----
-    Each source sends its share a_s, the target one share b, the sum of its own over all sessions; the
-    coordinator adds its own up likewise. With z_s the stream that source s and the target hold and the
-    coordinator does not, and everything else in α_s and β,
+    Each source sends its share a_s, the target one share b, the sum of its own over all sessions. With z_s
+    the stream that source s and the target hold and the coordinator does not, and all else in α_s and β,
 
         a_s = α_s + z_s,    b = β − Σ_s z_s    (modulo 2^64).
 
-    So each source's zero share pads what it sends, and the target's sum takes the pads off. The z_s are
-    uniform and independent of each other and of all else (up to AES-256-CTR as a pseudo-random generator).
-    Hence so are the a_s, whatever the values, and b follows from them, the coordinator's own shares and the
-    total. The coordinator could draw all that it receives by itself, from the total alone: it learns nothing
-    about one source's part. What the total itself tells is the business of the vectors that are multiplied:
-    see :mod:`mpc_spearman.levels`.
+    So each source's zero share pads what it sends, and the target's sum takes the pads off: the coordinator
+    could draw all that it receives from the total alone, and learns nothing about one source's part
+    (docs/protocol.md). What the total tells is the business of the level.
     """
     total = values[0]
     for value in values[1:]:

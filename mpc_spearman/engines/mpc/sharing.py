@@ -5,26 +5,21 @@ Every value has an owner who knows it, so sharing takes no message: of the three
     X = (X − R) [source] + 0 [target] + R [coordinator],    R from the source–coordinator mask key
     Y = 0 [source] + (Y − U) [target] + U [coordinator],    U from the target–coordinator mask key
 
-In the replicated form of Araki et al. (ePrint 2016/768) and ABY3 (ePrint 2018/403, section 3.2) each party
-holds two of the three shares. Here the source knows both X − R and R, the target both Y − U and U, so only
-X − R has to travel to the target and Y − U to the source. Then
+The source knows both X − R and R, the target both Y − U and U. So only X − R travels to the target and Y − U
+to the source, and each holds two of three shares, as in the replicated form of Araki et al. (ePrint 2016/768)
+and ABY3 (ePrint 2018/403, section 3.2). Then
 
     source X·(Y − U)ᵀ  +  target (X − R)·Uᵀ  +  coordinator R·Uᵀ  =  X·Yᵀ   (mod 2^64)
 
 and nobody needs a triple from a dealer. Security: R is unknown to the target and U to the source, each
 element is masked once by its own uniform ring element (a one-time pad, up to AES-256-CTR as a
-pseudo-random generator), and the coordinator receives nothing here. What the three terms are opened with
-is argued in :meth:`mpc_spearman.engines.mpc.session.Session.rerandomised` and
-:func:`mpc_spearman.engines.mpc.session.reveal_sum`.
+pseudo-random generator), and the coordinator receives nothing here. How the three terms are opened is argued
+in :mod:`mpc_spearman.engines.mpc.session`.
 
 *On the wire* the ring is smaller. Everything that is opened is less than 2^(b-1) in size, for a b that all
-parties know beforehand, and reduction modulo 2^b is a homomorphism of rings. So masked blocks, the terms made
-of them and the shares of zero are, reduced, those of the same protocol over Z_2^b (Araki et al., section 2,
-have it for any Z_2^k), and add up to the value modulo 2^b, of which the representative nearest to 0 is the
-value. A uniform element of Z_2^64 reduces to a uniform one of Z_2^b: each masked element still has a one-time
-pad of its own, and what the coordinator receives is still uniform up to its sum. Masks and shares are drawn
-and multiplied modulo 2^64, and what travels is their lowest b/8 bytes, b the least multiple of 8
-(:func:`agree_on_ring`).
+parties know beforehand (:func:`agree_on_ring`). Reduction modulo 2^b is a homomorphism of rings and takes a
+uniform element to a uniform one, so what travels is the lowest b/8 bytes of masks and shares, and the
+argument stands for Z_2^b (docs/protocol.md).
 
 Tables are held feature by feature, (m, n), and go through here in blocks of rows, so that messages stay
 small and the ends of a link work at the same time. Both holders of a mask key draw from it block by block.
@@ -68,24 +63,18 @@ def mask_stream(run: Run, peer: Party, source: Party) -> Stream:
 def multiply_own(
     run: Run, session: Session, source: Party, own: np.ndarray, other_columns: int, bound: int
 ) -> np.ndarray:
-    """Compute a data party's term of X·Yᵀ.
+    """Compute a data party's term of X·Yᵀ: X·(Y − U)ᵀ at the source, (X − R)·Uᵀ at the target.
 
     Parameters
     ----------
-    session : Session
-    source : Party
-        Whose session it is.
     own : ndarray of int32 or int64, shape (m, n)
-        The party's own values.
+        The party's own values, at the source at most `bound` in size.
     other_columns : int
         Columns of the other data party.
-    bound : int
-        Largest absolute value possible in `own`, at the source.
 
     Returns
     -------
-    ndarray of int64, shape (m_A, m_B)
-        X·(Y − U)ᵀ at the source, (X − R)·Uᵀ at the target, modulo 2^64.
+    ndarray of int64, shape (m_A, m_B), modulo 2^64
     """
     is_source = run.roster.me == source
     peer = run.roster.target if is_source else source
@@ -128,12 +117,7 @@ def receive_block(run: Run, session: Session, peer: Party, rows: int) -> np.ndar
 
 @step("multiply")
 def multiply_masks(run: Run, session: Session, source: Party, shape: Shape) -> np.ndarray:
-    """Compute the coordinator's term, R·Uᵀ: it needs no message, so it runs while the others rank.
-
-    Returns
-    -------
-    ndarray of int64, shape (m_A, m_B)
-    """
+    """Compute the coordinator's term, R·Uᵀ: it needs no message, so it runs while the others rank."""
     masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
     n, columns = shape.n, (shape.m_source, shape.m_target)
     total = np.zeros(columns, dtype=np.int64)
@@ -149,13 +133,7 @@ def multiply_masks(run: Run, session: Session, source: Party, shape: Shape) -> n
 
 @step("reveal")
 def reveal(run: Run, session: Session, term: np.ndarray) -> np.ndarray:
-    """Open the sum of the three parties' terms to the coordinator.
-
-    Returns
-    -------
-    ndarray of int64, shape of `term`
-        At the coordinator the sum; elsewhere this party's own re-randomised share, which means nothing.
-    """
+    """Open the sum of the three parties' terms to the coordinator; elsewhere the result means nothing."""
     return session.reveal(session.shared(term))
 
 

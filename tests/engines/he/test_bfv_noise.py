@@ -35,6 +35,7 @@ from support.bfv_parties import (
     received,
     sent_products,
 )
+from support.he_single import encrypt, export, subtract
 
 # --- noise: bounds, flooding and the attack
 
@@ -84,8 +85,9 @@ def test_noise_before_flooding_is_within_its_bound(no_flood, before_shrinking):
         key(rank_sizes(n, products=False), "differences"),
         received(rank_sizes(n, products=False), "differences"),
     )
-    public.export(
-        public.subtract(public.encrypt(y[0, : public.slots]), public.encrypt(-y[0, : public.slots]))
+    export(
+        public,
+        subtract(public, encrypt(public, y[0, : public.slots]), encrypt(public, -y[0, : public.slots])),
     )
     assert 20 < largest(noise(secret, before_shrinking[1])) <= public.parameters.before
 
@@ -99,7 +101,7 @@ def test_noise_after_flooding_is_what_the_formula_says(operation, before_shrinki
     if operation == "products":
         raw = sent_products(public, x, y)[0]
     else:
-        raw = public.export(public.encrypt(x[0, : public.slots]))
+        raw = export(public, encrypt(public, x[0, : public.slots]))
     parameters, degree = public.parameters, public.parameters.layout.degree
     found, scale = noise(secret, before_shrinking[0]), 2.0**parameters.flood_bits
     assert largest(found) <= scale + parameters.before

@@ -19,6 +19,7 @@ from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.he.scheme import IMPOSSIBLE, HeSettings, PublicKey, SecretKey, Sizes
 from mpc_spearman.engines.he.schemes import new_products, secret_key
 from mpc_spearman.errors import BoundError, ProtocolViolation
+from support.he_single import decrypt, encrypt, export, load, subtract
 
 # Keys that can be broken but are quick: what is tested here does not depend on their size.
 SETTINGS = {
@@ -59,13 +60,13 @@ def differences(scheme: str, a: np.ndarray, b: np.ndarray, **options) -> np.ndar
     """a - b, as source, target and coordinator find it together."""
     secret = key(scheme, DIFFERENCES, "differences")
     source, target = (received(secret, scheme, DIFFERENCES, "differences") for _ in range(2))
-    wire = [source.dump(c) for c in source.encrypt_many(chunks(a, source.slots))]
+    wire = [source.dump(c) for c in source.encrypt(chunks(a, source.slots))]
     assert {len(raw) for raw in wire} == {source.ciphertext_bytes}
-    own = target.encrypt_many(chunks(b, target.slots))
-    wire = target.export_many(target.subtract_many(target.load_many(wire), own), **options)
+    own = target.encrypt(chunks(b, target.slots))
+    wire = target.export(target.subtract(target.load(wire), own), **options)
     assert {len(raw) for raw in wire} == {target.result_ciphertext_bytes}
     counts = [len(chunk) for chunk in chunks(a, source.slots)]
-    return np.concatenate(secret.decrypt_many(wire, counts))
+    return np.concatenate(secret.decrypt(wire, counts))
 
 
 def products(scheme: str, sizes: Sizes, x: np.ndarray, y: np.ndarray, workers: int = 1) -> np.ndarray:
@@ -79,7 +80,7 @@ def products(scheme: str, sizes: Sizes, x: np.ndarray, y: np.ndarray, workers: i
         assert len(block) == source.ciphertexts_for(rows.stop - rows.start)
         wire = [source.dump(c) for c in block]
         assert {len(raw) for raw in wire} == {source.ciphertext_bytes}
-        sums.add(target.load_many(wire), y[:, rows], workers=workers)
+        sums.add(target.load(wire), y[:, rows], workers=workers)
     wire = sums.export(workers=workers)
     assert [len(raw) for raw in wire] == [target.result_ciphertext_bytes] * target.product_ciphertexts
     return secret.open_products(wire, workers=workers)
@@ -130,8 +131,8 @@ def test_what_the_target_encrypts_for_the_coordinator_alone_may_be_as_large_as_a
     secret = key(scheme, DIFFERENCES, "differences")
     target = received(secret, scheme, DIFFERENCES, "differences")
     values = np.array([2 * (N - 1), -2 * (N - 1)])[: target.slots]
-    raw = target.export(target.encrypt(values), rerandomise=False)
-    np.testing.assert_array_equal(secret.decrypt(raw, len(values)), values)
+    raw = export(target, encrypt(target, values), rerandomise=False)
+    np.testing.assert_array_equal(decrypt(secret, raw, len(values)), values)
 
 
 @pytest.mark.parametrize(("m_source", "m_target"), [(1, 1), (3, 2), (40, 1)])
@@ -177,7 +178,7 @@ def test_a_value_beyond_the_bounds_is_not_encrypted(scheme):
     public = key(scheme, DIFFERENCES, "differences").public
     for value in (2 * N - 1, 1 - 2 * N, 2**63 - 1, -(2**63)):
         with pytest.raises(BoundError):
-            public.encrypt(np.array([value]))
+            encrypt(public, np.array([value]))
     public = key(scheme, PRODUCTS, "products").public
     x = np.zeros((PRODUCTS.m_source, 4), dtype=np.int64)
     for value in (N, -N, -(2**63)):
@@ -199,7 +200,7 @@ def test_a_target_value_beyond_its_bound_is_not_multiplied(scheme):
 def test_what_does_not_fit_a_ciphertext_or_a_block_is_refused(scheme):
     public = key(scheme, DIFFERENCES, "differences").public
     with pytest.raises(ValueError, match="ciphertext"):
-        public.encrypt(np.zeros(public.slots + 1, dtype=np.int64))
+        encrypt(public, np.zeros(public.slots + 1, dtype=np.int64))
     public = key(scheme, PRODUCTS, "products").public
     with pytest.raises(ValueError, match="block"):
         public.encrypt_block(np.zeros((PRODUCTS.m_source, public.rows + 1), dtype=np.int64))
@@ -209,8 +210,8 @@ def test_a_difference_beyond_the_result_bound_is_no_difference_and_stops_nothing
     secret, large = key(scheme, DIFFERENCES, "differences"), np.array([2 * (N - 1)])
     public = received(secret, scheme, DIFFERENCES, "differences")
     source = received(secret, scheme, DIFFERENCES, "differences")
-    beyond = public.load(source.dump(source.encrypt(large)))  # the source broke its own bound
-    found = secret.decrypt(public.export(public.subtract(beyond, public.encrypt(np.array([-1])))), 1)
+    beyond = load(public, source.dump(encrypt(source, large)))  # the source broke its own bound
+    found = decrypt(secret, export(public, subtract(public, beyond, encrypt(public, np.array([-1])))), 1)
     assert found.dtype == np.int64
     assert found[0] > DIFFERENCES.result_bound or found[0] < -DIFFERENCES.result_bound
 
@@ -225,10 +226,10 @@ def test_products_beyond_the_result_bound_are_no_products_and_stop_nothing(schem
 def test_ciphertexts_of_the_wrong_form_are_refused(scheme):
     secret = key(scheme, DIFFERENCES, "differences")
     public = received(secret, scheme, DIFFERENCES, "differences")
-    fresh = public.encrypt(np.arange(-1, min(public.slots, 3) - 1))
+    fresh = encrypt(public, np.arange(-1, min(public.slots, 3) - 1))
     for raw, take in (
-        (public.dump(fresh), public.load),
-        (public.export(fresh), lambda raw: secret.decrypt(raw, min(public.slots, 3))),
+        (public.dump(fresh), lambda raw: load(public, raw)),
+        (export(public, fresh), lambda raw: decrypt(secret, raw, min(public.slots, 3))),
     ):
         take(raw)
         for bad in (b"", raw[:-1], raw + b"\0", b"\xff" * len(raw)):
@@ -262,10 +263,10 @@ def test_the_wrong_secret_key_finds_nothing(scheme):
     secret, other = (key(scheme, DIFFERENCES, "differences", number) for number in (0, 1))
     public = received(secret, scheme, DIFFERENCES, "differences")
     count = min(public.slots, N)
-    raw = public.export(public.encrypt(np.arange(count)))
-    np.testing.assert_array_equal(secret.decrypt(raw, count), np.arange(count))
+    raw = export(public, encrypt(public, np.arange(count)))
+    np.testing.assert_array_equal(decrypt(secret, raw, count), np.arange(count))
     try:
-        found = other.decrypt(raw, count)
+        found = decrypt(other, raw, count)
     except ProtocolViolation:  # not even in that key's range
         return
     assert (found == IMPOSSIBLE).all()
@@ -275,13 +276,13 @@ def test_a_ciphertext_under_another_key_is_found_at_the_latest_by_the_coordinato
     secret, other = (key(scheme, DIFFERENCES, "differences", number) for number in (0, 1))
     target = received(secret, scheme, DIFFERENCES, "differences")
     values = np.arange(min(target.slots, N))
-    foreign = other.public.dump(other.public.encrypt(values))
+    foreign = other.public.dump(encrypt(other.public, values))
 
     def find(raw: bytes) -> np.ndarray:
-        mixed = target.subtract(target.load(raw), target.encrypt(values))
-        return secret.decrypt(target.export(mixed), len(values))
+        mixed = subtract(target, load(target, raw), encrypt(target, values))
+        return decrypt(secret, export(target, mixed), len(values))
 
-    assert not find(target.dump(target.encrypt(values))).any()
+    assert not find(target.dump(encrypt(target, values))).any()
     try:
         found = find(foreign)
     except ProtocolViolation:  # not even in the range of the key it is read with
@@ -293,13 +294,13 @@ def test_a_changed_ciphertext_is_caught_or_changes_nothing(scheme):
     secret, rng = key(scheme, DIFFERENCES, "differences"), np.random.default_rng(7)
     public = received(secret, scheme, DIFFERENCES, "differences")
     values = np.arange(min(public.slots, N))
-    raw = public.export(public.encrypt(values))
+    raw = export(public, encrypt(public, values))
     caught = 0
     for _ in range(30):
         changed = bytearray(raw)
         changed[rng.integers(len(raw))] ^= 1 << rng.integers(8)
         try:
-            found = secret.decrypt(bytes(changed), len(values))
+            found = decrypt(secret, bytes(changed), len(values))
         except ProtocolViolation:  # no ciphertext at all
             caught += 1
             continue
@@ -323,9 +324,9 @@ def test_keys_that_are_the_same_have_the_same_fingerprint_and_others_do_not(sche
 def test_equal_values_give_different_ciphertexts(scheme):
     public = received(key(scheme, DIFFERENCES, "differences"), scheme, DIFFERENCES, "differences")
     same = [np.array([5])] * 6
-    fresh = public.encrypt_many(same)
+    fresh = public.encrypt(same)
     assert len({public.dump(c) for c in fresh}) == 6
-    results = public.export_many(fresh) + public.export_many(fresh[:1] * 6)
+    results = public.export(fresh) + public.export(fresh[:1] * 6)
     assert len({*results, *(public.dump(c) for c in fresh)}) == len(results) + 6
 
 
@@ -338,8 +339,8 @@ def test_equal_products_give_different_ciphertexts(scheme):
 
 def test_only_a_fresh_encryption_goes_from_source_to_target(scheme):
     public = key(scheme, DIFFERENCES, "differences").public
-    a, b = public.encrypt(np.array([2])), public.encrypt(np.array([1]))
-    for stale in (public.subtract(a, b), public.load(public.dump(a))):
+    a, b = encrypt(public, np.array([2])), encrypt(public, np.array([1]))
+    for stale in (subtract(public, a, b), load(public, public.dump(a))):
         with pytest.raises(ValueError, match="encrypt"):
             public.dump(stale)
 
@@ -347,7 +348,7 @@ def test_only_a_fresh_encryption_goes_from_source_to_target(scheme):
 @pytest.mark.parametrize(("sizes", "operation"), [(DIFFERENCES, "differences"), (PRODUCTS, "products")])
 def test_lengths_depend_on_public_sizes_only(scheme, sizes, operation):
     keys = [key(scheme, sizes, operation, number).public for number in (0, 1)]
-    names = ("ciphertext_bytes", "result_ciphertext_bytes", "slots", "rows", "block_ciphertexts")
+    names = ("ciphertext_bytes", "result_ciphertext_bytes", "slots", "rows")
     lengths = [[len(public.to_bytes()), *(getattr(public, name) for name in names)] for public in keys]
     assert lengths[0] == lengths[1]
 
@@ -382,10 +383,10 @@ def test_workers_change_no_result_and_progress_is_told(scheme):
             told.clear()
             return result
 
-        fresh = finished(public.encrypt_many(values, workers=workers, tick=told.append))
-        raws = finished(public.export_many(fresh, workers=workers, tick=told.append))
+        fresh = finished(public.encrypt(values, workers=workers, tick=told.append))
+        raws = finished(public.export(fresh, workers=workers, tick=told.append))
         counts = [len(v) for v in values]
-        opened = finished(secret.decrypt_many(raws, counts, workers=workers, tick=told.append))
+        opened = finished(secret.decrypt(raws, counts, workers=workers, tick=told.append))
         np.testing.assert_array_equal(np.concatenate(opened), np.concatenate(values))
 
 
@@ -397,4 +398,4 @@ def test_what_progress_raises_ends_the_work(scheme):
 
     for workers in (1, 3):
         with pytest.raises(ConnectionError):
-            public.encrypt_many([np.array([1])] * 40, workers=workers, tick=lost)
+            public.encrypt([np.array([1])] * 40, workers=workers, tick=lost)

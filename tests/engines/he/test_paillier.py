@@ -22,6 +22,7 @@ from mpc_spearman.engines.he.paillier.keys import PaillierPublicKey, PaillierSec
 from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Operation, Sizes
 from mpc_spearman.engines.he.schemes import new_products
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation
+from support.he_single import decrypt, encrypt, export, load, subtract
 
 N = 100
 DIFFERENCES = Sizes(N, 1, 1, N - 1, N - 1, N * (N - 1), 2 * (N - 1))
@@ -111,7 +112,7 @@ def test_a_key_serves_the_purpose_it_was_made_for():
         with pytest.raises(ValueError, match="for products"):
             use()
     with pytest.raises(ValueError, match="for differences"):
-        key("products").public.encrypt(one)
+        encrypt(key("products").public, one)
 
 
 # --- layout
@@ -136,7 +137,7 @@ def test_rows_are_multiplied_up_in_several_goes(monkeypatch):
     for start in range(0, N, 7):
         block = source.encrypt_block(x[:, start : start + 7])
         raws = [source.dump(c) for c in block]
-        sums.add(target.load_many(raws), y[:, start : start + 7], tick=told.append)
+        sums.add(target.load(raws), y[:, start : start + 7], tick=told.append)
     assert told == [17, 35] * 2  # 35 rows are 5 blocks; half of them after each target column
     np.testing.assert_array_equal(secret.open_products(sums.export()), x @ y.T)
 
@@ -158,7 +159,7 @@ def test_blocks_and_integers_that_do_not_belong_together_are_refused():
 def test_what_is_no_unit_modulo_the_square_is_refused(many):
     secret = key()
     public, (p, q) = secret.public, factors(secret)
-    good = public.dump(public.encrypt(np.array([1])))
+    good = public.dump(encrypt(public, np.array([1])))
     cases = {
         "between": (mpz(0), public.square, public.square + 1, (mpz(1) << 1024) - 1),
         "factor": (p, q, p * p, public.n, public.square - q),
@@ -167,16 +168,17 @@ def test_what_is_no_unit_modulo_the_square_is_refused(many):
         for value in values:
             raws = [good] * 5 * many + [int(value).to_bytes(128, "big")] + [good] * many
             with pytest.raises(ProtocolViolation, match=said):
-                public.load_many(raws)
+                public.load(raws)
             with pytest.raises(ProtocolViolation, match=said):
-                secret.decrypt_many(raws, [1] * len(raws))
+                secret.decrypt(raws, [1] * len(raws))
 
 
 def test_ciphertexts_are_big_endian_and_padded():
     public = key().public
-    assert public.dump(public.encrypt(np.array([1]))) != b""
-    c = public.load((2).to_bytes(128, "big"))
-    assert public.export(public.subtract(c, public.encrypt(np.array([0]))), rerandomise=False)[:4] != bytes(4)
+    assert public.dump(encrypt(public, np.array([1]))) != b""
+    c = load(public, (2).to_bytes(128, "big"))
+    difference = subtract(public, c, encrypt(public, np.array([0])))
+    assert export(public, difference, rerandomise=False)[:4] != bytes(4)
     assert c.value == 2
     assert public.read([b"\0" * 127 + b"\x05"]) == [5]
 
@@ -185,22 +187,22 @@ def test_a_ciphertext_replaced_by_a_random_one_is_caught():
     secret, rng = key(form="literal"), np.random.default_rng(4)
     for _ in range(20):
         raw = b"\0" + rng.bytes(127)
-        assert secret.decrypt(raw, 1) == [IMPOSSIBLE]
+        assert decrypt(secret, raw, 1) == [IMPOSSIBLE]
 
 
 def test_a_change_made_with_the_public_key_in_range_is_not_caught():
     # Documented: whoever may write to the link can add to a plaintext; the links' encryption is against that.
     secret = key()
     public = secret.public
-    c = public.read([public.export(public.encrypt(np.array([3, 4])))])[0]
+    c = public.read([export(public, encrypt(public, np.array([3, 4])))])[0]
     c = c * (1 + public.n) % public.square
-    np.testing.assert_array_equal(secret.decrypt(int(c).to_bytes(128, "big"), 2), [4, 4])
+    np.testing.assert_array_equal(decrypt(secret, int(c).to_bytes(128, "big"), 2), [4, 4])
 
 
 def test_ciphertexts_of_two_keys_do_not_mix_in_memory():
     mine, other = key().public, received(key())
-    a, b = mine.encrypt(np.array([1])), other.encrypt(np.array([1]))
-    for use in (lambda: mine.subtract(a, b), lambda: mine.export(b), lambda: mine.dump(b)):
+    a, b = encrypt(mine, np.array([1])), encrypt(other, np.array([1]))
+    for use in (lambda: subtract(mine, a, b), lambda: export(mine, b), lambda: mine.dump(b)):
         with pytest.raises(ValueError, match="another key"):
             use()
 
@@ -208,27 +210,28 @@ def test_ciphertexts_of_two_keys_do_not_mix_in_memory():
 @pytest.mark.parametrize("values", [np.zeros(0, np.int64), np.zeros((1, 1), np.int64), np.zeros(2)])
 def test_values_of_another_shape_or_type_are_not_encrypted(values):
     with pytest.raises(ValueError, match="ciphertext holds"):
-        key().public.encrypt(values)
+        encrypt(key().public, values)
 
 
 def test_a_difference_that_could_overflow_its_slots_is_refused():
     public = key().public
     layout, large = public.layout, np.array([2 * (N - 1)])
     assert layout.capacity == 255
-    fine = public.subtract(public.encrypt(np.array([-57])), public.encrypt(large))
+    fine = subtract(public, encrypt(public, np.array([-57])), encrypt(public, large))
     with pytest.raises(BoundError, match="overflow"):
-        public.subtract(public.encrypt(np.array([-58])), public.encrypt(large))
+        subtract(public, encrypt(public, np.array([-58])), encrypt(public, large))
     with pytest.raises(BoundError, match="overflow"):
-        public.subtract(fine, public.encrypt(np.array([1])))
+        subtract(public, fine, encrypt(public, np.array([1])))
 
 
 def test_the_number_of_values_asked_for_must_be_possible():
     secret = key()
-    raw = secret.public.export(secret.public.encrypt(np.array([1])))
+    raw = export(secret.public, encrypt(secret.public, np.array([1])))
     for count in (0, -1, secret.public.slots + 1):
         with pytest.raises(ValueError, match="holds"):
-            secret.decrypt(raw, count)
-    assert secret.decrypt(secret.public.export(secret.public.encrypt(np.array([1, -2]))), 1) == [IMPOSSIBLE]
+            decrypt(secret, raw, count)
+    two = encrypt(secret.public, np.array([1, -2]))
+    assert decrypt(secret, export(secret.public, two), 1) == [IMPOSSIBLE]
 
 
 # --- randomness of what leaves
@@ -236,27 +239,28 @@ def test_the_number_of_values_asked_for_must_be_possible():
 
 def test_without_rerandomising_a_difference_is_the_quotient_and_nothing_more():
     source, target = key().public, received(key())
-    a = target.load(source.dump(source.encrypt(np.array([5]))))
-    b = target.encrypt(np.array([3]))
+    a = load(target, source.dump(encrypt(source, np.array([5]))))
+    b = encrypt(target, np.array([3]))
     quotient = a.value * gmpy2.invert(b.value, target.square) % target.square
-    d = target.subtract(a, b)
-    plain = target.export(d, rerandomise=False)
+    d = subtract(target, a, b)
+    plain = export(target, d, rerandomise=False)
     assert plain == int(quotient).to_bytes(128, "big")
-    assert len({plain, target.export(d), target.export(d)}) == 3
+    assert len({plain, export(target, d), export(target, d)}) == 3
     told: list[int] = []
-    assert target.export_many([d, b], rerandomise=False, tick=told.append)[0] == plain
+    assert target.export([d, b], rerandomise=False, tick=told.append)[0] == plain
     assert told == [2]
 
 
 def test_what_carries_no_randomness_of_one_s_own_must_be_rerandomised():
     source, target = key().public, received(key())
-    a, b = (target.load(source.dump(source.encrypt(np.array([x])))) for x in (5, 3))
-    own = target.encrypt(np.array([1]))
-    cancelled = target.subtract(target.subtract(a, own), target.subtract(b, own))  # own's randomness is gone
-    for doubtful in (a, target.subtract(a, b), cancelled, target.subtract(own, own)):
+    a, b = (load(target, source.dump(encrypt(source, np.array([x])))) for x in (5, 3))
+    own = encrypt(target, np.array([1]))
+    cancelled = subtract(target, subtract(target, a, own), subtract(target, b, own))
+    # In the third own's randomness is gone.
+    for doubtful in (a, subtract(target, a, b), cancelled, subtract(target, own, own)):
         with pytest.raises(ValueError, match="re-randomised"):
-            target.export(doubtful, rerandomise=False)
-    np.testing.assert_array_equal(key().decrypt(target.export(target.subtract(a, b)), 1), [2])
+            export(target, doubtful, rerandomise=False)
+    np.testing.assert_array_equal(decrypt(key(), export(target, subtract(target, a, b)), 1), [2])
 
 
 def test_the_source_cannot_recognise_products_of_its_own_ciphertexts():
@@ -265,7 +269,7 @@ def test_the_source_cannot_recognise_products_of_its_own_ciphertexts():
     x, y = np.arange(12).reshape(3, 4), np.array([[1, -2, 3, 0], [0, 0, 0, 1]])
     block = source.encrypt_block(x)
     sums = new_products(target)
-    sums.add(target.load_many([source.dump(c) for c in block]), y)
+    sums.add(target.load([source.dump(c) for c in block]), y)
     for q, (raw, again) in enumerate(zip(sums.export(), sums.export(), strict=True)):
         guess = mpz(1)
         for c, exponent in zip(block, y[q].tolist(), strict=True):
@@ -279,7 +283,7 @@ def test_the_source_cannot_recognise_products_of_its_own_ciphertexts():
 @pytest.mark.parametrize("randomness", ["full", "short"])
 def test_every_encryption_draws_its_own_randomness(randomness):
     public = key(randomness=randomness).public
-    fresh = public.encrypt_many([np.array([7])] * 50, workers=3)
+    fresh = public.encrypt([np.array([7])] * 50, workers=3)
     assert len({c.value % public.n for c in fresh}) == 50
     symbols = {gmpy2.jacobi(c.value, public.n) for c in fresh}
     assert symbols == ({1, -1} if randomness == "full" else {1})  # full reaches all of Z_n^*
@@ -306,11 +310,11 @@ def test_neither_factor_is_in_anything_that_leaves_or_is_shown():
 
 def test_an_error_s_traceback_holds_no_factor():
     secret = key()
-    bad = secret.public.export(secret.public.encrypt(np.array([1, 2])))
+    bad = export(secret.public, encrypt(secret.public, np.array([1, 2])))
     frames = 0
     for raw, count in ((bad[:-1], 1), (bytes(128), 1), (bad, 0)):
         try:
-            secret.decrypt(raw, count)
+            decrypt(secret, raw, count)
         except (ProtocolViolation, ValueError):
             trace = sys.exc_info()[2].tb_next
         while trace:
@@ -335,8 +339,8 @@ def test_a_key_of_2048_bits(randomness):
     assert public.ciphertext_bytes / public.slots < 6  # bytes per rank
     a = np.random.default_rng(6).integers(1 - n, n, 2 * public.slots)
     halves = np.split(a, 2)
-    fresh = public.encrypt_many(halves, workers=2)
-    theirs = public.load_many([public.dump(c) for c in fresh])
-    own = public.encrypt_many([-half for half in halves])
-    raws = public.export_many(public.subtract_many(theirs, own))
-    np.testing.assert_array_equal(np.concatenate(secret.decrypt_many(raws, [127] * 2, workers=2)), 2 * a)
+    fresh = public.encrypt(halves, workers=2)
+    theirs = public.load([public.dump(c) for c in fresh])
+    own = public.encrypt([-half for half in halves])
+    raws = public.export(public.subtract(theirs, own))
+    np.testing.assert_array_equal(np.concatenate(secret.decrypt(raws, [127] * 2, workers=2)), 2 * a)

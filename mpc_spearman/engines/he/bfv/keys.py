@@ -14,14 +14,12 @@ Chinese remainder theorem: their product exceeds twice the range, so nothing wra
 
 *What the target sends* shows the coordinator its plaintext and nothing else. In this order:
 
-1. A fresh Enc(0) is added (products begin with it). Without it c1 is the target's own plaintext times what
-   the source sent. With it c1 holds a fresh RLWE sample whose secret only the target had, and is
-   pseudo-random to the coordinator too (its own key does not help: what that shows of the sample, step 3
-   hides).
+1. A fresh Enc(0) is added, or c1 would be the target's own plaintext times what the source sent. With it c1
+   holds a fresh RLWE sample whose secret only the target had, and is pseudo-random to the coordinator too
+   (what its own key shows of that sample, step 3 hides).
 2. Products: all N coefficients but the k results get a mask uniform mod t, unused ones too, drawn by
-   rejection for each ciphertext and each t. In slots, of which each coefficient is a weighted sum (that of
-   z^0 is their mean): every slot is uniform, and the weighted sums of the mask that belong to results are 0.
-3. Noise flooding: see :mod:`mpc_spearman.engines.he.bfv.parameters`, which proves how little is left.
+   rejection for each ciphertext and each t.
+3. Noise flooding: :mod:`mpc_spearman.engines.he.bfv.parameters` proves how little is left.
 4. Only public deterministic steps: the modulus shrinks to the primes that decryption needs, and the
    coefficients become bytes.
 
@@ -30,10 +28,9 @@ encryption's randomness is SEAL's: see :mod:`mpc_spearman.engines.he.bfv.tenseal
 
 *What the coordinator checks*: every coefficient's range; and that the noise is what an honest ciphertext's
 may be, which no ciphertext of another key and no random change of c1 passes, and of one coefficient of c0 one
-in 2^budget, else the integers are ``IMPOSSIBLE``. Whoever uses them finds those beyond their bound. A change
-made with knowledge of the encoding, such as one that adds 1 to a plaintext, passes all of it: against that
-there is only the links' authentication. Nor may a party that breaks the protocol see what becomes of
-ciphertexts of its making: BFV is not secure against chosen ones.
+in 2^budget, else the integers are ``IMPOSSIBLE``. Against a change made with knowledge of the encoding there
+is only the links' authentication; and BFV is not secure against chosen ciphertexts, whose maker sees what
+becomes of them.
 """
 
 from __future__ import annotations
@@ -67,6 +64,7 @@ class BfvPublicKey(scheme.PublicKey):
         self, parameters: Parameters, sizes: Sizes, rings: Sequence[Ring], keys: Sequence[Coefficients]
     ) -> None:
         self.parameters, self.sizes, self.rings = parameters, sizes, rings
+        self.operation = parameters.operation
         self.encoder = sealapi.BatchEncoder(rings[0].context)
         self._encryptors = [ring.encryptor(key) for ring, key in zip(rings, keys, strict=True)]
         primes = (*parameters.data, parameters.special)
@@ -78,7 +76,6 @@ class BfvPublicKey(scheme.PublicKey):
         self.result_ciphertext_bytes = 1 + packed_bytes(parameters.kept, layout.degree)
         self.slots = layout.degree
         self.rows = layout.rows
-        self.block_ciphertexts = layout.moduli * layout.groups
         self.product_ciphertexts = layout.moduli * layout.groups * sizes.m_target
 
     def to_bytes(self) -> bytes:
@@ -100,38 +97,59 @@ class BfvPublicKey(scheme.PublicKey):
             raise ProtocolViolation("a BFV public key that hides nothing")
         return cls(parameters, sizes, [Ring(parameters, t) for t in parameters.plain], keys)
 
-    def encrypt(self, values: NDArray[np.int64]) -> BfvCiphertext:
-        """Take up to N integers to encrypt, with fresh randomness whenever they leave."""
+    def encrypt(
+        self, chunks: Sequence[NDArray[np.int64]], *, workers: int = 1, tick: Tick = silent
+    ) -> list[scheme.Ciphertext]:
+        """Take integers to encrypt, with fresh randomness whenever they leave; `workers` changes nothing."""
         self.only("differences")
-        if values.ndim != 1 or not 0 < len(values) <= self.slots:
-            raise ValueError(f"one to {self.slots} integers fit a ciphertext")
-        check(values, self.sizes.result_bound, "a value to encrypt")
-        plaintext = sealapi.Plaintext()
-        self.encoder.encode((values % self.rings[0].plain).tolist(), plaintext)
-        return BfvCiphertext(None, plain=plaintext, own=True)
+        ciphertexts: list[scheme.Ciphertext] = []
+        for values in chunks:
+            if values.ndim != 1 or not 0 < len(values) <= self.slots:
+                raise ValueError(f"one to {self.slots} integers fit a ciphertext")
+            check(values, self.sizes.result_bound, "a value to encrypt")
+            plaintext = sealapi.Plaintext()
+            self.encoder.encode((values % self.rings[0].plain).tolist(), plaintext)
+            ciphertexts.append(BfvCiphertext(None, plain=plaintext, own=True))
+            tick(len(ciphertexts))
+        return ciphertexts
 
-    def subtract(self, a: scheme.Ciphertext, b: scheme.Ciphertext) -> BfvCiphertext:
-        """Return a - b; a and b are fresh, whoever encrypted them."""
+    def subtract(
+        self, a: Sequence[scheme.Ciphertext], b: Sequence[scheme.Ciphertext]
+    ) -> list[scheme.Ciphertext]:
+        """Return a - b; all are fresh, whoever encrypted them."""
         self.only("differences")
-        left, right = own_ciphertext(a), own_ciphertext(b)
-        if left.minus is not None or right.minus is not None:
+        lefts, rights = (list(map(own_ciphertext, side)) for side in (a, b))
+        if any(one.minus is not None for one in (*lefts, *rights)):
             raise BoundError("the noise bound is for a difference of two fresh encryptions")
-        return BfvCiphertext(left.seal, plain=left.plain, minus=right)
+        return [
+            BfvCiphertext(left.seal, plain=left.plain, minus=right)
+            for left, right in zip(lefts, rights, strict=True)
+        ]
 
-    def export(self, a: scheme.Ciphertext, *, rerandomise: bool = True) -> bytes:
+    def export(
+        self,
+        ciphertexts: Sequence[scheme.Ciphertext],
+        *,
+        rerandomise: bool = True,
+        workers: int = 1,
+        tick: Tick = silent,
+    ) -> list[bytes]:
         """Return what the coordinator may see: always with a fresh Enc(0) and flooded."""
         self.only("differences")
-        ciphertext, total = own_ciphertext(a), self.fresh_zero(0)
-        evaluator, minus = self.rings[0].evaluator, ciphertext.minus
-        if ciphertext.seal is None:
-            evaluator.add_plain_inplace(total, ciphertext.plain)
-        else:
-            evaluator.add_inplace(total, ciphertext.seal)
-        if minus is not None and minus.seal is None:
-            evaluator.sub_plain_inplace(total, minus.plain)
-        elif minus is not None:
-            evaluator.sub_inplace(total, minus.seal)
-        return self.flooded(total, 0, Stream(os.urandom(32)))
+        exported = []
+        for ciphertext in map(own_ciphertext, ciphertexts):
+            total, evaluator, minus = self.fresh_zero(0), self.rings[0].evaluator, ciphertext.minus
+            if ciphertext.seal is None:
+                evaluator.add_plain_inplace(total, ciphertext.plain)
+            else:
+                evaluator.add_inplace(total, ciphertext.seal)
+            if minus is not None and minus.seal is None:
+                evaluator.sub_plain_inplace(total, minus.plain)
+            elif minus is not None:
+                evaluator.sub_inplace(total, minus.seal)
+            exported.append(self.flooded(total, 0, Stream(os.urandom(32))))
+            tick(len(exported))
+        return exported
 
     def dump(self, a: scheme.Ciphertext) -> bytes:
         """Return a fresh encryption as bytes: the index of its plaintext modulus, then its coefficients."""
@@ -142,13 +160,16 @@ class BfvPublicKey(scheme.PublicKey):
         coefficients = self.rings[ciphertext.index].read(seal)
         return bytes([ciphertext.index]) + pack(coefficients, self.parameters.data)
 
-    def load(self, raw: bytes) -> BfvCiphertext:
-        """Take a ciphertext from the wire."""
-        index, coefficients = _taken(raw, self.parameters, self.parameters.data)
-        if not coefficients[1].any():
-            raise ProtocolViolation("a BFV ciphertext that hides nothing")
-        ring = self.rings[index]
-        return BfvCiphertext(ring.write(coefficients, ring.first), index)
+    def load(self, raws: Sequence[bytes]) -> list[scheme.Ciphertext]:
+        """Take ciphertexts from the wire."""
+        loaded: list[scheme.Ciphertext] = []
+        for raw in raws:
+            index, coefficients = _taken(raw, self.parameters, self.parameters.data)
+            if not coefficients[1].any():
+                raise ProtocolViolation("a BFV ciphertext that hides nothing")
+            ring = self.rings[index]
+            loaded.append(BfvCiphertext(ring.write(coefficients, ring.first), index))
+        return loaded
 
     def encrypt_block(
         self, x: NDArray[np.int64], *, workers: int = 1, tick: Tick = silent
@@ -173,16 +194,15 @@ class BfvPublicKey(scheme.PublicKey):
                 tick(len(block))
         return block
 
+    def ciphertexts_for(self, rows: int) -> int:
+        """Return how many hold a block: they are as many for any number of rows."""
+        return self.parameters.layout.moduli * self.parameters.layout.groups
+
     def places(self, group: int) -> list[int]:
         """Return which coefficients hold the inner products of a group's columns."""
         layout = self.parameters.layout
         columns = min(layout.columns, self.sizes.m_source - group * layout.columns)
         return [(p + 1) * layout.rows - 1 for p in range(columns)]
-
-    def only(self, operation: Operation) -> None:
-        """Refuse what this key was not made for: its moduli and its flood are for something else."""
-        if self.parameters.operation != operation:
-            raise ValueError(f"this key is made for {self.parameters.operation}, not for {operation}")
 
     def fresh_zero(self, index: int) -> Any:
         """Return a fresh encryption of zero under the public key."""
@@ -193,10 +213,7 @@ class BfvPublicKey(scheme.PublicKey):
     def flooded(self, ciphertext: Any, index: int, stream: Stream) -> bytes:
         """Flood a ciphertext's noise, then shrink and write it: the last two steps before it leaves.
 
-        Raises
-        ------
-        BoundError
-            More ciphertexts would leave than the flood is made for.
+        `BoundError` if more ciphertexts would leave than the flood is made for.
         """
         layout, ring = self.parameters.layout, self.rings[index]
         self._exported += 1
@@ -237,18 +254,25 @@ class BfvSecretKey(scheme.SecretKey):
         public = BfvPublicKey(parameters, sizes, rings, [coefficients for _, coefficients in pairs])
         return cls(public, [decryptor for decryptor, _ in pairs])
 
-    def decrypt(self, raw: bytes, count: int) -> NDArray[np.int64]:
-        """Decrypt a ciphertext of differences."""
-        self.public.only("differences")
-        if not 0 < count <= self.public.slots:
-            raise ValueError(f"a ciphertext holds one to {self.public.slots} integers")
-        plaintext = self._opened(raw, 0)
-        if plaintext is None:
-            return np.full(count, IMPOSSIBLE)
-        t = self.public.rings[0].plain
-        slots = np.array(self.public.encoder.decode_uint64(plaintext), dtype=np.int64)
-        slots -= t * (slots > t // 2)
-        return slots[:count]
+    def decrypt(
+        self, raws: Sequence[bytes], counts: Sequence[int], *, workers: int = 1, tick: Tick = silent
+    ) -> list[NDArray[np.int64]]:
+        """Decrypt ciphertexts of differences."""
+        public, t = self.public, self.public.rings[0].plain
+        public.only("differences")
+        if not all(0 < count <= public.slots for count in counts):
+            raise ValueError(f"a ciphertext holds one to {public.slots} integers")
+        opened = []
+        for raw, count in zip(raws, counts, strict=True):
+            plaintext = self._opened(raw, 0)
+            if plaintext is None:
+                slots = np.full(count, IMPOSSIBLE)
+            else:
+                slots = np.array(public.encoder.decode_uint64(plaintext), dtype=np.int64)[:count]
+                slots -= t * (slots > t // 2)
+            opened.append(slots)
+            tick(len(opened))
+        return opened
 
     def open_products(
         self, raws: Sequence[bytes], *, workers: int = 1, tick: Tick = silent

@@ -151,13 +151,7 @@ def pack(coefficients: Coefficients, primes: Sequence[int]) -> bytes:
 
 
 def unpack(raw: bytes, primes: Sequence[int], degree: int) -> Coefficients:
-    """Read what :func:`pack` wrote.
-
-    Raises
-    ------
-    ProtocolViolation
-        It is shorter or longer, or a coefficient is not below its prime.
-    """
+    """Read what :func:`pack` wrote; `ProtocolViolation` for another length or a coefficient too large."""
     if len(raw) != packed_bytes(primes, degree):
         raise ProtocolViolation(
             f"a BFV polynomial pair of {len(raw)} bytes, {packed_bytes(primes, degree)} expected"
@@ -190,12 +184,7 @@ def uniform(stream: Stream, count: int, bound: int) -> NDArray[np.int64]:
 
 
 def flood(stream: Stream, degree: int, bits: int, primes: Sequence[int]) -> Coefficients:
-    """Draw a flooding polynomial: N independent integers uniform on [-2^bits, 2^bits), modulo each prime.
-
-    Returns
-    -------
-    ndarray of uint64, shape (len(primes), N)
-    """
+    """Draw a flooding polynomial: N independent integers uniform on [-2^bits, 2^bits), modulo each prime."""
     count = -(-(bits + 1) // _LIMB)
     limbs = stream.ring((count, degree)).view(np.uint64) >> np.uint64(64 - _LIMB)
     limbs[0] >>= np.uint64(count * _LIMB - (bits + 1))

@@ -53,20 +53,7 @@ _FIPS_DISTANCE = 100
 
 
 class PublicNumbers(StaysHere):
-    """The public key's integers and what can be computed with them.
-
-    Parameters
-    ----------
-    n : mpz
-        The modulus.
-    h : mpz or None
-        The base of short randomness; None draws it in full.
-
-    Attributes
-    ----------
-    n, square : mpz
-        The modulus of plaintexts, and that of ciphertexts.
-    """
+    """The public key: the modulus n, and the base h of short randomness, None where it is drawn in full."""
 
     def __init__(self, n: mpz, h: mpz | None = None) -> None:
         self.n, self.h = n, h
@@ -133,12 +120,9 @@ class _Powers:
 
 
 class SecretNumbers(StaysHere):
-    """The factors of n. They leave this object by no method, and no error is raised where they are in sight.
+    """The factors of n, different primes with gcd(pq, (p - 1)(q - 1)) = 1.
 
-    Parameters
-    ----------
-    p, q : mpz
-        Different primes with gcd(pq, (p - 1)(q - 1)) = 1.
+    They leave this object by no method, and no error is raised where they are in sight.
     """
 
     def __init__(self, p: mpz, q: mpz) -> None:

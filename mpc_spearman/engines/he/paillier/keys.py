@@ -9,15 +9,13 @@ sum_i y_qi M_i = sum_p S_pq 2^(wp). Whatever the sums are on the way, the last o
 in every slot, which is all that :mod:`mpc_spearman.engines.he.paillier.packing` asks for.
 
 *What a ciphertext gives away.* To whoever knows p and q, also the n-th residue that is its randomness. So
-what the target sends to the coordinator must carry randomness of the target's own, independent of the data;
-otherwise the source, who knows the rest of the randomness, could read the target's integers off the wire.
-:meth:`PaillierPublicKey.export` multiplies it in, and so does ``export`` of products; the first says when it
-is there already.
+what the target sends to the coordinator must carry randomness of the target's own, independent of the data,
+or the source, who knows the rest of the randomness, could read the target's integers off the wire. ``export``
+multiplies it in; of differences it says when it is there already.
 
-*What the checks see.* A ciphertext of another key, or one changed on the way, is almost always in range and a
-unit: it decrypts to noise, which the coordinator's range check finds (the odds are in ``packing``). But
-multiplying a ciphertext by (1 + n)^d adds d, unseen while the result is in range. Only the links'
-authenticated encryption protects against that.
+*What the checks see.* A ciphertext of another key, or one changed on the way, decrypts to noise, which the
+coordinator's range check finds (the odds are in ``packing``). But multiplying a ciphertext by (1 + n)^d adds
+d, unseen while the result is in range: only the links' authenticated encryption protects against that.
 """
 
 from __future__ import annotations
@@ -86,7 +84,7 @@ class PaillierPublicKey(PublicKey):
     def __init__(
         self, numbers: arithmetic.PublicNumbers, settings: HeSettings, sizes: Sizes, operation: Operation
     ) -> None:
-        self._numbers, self._settings, self._purpose = numbers, settings, operation
+        self._numbers, self._settings, self.operation = numbers, settings, operation
         self.n, self.square, self.sizes = numbers.n, numbers.square, sizes
         bits = settings.key_bits
         self.layout = Slots.fit(sizes.result_bound, sizes.value_bound, bits, packed=settings.form == "packed")
@@ -94,7 +92,6 @@ class PaillierPublicKey(PublicKey):
         #: Ciphertexts per row, at products.
         self.groups = -(-sizes.m_source // self.slots)
         self.rows = max(1, _BLOCK // self.groups)
-        self.block_ciphertexts = self.rows * self.groups
         self.product_ciphertexts = sizes.m_target * self.groups
         self.ciphertext_bytes = self.result_ciphertext_bytes = bits // 4
         self.fingerprint = hashlib.sha256(self.to_bytes()).digest()
@@ -123,50 +120,27 @@ class PaillierPublicKey(PublicKey):
 
     # --- differences
 
-    def encrypt(self, values: NDArray[np.int64]) -> Ciphertext:
-        """See :meth:`PublicKey.encrypt`."""
-        return self.encrypt_many([values])[0]
-
-    def encrypt_many(
+    def encrypt(
         self, chunks: Sequence[NDArray[np.int64]], *, workers: int = 1, tick: Tick = silent
     ) -> list[Ciphertext]:
-        """See :meth:`PublicKey.encrypt_many`."""
+        """See :meth:`PublicKey.encrypt`."""
         self.only("differences")
         return self._encrypt(chunks, self.sizes.result_bound, workers, tick)
 
-    def subtract(self, a: Ciphertext, b: Ciphertext) -> PaillierCiphertext:
+    def subtract(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> list[Ciphertext]:
         """See :meth:`PublicKey.subtract`."""
         self.only("differences")
-        left, right = self.own(a), self.own(b)
+        return [self._difference(self.own(x), self.own(y)) for x, y in zip(a, b, strict=True)]
+
+    def _difference(self, left: PaillierCiphertext, right: PaillierCiphertext) -> PaillierCiphertext:
         bound = left.bound + right.bound
         if bound > self.layout.capacity:
             raise BoundError("the difference of two ciphertexts could overflow its slots")
-        square = self.square
-        value = left.value * invert(right.value, square) % square
+        value = left.value * invert(right.value, self.square) % self.square
         mixed = {left.origin, right.origin} == {"made", "received"}
         return PaillierCiphertext(self, value, bound, "mixed" if mixed else "other")
 
-    def export(self, a: Ciphertext, *, rerandomise: bool = True) -> bytes:
-        """Return what may go to the coordinator.
-
-        Without `rerandomise`, `a` must contain an encryption this party made itself: it is one, or the
-        difference of one from the wire and one b of its own. Then new randomness would add nothing, even
-        where one b serves for several differences, as in the paper, D_pq = Enc(a_p) / Enc(b_q) for all p:
-
-        - to the source, who may know all about Enc(a_p), whatever leaves is computed from Enc(a_p) and
-          Enc(b_q), and Enc(b_q), made with randomness of the target's own, tells it nothing about b_q;
-        - to the coordinator, who decrypts a_p - b_q and then has the randomness ρ_p / σ_q of each D_pq: it
-          never saw Enc(a_p) or Enc(b_q), and the ρ_p and σ_q were drawn without regard to the data. It
-          could have drawn them itself and made all D_pq from the differences it is meant to learn.
-
-        Raises
-        ------
-        ValueError
-            If `rerandomise` is false and `a` is anything else, in which randomness may cancel out.
-        """
-        return self.export_many([a], rerandomise=rerandomise)[0]
-
-    def export_many(
+    def export(
         self,
         ciphertexts: Sequence[Ciphertext],
         *,
@@ -174,20 +148,32 @@ class PaillierPublicKey(PublicKey):
         workers: int = 1,
         tick: Tick = silent,
     ) -> list[bytes]:
-        """See :meth:`export`."""
+        """Return what may go to the coordinator.
+
+        Without `rerandomise`, each must contain an encryption this party made itself: it is one, or the
+        difference of one from the wire and one b of its own, or there is a `ValueError`. Then new randomness
+        would add nothing, even where one b serves for several differences, as in the paper,
+        D_pq = Enc(a_p) / Enc(b_q) for all p:
+
+        - to the source, who may know all about Enc(a_p), whatever leaves is computed from Enc(a_p) and
+          Enc(b_q), and Enc(b_q), made with randomness of the target's own, tells it nothing about b_q;
+        - to the coordinator, who decrypts a_p - b_q and then has the randomness ρ_p / σ_q of each D_pq: it
+          never saw Enc(a_p) or Enc(b_q), and the ρ_p and σ_q were drawn without regard to the data. It
+          could have drawn them itself and made all D_pq from the differences it is meant to learn.
+        """
         self.only("differences")
         owned = [self.own(a) for a in ciphertexts]
-        if not rerandomise:
-            if not all(a.origin in ("made", "mixed") for a in owned):
-                raise ValueError("a ciphertext without this party's randomness has to be re-randomised")
-            tick(len(owned))
-            return [self._write(a.value) for a in owned]
-        return self.write_anew([a.value for a in owned], workers, tick)
+        if rerandomise:
+            return self.write_anew([a.value for a in owned], workers, tick)
+        if not all(a.origin in ("made", "mixed") for a in owned):
+            raise ValueError("a ciphertext without this party's randomness has to be re-randomised")
+        tick(len(owned))
+        return [self._write(a.value) for a in owned]
 
     # --- products
 
     def ciphertexts_for(self, rows: int) -> int:
-        """Ciphertexts of a block of that many rows."""
+        """See :meth:`PublicKey.ciphertexts_for`."""
         return rows * self.groups
 
     def encrypt_block(
@@ -200,6 +186,8 @@ class PaillierPublicKey(PublicKey):
         chunks = [part for row in x.T for part in np.split(row, range(self.slots, len(row), self.slots))]
         return self._encrypt(chunks, self.sizes.value_bound, workers, tick)
 
+    # --- shared
+
     def dump(self, a: Ciphertext) -> bytes:
         """See :meth:`PublicKey.dump`."""
         owned = self.own(a)
@@ -207,12 +195,8 @@ class PaillierPublicKey(PublicKey):
             raise ValueError("only what this party encrypted itself goes to the target")
         return self._write(owned.value)
 
-    def load(self, raw: bytes) -> Ciphertext:
-        """See :meth:`PublicKey.load`."""
-        return self.load_many([raw])[0]
-
-    def load_many(self, raws: Sequence[bytes]) -> list[Ciphertext]:
-        """See :meth:`PublicKey.load_many`; one gcd for all of them."""
+    def load(self, raws: Sequence[bytes]) -> list[Ciphertext]:
+        """See :meth:`PublicKey.load`; one gcd for all of them."""
         bound = self.sizes.value_bound
         return [PaillierCiphertext(self, c, bound, "received") for c in self.read(raws)]
 
@@ -226,8 +210,6 @@ class PaillierPublicKey(PublicKey):
         if not arithmetic.are_units(numbers, self.n):
             raise ProtocolViolation("a ciphertext shares a factor with n")
         return numbers
-
-    # --- shared
 
     def _encrypt(
         self, chunks: Sequence[NDArray[np.int64]], bound: int, workers: int, tick: Tick
@@ -264,11 +246,6 @@ class PaillierPublicKey(PublicKey):
             raise ValueError("a ciphertext of another key")
         return a
 
-    def only(self, operation: Operation) -> None:
-        """Refuse to be used for another operation than the one this key is made for."""
-        if operation != self._purpose:
-            raise ValueError(f"a key for {self._purpose} was used for {operation}")
-
 
 class PaillierSecretKey(SecretKey):
     """p and q, out of reach in :class:`mpc_spearman.engines.he.paillier.arithmetic.SecretNumbers`."""
@@ -285,14 +262,10 @@ class PaillierSecretKey(SecretKey):
         secret, public = arithmetic.generate(settings.key_bits, short=settings.randomness == "short")
         return cls(secret, PaillierPublicKey(public, settings, sizes, operation))
 
-    def decrypt(self, raw: bytes, count: int) -> NDArray[np.int64]:
-        """See :meth:`SecretKey.decrypt`."""
-        return self.decrypt_many([raw], [count])[0]
-
-    def decrypt_many(
+    def decrypt(
         self, raws: Sequence[bytes], counts: Sequence[int], *, workers: int = 1, tick: Tick = silent
     ) -> list[NDArray[np.int64]]:
-        """See :meth:`SecretKey.decrypt_many`."""
+        """See :meth:`SecretKey.decrypt`."""
         public = self.public
         if not all(1 <= count <= public.slots for count in counts):
             raise ValueError(f"a ciphertext holds 1 to {public.slots} values")
@@ -313,7 +286,7 @@ class PaillierSecretKey(SecretKey):
             raise ProtocolViolation(f"{len(raws)} ciphertexts, not {public.product_ciphertexts}")
         starts = range(0, sizes.m_source, public.slots)
         counts = [min(public.slots, sizes.m_source - start) for start in starts] * sizes.m_target
-        columns = np.concatenate(self.decrypt_many(raws, counts, workers=workers, tick=tick))
+        columns = np.concatenate(self.decrypt(raws, counts, workers=workers, tick=tick))
         # One target column after the other; as Python's integers, for sums and products beyond 64 bits.
         return columns.reshape(sizes.m_target, sizes.m_source).T.astype(object)
 

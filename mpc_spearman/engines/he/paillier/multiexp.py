@@ -31,15 +31,7 @@ _WIDTHS = range(2, 15)
 
 @dataclass(frozen=True)
 class Digits:
-    """How exponents are cut into digits.
-
-    Attributes
-    ----------
-    width : int
-        c.
-    count : int
-        Digits per exponent.
-    """
+    """How exponents are cut into digits: each of c = `width` bits, `count` of them per exponent."""
 
     width: int
     count: int

@@ -54,11 +54,8 @@ class Slots:
     def fit(cls, bound: int, encoded: int, bits: int, *, packed: bool) -> Slots:
         """Cut a modulus of `bits` bits into as many slots as fit, or take one where not `packed`.
 
-        Slots are as wide as results up to `bound` and what is encoded, up to `encoded`, need.
-
-        Raises
-        ------
-        BoundError
+        Slots are as wide as results up to `bound` and what is encoded, up to `encoded`, need; `BoundError`
+        if not one fits.
         """
         width = max(bound, encoded).bit_length() + 1
         room = (bits - 1) // width
