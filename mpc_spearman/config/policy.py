@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import MappingProxyType
 
-from mpc_spearman.config.parties import DataParty
+from mpc_spearman.config.parties import DataParty, Policy
 from mpc_spearman.config.plan import Plan
 from mpc_spearman.config.scale import within
 from mpc_spearman.errors import PolicyError
@@ -24,8 +24,6 @@ AGREE_TO_ALL = MappingProxyType(
     }
 )
 
-_Rules = Callable[[Plan, DataParty], Iterator[str]]
-
 
 def check_policy(plan: Plan, name: str) -> None:
     """Refuse a plan that goes beyond the policy of data party `name`; the coordinator has none.
@@ -37,57 +35,46 @@ def check_policy(plan: Plan, name: str) -> None:
     PlanError
         No party has that name.
     """
-    _refuse(plan, name, _beyond)
+    if policy := _policy(plan, name):
+        _refuse(name, *_beyond(plan, policy))
 
 
 def check_policy_rows(plan: Plan, name: str, n: int) -> None:
-    """Refuse to take part with `n` aligned rows where the owner asks for more.
-
-    Raises
-    ------
-    PolicyError
-        Naming the party and its rule.
-    """
-
-    def broken(plan: Plan, party: DataParty) -> Iterator[str]:
-        least = party.policy.min_rows
-        if n < least:
-            yield f"min_rows: {least} or more, but there are {n} rows"
-
-    _refuse(plan, name, broken)
+    """Refuse, with a `PolicyError`, to take part with `n` aligned rows where the owner asks for more."""
+    policy = _policy(plan, name)
+    if policy and n < policy.min_rows:
+        _refuse(name, f"min_rows: {policy.min_rows} or more, but there are {n} rows")
 
 
 def check_policy_columns(plan: Plan, name: str, defined: int) -> None:
     """Refuse strengths over so few source columns that they are next to single coefficients.
 
-    Parameters
-    ----------
-    plan : Plan
-    name : str
-        A data party whose policy stops short of coefficients.
-    defined : int
-        Source columns, of all sources together, that are not constant.
-
-    Raises
-    ------
-    PolicyError
-        Naming the party and its rule.
+    `defined` is how many columns of all sources together are not constant. Asked of an owner whose policy
+    stops short of coefficients; a `PolicyError`.
     """
+    policy = _policy(plan, name)
+    if (
+        policy
+        and defined < policy.min_columns
+        and not (within("coefficients", plan.reveal) or within("coefficients", policy.max_reveal))
+    ):
+        asked = f"min_columns: {policy.min_columns} or more source columns that are not constant"
+        _refuse(name, f"{asked}, but there {'is one' if defined == 1 else f'are {defined}'}")
 
-    def broken(plan: Plan, party: DataParty) -> Iterator[str]:
-        least = party.policy.min_columns
-        asked = not within("coefficients", plan.reveal) and not within(
-            "coefficients", party.policy.max_reveal
+
+def _policy(plan: Plan, name: str) -> Policy | None:
+    party = plan.party(name)
+    return party.policy if isinstance(party, DataParty) else None
+
+
+def _refuse(name: str, *broken: str) -> None:
+    if broken:
+        raise PolicyError(
+            "\n".join(f"party {name} does not allow this plan: its policy.{rule}" for rule in broken)
         )
-        if asked and defined < least:
-            has = "is one" if defined == 1 else f"are {defined}"
-            yield f"min_columns: {least} or more source columns that are not constant, but there {has}"
-
-    _refuse(plan, name, broken)
 
 
-def _beyond(plan: Plan, party: DataParty) -> Iterator[str]:
-    policy = party.policy
+def _beyond(plan: Plan, policy: Policy) -> Iterator[str]:
     if not within(plan.reveal, policy.max_reveal):
         yield f"max_reveal: {policy.max_reveal} at most, but the plan has reveal: {plan.reveal}"
     if plan.protocol not in policy.protocols:
@@ -106,12 +93,3 @@ def _beyond(plan: Plan, party: DataParty) -> Iterator[str]:
     he = plan.he
     if plan.protocol == "he" and he.scheme == "paillier" and he.key_bits < policy.min_key_bits:
         yield f"min_key_bits: {policy.min_key_bits} or more, but the plan has he.key_bits: {he.key_bits}"
-
-
-def _refuse(plan: Plan, name: str, rules: _Rules) -> None:
-    party = plan.party(name)
-    if isinstance(party, DataParty):
-        who = f"party {party.name} does not allow this plan: its policy."
-        broken = [who + rule for rule in rules(plan, party)]
-        if broken:
-            raise PolicyError("\n".join(broken))

@@ -15,27 +15,6 @@ from mpc_spearman.config.wording import Location
 _MOST_NODES = 10_000
 
 
-def _repeated_keys(node: yaml.Node, location: Location, seen: set[int]) -> Iterator[tuple[Location, str]]:
-    """Find keys given twice in one mapping: YAML keeps the last of them without a word."""
-    if id(node) in seen:  # an alias: reported where its anchor stands (and it may contain itself)
-        return
-    seen.add(id(node))
-    if isinstance(node, yaml.MappingNode):
-        lines: dict[tuple[str, str], int] = {}
-        for key, value in node.value:
-            inside = location
-            if isinstance(key, yaml.ScalarNode):
-                inside, line = (*location, key.value), key.start_mark.line + 1
-                if (key.tag, key.value) in lines:
-                    first = lines[key.tag, key.value]
-                    yield inside, f"the key is given twice, on lines {first} and {line}; keep one of them"
-                lines.setdefault((key.tag, key.value), line)
-            yield from _repeated_keys(value, inside, seen)
-    elif isinstance(node, yaml.SequenceNode):
-        for position, item in enumerate(node.value):
-            yield from _repeated_keys(item, (*location, position), seen)
-
-
 def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
     """Count the values that a document comes to once every alias is written out."""
     if id(node) not in known:
@@ -88,26 +67,33 @@ for _tag, _first, _pattern in (
 _NO_COMMENT = re.compile(r"[ \t]+#[^\s#]")
 
 
-def _cut_short(
+def _misread(
     text: str, node: yaml.Node, location: Location, seen: set[int]
 ) -> Iterator[tuple[Location, str]]:
-    """Find values that YAML cuts short at a '#': ``table: my #1.csv``."""
-    if id(node) in seen:
+    """Find keys given twice, of which YAML keeps the last, and values that it cuts: ``my #1.csv``."""
+    if id(node) in seen:  # an alias: reported where its anchor stands (and it may contain itself)
         return
     seen.add(id(node))
-    if isinstance(node, yaml.ScalarNode):
-        if node.style is None and _NO_COMMENT.match(text, node.end_mark.index):
-            yield (
-                location,
-                ("what follows '#' is a comment to YAML: put the value in quotes, or a space after the '#'"),
-            )
-    elif isinstance(node, yaml.MappingNode):
+    if isinstance(node, yaml.MappingNode):
+        lines: dict[tuple[str, str], int] = {}
         for key, value in node.value:
-            inside = (*location, key.value) if isinstance(key, yaml.ScalarNode) else location
-            yield from _cut_short(text, value, inside, seen)
-    else:
+            inside = location
+            if isinstance(key, yaml.ScalarNode):
+                inside, line = (*location, key.value), key.start_mark.line + 1
+                if first := lines.get((key.tag, key.value)):
+                    yield inside, f"the key is given twice, on lines {first} and {line}; keep one of them"
+                lines.setdefault((key.tag, key.value), line)
+            yield from _misread(text, value, inside, seen)
+    elif isinstance(node, yaml.SequenceNode):
         for position, item in enumerate(node.value):
-            yield from _cut_short(text, item, (*location, position), seen)
+            yield from _misread(text, item, (*location, position), seen)
+    elif (
+        isinstance(node, yaml.ScalarNode)
+        and node.style is None
+        and _NO_COMMENT.match(text, node.end_mark.index)
+    ):
+        hint = "put the value in quotes, or a space after the '#'"
+        yield location, f"what follows '#' is a comment to YAML: {hint}"
 
 
 # A host's address in brackets, with a port or without, which to YAML begins a list.
@@ -144,7 +130,7 @@ def parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
         if _expanded(node, {}) > _MOST_NODES:
             raise ValueError("not a plan: its aliases (*) repeat each other without measure; write it out")
         # In this order: constructing resolves merge keys (<<) by repeating what they bring.
-        problems = [*_repeated_keys(node, (), set()), *_cut_short(text, node, (), set())]
+        problems = list(_misread(text, node, (), set()))
         return plain(loader.construct_document(node)), problems
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
