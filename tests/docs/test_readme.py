@@ -1,4 +1,4 @@
-"""The README's figures, and what the pages say of a run, held against a run of the demo."""
+"""What the pages say of a run, held against a run of the demo."""
 
 from __future__ import annotations
 
@@ -16,17 +16,13 @@ from mpc_spearman.data.ranks import MAX_ROWS
 from mpc_spearman.results import run_directory
 from mpc_spearman.wire.frames import HEADER
 from mpc_spearman.wire.meter import COLUMNS, costed
-from support.pages import PAGES, README, ROOT, code, rows, script
+from support.pages import PAGES, ROOT, code, rows, script
 
 RESULTS, COSTS = PAGES["docs/results.md"], PAGES["docs/costs.md"]
 
 
-def test_the_readme_is_short() -> None:
-    assert len(README.text.encode()) <= 13_200
-
-
 def test_the_limits_are_those_of_the_code() -> None:
-    assert f"{MAX_ROWS:,}" in README.section("Limits")
+    assert f"{MAX_ROWS:,}" in COSTS.section("Limits")
     assert f"{MAX_ROWS:,}" in PAGES["docs/protocol.md"].section("Exact integers")
 
 
