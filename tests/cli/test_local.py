@@ -22,12 +22,14 @@ import pandas as pd
 import pytest
 
 from mpc_spearman import Result, errors
+from support.cli_server import Command
 from support.harness import ROOT
 from support.inputs import INPUTS, files, write_inputs
 from support.processes import EVER, TAG, eventually, new_tag, processes
 from support.server import hooked
 
 COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman"]
+HOOKS = ROOT / "tests" / "support" / "cli_with_hooks.py"
 
 
 #: Settings with which few rows are no matter.
@@ -54,7 +56,7 @@ def environment() -> dict[str, str]:
     }
 
 
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Any]
 
 
 @pytest.fixture
@@ -65,29 +67,24 @@ def mark(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def start(folder: Path, environment: Mapping[str, str], mark: Path) -> Iterator[Start]:
-    """Start the command in the folder, as the leader of a process group of its own."""
-    started: list[subprocess.Popen[str]] = []
+    """Start the command in the folder, leading a session of its own: forked, if nothing is between."""
+    started: list[Any] = []
 
-    def start(
-        *arguments: str, hangs_in: str = "", through: Sequence[str] = (), **more: Any
-    ) -> subprocess.Popen[str]:
-        command, own = COMMAND, dict(environment)
+    def start(*arguments: str, hangs_in: str = "", through: Sequence[str] = (), **ends: Any) -> Any:
+        own, hang = dict(environment), {"act": "sleep", "seconds": 2 * EVER, "mark": str(mark)}
         if hangs_in:
-            command = [sys.executable, str(ROOT / "tests" / "support" / "cli_with_hooks.py")]
-            own |= hooked(
-                "faults:on_phase", party="A", phase=hangs_in, act="sleep", seconds=2 * EVER, mark=str(mark)
+            own |= hooked("faults:on_phase", party="A", phase=hangs_in, **hang)
+        if through:
+            command = [*COMMAND[:-2], str(HOOKS)] if hangs_in else COMMAND
+            ends = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | ends
+            whole = [*through, *command, *arguments]
+            made: Any = subprocess.Popen(
+                whole, cwd=folder, env=own, text=True, start_new_session=True, **ends
             )
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen(
-            [*through, *command, *arguments],
-            cwd=folder,
-            env=own,
-            text=True,
-            start_new_session=True,
-            **(pipes | more),
-        )
-        started.append(process)
-        return process
+        else:
+            made = Command(arguments, folder=folder, environment=own, name=environment[TAG])
+        started.append(made)
+        return made
 
     yield start
     for process in started:
@@ -107,7 +104,9 @@ def test_in_a_pipe_it_prints_plain_lines_and_keeps_the_results(
     start: Start, folder: Path, environment: Mapping[str, str]
 ) -> None:
     settings = ("order=ascending", *EXACT)
-    process = start("local", "plan.yaml", "--out", "deep/out", "--table", "A=a.csv", *settings)
+    process = start(
+        "local", "plan.yaml", "--out", "deep/out", "--table", "A=a.csv", *settings, through=["env"]
+    )
     out, err = process.communicate()
     assert (process.returncode, err) == (0, "running: C, B, A\n")
     assert not set(out) & set("\x1b\r\x08\x07")

@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from mpc_spearman import Result, errors
+from support.cli_server import Command
 from support.harness import ROOT
 from support.plans import mapping, with_keys
 
@@ -79,15 +80,12 @@ def test_a_reader_that_leaves_after_the_first_line_ends_nothing(folder: Path) ->
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_full_disk_behind_a_stream_ends_nothing(folder: Path, full: IO[bytes], stream: str) -> None:
-    done = subprocess.run(
-        [*COMMAND, "local", "plan.yaml", "--out", "out"],
-        cwd=folder,
-        env=environment(),
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: full},  # type: ignore[arg-type]
-    )
-    assert done.returncode == 0
+    asked = ("local", "plan.yaml", "--out", "out")
+    process = Command(asked, folder=folder, environment=environment(), **{stream: full})  # type: ignore[arg-type]
+    _, said = process.communicate()
+    assert process.returncode == 0
     if stream == "stdout":
-        assert done.stderr == RUNNING + b"note: not all could be printed: No space left on device\n"
+        assert said.encode() == RUNNING + b"note: not all could be printed: No space left on device\n"
     assert {Result.load(folder / "out" / party).n for party in "ABC"} == {50}
 
 
@@ -129,17 +127,15 @@ def test_a_stream_that_is_closed_ends_nothing(folder: Path, closed: str) -> None
 
 
 def test_under_join_nobody_is_left_waiting(folder: Path, nobody_reads: IO[bytes], full: IO[bytes]) -> None:
-    outputs = {"C": nobody_reads, "B": full, "A": subprocess.PIPE}
-    parties = {
-        party: subprocess.Popen(
-            [*COMMAND, "join", "plan.yaml", "--party", party, "--out", "out"],
-            cwd=folder,
-            env=environment(**(PLAIN if party == "A" else {})),
-            stdout=output,
-            stderr=subprocess.PIPE,
-        )
-        for party, output in outputs.items()
+    def join(party: str) -> tuple[str, ...]:
+        return ("join", "plan.yaml", "--party", party, "--out", "out")
+
+    parties: dict[str, Any] = {
+        party: Command(join(party), folder=folder, environment=environment(), stdout=output)
+        for party, output in (("C", nobody_reads), ("B", full))
     }
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    parties["A"] = subprocess.Popen([*COMMAND, *join("A")], cwd=folder, env=environment(**PLAIN), **pipes)
     said = {party: process.communicate()[1] for party, process in parties.items()}
     for party, process in parties.items():
         status = json.loads((folder / "out" / party / "status.json").read_text())

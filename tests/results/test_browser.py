@@ -101,8 +101,7 @@ def rendered(source: int, target: int) -> str:
     return report.render(synthetic(n=60, source=source, target=target))
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize(("source", "target"), [(4, 6), (200, 200)])
+@pytest.mark.parametrize(("source", "target", "dark"), [(4, 6, True), (4, 6, False), (200, 200, True)])
 def test_the_report_can_be_read(source: int, target: int, dark: bool, tmp_path: Path) -> None:
     seen = look(rendered(source, target), tmp_path, dark=dark)
     check_page(seen)
@@ -121,7 +120,7 @@ def check_map(seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("letter", ["x", "W", "m", "数", "\u202e"])
+@pytest.mark.parametrize("letter", ["W", "数", "\u202e"])
 def test_long_names_stay_on_the_page(letter: str, width: int, tmp_path: Path) -> None:
     a, b = tables(60, 4, 6)
     name = letter * 300

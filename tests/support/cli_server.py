@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -45,7 +46,8 @@ class Command:
         Its current one.
     environment : mapping
         All of its environment.
-    stdout, stderr : binary files
+    stdout, stderr : binary file, optional
+        Without them :meth:`communicate` returns what it prints.
     name : str
         Of it and its roles as processes, at most 15 bytes: `support.processes` finds them by it.
     namespace : str
@@ -58,8 +60,8 @@ class Command:
         *,
         folder: Path,
         environment: Mapping[str, str],
-        stdout: IO[bytes],
-        stderr: IO[bytes],
+        stdout: IO[bytes] | None = None,
+        stderr: IO[bytes] | None = None,
         name: str = "",
         namespace: str = "",
     ) -> None:
@@ -71,12 +73,21 @@ class Command:
             "namespace": namespace,
         }
         self._process: Any = _server().start(SimpleNamespace(plan={"protocol": "mpc"}))  # type: ignore[arg-type]
-        files = [stdout.fileno(), stderr.fileno()]
+        self._kept = [None if given else tempfile.TemporaryFile() for given in (stdout, stderr)]  # noqa: SIM115
+        self._said: list[str] = []
+        files = [(own or given).fileno() for own, given in zip(self._kept, (stdout, stderr), strict=True)]
         socket.send_fds(self._process._ends[0], [json.dumps(order).encode() + b"\n"], files)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             pipe.close()
         self._waiter = threading.Thread(target=self._process.wait, daemon=True)
         self._waiter.start()
+
+    @property
+    def pid(self) -> int:
+        from support.processes import eventually
+
+        eventually(lambda: self._process.pid != 0)
+        return self._process.pid
 
     @property
     def returncode(self) -> int | None:
@@ -89,9 +100,20 @@ class Command:
         self._waiter.join()
         return self._process.returncode
 
+    def communicate(self) -> tuple[str, str]:
+        """Wait for its end; return what it has printed, where that is not in files that were given."""
+        self.wait()
+        for file in () if self._said else self._kept:
+            self._said.append("")
+            if file is not None:
+                with file:
+                    file.seek(0)
+                    self._said[-1] = file.read().decode()
+        out, err = self._said
+        return out, err
+
     def send_signal(self, number: int) -> None:
-        assert self._process.pid
-        os.kill(self._process.pid, number)
+        os.kill(self.pid, number)
 
     def kill(self) -> None:
         if self.poll() is None:

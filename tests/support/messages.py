@@ -108,3 +108,15 @@ def sent_of(row: Row, plan: dict[str, Any]) -> set[tuple[Field, ...]]:
         for fields in [VIEW.fields(plan, row.kind, sender, receiver)]
         if fields is not None
     }
+
+
+def assert_equal(values: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert list(values) == list(expected)
+    for name, value in expected.items():
+        if isinstance(value, np.ndarray):
+            assert values[name].dtype == value.dtype
+            assert values[name].shape == value.shape
+            assert values[name].tobytes() == value.tobytes()  # NaN and -0.0 bit by bit
+        else:
+            assert values[name] == value
+            assert type(values[name]) is type(value)
