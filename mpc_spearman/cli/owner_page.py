@@ -1,4 +1,4 @@
-"""What one data owner gives away in a run of a plan, in plain words: on a terminal, and as a page to sign.
+"""What one data owner reveals in a run of a plan, in plain words: on a terminal, and as a page to sign.
 
 What goes to whom is read from the view table (:mod:`mpc_spearman.levels.view`), which the wire format is made
 from.
@@ -24,12 +24,14 @@ from mpc_spearman.wire.disclosure import grant, place
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan
 
-# Phases in which the coordinator sends what it has of a table.
+# Phases in which the coordinator sends on what it learnt about a table.
 _BY_WAY_OF_C = ("publish", "evaluate", "intersect")
-# The table speaks of a sender as of somebody else.
-_OURS = {"its": "our", "it has": "we have", "it keeps": "we keep"}
-# How exactly what is no result is told: some of it says so itself.
-_AS_SAID = "as it is, or as said"
+# The table of who learns what calls the sender "it".
+_OURS = {"its": "our", "it offers": "we offer", "it signs": "we sign"}
+# How exactly a party learns what is not a result: some texts say so themselves.
+_AS_SAID = "exactly, unless it says otherwise"
+# What phase `protect` sends, in a row of its own.
+_FIGURES = "technical figures, from which the noise is computed"
 # Phases in which nothing is sent that is about a table.
 _TECHNICAL = ("connect", "keys", "account", "keep-alive")
 
@@ -44,16 +46,16 @@ class Part:
 
 
 def parts(plan: Plan, party: str) -> list[Part]:
-    """Say what data party `party` gives away, in the order in which its owner should read it."""
+    """Say what data party `party` reveals, in the order in which its owner should read it."""
     roster = Roster.of(plan, party)
     return [
-        Part("What it is for", tuple(purpose(plan))),
-        Part("What leaves our house", rows=tuple(leaves(plan, roster))),
-        Part("What does not", tuple(_stays(plan, roster))),
+        Part("What the run is for", tuple(purpose(plan))),
+        Part("What others learn from our table", rows=tuple(leaves(plan, roster))),
+        Part("What stays with us", tuple(_stays(plan, roster))),
         Part("What protects the results", tuple(_protects(plan, roster))),
-        Part("What remains", tuple(_remains(plan, roster))),
+        Part("What is not protected", tuple(_remains(plan, roster))),
         Part("Our policy", tuple(_policy(plan, party))),
-        Part("For technicians", (_technical(plan, roster),)),
+        Part("Technical data", (_technical(plan, roster),)),
     ]
 
 
@@ -112,13 +114,15 @@ def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
             if row["party"] != party.name or not (ours or row["phase"] in _BY_WAY_OF_C):
                 continue
             if what.startswith("nothing: "):
-                hidden.append((str(party), our(what.partition(": ")[2]), "unreadable: tells it nothing"))
+                hidden.append((str(party), our(what.partition(": ")[2]), "not readable"))
             elif row["phase"] == "publish":
                 exact = level.published_precisely(grant(shared, party.role))
                 found.setdefault(f"{exact}; passed on by {row['from']}", []).append(what)
             else:
                 result = place(what, row["phase"]) == 0
-                exact = level.opened_precisely() if result and party.name == plan.informed else _AS_SAID
+                exact = _FIGURES if row["phase"] == "protect" else _AS_SAID
+                if result and party.name == plan.informed:
+                    exact = level.opened_precisely()
                 found.setdefault(exact, []).append(our(what) if ours else _plain(what))
         for exact, whats in found.items():
             yield str(party), "; ".join(dict.fromkeys(whats)), exact
@@ -137,42 +141,46 @@ def _plain(what: str) -> str:
 
 def purpose(plan: Plan) -> Iterator[str]:
     """Say what a run is for, and how long its results are kept."""
-    yield f"Purpose: {plan.purpose or 'none written in the plan (key: purpose)'}"
-    yield f"How long results are kept: {plan.retention or 'none written in the plan (key: retention)'}"
+    yield f"Purpose: {plan.purpose or 'not stated in the plan (key: purpose)'}"
+    yield f"How long results are kept: {plan.retention or 'not stated in the plan (key: retention)'}"
 
 
 def _stays(plan: Plan, roster: Roster) -> Iterator[str]:
     own = plan.party(roster.me.name)
     assert isinstance(own, DataParty)
     yield (
-        "No cell and no id of our table leaves readable. Our columns are turned into ranks here, and ranks "
+        "No cell and no id of our table is sent in readable form. Our columns are turned into ranks on our "
+        "own host. The ranks are sent "
         + (
-            "leave under masks that are used once."
+            "under random masks that are used once."
             if plan.protocol == "mpc"
-            else f"leave encrypted under a key of {roster.coordinator.name}'s."
+            else f"encrypted under a key of {roster.coordinator.name}."
         )
     )
     if plan.reveal == "differences":
         yield (
-            f"But at this level {roster.coordinator.name} gets nearly all of our ranks: they follow from the "
+            f"But at this level {roster.coordinator.name} can compute nearly all of our ranks from the "
             "differences that it opens."
         )
     if plan.alignment == "intersect":
-        yield "Ids leave as pseudonyms under a key that their receiver does not have, and nobody can follow."
+        yield (
+            "Ids are sent as pseudonyms, which are new in every run, under a key that their receiver does "
+            "not have."
+        )
     else:
-        yield "Of ids one digest of the whole list leaves. It shows whether two lists are equal."
+        yield "Instead of ids one digest of the whole list is sent. It shows whether two lists are equal."
     if own.features is not None:
-        yield f"Of our columns these are used and no others: {', '.join(own.features)}."
+        yield f"Only these columns are used: {', '.join(own.features)}."
     elif own.exclude:
-        yield f"Columns that are not used, not even their names: {', '.join(own.exclude)}."
+        yield f"These columns are not used, and their names are not sent: {', '.join(own.exclude)}."
 
 
 def _protects(plan: Plan, roster: Roster) -> Iterator[str]:
     if plan.results.precision == "exact":
-        yield "Nothing: results are passed on exactly, and single rows can be computed from them."
+        yield "Nothing: results are exact, and single rows can be computed from them."
     else:
         who = "every owner adds" if level_of(plan).owners_add else f"{roster.coordinator.name} adds"
-        yield f"Noise: {who} random noise to every number, in proportion to what one row can change."
+        yield f"Noise: {who} random noise to every number, in proportion to the influence of one row."
         words = in_words(plan.privacy.loss, plan.privacy.unit)
         yield f"{words[0].upper()}{words[1:]}."
 
@@ -181,33 +189,33 @@ def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
     hub, me = roster.coordinator.name, roster.me
     if not level_of(plan).owners_add:
         yield (
-            f"{hub} itself has exact results, and could compute single rows from them. Only an agreement "
-            "keeps it from doing so, and from passing them on."
+            f"{hub} itself has exact results, and could compute single rows from them or pass them on. Only "
+            "an agreement prevents that."
         )
     others = [party.name for party in roster.peers if party.role is not Role.COORDINATOR]
     yield (
-        f"If {hub} and {' or '.join(others)} put together what they have, they can read our ranks. No "
-        "technique in this run prevents that."
+        f"If {hub} and {' or '.join(others)} combine their data, they can read our ranks. Nothing in this "
+        "run prevents that technically."
         if me.role is Role.SOURCE or plan.protocol == "mpc"
-        else f"{hub} and {' or '.join(others)} together know more about our columns than each of them."
+        else f"{hub} and {' or '.join(others)} together know more about our columns than each of them alone."
     )
     if plan.alignment == "intersect":
         yield (
-            f"{', '.join(others)} will know which of its own people are in our table too, whatever the "
-            "results say, and also if the run is stopped."
+            f"{', '.join(others)} will know which of its own people are also in our table, even if the run "
+            "stops later."
         )
     else:
-        yield "Everybody who takes part knows that the same people are in all tables."
+        yield "All parties know that the same people are in all tables."
     own = plan.party(me.name)
     assert isinstance(own, DataParty)
     yield (
-        "Runs add up, and what is exact is without bound. Our ledger ends a run with which one party would "
-        f"have been told more than {own.policy.lifetime:g} in all (policy.lifetime): it could then guess "
-        f"right {guess(own.policy.lifetime):.0%} of the time."
+        "What several runs reveal adds up; exact results have no limit. Our ledger refuses a run that would "
+        f"take one party beyond {own.policy.lifetime:g} in all (policy.lifetime). At that limit a party "
+        f"guesses right at most {guess(own.policy.lifetime):.0%} of the time."
     )
-    yield "That somebody is in our table, and how common something is in it or in a group, is not hidden."
-    yield "A party that puts made-up columns into its table can learn more about ours than an honest one."
-    yield "The program has not been audited by a third party."
+    yield "Who is in our table, and how common a value is in it or in a group, is not hidden."
+    yield "A dishonest party that uses made-up columns can learn more about our table than an honest one."
+    yield "No third party has audited this program."
 
 
 def _policy(plan: Plan, party: str) -> Iterator[str]:
@@ -217,7 +225,7 @@ def _policy(plan: Plan, party: str) -> Iterator[str]:
     said = (
         f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in written.items()
     )
-    yield "; ".join(said) or "none written: defaults"
+    yield "; ".join(said) or "no keys set: the defaults apply"
     yield agreement(plan, party)[1]
 
 
@@ -233,4 +241,4 @@ def agreement(plan: Plan, party: str) -> tuple[bool, str]:
 def _technical(plan: Plan, roster: Roster) -> str:
     rows = [row for row in learnt(plan.shared()) if row["phase"] in _TECHNICAL]
     ours = dict.fromkeys(row["what"] for row in rows if roster.me.name in row["from"].split(", "))
-    return f"Others also learn: {'; '.join(ours)}."
+    return f"Others also receive: {'; '.join(ours)}."

@@ -48,14 +48,15 @@ def described(columns: str) -> tuple[Field, ...]:
             "ties",
             "int128",
             (columns,),
-            "the tie term of each feature: the class sizes of a binary one, and which are constant",
+            "the tie term of each feature, which shows whether it is constant and, with two values, the "
+            "sizes of the two groups",
         ),
         Field("two_values", "flags", (columns,), "which features have two values"),
         Field(
             "skewness",
             "float64",
             (columns,),
-            "the skewness of each feature's ranks: of a binary one which class is the larger",
+            "the skewness of each feature's ranks: of one with two values, which group is larger",
         ),
     )
 
@@ -67,7 +68,7 @@ def passed_on(rows: str, other: str, columns: str) -> tuple[Field, ...]:
             "coefficients",
             "float64",
             (rows, "m_target"),
-            "the coefficients, to the plan's precision: linear equations in the other side's ranks",
+            "the coefficients, to the plan's precision",
         ),
         Field(
             "noise",
@@ -80,14 +81,14 @@ def passed_on(rows: str, other: str, columns: str) -> tuple[Field, ...]:
             f"{other}_ties",
             "int64",
             (columns,),
-            "of each feature of the other side: whether it has no ties, some, many, two values, or one",
+            "whether each feature of the other side has no ties, some, many, two values, or one",
         ),
         Field(
             f"{other}_skewness",
             "float64",
             (columns,),
-            "the skewness of the ranks of each feature of the other side, to a tenth of it, or exactly under "
-            "precision: exact; so the class sizes of a binary one, to a fifth",
+            "the skewness of the ranks of each feature of the other side, rounded to a tenth of it unless "
+            "precision: exact: of one with two values, the sizes of the two groups to about a fifth",
         ),
     )
 
@@ -116,7 +117,7 @@ class Coefficients(Level):
     """S_pq = ⟨x_p, y_q⟩ of every pair is opened; coefficients, strengths and the ranking follow."""
 
     name: ClassVar[Reveal] = "coefficients"
-    opens = "the exact product of every pair of columns, hence the coefficients; nothing per row"
+    opens = "the exact product of every pair of columns, and so the exact coefficients"
     sent: ClassVar[tuple[Row, ...]] = (
         *DESCRIBED,
         *SCALED,
@@ -281,4 +282,4 @@ class Coefficients(Level):
 
     def opened_precisely(self) -> str:
         """Say that it is exact."""
-        return "exact integers; what is passed on is not"
+        return "exact integers; what is passed on carries noise" if self.noisy else "exact integers"

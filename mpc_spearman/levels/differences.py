@@ -27,8 +27,8 @@ class Differences(Coefficients):
 
     name: ClassVar[Reveal] = "differences"
     opens = (
-        "every within-row difference of ranks; so nearly all ranks, each side's own correlations, "
-        "and the coefficients"
+        "the differences of ranks within every row, and so nearly all ranks, each side's own correlations "
+        "and the exact coefficients"
     )
     sent: ClassVar[tuple[Row, ...]] = (*DESCRIBED, *SCALED, *opened_rows(opens, ("basis", "rows")))
     granted: ClassVar[tuple[Row, ...]] = ()  # differences are the coordinator's alone

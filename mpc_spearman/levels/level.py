@@ -206,9 +206,10 @@ class Level(ABC):
 def scale_rows(fields: Mapping[str, tuple[str | int, ...]], sender: Role, *receivers: Role) -> list[Row]:
     """Declare what a data party states of its vectors so that noise is large enough."""
     tells = {
-        "ranges": "the range of each of its vectors, to within a factor 2^(1/4): the class sizes of a flag",
-        "mean_range": "the range of the mean of its columns, to within a factor 2^(1/4)",
-        "diameter": "how far apart two rows of it can lie, to within a factor 2^(1/4)",
+        "ranges": "a rounded range of each of its vectors: of a column with two values, about how many rows "
+        "have each",
+        "mean_range": "a rounded range of the mean of its columns",
+        "diameter": "a rounded bound on how much any two of its rows differ",
     }
     return [
         Row(
@@ -229,7 +230,7 @@ LENGTH = Field(
     "length",
     "float64",
     (1,),
-    "how much its columns go together: what a mean over them varies by if all is chance",
+    "how strongly its columns correlate with each other, as one number",
 )
 
 

@@ -27,12 +27,12 @@ from mpc_spearman.wire.kinds import Field, Kind, Row
 #: The most features of the target: about 2 million pairs, 32 MB a message and 16 bytes a pair.
 MAX_COMPARED = 2000
 
-_TOP = "which of the target's features are the k strongest, in no order"
+_TOP = "which of the target's features are the k strongest, without their order"
 _REPLICA = (Field("share", "int64", ("words",), "nothing: bits of comparisons under a one-time mask"),)
 
 
 def _opened_to(party: str) -> tuple[Field, ...]:
-    order = "the order of the target's features; equal ones in the table's order, as if they were not"
+    order = "the order of the target's features (equal ones in the table's order)"
     return tuple(
         Field("bits", "bytes", ("packed",), f"with the other shares: {told}", opened_to=(party,), top=top)
         for told, top in ((order, False), (_TOP, True))
@@ -61,8 +61,7 @@ class Ranking(Strengths):
                     "share",
                     "int64",
                     ("m_target",),
-                    "nothing: of a source that is not the first, its part of the strengths under a one-time "
-                    "mask",
+                    "nothing: the part of the strengths of any source but the first, under a one-time mask",
                 ),
             ),
         ),

@@ -40,7 +40,7 @@ from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 #: What source and target send each other where a strength is one product.
-MASKED = masked_rows("one rounded sum of scaled ranks", 1, "rounded scaled ranks")
+MASKED = masked_rows("one sum of scaled ranks", 1, "scaled ranks")
 #: What owners state of their vectors: everyone needs it, to draw noise or to know how much there is.
 SCALED = (
     *scale_rows({"ranges": (1,)}, Role.SOURCE, Role.COORDINATOR, Role.TARGET, Role.SOURCE),
@@ -55,12 +55,12 @@ _PASSED_ON = (
         "the standard deviation of the noise in each",
         precision=("statistical",),
     ),
-    Field("counts", "int64", ("m_target",), "over how many coefficients each strength is"),
+    Field("counts", "int64", ("m_target",), "how many coefficients each strength is the mean of"),
     Field(
         "errors",
         "float64",
         ("m_target",),
-        "the standard error of each strength: how much the sources' columns go together",
+        "the standard error of each strength: how strongly the sources' columns correlate with each other",
     ),
 )
 
@@ -69,7 +69,7 @@ class Strengths(Level):
     """V_q = Σ_s ⟨v_s, y_q⟩ of every target column is opened; strengths and the ranking follow."""
 
     name: ClassVar[Reveal] = "strengths"
-    opens = "the strengths, with the noise of all owners (hence the ranking)"
+    opens = "the strengths with the noise of all owners, and so their ranking"
     sent: ClassVar[tuple[Row, ...]] = (
         Row(
             Kind.DESCRIPTION,

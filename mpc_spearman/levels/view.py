@@ -28,7 +28,7 @@ _ALL = (*_S, *_T, *_C)
 _INTERSECT = ("intersect",)
 _HE = ("he",)
 
-_DIGEST = Field("digest", "bytes", (32,), "whether the ids are the same, in the same order (keyed digest)")
+_DIGEST = Field("digest", "bytes", (32,), "whether the ids are the same in the same order (keyed digest)")
 
 # Which key a message's ciphertexts are under: SHA-256 of the public key, which says nothing new.
 _KEY = Field("key", "bytes", (32,), protocols=_HE)
@@ -47,7 +47,7 @@ _SHARED: tuple[Row, ...] = (
         _ALL,
         _ALL,
         (
-            Field("error", "text", tells="if a run fails: the class of the error, the party and the phase"),
+            Field("error", "text", tells="if a run fails, the class of the error, the party and the phase"),
             Field("party", "text"),
             Field("phase", "text"),
         ),
@@ -61,8 +61,8 @@ _SHARED: tuple[Row, ...] = (
             Field("party", "text"),
             Field("role", "text"),
             Field("number", "int64", (1,)),
-            Field("plan", "text", tells="the shared part of the plan, which is the same for all"),
-            Field("public_key", "bytes", (32,), tells="an X25519 key made for this run"),
+            Field("plan", "text", tells="the shared plan"),
+            Field("public_key", "bytes", (32,), tells="a public X25519 key made for this run"),
             Field("nonce", "bytes", (32,)),
         ),
     ),
@@ -73,8 +73,8 @@ _SHARED: tuple[Row, ...] = (
         (*_S, *_T),
         _C,
         (
-            Field("ids", "int64", (1,), "how many rows it has to match"),
-            Field("min_rows", "int64", (1,), "its policy's min_rows, max_ids and max_unmatched"),
+            Field("ids", "int64", (1,), "how many ids it offers for matching"),
+            Field("min_rows", "int64", (1,), "the limits min_rows, max_ids and max_unmatched of its policy"),
             Field("max_ids", "int64", (1,)),
             Field("max_unmatched", "float64", (1,)),
         ),
@@ -84,7 +84,7 @@ _SHARED: tuple[Row, ...] = (
         Kind.PSEUDONYMS,
         (*_S, *_T),
         _C,
-        (Field("ids", "bytes", ("ids", 16), "how many ids the data parties have in common, and no id"),),
+        (Field("ids", "bytes", ("ids", 16), "how many ids the data parties have in common (but no id)"),),
         _INTERSECT,
     ),
     Row(
@@ -158,13 +158,13 @@ _SHARED: tuple[Row, ...] = (
         Kind.RECORD,
         _C,
         (*_S, *_T),
-        (Field("record", "text", tells="the record to sign: times, and commitments that say nothing else"),),
+        (Field("record", "text", tells="the record to sign: times, and commitments that reveal nothing"),),
     ),
     Row(
         Kind.FAREWELL,
         _ALL,
         _ALL,
-        (Field("signature", "bytes", (64,), tells="whether it agrees to the record, by a signature"),),
+        (Field("signature", "bytes", (64,), tells="whether it signs the record"),),
     ),
 )
 

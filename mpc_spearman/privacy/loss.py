@@ -20,10 +20,11 @@ def guess(loss: float) -> float:
 
 def in_words(loss: float, unit: str) -> str:
     """Say in a sentence what a loss promises."""
-    what = "of two whole rows" if unit == "row" else "of two values of one column"
+    what = "rows" if unit == "row" else "values of one column"
     return (
-        f"from what one party is passed on, whoever knows everything but which {what} is whose guesses right "
-        f"{guess(loss):.0%} of the time at most (privacy.loss: {loss:g}); several runs add up"
+        f"someone who knows everything else and guesses which of two {what} belongs to which of two people "
+        f"is right at most {guess(loss):.0%} of the time with one party's results of this run "
+        f"(privacy.loss: {loss:g}); several runs add up"
     )
 
 

@@ -38,9 +38,9 @@ def test_it_says_all_of_the_table_and_of_nobody_anything_else(capsys, setting):
     digest, _, draft = digest.partition(" (draft: ")
     assert draft.startswith("no identity yet of C, B, A;")
     assert digest.replace(" ", "") == f"plan{load_plan(RANKING, [setting]).digest().hex()}"
-    assert "none written" in purpose
-    assert "none written" in retention
-    assert guarantee.startswith("Guarantee: from what one party is passed on")
+    assert "not stated" in purpose
+    assert "not stated" in retention
+    assert guarantee.startswith("Guarantee: someone who knows everything else")
     facts = learnt(load_plan(RANKING, [setting]).shared())
     by_party: dict[str, list[str]] = {}
     for line in lines:
@@ -111,7 +111,7 @@ def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
     text = said(capsys, RANKING, "reveal=strengths", "--party", "B", code=6)
     assert PolicyError.exit_code == 6
     assert "max_reveal: ranking at most, but the plan has reveal: strengths" in text
-    assert "What leaves our house" in text  # the page all the same
+    assert "What others learn from our table" in text  # the page all the same
 
 
 @pytest.mark.parametrize("party", ["A", "B"])
@@ -125,7 +125,12 @@ def test_the_page_to_sign_has_all_that_leaves_its_party(capsys, monkeypatch, tmp
     assert main(["explain", *plan, why, "--party", party, "--html"]) in (0, PolicyError.exit_code)
     page = (tmp_path / f"ranking-{party}.html").read_text(encoding="utf-8")
     assert "&lt;b&gt; &amp; why" in page
-    for title in ("What does not", "What protects the results", "What remains", "Draft, not to be signed"):
+    for title in (
+        "What stays with us",
+        "What protects the results",
+        "What is not protected",
+        "Draft, not to be signed",
+    ):
         assert title in page
     capsys.readouterr()
     main(["explain", *plan, why, "--party", party])
