@@ -247,7 +247,7 @@ def test_who_learnt_what_is_the_view_table(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_real_view_table_fits_the_page() -> None:
     found = page(synthetic(reveal="differences"))
-    assert any("within-row difference" in text for text in found.inside("td"))
+    assert any("differences of ranks" in text for text in found.inside("td"))
 
 
 def test_every_shared_setting_is_listed() -> None:
