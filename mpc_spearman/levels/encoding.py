@@ -1,42 +1,11 @@
-r"""The fixed-point encoding of ``strengths`` and ``ranking``: a vector per source, one per target column.
+"""The fixed-point encoding of ``strengths`` and ``ranking``: a vector per source, one per target column.
 
-With x_p the centred doubled ranks of a source's column and y_q those of a target's, N and the tie terms T
-as in :mod:`mpc_spearman.data.ranks`, each coefficient is an inner product of two vectors that their owners
-make alone:
-
-    tie_corrected    u_p = x_p/‖x_p‖                    t_q = y_q/‖y_q‖             (none for a constant)
-    paper            u_p = (x_p/√N, T_p/(2N), 1)        t_q = (y_q/√N, 1, T_q/(2N))
-
-as eq. 2 is (S + (T_p + T_q)/2)/N. A source shares v = ⌊F·Σ_p u_p⌉ over its columns, the target shares y'_q =
-⌊G·t_q⌉, each element rounded to the nearest integer. What is opened or compared is V_q = Σ v·y'_q, summed
-over all sources, and every owner's noise. A strength, the mean over K columns (those that are not constant;
-under ``paper`` all), is V_q/(F·G·K). No tie term reaches anyone.
-
-**Bounds.** Let a² = 1, under ``paper`` a² = 2. Then ‖u_p‖ ≤ a and ‖t_q‖ ≤ a: in the latter case the square is
-1 - τ + τ²/4 + 1 for τ = T/N ≤ 1. Let ``rows`` be n, under ``paper`` n + 2; u = Σ_p u_p over all m columns of
-all sources, m = ``columns``; e_s = v_s - F·u_s of each of s sources, f = y' - G·t; r = ⌊a·√rows⌋ + 1.
-
-*Float64.* F·u and G·t are computed with an error of at most (K + 4)·2^-53 and 4·2^-53 of the sum of their
-terms' absolute values. For m up to 2^31 the factor 1 + 2^-20 below covers both.
-
-*Range.* Every element of e_s and f is less than 1 in size, so a·‖e_s‖ < r and a·‖f‖ < r. Since
-|⟨u, t⟩| = |Σ_p rho_pq| ≤ m,
-
-    |V| ≤ (F·m·(1 + 2^-20) + s·r)·(G + r) + ``noise_bound`` ≤ 2^62 - 2,
-
-which is checked. The noise of all owners together is at most F·G·m·``room`` in size, whatever scales they
-state (:func:`mpc_spearman.privacy.scales.most_noise`).
-
-*Error.* An element of e_s or f is at most 1/2 in size. By Cauchy and Schwarz a strength without noise is off
-by at most
-
-    ``error`` = a·s·√rows/(2·F·K) + (a + s·√rows/(2·F·K))·√rows/(2·G) + (2K + 20)·2^-53.
-
-G is 2^10 times as large as n, or somewhat more, if F is then no smaller than G: this is at most a thousandth
-of the standard error 1/√(n - 1), and products of the target's integers cost least. F takes what is left of
-the range.
-
-*Sums.* Σ_i |y'_i| ≤ √rows·‖y'‖ ≤ r·(G + r): what a lattice scheme's noise grows with.
+A source shares v = F·Σ_p u_p over its columns, the target y'_q = G·t_q of each, every element rounded to the
+nearest integer. V_q = Σ v·y'_q, summed over all sources, and every owner's noise, is opened or compared. A
+strength is V_q/(F·G·K), the mean over K columns: those that are not constant, under ``paper`` all. No tie
+term reaches anyone. docs/protocol.md ("Strengths") defines u_p and t_q, and proves the bounds: |V| ≤
+``result_bound`` ≤ 2^62 - 2, ``error`` of a strength without noise, and r·(G + r) for the sum of the sizes of
+one y'_q.
 """
 
 from __future__ import annotations
