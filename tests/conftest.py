@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,6 +16,9 @@ import pytest
 pytest.register_assert_rewrite("support")  # so that shared assertions say what they compared
 
 from mpc_spearman.comparison import page, prediction, sweep  # noqa: E402
+from mpc_spearman.data import csv_text  # noqa: E402
+from mpc_spearman.launch import supervisor  # noqa: E402
+from mpc_spearman.results import report  # noqa: E402
 from support.inputs import write_inputs  # noqa: E402
 from support.meetings import Meeting  # noqa: E402
 from support.plan_files import YAML  # noqa: E402
@@ -68,6 +72,33 @@ def parquet(tmp_path: Path) -> Callable[[Any], Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files, and nothing else in it."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+@pytest.fixture
+def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results whose pages are empty, which saves most of the time of saving them."""
+    monkeypatch.setattr(report, "render", lambda result: "")
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
+    """Set what stands in for the supervisor, which would start roles."""
+    return lambda stand_in: monkeypatch.setattr(supervisor, "launch", stand_in)
+
+
+@pytest.fixture
+def blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Set how many bytes of a CSV file are read at once."""
+    return lambda size: monkeypatch.setattr(csv_text, "BLOCK", size)
 
 
 @pytest.fixture

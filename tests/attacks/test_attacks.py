@@ -14,12 +14,7 @@ import pytest
 import torch
 
 from mpc_spearman.attacks.twister import ENOUGH, twisted_bits
-from mpc_spearman.engines.mpc.crypten_import import (
-    ArithmeticSharedTensor,
-    arithmetic,
-    communicator,
-    crypten,
-)
+from mpc_spearman.engines.mpc.crypten_import import ArithmeticSharedTensor, arithmetic, communicator, crypten
 from mpc_spearman.statistics.reference import reference
 from support.harness import run_roles
 from support.in_memory import run_in_memory

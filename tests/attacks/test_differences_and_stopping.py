@@ -11,8 +11,7 @@ from mpc_spearman.data.ranks import total
 
 
 @pytest.mark.parametrize(
-    ("n", "columns"),
-    [(40, 9), (178, 13), (200, 20), pytest.param(1000, 30, marks=pytest.mark.long)],
+    ("n", "columns"), [(40, 9), (178, 13), (200, 20), pytest.param(1000, 30, marks=pytest.mark.long)]
 )
 def test_differences_of_untied_columns_give_every_rank(n, columns):
     ranks = (untied(columns, n, np.random.default_rng(1)) + n + 1) // 2

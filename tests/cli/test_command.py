@@ -36,8 +36,7 @@ HEAVY = (
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["local", "--help"], ["merge", "--help"], ["init", "--help"], ["--version"]],
+    "arguments", [["--help"], ["local", "--help"], ["merge", "--help"], ["init", "--help"], ["--version"]]
 )
 def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
     script = (

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpc_spearman.cli import main
-from mpc_spearman.comparison import (
-    sweep,
-)
+from mpc_spearman.comparison import sweep
 from support.sweeps import CONFIGS, FakeRuns
 
 # --- the command ------------------------------------------------------------------------------------------
@@ -63,17 +61,7 @@ def test_the_command_says_what_was_not_measured(
     fake_runs: FakeRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_runs.slow = ("coefficients", 50)
-    given = [
-        "compare",
-        str(CONFIGS / "mpc.yaml"),
-        "--rows",
-        "40",
-        "60",
-        "--features",
-        "2x2",
-        "--limit",
-        "50",
-    ]
+    given = ["compare", str(CONFIGS / "mpc.yaml"), "--rows", "40", "60", "--features", "2x2", "--limit", "50"]
     assert main.main([*given, "--bandwidth", "10", "--rtt", "100", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "Not measured: MPC, coefficients, tie_corrected, 60 rows, 2 × 2 columns: stopped" in printed

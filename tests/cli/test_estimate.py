@@ -59,11 +59,7 @@ def test_json_has_the_same_in_bytes_and_seconds(
     ],
 )
 def test_what_cannot_be_is_refused(
-    linear_runs: LinearRuns,
-    arguments: list[str],
-    code: int,
-    said: str,
-    capsys: pytest.CaptureFixture[str],
+    linear_runs: LinearRuns, arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["estimate", MPC, *arguments]) == code
     captured = capsys.readouterr()

@@ -33,11 +33,7 @@ HOOKS = ROOT / "tests" / "support" / "cli_with_hooks.py"
 
 
 #: Settings with which few rows are no matter.
-EXACT = (
-    "results.precision=exact",
-    "parties.target.policy.exact=true",
-    "parties.sources.A.policy.exact=true",
-)
+EXACT = ("results.precision=exact", "parties.target.policy.exact=true", "parties.sources.A.policy.exact=true")
 
 
 def expected(folder: Path) -> np.ndarray:

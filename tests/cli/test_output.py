@@ -145,11 +145,7 @@ def test_under_join_nobody_is_left_waiting(folder: Path, nobody_reads: IO[bytes]
 
 def test_what_is_output_and_nothing_else_must_be_written(folder: Path, full: IO[bytes]) -> None:
     done = subprocess.run(
-        [*COMMAND, "explain", "plan.yaml"],
-        cwd=folder,
-        env=environment(),
-        stdout=full,
-        stderr=subprocess.PIPE,
+        [*COMMAND, "explain", "plan.yaml"], cwd=folder, env=environment(), stdout=full, stderr=subprocess.PIPE
     )
     assert done.returncode == errors.OutputError.exit_code
     assert done.stderr == b"note: not all could be printed: No space left on device\n"

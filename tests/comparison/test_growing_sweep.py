@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mpc_spearman import compare
-from mpc_spearman.comparison import (
-    LAN,
-    RUN,
-    TIDY,
-    per_run,
-    sweep,
-)
+from mpc_spearman.comparison import LAN, RUN, TIDY, per_run
 from mpc_spearman.errors import BoundError, OutputError, PlanError, SetupError
 from mpc_spearman.wire.meter import costed
 from support.plans import plan
@@ -101,12 +96,9 @@ def test_a_foreign_directory_is_left_alone(fake_runs: FakeRuns, tmp_path: Path) 
         compare(LEVELS, [(40, 2, 2)], out=tmp_path / "b")
 
 
-def test_without_a_directory_nothing_is_left(
-    fake_runs: FakeRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_without_a_directory_nothing_is_left(fake_runs: FakeRuns, temporary: Path) -> None:
     assert len(compare(LEVELS, [(40, 2, 2)])) == 2 * 3 * len(costed("mpc"))
-    assert list(tmp_path.iterdir()) == []
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_run_over_the_limit_is_stopped_and_none_that_is_larger_started(
@@ -174,7 +166,7 @@ def test_wrong_arguments_are_named(fake_runs: FakeRuns, arguments: dict[str, Any
 def test_without_matplotlib_a_page_is_refused_before_anything_runs(
     fake_runs: FakeRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(SetupError, match=r"Run: pip install matplotlib$"):
         compare(LEVELS, [(40, 2, 2)], out=tmp_path / "s")
     assert fake_runs.done == []

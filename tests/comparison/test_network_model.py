@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpc_spearman.comparison import (
-    LAN,
-    WAN,
-    Link,
-    break_even,
-    on_network,
-    per_run,
-)
+from mpc_spearman.comparison import LAN, WAN, Link, break_even, on_network, per_run
 from mpc_spearman.errors import PlanError
 from support.sweeps import made_table
 

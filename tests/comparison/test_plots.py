@@ -9,12 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpc_spearman.comparison import (
-    Link,
-    page,
-    per_run,
-    plots,
-)
+from mpc_spearman.comparison import Link, page, per_run, plots
 from support.sweeps import made_runs
 
 

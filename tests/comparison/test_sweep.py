@@ -15,11 +15,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman import Result, compare
-from mpc_spearman.comparison import (
-    RUN,
-    TIDY,
-    WAN,
-)
+from mpc_spearman.comparison import RUN, TIDY, WAN
 from mpc_spearman.comparison.data import tables
 from mpc_spearman.comparison.variants import Size
 from mpc_spearman.wire.meter import COLUMNS, costed
@@ -59,11 +55,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     eventually(lambda: not processes(tag[TAG]))
     parts = [path.name for path in out.rglob("*.part")]
     second = subprocess.run(command(out), cwd=CONFIGS, env=environment, capture_output=True, text=True)
-    return {
-        "out": out,
-        "interrupted": (first.returncode, complaint, before, parts),
-        "second": second,
-    }
+    return {"out": out, "interrupted": (first.returncode, complaint, before, parts), "second": second}
 
 
 def test_an_interrupted_sweep_keeps_what_had_ended(swept: dict[str, Any]) -> None:

@@ -32,10 +32,7 @@ def made(tmp_path: Path) -> Path:
     content = mapping(cautious=True, alignment="intersect", network={"address": "127.0.0.1", "port": 9})
     content["parties"]["sources"][0] |= {
         "table": "insurer.csv",
-        "policy": {
-            "ledger": "A.ledger",
-            "approved_by": str(Identity.read(folder / "officer.key", "key")),
-        },
+        "policy": {"ledger": "A.ledger", "approved_by": str(Identity.read(folder / "officer.key", "key"))},
     }
     (folder / "plan.yaml").write_text(yaml.safe_dump(content))
     assert approve(folder) == 0

@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman.config import (
-    AGREE_TO_ALL,
-    check_policy,
-    check_policy_columns,
-    check_policy_rows,
-    load_plan,
-)
+from mpc_spearman.config import AGREE_TO_ALL, check_policy, check_policy_columns, check_policy_rows, load_plan
 from mpc_spearman.errors import PlanError, PolicyError
 from support.plan_files import plan_with
 
@@ -58,11 +52,7 @@ START = "party A does not allow this plan: its policy."
             {"privacy": {"unit": "value"}, "results": {"target": "coefficients"}},
             "unit: row, but the plan has privacy.unit: value",
         ),
-        (
-            {},
-            {"results": {"precision": "exact"}},
-            "exact: false, but the plan has results.precision: exact",
-        ),
+        ({}, {"results": {"precision": "exact"}}, "exact: false, but the plan has results.precision: exact"),
         (
             {},
             {"protocol": "he", "he": {"key_bits": 512, "insecure": True}},
@@ -83,13 +73,7 @@ def test_a_plan_beyond_one_owners_policy(policy: dict[str, Any], plan: dict[str,
 
 
 def test_a_plan_within_the_policy() -> None:
-    policy = {
-        "max_reveal": "strengths",
-        "protocols": ["mpc"],
-        "loss": 2,
-        "results_to": [],
-        "min_rows": 10,
-    }
+    policy = {"max_reveal": "strengths", "protocols": ["mpc"], "loss": 2, "results_to": [], "min_rows": 10}
     plan = load_plan(
         plan_with({"parties.sources.0.policy": policy}, reveal="strengths", results={"target": "nothing"})
     )

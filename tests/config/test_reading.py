@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mpc_spearman.config import (
-    Plan,
-    Results,
-    check_policy,
-    load_plan,
-)
+from mpc_spearman.config import Plan, Results, check_policy, load_plan
 from mpc_spearman.errors import PlanError
 from support.harness import ROOT
 from support.plan_files import MINIMAL, YAML, plan_with, problem, problems
@@ -46,17 +41,6 @@ def test_the_help_of_a_plan_is_about_plans() -> None:
     assert "canonical_json" in text
     assert "model_validate" not in text
     assert len(text.splitlines()) < 100
-
-
-def test_a_plan_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mpc_spearman.config import plan as module
-    from mpc_spearman.launch import local
-
-    looked, look = [], module.contradictions
-    monkeypatch.setattr(module, "contradictions", lambda data: looked.append(data) or look(data))
-    plan = load_plan(MINIMAL)
-    assert local._plan(plan, {}, [], {}) is plan  # as the command gives it to `run_local`
-    assert len(looked) == 1
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -87,11 +87,11 @@ def test_dialects(csv: Any, content: str, dialect: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8-sig", "cp437", "shift-jis"]
 )
-def test_encodings(csv: Any, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encodings(csv: Any, encoding: str, blocks: Any) -> None:
     text = "日本" if encoding == "shift-jis" else "é"
     content = f'id,"x{text}"\n"{text}""1",1\n{text},2\nc,3\n'.encode(encoding)
     for block in (csv_text.BLOCK, 64):
-        monkeypatch.setattr(csv_text, "BLOCK", block)
+        blocks(block)
         found = read(csv(content), csv={"encoding": encoding})
         assert found.ids.to_pylist() == [f'{text}"1', text, "c"]
         assert found.features == (f"x{text}",)
@@ -127,14 +127,14 @@ def test_another_encoding_is_named(csv: Any, content: bytes, encoding: str, said
 
 
 @pytest.mark.parametrize("pad", range(4))
-def test_a_block_may_end_inside_a_character(csv: Any, pad: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_text, "BLOCK", 64)
+def test_a_block_may_end_inside_a_character(csv: Any, pad: int, blocks: Any) -> None:
+    blocks(64)
     lines = "".join(f"r{row},{'病歴と' if row else 'x' * pad},{row}\n" for row in range(40))
     assert read(csv("id,note,v\n" + lines), exclude=["note"]).column(0).tolist() == list(range(40))
 
 
-def test_rows_in_many_blocks(csv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_text, "BLOCK", 64)
+def test_rows_in_many_blocks(csv: Any, blocks: Any) -> None:
+    blocks(64)
     lines = "".join(f'"r,""{row}",{row},{row / 2}\n' for row in range(200))
     found = read(csv("id,x,y\n" + lines))
     assert found.ids.to_pylist() == [f'r,"{row}' for row in range(200)]

@@ -186,11 +186,7 @@ def test_text_is_read_alike_wherever_it_comes_from(
 @pytest.mark.parametrize(
     ("types", "csv_holds", "parquet_holds"),
     [
-        (
-            [pa.string_view(), pa.binary_view(), pa.dictionary(pa.int8(), pa.string())],
-            True,
-            True,
-        ),
+        ([pa.string_view(), pa.binary_view(), pa.dictionary(pa.int8(), pa.string())], True, True),
         ([pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.uuid()], False, True),
         ([pa.month_day_nano_interval(), pa.run_end_encoded(pa.int32(), pa.string())], False, False),
     ],
@@ -256,11 +252,7 @@ def test_what_is_said_of_text_is_refused_for_numbers() -> None:
     ("how", "cells", "found"),
     [
         ("percent", ["23.4%", "5 %", "-0.1%"], [23.4, 5.0, -0.1]),
-        (
-            "percent",
-            ["23.4%", "0.234", "5%"],
-            "1 value that convert: percent does not fit",
-        ),
+        ("percent", ["23.4%", "0.234", "5%"], "1 value that convert: percent does not fit"),
         ("currency", ["EUR 421.67", "EUR 5", "-1 EUR"], [421.67, 5.0, -1.0]),
         ("currency", ["$5", "$10.5", "$-1"], [5.0, 10.5, -1.0]),
         ("currency", ["EUR 5", "USD 5", "EUR 7"], "amounts in 2 currencies"),

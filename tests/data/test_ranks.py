@@ -15,12 +15,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import rankdata
 
 from mpc_spearman.data import ranks as module
-from mpc_spearman.data.ranks import (
-    MAX_ROWS,
-    Groups,
-    rank_columns,
-    total,
-)
+from mpc_spearman.data.ranks import MAX_ROWS, Groups, rank_columns, total
 from support.processes import EVER
 
 RING = 2**63 - 1

@@ -80,9 +80,9 @@ def test_wrong_number_of_fields(csv, bad, said):
         ('"x\ny",2,SECRET"\n', "a quote inside a cell without quotes, in line 4 of the file"),
     ],
 )
-def test_broken_quotes(csv, bad, said, monkeypatch):
+def test_broken_quotes(csv, bad, said, blocks):
     for block in (csv_text.BLOCK, 64, 65, 66, 67, 68, 69, 70):  # so that quotes are where one ends
-        monkeypatch.setattr(csv_text, "BLOCK", block)
+        blocks(block)
         assert refusal(csv("id,x,y\na,1,1\n" + bad)) == f"it is not a well-formed CSV file: {said}"
 
 

@@ -279,11 +279,7 @@ def test_the_python_examples_run(example: str, tmp_path: Path) -> None:
         "PYTHONWARNINGS": "error::DeprecationWarning:__main__",
     }
     run = subprocess.run(
-        [sys.executable, "example.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
+        [sys.executable, "example.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
     if "runs/private" in example:

@@ -15,6 +15,7 @@ from mpc_spearman.errors import PlanError, TableError
 from mpc_spearman.launch.join import run_party
 from mpc_spearman.launch.local import assignments
 from support.databases import PASSWORD, into_postgresql, into_sqlite, postgresql
+from support.harness import fork_server
 from support.plans import mapping
 
 
@@ -49,10 +50,10 @@ def test_a_run_on_two_databases_is_that_on_the_tables_in_them(
         into_postgresql(address, "visits", frames["B"])
         monkeypatch.setenv("CLINIC", address)
         monkeypatch.setenv("INSURER", into_sqlite(tmp_path / "people.db", "people", frames["A"]))
-        result = run_local(plan, out=tmp_path / "out")
+        result = run_local(plan, out=tmp_path / "out", server=fork_server())
     ordered = {party: frame.sort_values("id") for party, frame in frames.items()}
     ordered["A"] = ordered["A"][["id", "income", "age"]]
-    assert result.coefficients.equals(run_local(mapping(), ordered).coefficients)
+    assert result.coefficients.equals(run_local(mapping(), ordered, server=fork_server()).coefficients)
     left = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert {path.parent.name for path in left} == {"A", "B", "C"}
     for path in left:
@@ -80,7 +81,9 @@ def test_a_database_that_cannot_be_reached_ends_a_run_at_its_party(
 ) -> None:
     monkeypatch.setenv("CLINIC", "postgresql://owner:hunter@127.0.0.1:1/d")
     with pytest.raises(TableError) as caught:
-        run_local(asking(B=("SELECT id, visits FROM visits", "CLINIC")), {"A": frames["A"]})
+        run_local(
+            asking(B=("SELECT id, visits FROM visits", "CLINIC")), {"A": frames["A"]}, server=fork_server()
+        )
     assert str(caught.value) == "B: the database of env:CLINIC: it cannot be reached: nothing listens there"
 
 

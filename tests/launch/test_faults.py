@@ -218,7 +218,7 @@ def test_raising_before_all_have_met(run_with: RunWith, party: str, phase: str) 
     "act", ["sleep", *(pytest.param(act, marks=pytest.mark.long) for act in ("sort", "count"))]
 )
 def test_three_time_outs_of_computing_are_no_time_out(run_with: RunWith, act: str) -> None:
-    after = run_with("on_phase", party="A", phase="rank", act=act, seconds=3 * TIMEOUT, timeout=TIMEOUT)
+    after = run_with("on_phase", party="A", phase="rank", act=act, seconds=6.0, timeout=2.0)
     assert after.error is None
     assert after.processes == set()
     cost = Result.load(after.staging / "C").cost

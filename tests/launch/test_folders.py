@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -21,14 +20,6 @@ from support.made_results import listing
 from support.plans import mapping
 
 LEFT = "mpc-spearman-run-0123456789abcdef"
-
-
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    place = tmp_path / "tmp"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
-    return place
 
 
 def test_what_is_left_of_a_killed_run_is_swept_and_nothing_else(temporary: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from mpc_spearman.cli.main import main
 from mpc_spearman.config import load_plan
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, OutputError, PlanError
-from mpc_spearman.launch import join, supervisor
+from mpc_spearman.launch import join
 from support.harness import ROOT
 
 CLUSTER = ROOT / "configs" / "cluster.yaml"
@@ -18,13 +18,13 @@ CLINIC = ROOT / "data" / "clinic.csv"
 
 
 @pytest.fixture(autouse=True)
-def nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch, launched: Any) -> None:
     """Make a role that is started fail the test: it would wait for the others for ten minutes."""
 
     def started(*arguments: Any, **more: Any) -> None:
         pytest.fail("the role was started")
 
-    monkeypatch.setattr(supervisor, "launch", started)
+    launched(started)
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
 

@@ -17,6 +17,7 @@ from scipy.stats import spearmanr
 
 from mpc_spearman import Result, run_local
 from support.databases import into_sqlite
+from support.harness import fork_server
 from support.plans import mapping
 from support.references import DATA, SHARED
 
@@ -82,7 +83,7 @@ def run_on(tables: dict[str, pd.DataFrame], ways: dict[str, Write], folder: Path
         if not isinstance(said, dict):
             handed[party], said = said, {}
         entry |= {"id": tables[party].columns[0], "missing": "drop_rows", **said}
-    return run_local(plan, handed)
+    return run_local(plan, handed, server=fork_server())
 
 
 def joined(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -21,14 +20,11 @@ from support.references import normal_tables
 
 @pytest.mark.parametrize(
     ("runs", "kept"),
-    [(2, False), (10, True), *(pytest.param(50, kept, marks=pytest.mark.long) for kept in (False, True))],
+    [(2, False), (5, True), *(pytest.param(50, kept, marks=pytest.mark.long) for kept in (False, True))],
     ids=lambda value: {True: "one server", False: "a server each"}.get(value, str(value)),
 )
 @pytest.mark.timeout(1800)
-def test_many_runs_leave_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: int, kept: bool
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_many_runs_leave_nothing(temporary: Path, runs: int, kept: bool) -> None:
     with ForkServer() if kept else nullcontext() as server:
         first = run_local(mapping(), normal_tables(), server=server)  # imports what runs need
         before, threads = held(), threading.active_count()
@@ -36,13 +32,13 @@ def test_many_runs_leave_nothing(
             result = run_local(mapping(), normal_tables(), server=server)
             assert held() == before
             assert threading.active_count() <= threads
-            assert os.listdir(tmp_path) == []
+            assert os.listdir(temporary) == []
     assert result.coefficients.equals(first.coefficients)
 
 
 def test_meetings_leave_no_socket_and_no_thread(meet: Callable[..., Meeting]) -> None:
     threads, before = threading.active_count(), held()
-    for _ in range(10):
+    for _ in range(5):
         run = meet()
         for member in PARTIES:
             run.come(member)

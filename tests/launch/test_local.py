@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -30,7 +29,6 @@ from mpc_spearman.errors import (
     SetupError,
     TableError,
 )
-from mpc_spearman.launch import supervisor
 from mpc_spearman.launch.local import arrow
 from mpc_spearman.launch.supervisor import Outcome
 from mpc_spearman.results import run_directory
@@ -49,16 +47,19 @@ def table(**columns: Any) -> pd.DataFrame:
 TABLES = {"A": table(a=[1, 2, 3, 4]), "B": table(b=[1, 3, 2, 4])}
 
 
+Launched = Callable[[Callable[..., Any]], None]
+
+
 class Ran(Exception):
     """Raised in place of starting any process."""
 
 
 @pytest.fixture
-def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_runs(launched: Launched) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise Ran
 
-    monkeypatch.setattr(supervisor, "launch", refuse)
+    launched(refuse)
 
 
 # ---- tables in memory
@@ -166,7 +167,7 @@ def test_a_table_that_cannot_be_ranked(frame: Any, problem: str) -> None:
 )
 @pytest.mark.parametrize("handed", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
 def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
-    own: dict[str, Any], handed: Callable[[pd.DataFrame], Any], monkeypatch: pytest.MonkeyPatch
+    own: dict[str, Any], handed: Callable[[pd.DataFrame], Any], launched: Launched
 ) -> None:
     frames: dict[str, bytes] = {}
 
@@ -174,7 +175,7 @@ def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
         frames.update(given)
         raise Ran
 
-    monkeypatch.setattr(supervisor, "launch", look)
+    launched(look)
     plan = {"parties": {**PLAN["parties"], "sources": [{"name": "A", **own}]}}
     remark = ["nobody's business", 7, None, ()] if handed is pd.DataFrame else ["nobody's business"] * 4
     with pytest.raises(Ran):
@@ -225,10 +226,9 @@ class TestBeforeAnythingRuns:
             run_local(load_plan(PLAN), TABLES, reveal="differences")
 
     def test_without_crypten(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("mpc_spearman.installed.find_spec", lambda name: None)
+        monkeypatch.setitem(sys.modules, "crypten", None)
         with pytest.raises(SetupError, match=r"Run: pip install --no-deps crypten==0\.4\.1"):
             run_local(PLAN, TABLES)
-        assert importlib.util.find_spec("crypten") is not None
 
     @pytest.mark.parametrize("party", ["A", "B", "C"])
     def test_a_directory_with_somebodys_files(self, tmp_path: Path, party: str) -> None:
@@ -273,8 +273,8 @@ def write_runs(orders: Any, *_: Any, **__: Any) -> dict[str, Outcome]:
 
 
 @pytest.fixture
-def roles_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "launch", write_runs)
+def roles_write(monkeypatch: pytest.MonkeyPatch, launched: Launched) -> None:
+    launched(write_runs)
     monkeypatch.setattr(Result, "load", classmethod(lambda cls, directory: directory.name))
 
 
@@ -305,9 +305,7 @@ def test_party_names_with_dots_are_no_suffixes(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("roles_write")
-def test_if_one_directory_cannot_be_placed_all_stay_as_they_were(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_if_one_directory_cannot_be_placed_all_stay_as_they_were(tmp_path: Path, launched: Launched) -> None:
     run_local(PLAN, TABLES, out=tmp_path / "out")
     for party in "ABC":
         (tmp_path / "out" / party / "cost.csv").write_text("earlier")
@@ -318,7 +316,7 @@ def test_if_one_directory_cannot_be_placed_all_stay_as_they_were(
         run_directory.shutil.rmtree(Path(orders[-1].out))
         return outcomes
 
-    monkeypatch.setattr(supervisor, "launch", write_and_spoil)
+    launched(write_and_spoil)
     with pytest.raises(OutputError, match="cannot write the results to"):
         run_local(PLAN, TABLES, out=tmp_path / "out")
     assert os.listdir(tmp_path) == ["out"]
@@ -327,19 +325,18 @@ def test_if_one_directory_cannot_be_placed_all_stay_as_they_were(
 
 
 @pytest.mark.usefixtures("roles_write")
-def test_without_a_place_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_without_a_place_nothing_is_left(temporary: Path) -> None:
     assert run_local(PLAN, TABLES) == "C"
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(temporary) == []
 
 
-def test_the_first_cause_is_raised_and_nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_cause_is_raised_and_nothing_kept(tmp_path: Path, launched: Launched) -> None:
     def fail(orders: Any, *_: Any, **__: Any) -> dict[str, Outcome]:
         outcomes = write_runs(orders)
         error = RoleCrashed("the process of party A ended")
         return outcomes | {"A": Outcome("A", "died", error, "rank", -9, 1.0)}
 
-    monkeypatch.setattr(supervisor, "launch", fail)
+    launched(fail)
     with pytest.raises(RoleCrashed, match="the process of party A ended") as raised:
         run_local(PLAN, TABLES, out=tmp_path / "out")
     assert raised.value.__cause__ is raised.value.__context__ is None
@@ -355,16 +352,14 @@ def test_what_is_wrong_with_all_tables_is_said_at_once(tmp_path: Path) -> None:
     assert sorted(line[:2] for line in lines) == ["A:", "B:"]
 
 
-def test_no_other_user_can_look_at_files_of_a_run_under_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_other_user_can_look_at_files_of_a_run_under_way(tmp_path: Path, launched: Launched) -> None:
     modes: list[int] = []
 
     def look(orders: Any, *_: Any, **__: Any) -> Any:
         modes.append(Path(orders[0].out).parent.stat().st_mode & 0o777)
         raise Ran
 
-    monkeypatch.setattr(supervisor, "launch", look)
+    launched(look)
     for out in (None, tmp_path / "out"):
         with pytest.raises(Ran):
             run_local(PLAN, TABLES, out=out)

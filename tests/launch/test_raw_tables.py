@@ -21,7 +21,7 @@ from mpc_spearman.cli.main import main
 from mpc_spearman.config import load_plan
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.reference import reference
-from support.harness import ROOT
+from support.harness import ROOT, fork_server
 from support.in_memory import run_in_memory
 from support.plans import freed, mapping
 from support.references import DATA, SHARED, tolerance
@@ -81,7 +81,9 @@ def test_exact_products_from_raw_tables_are_those_of_the_joined_rows(protocol: s
     if protocol == "he":
         pytest.importorskip("tenseal")
     chosen = freed(PLAN)
-    result = run_local(chosen, overrides=[f"protocol={protocol}", f"reveal={level}", *settings])
+    result = run_local(
+        chosen, overrides=[f"protocol={protocol}", f"reveal={level}", *settings], server=fork_server()
+    )
     insurer, clinic = joined(raw("insurer"), raw("clinic"))
     truth = reference({"A": insurer}, clinic)
     np.testing.assert_allclose(result.coefficients, truth.coefficients, rtol=0, atol=1e-14)
@@ -107,7 +109,9 @@ def test_tables_in_memory_leave_their_rest_too(tmp_path: Path) -> None:
         its = content["parties"][place] if party == "B" else content["parties"][place][0]
         its |= {"write_unaligned": str(files[party]), "missing": "drop_rows", "exclude": ["note"]}
     # The columns of text of polars are of a type that Arrow writes into no CSV file.
-    result = run_local(content, {"A": tables["A"], "B": polars.from_pandas(tables["B"])})
+    result = run_local(
+        content, {"A": tables["A"], "B": polars.from_pandas(tables["B"])}, server=fork_server()
+    )
     common = set(tables["A"].dropna()["id"]) & set(tables["B"]["id"])
     assert result.n == len(common)
     for party, left in (("A", pq.read_table(files["A"]).to_pandas()), ("B", pd.read_csv(files["B"]))):

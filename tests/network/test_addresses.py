@@ -89,7 +89,7 @@ class Proxy:
         with suppress(OSError):
             connection, _ = self._listener.accept()
             with connection:
-                connection.settimeout(5)
+                connection.settimeout(1)
                 while b"\r\n\r\n" not in self.asked:
                     self.asked += connection.recv(4096)
                 connection.sendall(self._answer)

@@ -95,7 +95,7 @@ def test_a_coordinator_that_answers_itself_is_found_out(
     monkeypatch.setattr(forwarding.Forwarding, "install", answer)
     run = meet(listen={}, timeout=20.0)
     for member in PARTIES:
-        run.come(member, join_timeout=10.0)
+        run.come(member, join_timeout=5.0)
     met = run.wait()
     found, other = met["A" if side == "caller" else "B"], B if side == "caller" else A
     assert type(found) is UnknownKey

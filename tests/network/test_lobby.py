@@ -311,9 +311,9 @@ def pass_on(one: socket.socket, other: socket.socket) -> None:
 
 
 def test_a_party_that_says_nothing_more_is_lost(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = meet(timeout=1.5)
+    run = meet(timeout=1.0)
     monkeypatch.setattr(
-        "mpc_spearman.network.data_party.DataPartyMeeting._hear", lambda self, *said: time.sleep(4)
+        "mpc_spearman.network.data_party.DataPartyMeeting._hear", lambda self, *said: time.sleep(2.5)
     )
     for member in PARTIES:
         run.come(member, patient=False)

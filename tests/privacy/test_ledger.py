@@ -75,19 +75,6 @@ def test_a_run_is_one_line_and_reads_back_as_it_was(ledger: Ledger) -> None:
     assert last.run == run
 
 
-def test_a_charge_is_on_the_disk_when_it_returns(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[bytes] = []
-    fsync = os.fsync
-
-    def watched(number: int) -> None:
-        fsync(number)
-        synced.append(ledger.path.read_bytes())
-
-    monkeypatch.setattr(os, "fsync", watched)
-    charge(ledger, make_run(1))
-    assert synced == [ledger.path.read_bytes()]
-
-
 def test_lines_are_only_ever_added(ledger: Ledger) -> None:
     before = ledger.path.read_bytes()
     ledger.forget("B", "it deleted both results")
@@ -97,10 +84,7 @@ def test_lines_are_only_ever_added(ledger: Ledger) -> None:
 
 def test_a_refused_run_leaves_the_ledger_as_it_was_and_says_what_can_be_done(ledger: Ledger) -> None:
     before = ledger.path.read_bytes()
-    for refuse in (
-        lambda: ledger.charge(make_run(3), 5.0),
-        lambda: ledger.check("A", make_run(3).told, 5.0),
-    ):
+    for refuse in (lambda: ledger.charge(make_run(3), 5.0), lambda: ledger.check("A", make_run(3).told, 5.0)):
         with pytest.raises(PolicyError) as caught:
             refuse()
         first, last = str(caught.value).splitlines()
@@ -307,16 +291,16 @@ def test_reading_or_forgetting_makes_no_file(tmp_path: Path) -> None:
 _CHILD = """
 import sys
 from pathlib import Path
-sys.path[:0] = {path!r}
-from test_ledger import Ledger, charge, make_run
-ledger = Ledger(Path({file!r}))
-run = make_run({plan})
+from mpc_spearman.privacy.charges import ChargedRun, Told
+from mpc_spearman.privacy.ledger import Ledger
+ledger, told = Ledger(Path({file!r})), {{"B": Told(what="strengths", loss=2.0)}}
+run = ChargedRun(party="A", plan="{plan:064x}", rows=60, columns=4, told=told)
 {hook}
 print("ready", flush=True)
 sys.stdin.readline()
 {limit}
 try:
-    charge(ledger, run, 4.0)
+    ledger.charge(run, 4.0)
 except Exception as error:
     print(type(error).__name__, str(error).splitlines()[0])
 else:
@@ -325,35 +309,38 @@ else:
 
 
 def child(file: Path, plan: int, limit: str = "", hook: str = "") -> subprocess.Popen[str]:
-    here = [str(Path(__file__).parent), *sys.path]
-    code = _CHILD.format(path=here, file=str(file), plan=plan, limit=limit, hook=hook)
+    code = _CHILD.format(file=str(file), plan=plan, limit=limit, hook=hook)
     return subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
 
 
-def test_nobody_else_has_the_file_between_the_check_and_the_disk(
+def test_a_charge_is_on_the_disk_when_it_returns_and_nobody_else_has_the_file_before(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[bool] = []
-    run = make_run(1)
+    synced = b""
 
     def watched(done: Callable[..., Any]) -> Callable[..., Any]:
         def watch(*arguments: Any, **named: Any) -> Any:
+            nonlocal synced
             with ledger.path.open("rb") as file:
                 try:
                     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                     taken.append(False)
                 except BlockingIOError:
                     taken.append(True)
-            return done(*arguments, **named)
+            found = done(*arguments, **named)
+            synced = ledger.path.read_bytes()
+            return found
 
         return watch
 
     monkeypatch.setattr("mpc_spearman.privacy.ledger.objections", watched(objections))
     monkeypatch.setattr(os, "fsync", watched(os.fsync))
-    charge(ledger, run)
-    assert taken == [True, True]
+    charge(ledger, make_run(1))
+    assert taken == [True, True]  # at the check, and on the disk
+    assert synced == ledger.path.read_bytes()
 
 
 def test_processes_that_start_together_share_one_budget(tmp_path: Path) -> None:

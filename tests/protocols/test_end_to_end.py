@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.errors import NotRevealed
-from mpc_spearman.protocols import load, rank
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.pvalues import EXACT_ROWS
 from mpc_spearman.statistics.reference import Reference, reference
@@ -23,7 +22,6 @@ from support.references import (
     SHARED,
     by_equation_2,
     by_scipy,
-    normal_tables,
     ranked_alike,
     table,
     tolerance,
@@ -94,14 +92,6 @@ def check(
     return truth
 
 
-def test_a_table_is_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranked, ranks = [], rank.rank_columns
-    for module in (load, rank):
-        monkeypatch.setattr(module, "rank_columns", lambda *a, **b: ranked.append(a) or ranks(*a, **b))
-    run_in_memory(plan(), normal_tables())
-    assert len(ranked) == 2
-
-
 # ---- real tables ----
 
 
@@ -125,12 +115,7 @@ def test_demo(level, estimator):
 @pytest.mark.parametrize(
     ("data", "ids", "level", "estimator"),
     [
-        pytest.param(
-            data,
-            ids,
-            *case,
-            marks=() if case == short else pytest.mark.long,
-        )
+        pytest.param(data, ids, *case, marks=() if case == short else pytest.mark.long)
         for data, ids, short in (
             ("breast", "id", ("coefficients", "tie_corrected")),
             ("student", "id", ("differences", "paper")),

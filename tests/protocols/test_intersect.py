@@ -282,8 +282,7 @@ def test_lists_that_repeat_or_are_out_of_order_are_refused(change: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
-    [{"ids": 0}, {"ids": -1}, {"ids": 10**9}, {"min_rows": -1}, {"max_unmatched": np.nan}],
+    "said", [{"ids": 0}, {"ids": -1}, {"ids": 10**9}, {"min_rows": -1}, {"max_unmatched": np.nan}]
 )
 def test_offers_that_cannot_be_are_refused(said: Any) -> None:
     def changed(values: Mapping[str, Any]) -> Mapping[str, Any]:

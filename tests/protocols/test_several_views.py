@@ -48,10 +48,7 @@ RUNS = {
     ("strengths", "tie_corrected"): ("strengths", "nothing"),
     ("strengths", "paper"): ("nothing", "strengths"),
 }
-every_run = pytest.mark.parametrize(
-    ("level", "estimator"),
-    list(RUNS),
-)
+every_run = pytest.mark.parametrize(("level", "estimator"), list(RUNS))
 
 
 def _tables() -> dict[str, pd.DataFrame]:
@@ -280,11 +277,7 @@ def wide(repeat: int = 0) -> Recorded:
         name: pd.DataFrame({"id": ids} | {f"{name}{i}": rng.normal(size=WIDE_N) for i in range(columns)})
         for name, columns in (("A", 3), ("D", 2), ("B", WIDE_B))
     }
-    return Recorded(
-        tables,
-        reveal="strengths",
-        results={"target": "nothing"},
-    )
+    return Recorded(tables, reveal="strengths", results={"target": "nothing"})
 
 
 class Wide:

@@ -18,7 +18,6 @@ from mpc_spearman import Result, load_plan
 from mpc_spearman.cli.main import main
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.errors import MergeError, OutputError
-from mpc_spearman.results import report
 from mpc_spearman.results.merge import merge
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
@@ -60,16 +59,11 @@ def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **ch
     return Result(**(base | changes))
 
 
-@pytest.fixture
-def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "render", lambda result: "")
-
-
 Save = Callable[..., list[Path]]
 
 
 @pytest.fixture
-def save(tmp_path: Path, fast: None) -> Save:
+def save(tmp_path: Path, no_pages: None) -> Save:
     def saved(*results: Result) -> list[Path]:
         return [one.save(tmp_path / f"run{number}") for number, one in enumerate(results)]
 

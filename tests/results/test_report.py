@@ -16,14 +16,7 @@ from mpc_spearman.levels import view
 from mpc_spearman.results import charts, evidence, report, summary, terminal
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators
-from support.made_results import (
-    computed,
-    cost_table,
-    page,
-    shared_plan,
-    synthetic,
-    tables,
-)
+from support.made_results import computed, cost_table, page, shared_plan, synthetic, tables
 from support.references import DATA
 
 # --- safe and self-contained ---------------------------------------------------------------------------

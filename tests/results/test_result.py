@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.errors import NotRevealed, OutputError
-from mpc_spearman.results import report, run_directory
+from mpc_spearman.results import run_directory
 from mpc_spearman.results.result import Result
 from support.made_results import change, costs, listing, matrix_of, parts, seal, shared_plan, small, without
 
@@ -52,10 +52,7 @@ cells = st.one_of(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_every_float_and_name_comes_back(
-    data: st.DataObject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(report, "render", lambda result: "")
+def test_every_float_and_name_comes_back(data: st.DataObject, tmp_path: Path, no_pages: None) -> None:
     features = data.draw(st.lists(names, min_size=1, max_size=4, unique=True))
     rows = data.draw(st.lists(st.tuples(names, names), min_size=1, max_size=4, unique=True))
     flat = data.draw(st.lists(cells, min_size=len(rows) * len(features), max_size=len(rows) * len(features)))

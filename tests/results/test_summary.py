@@ -11,14 +11,7 @@ from mpc_spearman import units
 from mpc_spearman.results import charts, evidence, summary, terminal
 from mpc_spearman.results import costs as costs_of
 from mpc_spearman.results.result import Result
-from support.made_results import (
-    computed,
-    cost_table,
-    page,
-    shared_plan,
-    synthetic,
-    tables,
-)
+from support.made_results import computed, cost_table, page, shared_plan, synthetic, tables
 
 # --- costs ---------------------------------------------------------------------------------------------
 

@@ -16,11 +16,7 @@ from scipy import stats
 from mpc_spearman.data.ranks import MAX_ROWS, Ranks, rank_columns, total
 from mpc_spearman.levels.cautions import repeated_columns
 from mpc_spearman.statistics import estimators, result_warnings
-from mpc_spearman.statistics.estimators import (
-    coefficients,
-    products_from_differences,
-    strengths,
-)
+from mpc_spearman.statistics.estimators import coefficients, products_from_differences, strengths
 
 ESTIMATORS = ("tie_corrected", "paper")
 

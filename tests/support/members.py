@@ -113,12 +113,7 @@ class Members:
             self.port = free.getsockname()[1]
         self.plan: dict[str, Any] = {
             **with_keys(mapping(results={"sources": "coefficients"}), folder),
-            "network": {
-                "address": "127.0.0.1",
-                "port": self.port,
-                "timeout": TIMEOUT,
-                "join_timeout": EVER,
-            },
+            "network": {"address": "127.0.0.1", "port": self.port, "timeout": TIMEOUT, "join_timeout": EVER},
         }
 
     def start(

@@ -14,11 +14,7 @@ from mpc_spearman.wire.meter import Meter
 from support.plans import plan
 from support.wires import Wire, Wires
 
-C, B, A = PARTIES = (
-    Party("C", Role.COORDINATOR, 0),
-    Party("B", Role.TARGET, 1),
-    Party("A", Role.SOURCE, 2),
-)
+C, B, A = PARTIES = (Party("C", Role.COORDINATOR, 0), Party("B", Role.TARGET, 1), Party("A", Role.SOURCE, 2))
 PLAN = plan().shared()
 #: A message of each of a few kinds.
 SHAPE = {"n": np.array([9]), "features": np.array([2])}

@@ -10,9 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from mpc_spearman import Result
-from mpc_spearman.comparison import (
-    TIDY,
-)
+from mpc_spearman.comparison import TIDY
 from mpc_spearman.config import Plan
 from mpc_spearman.wire.meter import COLUMNS, costed
 from support.harness import ROOT

@@ -229,10 +229,19 @@ def test_permutations_of_three_are_equally_frequent():
     assert max(abs(count - times / 6) for count in found.values()) < math.sqrt(times * math.log(2e10) / 2)
 
 
-def test_equal_keys_are_drawn_again(monkeypatch):
-    draws = iter([[5, 1, 5], [2, 2, 2], [7, -9, 3]])
-    monkeypatch.setattr(Stream, "ring", lambda self, shape: np.array(next(draws)))
-    assert Stream(KEY).permutation(3).tolist() == [1, 2, 0]
+class Drawn(Stream):
+    """A stream of these values."""
+
+    def __init__(self, *draws: list[int]) -> None:
+        super().__init__(KEY)
+        self._draws = iter(draws)
+
+    def ring(self, shape):
+        return np.array(next(self._draws))
+
+
+def test_equal_keys_are_drawn_again():
+    assert Drawn([5, 1, 5], [2, 2, 2], [7, -9, 3]).permutation(3).tolist() == [1, 2, 0]
 
 
 def test_uniform_numbers_are_the_upper_53_bits():
@@ -242,6 +251,5 @@ def test_uniform_numbers_are_the_upper_53_bits():
     assert 0 <= drawn.min() < 0.01 < 0.99 < drawn.max() < 1
 
 
-def test_uniform_numbers_stay_below_one(monkeypatch):
-    monkeypatch.setattr(Stream, "ring", lambda self, shape: np.array([-1, 0, -(2**63), 2**63 - 1]))
-    assert Stream(KEY).uniform(4).tolist() == [1 - 2**-53, 0.0, 0.5, 0.5 - 2**-53]
+def test_uniform_numbers_stay_below_one():
+    assert Drawn([-1, 0, -(2**63), 2**63 - 1]).uniform(4).tolist() == [1 - 2**-53, 0.0, 0.5, 0.5 - 2**-53]

@@ -22,10 +22,7 @@ from support.recording import FEATURES, GRANTS, LEVELS, TABLES, Recorded, encode
 from support.references import SHARED, tolerance, ulps
 
 SMALL = {"key_bits": 512, "insecure": True, "randomness": "short"}
-SCHEMES = {
-    "paillier": {"scheme": "paillier", **SMALL},
-    "bfv": {"scheme": "bfv"},
-}
+SCHEMES = {"paillier": {"scheme": "paillier", **SMALL}, "bfv": {"scheme": "bfv"}}
 every_scheme = pytest.mark.parametrize("scheme", list(SCHEMES))
 
 
@@ -217,8 +214,7 @@ def test_the_coordinator_sees_rows_in_an_order_of_its_own(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("scheme", "level"),
-    [(scheme, level) for scheme in SCHEMES for level in ("differences", "coefficients")],
+    ("scheme", "level"), [(scheme, level) for scheme in SCHEMES for level in ("differences", "coefficients")]
 )
 def test_a_damaged_ciphertext_leaves_nan_and_says_so(scheme: str, level: str) -> None:
     if scheme == "bfv":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from functools import cache
 
 import gmpy2
@@ -25,10 +24,15 @@ def numbers(bits: int = 512, short: bool = False) -> tuple[SecretNumbers, Public
 SMALL = SecretNumbers(mpz(7), mpz(11))
 
 
-def test_a_published_example(monkeypatch):
+def encryptions(n: int, value: int) -> set[int]:
+    """All ciphertexts of a value, by the formula with g = n + 1; `encrypt` must draw each, and no other."""
+    return {(1 + value * n) * pow(r, n, n * n) % (n * n) for r in range(1, n) if gmpy2.gcd(r, n) == 1}
+
+
+def test_a_published_example():
     # dev@pirk.incubator.apache.org, 19 September 2016: p = 3, q = 5, g = 16; Enc(12; r = 7) = 208.
-    monkeypatch.setattr(secrets, "randbelow", lambda below: 7)
-    assert PublicNumbers(mpz(15)).encrypt(mpz(12)) == 208
+    assert (1 + 12 * 15) * pow(7, 15, 225) % 225 == 208
+    assert {int(PublicNumbers(mpz(15)).encrypt(mpz(12))) for _ in range(600)} == encryptions(15, 12)
     assert SecretNumbers(mpz(3), mpz(5)).decrypt(mpz(208)) == 12
 
 
@@ -40,24 +44,22 @@ def test_decryption_of_an_example_with_another_generator():
     assert 56 * pow(71, -1, 77) % 77 == 42
 
 
-def test_encryption_computed_by_hand(monkeypatch):
+def test_encryption_computed_by_hand():
     # 2^77 mod 5929, in steps: 2^11 = 2048; 2^22 = 2048² = 4194304 = 707 * 5929 + 2501;
     # 2^44 = 2501² = 6255001 = 1054 * 5929 + 5835; 2^66 = 5835 * 2501 = 14593335 = 2461 * 5929 + 2066;
     # 2^77 = 2066 * 2048 = 4231168 = 713 * 5929 + 3791.
     # So Enc(5; r = 2) = (1 + 5 * 77) * 3791 = 386 * 3791 = 1463326 = 246 * 5929 + 4792.
-    drawn = iter([0, 7, 22, 2])  # 0, 7 and 22 have no inverse modulo 77
-    monkeypatch.setattr(secrets, "randbelow", lambda below: next(drawn))
-    c = PublicNumbers(mpz(77)).encrypt(mpz(5))
-    assert c == 4792
-    assert SMALL.decrypt(c) == 5
+    assert 4792 in encryptions(77, 5)
+    # 0, 7 and 22 have no inverse modulo 77. One of the 60 that do is missed with probability 4e-13.
+    drawn = {int(PublicNumbers(mpz(77)).encrypt(mpz(5))) for _ in range(2000)}
+    assert drawn == encryptions(77, 5)
+    assert {SMALL.decrypt(mpz(c)) for c in drawn} == {5}
 
 
-def test_a_short_exponent_is_the_bytes_drawn(monkeypatch):
-    public = PublicNumbers(mpz(77), mpz(77 - 9))
-    raw = bytes(range(200, 200 + 56))
-    monkeypatch.setattr(secrets, "token_bytes", lambda count: raw[:count])
-    exponent = int.from_bytes(raw, "little")
-    assert public.residue() == pow(77 - 9, 77 * exponent, 77**2)
+def test_a_short_exponent_has_no_less_than_448_bits():
+    public, h = PublicNumbers(mpz(77), mpz(77 - 9)), pow(77 - 9, 77, 77**2)
+    powers = {pow(h, exponent, 77**2) for exponent in range(60)}
+    assert {int(public.residue()) for _ in range(2000)} == powers  # all that the base makes
     assert [arithmetic.exponent_bytes(bits) * 8 for bits in (2048, 3072)] == [448, 512]
 
 

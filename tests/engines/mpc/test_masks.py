@@ -123,11 +123,7 @@ def terms(run: Recorded, masks: Masks) -> dict[str, np.ndarray]:
     """What each party holds of the result before zero shares are added (int64 wraps: modulo 2^64)."""
     (x, y), r, u = inputs(run), masks.r, masks.u
     if run.plan.reveal == "differences":
-        return {
-            "A": basis(x - r, np.zeros_like(y)),
-            "B": basis(np.zeros_like(x), y - u),
-            "C": basis(r, u),
-        }
+        return {"A": basis(x - r, np.zeros_like(y)), "B": basis(np.zeros_like(x), y - u), "C": basis(r, u)}
     return {"A": x @ (y - u).T, "B": (x - r) @ u.T, "C": r @ u.T}
 
 
@@ -139,11 +135,7 @@ def test_an_independent_implementation_reproduces_every_mask_bit(level, estimato
         assert np.array_equal(run.reduced(x - run.masked("B", "A")), run.reduced(masks.r))
         assert np.array_equal(run.reduced(y - run.masked("A", "B")), run.reduced(masks.u))
     zero, term = masks.zero, terms(run, masks)
-    zero_share = {
-        "A": zero["AB"] - zero["AC"],
-        "B": zero["BC"] - zero["AB"],
-        "C": zero["AC"] - zero["BC"],
-    }
+    zero_share = {"A": zero["AB"] - zero["AC"], "B": zero["BC"] - zero["AB"], "C": zero["AC"] - zero["BC"]}
     for party in PARTIES:
         opened = np.hstack(run.transcript.tensors(party, "opening"))
         assert np.array_equal(run.reduced(opened - term[party]), run.reduced(zero_share[party])), party
