@@ -78,22 +78,8 @@ def test_nothing_local_is_shared() -> None:
     plan = with_secrets()
     text = plan.canonical_json()
     assert plan.parties.target.id == ("secret_id",)
-    for trace in (
-        "secret",
-        "424242",
-        "434343",
-        "policy",
-        "table",
-        "features",
-        "exclude",
-        "missing",
-        "cp1252",
-        "duplicates",
-        "aligned",
-        "alignment_key",
-        "max_reveal",
-        "results_to",
-    ):
+    keys = ("policy", "table", "features", "exclude", "missing", "duplicates", "aligned", "alignment_key")
+    for trace in ("secret", "424242", "434343", "cp1252", *keys, "max_reveal", "results_to"):
         assert trace not in text
     assert plan.shared()["parties"] == {
         "coordinator": {"name": "C"},
@@ -376,19 +362,8 @@ def test_what_a_peer_wrote_can_be_printed() -> None:
 @pytest.mark.parametrize(
     "theirs",
     [
-        "",
-        "{",
-        "[]",
-        "null",
-        "3",
-        '{"a": 1}',
-        '{"b":1,"a":1}',
-        '{"a":1,"a":1}',
-        '{"a":NaN}',
-        '{"a":Infinity}',
-        '{"a":1e999}',
-        '{"a":"ü"}',
-        '{"a":1}{}',
+        *("", "{", "[]", "null", "3", '{"a":1}{}', '{"a": 1}', '{"b":1,"a":1}', '{"a":1,"a":1}'),
+        *('{"a":NaN}', '{"a":Infinity}', '{"a":1e999}', '{"a":"ü"}'),
         '{"a":' + "9" * 5000 + "}",
         '{"a":' + "[" * 100_000 + "]" * 100_000 + "}",
     ],

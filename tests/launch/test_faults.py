@@ -148,6 +148,29 @@ def test_killed_while_common_rows_are_found(run_with: RunWith, party: str) -> No
     check_killed(after, party, "intersect")
 
 
+@pytest.mark.parametrize(
+    ("party", "phase"),
+    [
+        ("B", "evaluate"),
+        *(
+            pytest.param(party, phase, marks=pytest.mark.long)
+            for party, own in {"A": ("keys", "encrypt"), "B": ("keys",), "C": ("keys", "decrypt")}.items()
+            for phase in own
+        ),
+    ],
+)
+@pytest.mark.parametrize("act", ["kill", pytest.param("memory", marks=pytest.mark.long)])
+def test_faults_in_phases_of_homomorphic_encryption(
+    run_with: RunWith, party: str, phase: str, act: str
+) -> None:
+    he = {"protocol": "he", "he": {"key_bits": 512, "insecure": True, "randomness": "short"}}
+    after = run_with("on_phase", settings=he, party=party, phase=phase, act=act)
+    if act == "kill":
+        check_killed(after, party, phase)
+    else:
+        check_raised(after, party, phase, MpcSpearmanError)
+
+
 @pytest.mark.long
 def test_ended_without_a_word(run_with: RunWith) -> None:
     after = run_with("on_phase", party="A", phase="rank", act="exit")

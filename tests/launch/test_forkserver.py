@@ -320,20 +320,25 @@ def test_without_the_server_roles_end_and_the_next_run_has_another(
 
 SUPERVISED = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 sys.path.append({tests!r})
-from launch.test_forkserver import PROGRAM, do
 from mpc_spearman.launch.forkserver import ForkServer
-with ForkServer([sys.executable, "-c", PROGRAM]) as server:
-    body = "phase(os.getpid())\\nos.kill(os.getpid(), signal.SIGSTOP)"
-    do(Path({folder!r}), server, body, watch=lambda party, phase, *_: print(phase, flush=True))
+from mpc_spearman.launch.local import assignments
+from mpc_spearman.launch.supervisor import launch
+from support.plans import plan
+body = {{"DO": "phase(os.getpid())\\nos.kill(os.getpid(), signal.SIGSTOP)"}}
+with ForkServer([sys.executable, "-c", {program!r}]) as server:
+    roles = assignments(plan(), Path({folder!r}))
+    roles = [replace(one, environment=one.environment | body) for one in roles]
+    launch(roles, {{}}, start=server.start, watch=lambda party, phase, *_: print(phase, flush=True))
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_without_the_supervisor_nothing_is_left(tmp_path: Path, number: int) -> None:
     """Though the roles are frozen, and could not notice by themselves."""
-    script = SUPERVISED.format(tests=str(ROOT / "tests"), folder=str(tmp_path))
+    script = SUPERVISED.format(tests=str(ROOT / "tests"), program=PROGRAM, folder=str(tmp_path))
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

@@ -50,6 +50,9 @@ TABLES = {"A": table(a=[1, 2, 3, 4]), "B": table(b=[1, 3, 2, 4])}
 Launched = Callable[[Callable[..., Any]], None]
 
 
+STRANGE = [[1, 2], {"id": IDS}, pl.LazyFrame({"id": IDS}), np.eye(3)]
+
+
 class Ran(Exception):
     """Raised in place of starting any process."""
 
@@ -194,36 +197,26 @@ class TestBeforeAnythingRuns:
         with pytest.raises(Ran):
             run_local(PLAN, TABLES)
 
-    def test_a_party_without_a_table(self) -> None:
-        with pytest.raises(PlanError, match="party B has no table: give `table` in the plan, --table B=FILE"):
-            run_local(PLAN, {"A": TABLES["A"]})
-
-    @pytest.mark.parametrize("strange", [[1, 2], {"id": IDS}, pl.LazyFrame({"id": IDS}), np.eye(3)])
-    def test_a_table_that_is_none(self, strange: Any) -> None:
-        with pytest.raises(PlanError, match="neither a path nor a table of pandas, polars or Arrow"):
-            run_local(PLAN, TABLES | {"A": strange})
+    @pytest.mark.parametrize(
+        ("tables", "settings", "error", "says"),
+        [
+            ({"A": TABLES["A"]}, {}, PlanError, "party B has no table: give `table` in the plan, --table"),
+            *((TABLES | {"A": one}, {}, PlanError, "neither a path nor a table") for one in STRANGE),
+            (TABLES | {"D": TABLES["A"]}, {}, PlanError, "'D'"),
+            (TABLES, {"estimater": "paper"}, PlanError, r"estimater.*estimator"),
+            (TABLES, {"reveal": "differences"}, PolicyError, r"party B does not allow.*policy\.max_reveal"),
+        ],
+    )
+    def test_what_makes_no_run(self, tables: Any, settings: Any, error: Any, says: str) -> None:
+        for plan in (PLAN, load_plan(PLAN)):
+            with pytest.raises(error, match=says):
+                run_local(plan, tables, **settings)
 
     def test_tables_in_place_of_a_plan(self) -> None:
         frame = pd.DataFrame({"id": ["a"]})
         for arguments in ((frame, frame), (frame,), (mapping(), frame)):
             with pytest.raises(PlanError, match=r"call run_local\(plan, \{'A': a, 'B': b\}\)"):
                 run_local(*arguments)
-
-    def test_a_table_for_a_party_that_is_not_there(self) -> None:
-        with pytest.raises(PlanError, match="'D'"):
-            run_local(PLAN, TABLES | {"D": TABLES["A"]})
-
-    def test_an_unknown_setting(self) -> None:
-        with pytest.raises(PlanError, match=r"estimater.*estimator"):
-            run_local(PLAN, TABLES, estimater="paper")
-
-    def test_a_policy(self) -> None:
-        with pytest.raises(PolicyError, match=r"party B does not allow this plan: its policy\.max_reveal"):
-            run_local(PLAN, TABLES, reveal="differences")
-
-    def test_a_plan_may_be_loaded_already(self) -> None:
-        with pytest.raises(PolicyError):
-            run_local(load_plan(PLAN), TABLES, reveal="differences")
 
     def test_without_crypten(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "crypten", None)

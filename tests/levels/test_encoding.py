@@ -15,10 +15,10 @@ from mpc_spearman.engines.ring import matmul
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.privacy.scales import most_noise
+from support.references import inverse_root
 
 ESTIMATORS = ("tie_corrected", "paper")
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
-BITS = 160
 
 
 def of(sources: list[Ranks], estimator: str) -> Encoding:
@@ -30,11 +30,6 @@ def of(sources: list[Ranks], estimator: str) -> Encoding:
         estimator=estimator,  # type: ignore[arg-type]
         defined=sum(ranks.defined for ranks in sources),
     )
-
-
-def inverse_root(value: int) -> Fraction:
-    """1/√value, to 160 bits."""
-    return Fraction(math.isqrt((1 << (2 * BITS)) // value), 1 << BITS)
 
 
 def units(ranks: Ranks, estimator: str) -> list[list[Fraction]]:

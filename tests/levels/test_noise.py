@@ -9,12 +9,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from engines.he.test_he_end_to_end import SCHEMES
 from mpc_spearman.levels import coefficients, strengths
 from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.privacy.loss import separation
 from support.in_memory import run_in_memory
-from support.plans import plan
+from support.plans import SCHEMES, plan
 from support.recording import Recorded
 from support.references import table
 from support.uniform import signs_of_pattern

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.he.test_he_end_to_end import SCHEMES
-from levels.test_encoding import inverse_root
 from mpc_spearman.data.ranks import LARGEST, MAX_ROWS, Ranks, rank_columns, total
 from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.engines.ring import matmul
@@ -24,8 +22,9 @@ from mpc_spearman.levels.products import Products
 from mpc_spearman.protocols.dry_run import dry_run
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
-from support.plans import plan
+from support.plans import SCHEMES, plan
 from support.recording import FEATURES, TABLES
+from support.references import inverse_root
 
 MANY = [MAX_ROWS + 1, 10**7, 10**8, 10**9, LARGEST]
 STATISTICAL = {"results": {"precision": "statistical"}}

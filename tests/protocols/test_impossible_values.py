@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.he.test_he_end_to_end import SCHEMES
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.engines import ring
 from mpc_spearman.engines.computation import Computation, Contribution
@@ -23,7 +22,7 @@ from mpc_spearman.engines.mpc.engine import Mpc
 from mpc_spearman.run import Run
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import Ended, run_in_memory
-from support.plans import plan
+from support.plans import SCHEMES, plan
 from support.recording import FEATURES, TABLES, encoded
 from support.references import encoding_for, ring_bytes
 

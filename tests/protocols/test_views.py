@@ -34,68 +34,27 @@ from support.recording import (
 )
 from support.references import ranked_alike, tolerance
 from support.transcript import CONFIRM, HELLO, PARTIES, parse
+from support.views import (
+    COST,
+    DESCRIPTION,
+    DIGEST,
+    FAREWELL,
+    MASKED,
+    RECORD,
+    RESULT,
+    SHAPE,
+    SHARE,
+    columns,
+    everything,
+)
 
 #: What whoever has coefficients has beside them, by the name of the part.
 MATRICES = ("coefficients", "columns", "pvalues", "intervals", "qvalues")
 
 pytestmark = pytest.mark.xdist_group("recordings")
 
+
 # ---- (a) nothing arrives that is not listed ----
-# Sizes: mA, mB columns; basis = mA + mB − 1; rows of the block. A level of None: at every level.
-
-SHAPE = "SHAPE n:int64 features:int64"
-DIGEST = "ALIGNMENT digest:bytes*32"
-COST = "COST seconds:float64*18*2 counts:int64*18*5"  # of 18 phases, those of other plans included
-FAREWELL, RECORD = "FAREWELL signature:bytes*64", "RECORD record:text"
-
-#: What the coordinator receives of the source's and the target's columns.
-_EVERYTHING = (
-    "length:float64 names:texts*mA ties:int128*mA two_values:flags*mA skewness:float64*mA",
-    "names:texts*mB ties:int128*mB two_values:flags*mB skewness:float64*mB",
-)
-DESCRIPTION = {
-    "differences": _EVERYTHING,
-    "coefficients": _EVERYTHING,
-    "strengths": ("length:float64", "names:texts*mB constant:flags*mB"),
-}
-#: What the coordinator receives of the values, block by block at ``differences``, else once.
-SHARE = {
-    "differences": "SHARE share:ring*basis*rows",
-    "coefficients": "SHARE share:ring*mA*mB",
-    "strengths": "SHARE share:ring*1*mB",
-}
-#: What the target receives of the source's values, and the source of the target's, block by block.
-MASKED = {
-    "differences": (None, None),
-    "coefficients": ("MASKED block:ring*mA*rows", "MASKED block:ring*mB*rows"),
-    "strengths": ("MASKED block:ring*1*rows", "MASKED block:ring*mB*rows"),
-}
-#: What the target, and the source, receive of the results.
-RESULT = {
-    "nothing": (None, None),
-    "ranking": (
-        "RESULT nonce:bytes*32 positions:int64*mB",
-        "RESULT nonce:bytes*32 positions:int64*mB target_names:texts*mB",
-    ),
-    "strengths": (
-        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB",
-        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
-        "target_names:texts*mB",
-    ),
-    "coefficients": (
-        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
-        "coefficients:float64*mA*mB source_ties:int64*mA source_skewness:float64*mA source_names:texts*mA",
-        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
-        "coefficients:float64*mA*mB target_ties:int64*mB target_skewness:float64*mB target_names:texts*mB",
-    ),
-}
-
-
-def columns(run: Recorded, receiver: str, sender: str) -> str:
-    """What a party says of its columns: exact runs need no scales."""
-    return "COLUMNS defined:int64"
-
-
 def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
     """All messages from one party to another, in order, each with the rows of its block."""
     once = [(line, 0) for line in (HELLO, CONFIRM, SHAPE)]
@@ -195,14 +154,6 @@ def test_hello_says_the_shared_plan_and_nothing_local(level, estimator):
         assert hello["plan"] == run.plan.canonical_json()
         for word in (*FEATURES["A"], *FEATURES["B"], "policy", "table", "max_reveal"):
             assert word not in hello["plan"]
-
-
-def everything(run: Recorded, party: str) -> bytes:
-    """All that a party received from anyone, and what CrypTen computed there."""
-    transcript = run.transcript
-    messages = [message for message in transcript.messages if message.receiver == party]
-    tensors = [tensor for what in ("share", "opening") for tensor in transcript.tensors(party, what)]
-    return b"".join([*(message.payload for message in messages), *(tensor.tobytes() for tensor in tensors)])
 
 
 @every_run

@@ -75,3 +75,8 @@ def _freed(content: Mapping[str, Any]) -> dict[str, Any]:
         },
         "results": {**content.get("results", {}), **results},
     }
+
+
+#: Keys of no security, which are quick to make; and a plan's `he` by the name of the scheme.
+SMALL = {"key_bits": 512, "insecure": True, "randomness": "short"}
+SCHEMES = {"paillier": {"scheme": "paillier", **SMALL}, "bfv": {"scheme": "bfv"}}

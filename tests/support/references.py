@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -102,3 +103,8 @@ def ranked_alike(features: Iterable[str], exact: pd.Series, step: float, order: 
     known = strengths[: np.count_nonzero(~np.isnan(strengths))]  # what is undefined comes last
     falls = np.diff(known if order == "descending" else known[::-1])
     return len(strengths) == len(exact) and bool((falls <= 2 * step).all())
+
+
+def inverse_root(value: int) -> Fraction:
+    """1/√value, to 160 bits."""
+    return Fraction(math.isqrt((1 << (2 * 160)) // value), 1 << 160)

@@ -17,12 +17,10 @@ from mpc_spearman.statistics.reference import reference
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from support.in_memory import run_in_memory
-from support.plans import plan
+from support.plans import SCHEMES, SMALL, plan
 from support.recording import FEATURES, GRANTS, LEVELS, TABLES, Recorded, encoded
 from support.references import SHARED, tolerance, ulps
 
-SMALL = {"key_bits": 512, "insecure": True, "randomness": "short"}
-SCHEMES = {"paillier": {"scheme": "paillier", **SMALL}, "bfv": {"scheme": "bfv"}}
 every_scheme = pytest.mark.parametrize("scheme", list(SCHEMES))
 
 
