@@ -74,11 +74,20 @@ def _columns(found: DryRun) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
+    from mpc_spearman.config import OUTSIDE
     from mpc_spearman.statistics.reading import detectable
     from mpc_spearman.units import printable
 
     noise, n = found.expected, found.table.n
-    heads = ["column", "kind", "values", "outside", *(("noise", "seen from") if noise else ())]
+    means = noise is not None and noise.numbers not in OUTSIDE
+    heads = [
+        "column",
+        "kind",
+        "values",
+        "outside",
+        *(["noise"] if noise else ()),
+        *(["seen from"] if means else ()),
+    ]
     table = Table(*heads, box=None, pad_edge=False)
     kinds = {1: "constant", 2: "flag", n: "no ties"}
     for at, (name, groups) in enumerate(zip(found.table.features, found.ranks.groups, strict=True)):
@@ -86,12 +95,14 @@ def _columns(found: DryRun) -> Table:
         if noise is not None:
             ratio = float(noise.ratio[at])
             seen = detectable(n, noise=ratio / math.sqrt(n - 1)) if n > 3 and groups.count > 1 else 1.0
-            cells += [f"{ratio:.2g}", f"{seen:.2f}" if seen < 1 else "–"]
+            cells += [f"{ratio:.2g}", *([f"{seen:.2f}" if seen < 1 else "–"] if means else ())]
         table.add_row(*map(escape, cells))
     return table
 
 
 def _meaning(found: DryRun) -> list[str]:
+    from mpc_spearman.config import OUTSIDE
+
     heads = [
         "values: how many different ones",
         "outside: rows outside the largest group of equal values; the fewer, the more noise",
@@ -99,6 +110,11 @@ def _meaning(found: DryRun) -> list[str]:
     if found.expected is None:
         return [*heads, "results would be exact, without noise"]
     what = found.expected.numbers
+    if what in OUTSIDE:
+        return [
+            *heads,
+            "noise: in R² of (or by) these columns, in standard errors of R² where there is no relation",
+        ]
     numbers = "coefficients" if what == "coefficients" else "strengths (means of coefficients)"
     return [
         *heads,

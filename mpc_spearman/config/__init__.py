@@ -16,7 +16,7 @@ from mpc_spearman.config.policy import (
     check_policy_columns,
     check_policy_rows,
 )
-from mpc_spearman.config.scale import GRANTS, LEVELS, Grant, Reveal, least, within
+from mpc_spearman.config.scale import GRANTS, LEVELS, OUTSIDE, Grant, Reveal, least, within
 from mpc_spearman.config.sections import Estimator, HeSettings, OpenedTo, Order, Protocol, Results, Strength
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.config.wording import differences
@@ -25,6 +25,7 @@ __all__ = [
     "AGREE_TO_ALL",
     "GRANTS",
     "LEVELS",
+    "OUTSIDE",
     "Approval",
     "CoordinatorParty",
     "DataParty",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from mpc_spearman.config.scale import FOR_LEVEL, GRANTS, LEVELS, MPC_ONLY, grants, within
+from mpc_spearman.config.scale import FOR_LEVEL, GRANTS, LEVELS, MPC_ONLY, OUTSIDE, grants, within
 from mpc_spearman.config.table_keys import drops_rows
 from mpc_spearman.config.wording import Location, dotted, shown
 
@@ -30,12 +30,15 @@ def contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
         for role in ("target", "sources"):
             grant = section("results").get(role)
             if grant in GRANTS and not within(grant, reveal):
-                has = f"more than the coordinator has under reveal: {shown(reveal)}"
+                more = "not what" if {grant, reveal} & {*OUTSIDE} else "more than"
+                has = f"{more} the coordinator has under reveal: {shown(reveal)}"
                 yield ("results", role), f"{shown(grant)} is {has}; allowed: {', '.join(grants(reveal))}"
         if not within("coefficients", reveal):
             lacks = f"needs the coefficients, and reveal: {shown(reveal)} does not give them"
             if data.get("strength") == "mean_abs":
                 yield ("strength",), f"'mean_abs' {lacks}; use strength: mean, or reveal: coefficients"
+        if reveal in OUTSIDE and data.get("estimator") == "paper":
+            yield ("estimator",), f"'paper' has no meaning at reveal: {shown(reveal)}; use tie_corrected"
 
     if section("privacy").get("unit") == "value":
         yield from _value_contradictions(section("results"), reveal)
@@ -84,7 +87,7 @@ def contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
 def _value_contradictions(results: Mapping[Any, Any], reveal: object) -> Iterator[tuple[Location, str]]:
     """Find what noise that hides single values is not enough for: anything but granted coefficients."""
     why = "hides one value at a time, which is defined for granted coefficients alone; use unit: row"
-    if reveal in ("strengths", "ranking"):
+    if reveal in LEVELS and not within("coefficients", str(reveal)):
         yield ("privacy", "unit"), f"'value' {why}, or reveal: coefficients"
         return
     for role, default in (("target", "strengths"), ("sources", "nothing")):

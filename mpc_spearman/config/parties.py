@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Discriminator,
     Tag,
     ValidationInfo,
@@ -32,9 +33,9 @@ from mpc_spearman.config.fields import (
     whole,
 )
 from mpc_spearman.config.network import host_and_port
-from mpc_spearman.config.scale import Reveal
+from mpc_spearman.config.scale import Reveal, within
 from mpc_spearman.config.sections import LOSS, Protocol, Unit
-from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.config.table_keys import TableKeys, one_or_more
 from mpc_spearman.config.wording import TABLE_KINDS
 
 # What may hold a semicolon, or a word, that is no part of SQL's grammar.
@@ -59,9 +60,12 @@ def _identity(value: str | None) -> str | None:
 class Policy(Section):
     """What a data owner allows, whatever the shared plan says; local to that owner."""
 
-    max_reveal: Reveal = setting(
-        "The most that the coordinator may open. `differences`, nearly all ranks, has to be allowed here.",
-        "coefficients",
+    max_reveal: Annotated[tuple[Reveal, ...], BeforeValidator(one_or_more)] = setting(
+        "The most that the coordinator may open: one level, or several as in `[coefficients, explained]`. "
+        "`differences`, nearly all ranks, has to be allowed here, and so has `explained`, which no other "
+        "includes.",
+        ("coefficients",),
+        "a level, or a list of levels",
     )
     protocols: tuple[Protocol, ...] = setting(
         "The protocols that this owner accepts.", ("mpc", "he"), "a list of protocols"
@@ -95,7 +99,7 @@ class Policy(Section):
     unit: Unit = setting("`value` accepts `privacy.unit: value`, which hides less.", "row")
     min_columns: Count = whole(
         "The fewest source columns that a strength may be a mean over, constant ones not counted, over all "
-        "sources. Applies below `reveal: coefficients`, to an owner whose `max_reveal` is also below it.",
+        "sources; at `explained`, the fewest directions of a source. Applies below `reveal: coefficients`, to an owner whose `max_reveal` is also below it.",
         low=1,
         default=2,
     )
@@ -113,6 +117,10 @@ class Policy(Section):
         "The approval that `mpc-spearman approve` writes. Left out, under `approved_by`: `NAME.approval` "
         "beside the plan."
     )
+
+    def allows(self, level: str) -> bool:
+        """Tell whether the coordinator may learn what a level gives."""
+        return any(within(level, most) for most in self.max_reveal)
 
 
 class AnyParty(Section):

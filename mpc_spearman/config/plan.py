@@ -31,7 +31,7 @@ from mpc_spearman.config.draft import Draft
 from mpc_spearman.config.fields import Count, Section, Share, Text, setting, whole
 from mpc_spearman.config.network import Network
 from mpc_spearman.config.parties import CoordinatorParty, DataParty, Parties, Query, TargetParty
-from mpc_spearman.config.scale import Reveal, least
+from mpc_spearman.config.scale import Reveal, granted_by_default
 from mpc_spearman.config.sections import (
     Alignment,
     Estimator,
@@ -123,8 +123,10 @@ class Plan(Section):
     @classmethod
     def _fill_in(cls, results: Results, info: ValidationInfo) -> Results:
         # shared() must hold the real value: two parties that both leave it out must mean the same.
-        default = least(("strengths", info.data.get("reveal", "coefficients")))
-        return results if results.target else results.model_copy(update={"target": default})
+        defaults = zip(
+            ("target", "sources"), granted_by_default(info.data.get("reveal", "coefficients")), strict=True
+        )
+        return results.model_copy(update={key: getattr(results, key) or default for key, default in defaults})
 
     @model_validator(mode="after")
     def _agrees_with_itself(self, info: ValidationInfo) -> Plan:

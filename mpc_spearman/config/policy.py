@@ -7,13 +7,13 @@ from types import MappingProxyType
 
 from mpc_spearman.config.parties import DataParty, Policy
 from mpc_spearman.config.plan import Plan
-from mpc_spearman.config.scale import within
+from mpc_spearman.config.scale import OUTSIDE, within
 from mpc_spearman.errors import PolicyError
 
 #: The policy of an owner who agrees to all: for tables that are nobody's, in comparisons and tests.
 AGREE_TO_ALL = MappingProxyType(
     {
-        "max_reveal": "differences",
+        "max_reveal": ["differences", *OUTSIDE],
         "exact": True,
         "min_rows": 3,
         "min_columns": 1,
@@ -47,16 +47,16 @@ def check_policy_rows(plan: Plan, name: str, n: int) -> None:
 
 
 def check_policy_columns(plan: Plan, name: str, defined: int) -> None:
-    """Refuse strengths over so few source columns that they are next to single coefficients.
+    """Refuse numbers over so few source columns that they are next to single coefficients.
 
-    `defined` is how many columns of all sources together are not constant. Asked of an owner whose policy
+    `defined` is how many each is over (`mpc_spearman.levels.level.Level.behind`). Asked of an owner whose policy
     stops short of coefficients; a `PolicyError`.
     """
     policy = _policy(plan, name)
     if (
         policy
         and defined < policy.min_columns
-        and not (within("coefficients", plan.reveal) or within("coefficients", policy.max_reveal))
+        and not (within("coefficients", plan.reveal) or policy.allows("coefficients"))
     ):
         asked = f"min_columns: {policy.min_columns} or more source columns that are not constant"
         _refuse(name, f"{asked}, but there {'is one' if defined == 1 else f'are {defined}'}")
@@ -75,8 +75,12 @@ def _refuse(name: str, *broken: str) -> None:
 
 
 def _beyond(plan: Plan, policy: Policy) -> Iterator[str]:
-    if not within(plan.reveal, policy.max_reveal):
-        yield f"max_reveal: {policy.max_reveal} at most, but the plan has reveal: {plan.reveal}"
+    if not policy.allows(plan.reveal):
+        named = f"; to allow that as well, name it: [{', '.join((*policy.max_reveal, plan.reveal))}]"
+        yield (
+            f"max_reveal: {', '.join(policy.max_reveal)} at most, but the plan has reveal: {plan.reveal}"
+            + (named if plan.reveal in OUTSIDE else "")
+        )
     if plan.protocol not in policy.protocols:
         listed = ", ".join(policy.protocols) or "none"
         yield f"protocols: {listed} only, but the plan has protocol: {plan.protocol}"

@@ -1,8 +1,9 @@
-"""The levels of ``reveal`` and the grants of ``results``, in their one order: from the least to the most.
+"""The levels of ``reveal`` and the grants of ``results``: most in one order, from the least to the most.
 
 A level says what the coordinator learns; a grant what it passes on to a party. Both are points of one scale,
-on which row-wise differences are the coordinator's alone. What a level does is in its module of
-:mod:`mpc_spearman.levels`.
+on which row-wise differences are the coordinator's alone. `OUTSIDE` are levels that tell other things: none
+reaches further than another or than a point of the scale, and each can be granted at itself alone. What a
+level does is in its module of :mod:`mpc_spearman.levels`.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-Reveal = Literal["differences", "coefficients", "strengths", "ranking"]
-Grant = Literal["nothing", "ranking", "strengths", "coefficients"]
+Reveal = Literal["differences", "coefficients", "strengths", "ranking", "explained"]
+Grant = Literal["nothing", "ranking", "strengths", "coefficients", "explained"]
 
 _SCALE = ("nothing", "ranking", "strengths", "coefficients", "differences")
-#: What ``results`` can pass on, least first.
-GRANTS: tuple[Grant, ...] = ("nothing", "ranking", "strengths", "coefficients")
+#: Levels outside the order: whoever allows one names it.
+OUTSIDE: tuple[Reveal, ...] = ("explained",)
+#: What ``results`` can pass on, least first; what is outside the order comes last.
+GRANTS: tuple[Grant, ...] = ("nothing", "ranking", "strengths", "coefficients", "explained")
 #: Levels of ``reveal`` that are built, weakest privacy first: as plans and documents list them.
-LEVELS: tuple[Reveal, ...] = ("differences", "coefficients", "strengths", "ranking")
+LEVELS: tuple[Reveal, ...] = ("differences", "coefficients", "strengths", "ranking", *OUTSIDE)
 #: Keys of a plan that are for one level only.
 FOR_LEVEL: dict[str, Reveal] = {
     "top": "ranking",
@@ -30,12 +33,20 @@ MPC_ONLY: dict[str, str] = {"ranking": "compares values in private"}
 
 def within(grant: str, level: str) -> bool:
     """Tell whether a grant (or level) reaches no further than a level (or grant)."""
+    if grant in OUTSIDE or level in OUTSIDE:
+        return grant in ("nothing", level)
     return _SCALE.index(grant) <= _SCALE.index(level)
 
 
 def least(levels: Iterable[str]) -> str:
     """Return the one that reaches least."""
-    return min(levels, key=_SCALE.index)
+    return min(levels, key=(*_SCALE, *OUTSIDE).index)
+
+
+def granted_by_default(level: str) -> tuple[Grant, Grant]:
+    """Return what the target and the sources are passed on of a level where a plan does not say."""
+    reached = grants(level)
+    return ("strengths" if "strengths" in reached else reached[-1]), "nothing"
 
 
 def grants(level: str) -> tuple[Grant, ...]:

@@ -33,18 +33,18 @@ LOSS = 2.0
 class Results(Section):
     """What the coordinator passes on, at most what `Plan.reveal` gives it.
 
-    In a `Plan` `target` is never None: it is filled in.
+    In a `Plan` `target` and `sources` are never None: they are filled in.
     """
 
     target: Grant | None = setting(
         "What the coordinator passes on to the target, at most what it has itself. Left out: `strengths`, or "
-        "less where `reveal` gives less.",
+        "what there is in place of them. `explained` at `reveal: explained` alone.",
         None,
     )
-    sources: Grant = setting(
-        "What it passes on to each source: of the matrix the source's own rows; strengths and ranking are "
-        "over all sources.",
-        "nothing",
+    sources: Grant | None = setting(
+        "What it passes on to each source: of the matrix, and of what is explained, the source's own rows; "
+        "strengths and ranking are over all sources. Left out: `nothing`.",
+        None,
     )
     precision: Precision = setting(
         "Whether what is passed on carries noise. `exact`, without noise, needs `policy.exact: true` of "

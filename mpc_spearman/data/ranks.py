@@ -150,11 +150,29 @@ class Ranks:
 
     @cached_property
     def gram(self) -> NDArray[np.float64]:
-        """The inner products of all pairs of features, (m, m), rounded as float64 sums are."""
-        return sum((block @ block.T for block in self.blocks()), np.zeros((self.m, self.m)))
+        """The inner products of all pairs of features, (m, m), as `gram_matrix` computes them."""
+        return gram_matrix(self.matrix, self.n)
 
     def __repr__(self) -> str:
         return f"Ranks(m={self.m}, n={self.n})"
+
+
+def gram_matrix(matrix: NDArray[np.int32], bound: int) -> NDArray[np.float64]:
+    """Compute the inner products of all pairs of rows: exact integers, rounded to float64 at last.
+
+    So they are the same to the last bit in whatever order the columns are. No element is above `bound` in
+    size: blocks are as short as float64 sums are exact in, up to a bound of 9e7, and what lies above 2^32 is
+    summed apart.
+    """
+    m, n = matrix.shape
+    columns = max(1, min(_BLOCK // m, 2**53 // bound**2))
+    high, low = np.zeros((2, m, m), dtype=np.int64)
+    for start in range(0, n, columns):
+        block = matrix[:, start : start + columns].astype(np.float64)
+        products = (block @ block.T).astype(np.int64)
+        high += products >> 32
+        low += products & 0xFFFFFFFF
+    return np.array(high.astype(object) * 2**32 + low.astype(object), dtype=np.float64)
 
 
 def total(n: int) -> int:

@@ -77,7 +77,7 @@ class Computation:
     summed : bool
         Whether all sources' inner products are added up before anything is opened or compared.
     noisy : bool
-        Whether every data party adds something of its own to the sums.
+        Whether every data party adds something of its own to what is opened.
     bounds : Bounds, optional
         None until the parties have exchanged what these depend on.
     """
@@ -89,6 +89,12 @@ class Computation:
     summed: bool = False
     noisy: bool = False
     bounds: Bounds | None = None
+
+    def rows_of(self, source: Party) -> slice:
+        """Return which rows of all that is opened are one source's; of sums there is one row."""
+        before = list(self.source_vectors)[: list(self.source_vectors).index(source)]
+        start = 0 if self.summed else sum(self.source_vectors[other] for other in before)
+        return slice(start, start + self.source_vectors[source])
 
     def of(self, source: Party) -> Shape:
         """Return the sizes in one source's session."""
@@ -108,8 +114,9 @@ class Contribution:
     Attributes
     ----------
     vectors : ndarray of int32 or int64, shape (vectors, rows)
-    added : ndarray of int64, shape (m_B,), optional
-        What is added to each sum before it is opened or compared: this party's noise.
+    added : ndarray of int64, optional
+        What is added to each inner product, or sum, before it is opened or compared: this party's noise. Of
+        the form of what is opened, at a source of its own rows: (1, m_B) where products are summed.
     last : ndarray of bool, shape (m_B,), optional
         At the target of a comparison: which of its vectors come last, whatever their inner products are.
     """
@@ -117,3 +124,9 @@ class Contribution:
     vectors: NDArray[Any]
     added: NDArray[np.int64] | None = None
     last: NDArray[np.bool_] | None = None
+
+    def added_in(self, computation: Computation, source: Party) -> NDArray[np.int64] | None:
+        """Return what this party adds in one source's session."""
+        if self.added is None or len(self.added) == computation.source_vectors[source]:
+            return self.added
+        return self.added[computation.rows_of(source)]

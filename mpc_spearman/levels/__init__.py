@@ -7,12 +7,13 @@ in :mod:`mpc_spearman.config.scale`.
 from mpc_spearman.config import Plan
 from mpc_spearman.levels.coefficients import Coefficients
 from mpc_spearman.levels.differences import Differences
+from mpc_spearman.levels.explained import Explained
 from mpc_spearman.levels.level import Level
 from mpc_spearman.levels.ranking import Ranking
 from mpc_spearman.levels.strengths import Strengths
 
-#: All there are, the most private first.
-LEVELS: tuple[type[Level], ...] = (Ranking, Strengths, Coefficients, Differences)
+#: All there are, those of the one order first, the most private at its head.
+LEVELS: tuple[type[Level], ...] = (Ranking, Strengths, Coefficients, Differences, Explained)
 
 
 def level_of(plan: Plan) -> Level:

@@ -34,7 +34,7 @@ from mpc_spearman.levels.level import (
 from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.levels.products import Products
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Role
+from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.scales import Scales, deviations, joined, summed
 from mpc_spearman.statistics import columns, estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
@@ -271,6 +271,12 @@ class Coefficients(Level):
             "source_skewness": columns.rounded(numbers["source_skewness"]),
             "target_skewness": columns.rounded(numbers["target_skewness"]),
         }
+
+    def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
+        """Return coefficients, and the noise in them, of one source's rows."""
+        rows = shapes.rows(source)
+        noise = numbers["noise"][rows] if "noise" in numbers else np.zeros(0)
+        return {**numbers, "coefficients": numbers["coefficients"][rows], "noise": noise}
 
     def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
         """Return the standard deviation of the noise that every coefficient needs, (m_A, m_B)."""

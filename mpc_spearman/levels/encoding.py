@@ -91,11 +91,11 @@ class Encoding:
         return cls(n, columns, sources, averaged, estimator, int(left / each), scale, room)
 
     @classmethod
-    def coefficients(cls, n: int) -> Encoding:
-        """Choose F = G for coefficients of so many rows, each one source column's strength by itself."""
+    def coefficients(cls, n: int, room: float = 0.0) -> Encoding:
+        """Choose F = G for products of two unit vectors, each one source column's strength by itself."""
         root = math.isqrt(n) + 1
-        scale = ((math.isqrt(LARGEST) - root - 1) << 20) // ((1 << 20) + 1)
-        return cls(n, 1, 1, 1, "tie_corrected", scale, scale)
+        scale = ((math.isqrt(int(LARGEST / (1 + room))) - root - 1) << 20) // ((1 << 20) + 1)
+        return cls(n, 1, 1, 1, "tie_corrected", scale, scale, room)
 
     @property
     def rows(self) -> int:

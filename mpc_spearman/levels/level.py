@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
@@ -20,7 +21,7 @@ from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Role
+from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.scales import Scales
 from mpc_spearman.statistics import reading
 from mpc_spearman.wire.kinds import Field, Kind, Row
@@ -63,6 +64,11 @@ class Numbers(TypedDict, total=False):
     #: Standard deviation of the noise in each coefficient, (m_A, m_B), and strength, (m_B,); 0 for none.
     noise: NDArray[np.float64]
     strengths_noise: NDArray[np.float64]
+    #: R² of each target column on each source's columns, and the noise in what it is made of, (sources, m_B);
+    #: over how many directions it is, (sources,).
+    explained: NDArray[np.float64]
+    explained_noise: NDArray[np.float64]
+    kept: NDArray[np.int64]
     #: Strengths under ``tie_corrected`` and ``paper``, (m_B, 2): never passed on, they tell of all ties.
     estimators: NDArray[np.float64]
 
@@ -122,6 +128,18 @@ class Level(ABC):
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
         """Make the vectors that a data party contributes."""
 
+    def counted(self, own: Contribution, ranks: Ranks, role: Role) -> int:
+        """Count the features of a data party that are not constant, which all are told."""
+        return ranks.defined
+
+    def behind(self, shapes: Shapes) -> int:
+        """Return how many source columns a number that is opened is over, for ``policy.min_columns``."""
+        return shapes.defined_sources
+
+    def admit(self, shapes: Shapes) -> None:
+        """Refuse what cannot be computed, once all have told of their columns; `BoundError`."""
+        self.computation(shapes)
+
     # --- noise (docs/guarantee.md)
 
     @property
@@ -137,9 +155,17 @@ class Level(ABC):
     def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
         """Return between which such a range is, over `n` rows, of so many columns."""
 
-    def own_noise(self, shapes: Shapes) -> NDArray[np.int64] | None:
-        """Draw what a data party adds to the sums that it is part of, (m_B,), before anything is opened."""
+    def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
+        """Draw what a data party adds to its part of what is opened (`Contribution.added`), before that."""
         return None
+
+    def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> tuple[NDArray[np.float64], float]:
+        """Foresee the noise in numbers about each of one's columns, (m,), and what these vary by chance.
+
+        From all parties' scales, or, in a shape without, from one's own. At levels outside the order alone:
+        of others see :mod:`mpc_spearman.protocols.expect`.
+        """
+        raise NotImplementedError
 
     def without_own(self, numbers: Numbers, own: Contribution, shapes: Shapes) -> Numbers:
         """Take one's own noise off numbers that one has been passed on."""
@@ -190,6 +216,10 @@ class Level(ABC):
         """
         return numbers
 
+    def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
+        """Return what of published numbers is one source's to see: of those of single columns its own."""
+        return numbers
+
     # --- what is said beforehand
 
     @abstractmethod
@@ -203,13 +233,19 @@ class Level(ABC):
         return f"{grant} with the coordinator's noise, of which each receiver is told the standard deviation"
 
 
-def scale_rows(fields: Mapping[str, tuple[str | int, ...]], sender: Role, *receivers: Role) -> list[Row]:
+def scale_rows(
+    fields: Mapping[str, tuple[str | int, ...]],
+    sender: Role,
+    *receivers: Role,
+    tells: Mapping[str, str] = MappingProxyType({}),
+) -> list[Row]:
     """Declare what a data party states of its vectors so that noise is large enough."""
     tells = {
         "ranges": "a rounded range of each of its vectors: of a column with two values, about how many rows "
         "have each",
         "mean_range": "a rounded range of the mean of its columns",
         "diameter": "a rounded bound on how much any two of its rows differ",
+        **tells,
     }
     return [
         Row(

@@ -33,7 +33,7 @@ from mpc_spearman.levels.level import (
 )
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Role
+from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.gaussian import discrete_gaussian
 from mpc_spearman.privacy.scales import Scales, deviations, most_noise, summed
 from mpc_spearman.statistics import estimators, result_warnings
@@ -153,20 +153,20 @@ class Strengths(Level):
         found = deviations(summed(shapes.of_sources), shapes.of_target, self.plan.privacy.loss)
         return found.ravel()
 
-    def own_noise(self, shapes: Shapes) -> NDArray[np.int64] | None:
+    def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
         """Draw this owner's noise, afresh in every run."""
         if not self.noisy:
             return None
         encoding = self.encoding(shapes)
         unit = encoding.source_scale * encoding.target_scale
-        return discrete_gaussian(np.ceil(self.deviations(shapes) * unit).astype(np.int64))
+        return discrete_gaussian(np.ceil(self.deviations(shapes) * unit).astype(np.int64))[None]
 
     def without_own(self, numbers: Numbers, own: Contribution, shapes: Shapes) -> Numbers:
         """Take one's own noise off strengths; what the others added is left, in positions too."""
         if own.added is None or "strengths" not in numbers:
             return numbers
         encoding, total = self.encoding(shapes), numbers["strengths_noise"]
-        mu = numbers["strengths"] - own.added / encoding.unit
+        mu = numbers["strengths"] - own.added[0] / encoding.unit
         s = total * math.sqrt(1 - 1 / (len(shapes.features) + 1))
         mu = in_digits(mu, s, self._error(shapes))
         positions = estimators.positions(mu, self.plan.order)

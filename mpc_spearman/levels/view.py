@@ -4,9 +4,10 @@ A :class:`~mpc_spearman.wire.kinds.Row` is one kind of message between two roles
 :class:`~mpc_spearman.wire.kinds.Field` is one value in it, present only at the levels and grants it names.
 Here are the fields that do not depend on the level; each level declares its own, and `VIEW` is all together.
 Symbols in shapes are resolved by what the parties agreed on: ``n``, ``m_target``, ``m_sources`` of all
-sources together; of the one source a message is about ``m_source`` and ``basis`` = m_source + m_target − 1;
-``rows`` of one block, or ciphertexts of one batch, and how many bytes each takes; ``ids`` of one block of
-pseudonyms; ``words`` of one step of a comparison, and ``packed``, the bytes of bits opened or of a bitmap.
+sources together, and ``sources``, how many these are; of the one source a message is about ``m_source`` and
+``basis`` = m_source + m_target − 1; ``rows`` of one block, or ciphertexts of one batch, and how many
+bytes each takes; ``ids`` of one block of pseudonyms; ``words`` of one step of a comparison, and ``packed``,
+the bytes of bits opened or of a bitmap.
 
 An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.engines.mpc.sharing`).
 """
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mpc_spearman.config.scale import GRANTS, within
+from mpc_spearman.config.scale import GRANTS, OUTSIDE, within
+from mpc_spearman.config.scale import LEVELS as NAMES
 from mpc_spearman.levels import LEVELS
 from mpc_spearman.levels.level import Level
 from mpc_spearman.parties import Role
@@ -35,7 +37,9 @@ _KEY = Field("key", "bytes", (32,), protocols=_HE)
 
 _DEFINED = Field("defined", "int64", (1,), "the number of features that are not constant")
 # An undefined column comes last in an order: how many the target has would say which they are.
-_DEFINED_BUT_OF_AN_ORDER = replace(_DEFINED, levels=("differences", "coefficients", "strengths"))
+_DEFINED_BUT_OF_AN_ORDER = replace(_DEFINED, levels=("differences", "coefficients", "strengths", "explained"))
+# Of a source that whitens its columns another number counts.
+_DEFINED_IN_ORDER = replace(_DEFINED, levels=tuple(name for name in NAMES if name not in OUTSIDE))
 
 
 #: What is sent at every level.
@@ -105,7 +109,7 @@ _SHARED: tuple[Row, ...] = (
     ),
     Row(Kind.ALIGNMENT, _S, _T, (_DIGEST,)),
     Row(Kind.ALIGNMENT, _T, _S, (_DIGEST,)),
-    *(Row(Kind.COLUMNS, _S, receiver, (_DEFINED,)) for receiver in (_C, _S, _T)),
+    *(Row(Kind.COLUMNS, _S, receiver, (_DEFINED_IN_ORDER,)) for receiver in (_C, _S, _T)),
     *(Row(Kind.COLUMNS, _T, receiver, (_DEFINED_BUT_OF_AN_ORDER,)) for receiver in (_C, _S)),
     Row(
         Kind.DESCRIPTION,

@@ -53,7 +53,12 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         m_target=sizes[roster.target][1],
     )
     check_shapes(plan, shapes)
-    links.dimensions |= {"n": shapes.n, "m_sources": shapes.m_sources, "m_target": shapes.m_target}
+    links.dimensions |= {
+        "n": shapes.n,
+        "m_sources": shapes.m_sources,
+        "m_target": shapes.m_target,
+        "sources": len(shapes.features),
+    }
     return shapes
 
 

@@ -27,7 +27,7 @@ def encode(run: Run, ranks: Ranks, shapes: Shapes) -> Contribution:
 @step("protect")
 def hide(run: Run, own: Contribution, shapes: Shapes) -> Contribution:
     """Draw this owner's noise, where it adds that itself before anything is opened."""
-    return replace(own, added=level_of(run.plan).own_noise(shapes))
+    return replace(own, added=level_of(run.plan).own_noise(shapes, run.roster.me))
 
 
 def contribute(run: Run, own: Contribution, shapes: Shapes) -> NDArray[Any] | None:

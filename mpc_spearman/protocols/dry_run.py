@@ -79,8 +79,7 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
             check()
         except (PolicyError, BoundError) as error:
             refusals.append(error)
-    others = shapes.m_target if as_source else shapes.m_sources
-    found = expected(plan, ranks, roster.me.role, others)
+    found = expected(plan, ranks, roster.me.role, shapes)
     cautions = (
         *table.cautions,
         *row_cautions(ranks, table.features),

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.config import Plan
+from mpc_spearman.config import OUTSIDE, Plan
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import Scales, untied
+from mpc_spearman.statistics import explained
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ class Expected:
 
     Attributes
     ----------
-    numbers : {'coefficients', 'strengths'}
+    numbers : {'coefficients', 'strengths', 'explained'}
         The finest that anyone is passed on.
     noise : ndarray of float64, shape (m,)
         s; 0 of a constant column.
@@ -47,11 +48,14 @@ class Expected:
         return self.noise / self.error
 
 
-def expected(plan: Plan, ranks: Ranks, role: Role, others: int) -> Expected | None:
-    """Foresee noise, with so many columns at the other side; None where numbers are exact."""
+def expected(plan: Plan, ranks: Ranks, role: Role, shapes: Shapes) -> Expected | None:
+    """Foresee noise; None where numbers are exact."""
     level = level_of(plan)
     if not level.noisy:
         return None
+    if plan.reveal in OUTSIDE:
+        return Expected(plan.reveal, *level.foreseen(ranks, role, shapes))
+    others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
     n, mu, other = ranks.n, separation(plan.privacy.loss), untied(ranks.n)
     lengths = np.array(
         [
@@ -80,9 +84,14 @@ def expected(plan: Plan, ranks: Ranks, role: Role, others: int) -> Expected | No
 
 def too_few_rows(plan: Plan, roster: Roster, ranks: Ranks, shapes: Shapes) -> Iterator[str]:
     """Say so where noise in the middle one of one's own columns will be more than the sampling error."""
-    others = shapes.m_target if roster.me.role is Role.SOURCE else shapes.m_sources
-    found = expected(plan, ranks, roster.me.role, others)
-    if found is not None and found.noise.any():
+    found = expected(plan, ranks, roster.me.role, shapes)
+    if found is not None and plan.reveal in OUTSIDE:
+        if (total_spread := float(np.median(found.noise)) + found.error) > explained.SPREAD:
+            yield (
+                f"too few rows for these columns: with noise R² will vary by {total_spread:.2g} where there "
+                "is no relation. Use fewer columns, or more rows"
+            )
+    elif found is not None and found.noise.any():
         ratio = float(np.median(found.ratio[found.noise > 0]))
         if ratio > 1:
             how = f"noise will be {ratio:.2g} times the sampling error"

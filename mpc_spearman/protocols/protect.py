@@ -51,9 +51,9 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
     me, shared, level = run.roster.me, run.plan.shared(), level_of(run.plan)
     defined, stated = dict[Party, int](), dict[Party, dict[str, Scales]]()
     if ranks is not None and own is not None:
-        defined[me] = ranks.defined
+        defined[me] = level.counted(own, ranks, me.role)
         stated[me] = level.scales(own, ranks, me.role, shapes) if level.noisy else {}
-        values: dict[str, Any] = {"defined": np.array([ranks.defined])}
+        values: dict[str, Any] = {"defined": np.array([defined[me]])}
         for name, scales in stated[me].items():
             values[name] = np.array(scales.ranges)
             if name == "ranges":
@@ -79,8 +79,8 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
         scales={owner: said["ranges"] for owner, said in stated.items() if "ranges" in said},
         of_sums={owner: said["mean_range"] for owner, said in stated.items() if "mean_range" in said},
     )
-    check_policy_columns(run.plan, me.name, shapes.defined_sources)
-    level.computation(shapes)  # what it computes may not fit
+    check_policy_columns(run.plan, me.name, level.behind(shapes))
+    level.admit(shapes)
     return shapes
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from secrets import token_bytes
 from typing import Any, cast
 
+from mpc_spearman.config import within
 from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Numbers
@@ -37,20 +38,18 @@ def publish(
         fields = VIEW.fields(shared, Kind.RESULT, run.roster.me.role, peer.role)
         if fields is None:
             continue
-        given, fresh = grant(shared, peer.role), token_bytes(32)
-        kind = given if given == "coefficients" else "strengths"
+        given, fresh, is_source = grant(shared, peer.role), token_bytes(32), peer.role is Role.SOURCE
+        alone = not within(given, "strengths")  # at a source it is about its own columns
+        kind = given if alone else "strengths"
         if kind not in copies:
             copies[kind] = level.published(numbers, given, shapes)
         theirs: dict[str, Any] = {
-            **copies[kind],
+            **(level.of_source(copies[kind], peer, shapes) if alone and is_source else copies[kind]),
             # One for each message: for a source's own rows one that no other party has.
-            "nonce": fresh if given == "coefficients" else nonces.setdefault(given, fresh),
+            "nonce": fresh if alone else nonces.setdefault(given, fresh),
             "source_names": source_names,
             "target_names": target_names,
         }
-        for part in ("coefficients", "noise") if peer.role is Role.SOURCE and given == "coefficients" else ():
-            if part in theirs:
-                theirs[part] = theirs[part][shapes.rows(peer)]
         values = {field.name: theirs[field.name] for field in fields}
         run.granted[peer.name] = run.links.send(peer, Kind.RESULT, values, sizes=shapes.sizes(peer))
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from mpc_spearman.config import Plan
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Party
+from mpc_spearman.parties import Party, Role
 from mpc_spearman.results.dataframes import ESTIMATORS, MATRIX_ROWS, column_table
 from mpc_spearman.results.result import Result
-from mpc_spearman.statistics import pvalues, result_warnings
+from mpc_spearman.statistics import explained, pvalues, result_warnings
 from mpc_spearman.statistics.columns import Columns
 from mpc_spearman.statistics.intervals import intervals
 
@@ -40,6 +40,15 @@ class Labels:
         """Say whose the sources' features are: their rows are stacked in roster order."""
         owners = [party.name for party, features in shapes.features.items() for _ in range(features)]
         return cls(list(zip(owners, sources, strict=True)) if sources else [], target)
+
+
+def _explained(plan: Plan, me: Party, numbers: Numbers, target: Sequence[str]) -> pd.DataFrame:
+    """Label what each source's columns explain of each of the target's features."""
+    r2, s = numbers["explained"], numbers["explained_noise"]
+    sources = [me.name] if me.role is Role.SOURCE else [source.name for source in plan.parties.sources]
+    index = pd.MultiIndex.from_product([sources, list(target)], names=MATRIX_ROWS)
+    k = np.repeat(numbers["kept"], len(target))
+    return pd.DataFrame({"r2": r2.ravel(), "noise": s.ravel(), "k": k}, index=index)
 
 
 def assemble(
@@ -103,6 +112,17 @@ def assemble(
             *result_warnings.noise("coefficients", np.asarray(numbers.get("noise", 0.0)), 1 / np.sqrt(n - 1)),
         ]
     ranking = None
+    if "explained" in numbers:
+        told = _explained(plan, me, numbers, labels.target)
+        positions = explained.positions(numbers["explained"], numbers["kept"], n, plan.order)
+        numbers, matrices = {**numbers, "positions": positions}, {"explained": told}
+        warnings = [
+            *warnings,
+            *result_warnings.explained(
+                explained.spread(numbers["explained_noise"], numbers["kept"][:, None], n).max(),
+                len(numbers["kept"]),
+            ),
+        ]
     if "positions" in numbers:
         order = np.argsort(numbers["positions"], kind="stable")  # equals in the table's order
         ranking = pd.DataFrame({"position": numbers["positions"][order], "feature": columns[order].tolist()})

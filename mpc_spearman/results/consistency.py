@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.results.parts import Parts
-from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics import estimators, explained
 
 _TAG = re.compile(r"[0-9a-f]{64}")
 #: How far apart the same number may be after two ways to compute it.
@@ -46,6 +46,8 @@ def check(result: Parts) -> None:
         _matrices(result)
     if "strengths" in held:
         _strengths(result)
+    if "explained" in held:
+        _explained(result)
     if "ranking" in held:
         _ranking(result)
 
@@ -101,6 +103,21 @@ def _matrices(result: Parts) -> None:
         raise Contradiction("noise", "a standard deviation of noise is negative or undefined")
     if (np.abs(rho[deviations == 0]) > 1).any():
         raise Contradiction("coefficients", "a coefficient without noise lies outside -1 to 1")
+
+
+def _explained(result: Parts) -> None:
+    found, sources = result.explained, [source["name"] for source in result.plan["parties"]["sources"]]
+    if list(found.index.unique(0)) != ([result.party] if result.role == "source" else sources):
+        raise Contradiction("explained", "what is explained is by others than the sources")
+    if not ((found["k"] >= 1) & (found["k"] < result.n - 2)).all() or not (found["noise"] >= 0).all():
+        raise Contradiction("explained", "a number of directions or of noise that cannot be")
+    if "ranking" not in result.holds or set(result.ranking["feature"]) != set(found.index.unique(1)):
+        raise Contradiction("ranking", "the ranking is of other features than what is explained")
+    r2 = found["r2"].unstack()[result.ranking["feature"]].loc[found.index.unique(0)].to_numpy()
+    k = found["k"].to_numpy().reshape(r2.shape)[:, 0]
+    positions = explained.positions(r2, k, result.n, result.plan["order"])
+    if positions.tolist() != result.ranking["position"].tolist():
+        raise Contradiction("ranking", "the ranking is not in the order of what is explained")
 
 
 def _strengths(result: Parts) -> None:

@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from mpc_spearman.statistics import explained
 from mpc_spearman.statistics.columns import Columns, Ties
+from mpc_spearman.statistics.pvalues import qvalues
 from mpc_spearman.wire import meter
 
 #: What names the rows of matrices, and of the intervals, which have a row for either bound.
@@ -25,6 +27,9 @@ RANKING = ["position", "feature", "strength"]
 #: What ``columns.csv`` says of each column: `mpc_spearman.statistics.columns`.
 TIES = ["ties", "skewness"]
 ESTIMATORS = ["tie_corrected", "paper"]
+#: Columns of ``explained.csv``: what is told, and what follows from it.
+TOLD = ["r2", "noise", "k"]
+EXPLAINED = [*TOLD, "predictive", "p", "q"]
 
 #: Columns of `Result.cost` with their types; what they count is said at `mpc_spearman.wire.meter.PhaseCost`.
 COST_COLUMNS: dict[str, type] = {
@@ -110,6 +115,22 @@ def plain_estimators(frame: pd.DataFrame) -> pd.DataFrame:
         raise ValueError(f"the estimators are {', '.join(ESTIMATORS)}, for each feature once")
     index = [str(name) for name in frame.index]
     return pd.DataFrame(frame.to_numpy(dtype=np.float64, copy=True), index=index, columns=ESTIMATORS)
+
+
+def plain_explained(frame: pd.DataFrame) -> pd.DataFrame:
+    """Copy what columns explain; `ValueError` if it is none of that."""
+    if list(frame.columns) != TOLD or frame.index.nlevels != len(MATRIX_ROWS) or not frame.index.is_unique:
+        raise ValueError(f"what is explained has {', '.join(TOLD)}, for each party and feature once")
+    index = pd.MultiIndex.from_tuples([tuple(map(str, key)) for key in frame.index], names=MATRIX_ROWS)
+    plain = pd.DataFrame(frame.to_numpy(np.float64, copy=True), index=index, columns=TOLD)
+    return plain.astype({"k": np.int64})
+
+
+def concluded(told: pd.DataFrame, n: int) -> pd.DataFrame:
+    """Add what follows: predictive R², p and q; columns `EXPLAINED`."""
+    r2, s, k = told["r2"].to_numpy(), told["noise"].to_numpy(), told["k"].to_numpy()
+    p = explained.pvalues(r2, s, k, n)
+    return told.assign(predictive=explained.predictive(r2, k, n), p=p, q=qvalues(p))
 
 
 def plain_cost(frame: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import pandas as pd
 from mpc_spearman.errors import SetupError
 from mpc_spearman.results import evidence
 from mpc_spearman.results.parts import Parts
-from mpc_spearman.results.summary import STRENGTHS, headline, ranking_lines
+from mpc_spearman.results.summary import STRENGTHS, headline, ranking_lines, shares
 from mpc_spearman.units import printable
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def pairs(result: Parts) -> pd.DataFrame:
 def html(result: Parts) -> str:
     """Say in HTML what came out: the ranking, the strongest pairs, the warnings."""
     parts = [f"<b>{escape(headline(result, evidence.pairs(result)))}.</b> {result.n:,} rows."]
-    if result.withheld("ranking") is None:
+    if result.withheld("explained") is None:
+        parts.append(_table(result.explained.reset_index()))
+    elif result.withheld("ranking") is None:
         parts.append(_table(result.ranking))
     if result.withheld("coefficients") is None:
         parts.append(_table(pairs(result)))
@@ -96,14 +98,21 @@ def _table(table: pd.DataFrame) -> str:
 
 def _bars(axes: Axes, result: Parts) -> None:
     """Draw each feature's strength, the strongest on top; without strengths say where each stands."""
-    lines = ranking_lines(result)
-    known = "strength" in result.ranking
-    values = [line.strength if known else -line.position for line in lines]
+    lines = shares(result) or ranking_lines(result)
+    if found := shares(result):
+        known, values = True, [share.r2 for share in found]
+        axes.plot([share.chance for share in found], range(len(found)), "|", color="#000000", markersize=12)
+    else:
+        known = "strength" in result.ranking
+        values = [line.strength if known else -line.position for line in ranking_lines(result)]
     axes.barh(range(len(lines)), np.nan_to_num(values), color="#0072B2")
     axes.invert_yaxis()
     _names(axes.yaxis, [line.feature for line in lines])
     axes.axvline(0, color="#666666", linewidth=0.8)
-    axes.set_xlabel(f"strength, {STRENGTHS[result.plan['strength']]}" if known else "−position")
+    strength = (
+        "R²; the mark: once in 20 by chance" if found else f"strength, {STRENGTHS[result.plan['strength']]}"
+    )
+    axes.set_xlabel(strength if known else "−position")
 
 
 def _heat_map(axes: Axes, result: Parts) -> None:

@@ -13,16 +13,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mpc_spearman.config import GRANTS, LEVELS, within
+from mpc_spearman.config import GRANTS, LEVELS, OUTSIDE, within
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.results.dataframes import (
     MATRIX_ROWS,
+    concluded,
     interval_matrix,
     known_columns,
     plain_columns,
     plain_cost,
     plain_estimators,
+    plain_explained,
     plain_matrix,
     plain_ranking,
     plain_series,
@@ -43,6 +45,7 @@ Part = Literal[
     "errors",
     "ranking",
     "estimators",
+    "explained",
 ]
 
 #: The level of ``reveal``, and grant of ``results``, that each part takes.
@@ -58,6 +61,7 @@ _NEEDS: dict[Part, str] = {
     "errors": "strengths",
     "ranking": "ranking",
     "estimators": "coefficients",
+    "explained": "explained",
 }
 #: Parts that follow from the coefficients and what goes with them.
 _DERIVED: tuple[Part, ...] = ("pvalues", "intervals", "qvalues")
@@ -68,9 +72,14 @@ _IN_WORDS = {
     "intervals": "confidence intervals",
     "qvalues": "q-values",
     "estimators": "strengths under both estimators",
+    "explained": "shares that are explained",
 }
 
 _T = TypeVar("_T")
+
+
+def _within(need: str, level: str) -> bool:
+    return within(need, level) or (need == "ranking" and level in OUTSIDE)
 
 
 class Parts:
@@ -112,6 +121,8 @@ class Parts:
         known, ``strength``: the published ones, from which the order is made at every party.
     estimators : DataFrame, optional
         float64, same index as `strengths`, columns ``tie_corrected`` and ``paper``: the strengths under both.
+    explained : DataFrame, optional
+        Rows (party, feature): a source and a feature of the target; columns ``r2``, ``noise`` and ``k``.
     alignment : str, optional
         The tag of the row ids that :mod:`mpc_spearman.data.ids` makes: 64 hexadecimal digits.
     offered : mapping of str to int
@@ -142,6 +153,7 @@ class Parts:
         errors: pd.Series[float] | None = None,
         ranking: pd.DataFrame | None = None,
         estimators: pd.DataFrame | None = None,
+        explained: pd.DataFrame | None = None,
         alignment: str | None = None,
         offered: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
@@ -159,6 +171,7 @@ class Parts:
         self._errors = None if errors is None else plain_series(errors, np.float64, "error")
         self._ranking = None if ranking is None else plain_ranking(ranking)
         self._estimators = None if estimators is None else plain_estimators(estimators)
+        self._explained = None if explained is None else plain_explained(explained)
         self._check()
 
     def _check(self) -> None:
@@ -313,6 +326,17 @@ class Parts:
         """Strengths under both estimators, by target feature; the coordinator's alone, who knows all ties."""
         return self._revealed("estimators", self._estimators).copy()
 
+    @property
+    def explained(self) -> pd.DataFrame:
+        """What all columns of a source explain together of each target feature's ranks.
+
+        Rows (party, feature), party the source. Columns ``r2`` (share of the variance, less what noise adds),
+        ``noise`` (standard deviation of the noise in each of the products R² is the sum of squares of), ``k``
+        (how many directions of the columns are used), ``predictive`` (the share expected of new rows, which
+        the ranking goes by), ``p`` and ``q`` (of independence). See docs/statistics.md.
+        """
+        return concluded(self._revealed("explained", self._explained), self._n)
+
     def _revealed(self, part: Part, value: _T | None) -> _T:
         if value is None:
             raise NotRevealed(self.withheld(part) or "")
@@ -349,7 +373,7 @@ class Parts:
         need, level = _NEEDS[part], str(self._plan.get("reveal"))
         if self._plan.get("opened_to") == "target" and self._role != "target":
             return "not in this result: the order was opened to the target alone (opened_to)"
-        if level in LEVELS and not within(need, level):
+        if level in LEVELS and not _within(need, level):
             return f"not in this result: the run revealed no more than {level!r} (reveal)"
         if self._role == "coordinator":
             return None
@@ -357,6 +381,6 @@ class Parts:
             return "the coordinator's alone: they tell of all ties"
         key = "target" if self._role == "target" else "sources"
         grant = str((self._plan.get("results") or {}).get(key))
-        if grant in GRANTS and not within(need, grant):
+        if grant in GRANTS and not _within(need, grant):
             return f"not in this result: the coordinator passes {grant!r} on to the {key} (results.{key})"
         return None

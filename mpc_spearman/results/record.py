@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import pandas as pd
 from pydantic import AwareDatetime, Field
 
 from mpc_spearman.config import Plan
@@ -34,8 +35,9 @@ from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.results import run_directory, saved
+from mpc_spearman.results.dataframes import TOLD
 from mpc_spearman.results.saved import RECORD
-from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics import estimators, explained
 from mpc_spearman.version import __version__
 from mpc_spearman.wire import disclosure
 from mpc_spearman.wire.kinds import Kind
@@ -47,6 +49,7 @@ _PURPOSE = "record of a run"
 _CLOCKS_APART = timedelta(hours=1)
 _PASSED_ON = (
     "positions", "strengths", "counts", "errors", "coefficients", "noise", "source_names", "target_names",
+    "explained", "explained_noise", "kept",
 )  # fmt: skip
 Digest = Annotated[Text, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -298,13 +301,21 @@ def _shown(folder: Path, message: bytes) -> bool:
         rows = [] if matrix is None else [name for _, name in matrix.index]
         fields = VIEW.fields(held["plan"], Kind.RESULT, Role.COORDINATOR, Role(held["role"])) or ()
         sizes = {"m_target": len(ranking), "m_source": len(rows), "m_sources": len(rows)}
+        told = held.get("explained")
+        sizes["sources"] = 0 if told is None else len(told) // len(ranking)
         said = _less_own(dict(decode(fields, sizes, memoryview(message))), held)
+        if told is not None:
+            r2, k = said["explained"], said["kept"]
+            said["positions"] = explained.positions(r2, k, held["n"], held["plan"]["order"])
+            r2, s, k = (told[name].to_numpy().reshape(r2.shape) for name in TOLD)
+            held |= {"explained": r2, "explained_noise": s, "kept": k[:, 0]}
         order = np.argsort(said["positions"], kind="stable")
-        names = list(held["strengths"].index) if "strengths" in held else said.get("target_names")
+        named = held.get("strengths", pd.Series()).index if told is None else told.index.unique(1)
+        names = list(named) or said.get("target_names")
         held |= {"source_names": rows, "target_names": names, "positions": ranking["position"]}
         said["positions"] = said["positions"][order]
-        named = names is None or [names[at] for at in order] == ranking["feature"].tolist()
-        return named and all(
+        in_order = names is None or [names[at] for at in order] == ranking["feature"].tolist()
+        return in_order and all(
             np.array_equal(said[part], np.asarray(held[part]), equal_nan=not part.endswith("names"))
             for part in _PASSED_ON
             if part in said

@@ -33,6 +33,7 @@ from mpc_spearman.results.summary import (
     ranking_lines,
     resolution,
     rows,
+    shares,
     unseen,
     why_undefined,
 )
@@ -83,7 +84,7 @@ def render(result: Parts) -> str:
 
     plan, lines = result.plan, ranking_lines(result)
     pairs = evidence.pairs(result)
-    plotted = evidence.strongest(pairs, _PLOTTED)
+    plotted, found = evidence.strongest(pairs, _PLOTTED), shares(result)
     sentences = {
         "first": first(result) if pairs else None,
         "resolution": resolution(lines),
@@ -98,7 +99,7 @@ def render(result: Parts) -> str:
         ("Protocol", str(plan["protocol"]).upper()),
         ("Revealed", str(plan["reveal"])),
         ("Estimator", _ESTIMATORS[plan["estimator"]]),
-        ("Strength", f"{STRENGTHS[plan['strength']]}, {plan['order']}"),
+        *(() if found else (("Strength", f"{STRENGTHS[plan['strength']]}, {plan['order']}"),)),
         ("Precision", precision(result)),
     ]
     return page().render(
@@ -111,6 +112,9 @@ def render(result: Parts) -> str:
         target=printable(plan["parties"]["target"]["name"]),
         warnings=[[printable(line) for line in text.split("\n")] for text in result.warnings],
         lines=lines,
+        shares=found,
+        several=len(plan["parties"]["sources"]) > 1 and result.role != "source",
+        share_axis=charts.Axis([length for share in found for length in (share.r2, share.chance)]),
         scored=bool(lines) and "strength" in result.ranking,
         compared=any(not math.isnan(line.other) for line in lines),
         other="mean ρ" if plan["strength"] == "mean_abs" else "mean |ρ|",

@@ -28,6 +28,7 @@ SCHEMA_VERSION = 3
 _LOCK = ".lock"
 #: Every file a run directory can hold. A directory that holds anything else is somebody's, and is left alone.
 FILES = (
+    "explained.csv",
     "result.json",
     "matrix.csv",
     "columns.csv",

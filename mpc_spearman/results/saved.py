@@ -19,7 +19,15 @@ import pandas as pd
 
 from mpc_spearman.errors import OutputError
 from mpc_spearman.results import cells, run_directory
-from mpc_spearman.results.dataframes import COST_COLUMNS, ESTIMATORS, MATRIX_ROWS, RANKING, TIES
+from mpc_spearman.results.dataframes import (
+    COST_COLUMNS,
+    ESTIMATORS,
+    EXPLAINED,
+    MATRIX_ROWS,
+    RANKING,
+    TIES,
+    TOLD,
+)
 from mpc_spearman.results.parts import Parts
 from mpc_spearman.version import __version__
 
@@ -33,6 +41,7 @@ FILES = {
     "qvalues": "qvalues.csv",
     "ranking": "ranking.csv",
     "estimators": "estimators.csv",
+    "explained": "explained.csv",
 }
 RECORD = "record.json"
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
@@ -61,10 +70,11 @@ def texts(result: Parts) -> dict[str, str]:
         "plan": result.plan,
     }
     files = {"cost.csv": run_directory.csv_text(list(COST_COLUMNS), result.cost.itertuples(index=False))}
-    for part in ("coefficients", "columns", "noise", "pvalues", "intervals", "qvalues"):
+    for part in ("coefficients", "columns", "noise", "pvalues", "intervals", "qvalues", "explained"):
         if part in held:
             frame: pd.DataFrame = getattr(result, part)
-            rows = ([*key, *row] for key, row in zip(frame.index, frame.to_numpy().tolist(), strict=True))
+            cells_of = frame.itertuples(index=False, name=None)
+            rows = ([*key, *row] for key, row in zip(frame.index, cells_of, strict=True))
             files[FILES[part]] = run_directory.csv_text([*map(str, frame.index.names), *frame.columns], rows)
     if "ranking" in held:
         lines = result.ranking.reindex(columns=RANKING).itertuples(index=False)
@@ -157,6 +167,9 @@ def read(folder: Path) -> dict[str, Any]:
         parts["errors"] = pd.Series(about["errors"], about["features"], dtype=np.float64)
     if "estimators" in holds:
         parts["estimators"] = _estimators(folder / "estimators.csv")
+    if "explained" in holds:
+        found = _table(folder / "explained.csv", EXPLAINED)
+        parts["explained"] = found[TOLD]
     return parts
 
 
@@ -180,6 +193,12 @@ def _columns(path: Path) -> pd.DataFrame:
     _, rows = run_directory.read_csv(path, [*MATRIX_ROWS, *TIES])
     skewness = [run_directory.to_float(path, row[3]) for row in rows]
     return pd.DataFrame({"ties": [row[2] for row in rows], "skewness": skewness}, index=_labels(path, rows))
+
+
+def _table(path: Path, columns: list[str]) -> pd.DataFrame:
+    _, rows = run_directory.read_csv(path, [*MATRIX_ROWS, *columns])
+    numbers = [[run_directory.to_float(path, text) for text in row[2:]] for row in rows]
+    return pd.DataFrame(numbers, index=_labels(path, rows), columns=columns)
 
 
 def _labels(path: Path, rows: list[list[str]]) -> pd.MultiIndex:

@@ -16,9 +16,37 @@ from mpc_spearman.results import charts, evidence
 from mpc_spearman.results.charts import number
 from mpc_spearman.results.evidence import Pair
 from mpc_spearman.results.parts import Parts
-from mpc_spearman.statistics import estimators, reading, result_warnings
+from mpc_spearman.statistics import estimators, explained, reading, result_warnings
 from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 from mpc_spearman.units import printable
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one source's columns explain of one feature; `chance` exceeds it once in 20 where nothing does."""
+
+    position: int
+    feature: str
+    source: str
+    r2: float
+    predictive: float
+    chance: float
+    q: float
+
+
+def shares(result: Parts) -> list[Share]:
+    """List what is explained of each feature, by the ranking; empty if this copy does not have it."""
+    found = getattr(result, "explained", None)
+    if found is None:
+        return []
+    place = dict(zip(result.ranking["feature"], result.ranking["position"], strict=True))
+    limits = explained.chance(found["noise"].to_numpy(), found["k"].to_numpy(), result.n)
+    lines = [
+        Share(place[feature], printable(feature), printable(source), row.r2, row.predictive, limit, row.q)
+        for (source, feature), row, limit in zip(found.index, found.itertuples(), limits, strict=True)
+    ]
+    return sorted(lines, key=lambda line: line.position)
+
 
 STRENGTHS = {"mean": "mean ρ", "mean_abs": "mean |ρ|"}
 
@@ -104,7 +132,16 @@ def headline(result: Parts, pairs: Sequence[Sequence[Pair]]) -> str:
 
 def first(result: Parts) -> str:
     """Say what ranks first, by what criterion."""
-    lines = ranking_lines(result)
+    lines, found = ranking_lines(result), [share for share in shares(result) if share.position == 1]
+    if found:
+        best = max(found, key=lambda share: share.predictive)
+        name = f"{charts.shorten(best.feature, 60)} ranks first of {len(lines)} features"
+        if math.isnan(best.r2):
+            return f"None of the {len(lines)} features has a defined R²"
+        return (
+            f"{name}: {best.source} explains {max(best.r2, 0):.0%} of the variance of its ranks, "
+            f"{max(best.predictive, 0):.0%} expected of new rows"
+        )
     if not lines:
         return f"This copy of {printable(result.party)} ({result.role}) holds no ranking"
     top, m = lines[0], len(lines)
@@ -158,7 +195,7 @@ def by_size(result: Parts) -> str | None:
 
 def unseen(result: Parts) -> str | None:
     """Say what a mean cannot show, where a copy has nothing else."""
-    if result.withheld("coefficients") is None or result.withheld("ranking") is not None:
+    if {"coefficients", "explained"} & set(result.holds) or "ranking" not in result.holds:
         return None
     return (
         "A strength is a mean over all source columns: one strong pair among many weak ones hardly moves it, "

@@ -20,6 +20,7 @@ from mpc_spearman.results.summary import (
     ranking_lines,
     resolution,
     rows,
+    shares,
     unseen,
 )
 from mpc_spearman.units import human_seconds, printable
@@ -58,7 +59,9 @@ def summarize(result: Parts, console: Console) -> None:
     def tabulate(columns: Mapping[str, Sequence[str]]) -> None:
         table = Table(box=None, pad_edge=False)
         for name in columns:
-            table.add_column(_ascii(name), justify="left" if name in ("pair", "feature") else "right")
+            table.add_column(
+                _ascii(name), justify="left" if name in ("pair", "feature", "source") else "right"
+            )
         for cells in zip(*(column[:_SHOWN] for column in columns.values()), strict=True):
             table.add_row(*(plain(_ascii(text)) for text in cells))
         console.print(table)
@@ -78,7 +81,20 @@ def summarize(result: Parts, console: Console) -> None:
         if least := detectable(result, pairs):
             say(f"{least} Every q supposes one row for each independent person.")
         console.print(plain(_ascii(first(result)) + ".", "bold"))
-    if lines and "strength" in result.ranking:
+    if found := shares(result):
+        several = len({share.source for share in found}) > 1
+        tabulate(
+            {
+                "position": [str(share.position) for share in found],
+                "feature": [share.feature for share in found],
+                **({"source": [share.source for share in found]} if several else {}),
+                "R²": [number(share.r2) for share in found],
+                "predictive": [number(share.predictive) for share in found],
+                "by chance": [number(share.chance) for share in found],
+                "q": [evidence.chance(share.q) for share in found],
+            }
+        )
+    elif lines and "strength" in result.ranking:
         plan = result.plan
         shown = {"position": [str(line.position) for line in lines]}
         shown["feature"] = [line.feature for line in lines]
@@ -124,4 +140,4 @@ def summarize(result: Parts, console: Console) -> None:
 
 
 def _ascii(text: str) -> str:
-    return text.replace("ρ", "rho").replace("−", "-").replace("×", "x").replace("±", "+-")
+    return text.replace("ρ", "rho").replace("−", "-").replace("×", "x").replace("±", "+-").replace("²", "2")

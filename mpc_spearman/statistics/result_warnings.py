@@ -18,6 +18,7 @@ from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics import pvalues as tests
 from mpc_spearman.statistics.columns import Columns, Ties
+from mpc_spearman.statistics.explained import SPREAD
 from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 
 if TYPE_CHECKING:
@@ -268,6 +269,38 @@ def intervals(low: NDArray[np.float64], testable: NDArray[np.bool_], n: int) -> 
         else "both columns have many ties, and at these coefficients an interval would cover too little"
     )
     return [f"{int(without.sum())} of {low.size} coefficients have no confidence interval: {reason}"]
+
+
+def fewer_directions(sources: Sequence[str]) -> list[str]:
+    """Say of which sources fewer directions are used than there are columns: `sources` are lines."""
+    return _listed(
+        "fewer directions are used than a source has columns: the others repeat these, are constant, or are "
+        "about so few rows that noise could not hide them",
+        sources,
+    )
+
+
+def explained(spread: float, sources: int) -> list[str]:
+    """Say how far R² can be believed, and what several of them are not.
+
+    Parameters
+    ----------
+    spread : float
+        How much R² varies where there is no relation, noise included, at most.
+    sources : int
+    """
+    found = []
+    if spread > SPREAD:
+        found.append(
+            f"too few rows for these columns: where there is no relation R² varies by {spread:.2g}, noise "
+            "included. More rows or fewer columns would take less"
+        )
+    if sources > 1:
+        found.append(
+            "each R² is over the columns of one source. A joint one would need products between the sources' "
+            "columns, which no run computes: it is at least the largest, and at most 1"
+        )
+    return found
 
 
 def impossible(counts: NDArray[np.int64], expected: int, constant: int) -> list[str]:

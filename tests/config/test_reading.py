@@ -31,7 +31,7 @@ def test_defaults() -> None:
     assert (plan.results.target, plan.results.sources) == ("strengths", "nothing")
     assert plan.names == ("C", "B", "A")
     policy = plan.parties.target.policy
-    assert (policy.max_reveal, policy.protocols, policy.min_rows) == ("coefficients", ("mpc", "he"), 30)
+    assert (policy.max_reveal, policy.protocols, policy.min_rows) == (("coefficients",), ("mpc", "he"), 30)
     assert (policy.loss, policy.lifetime, policy.unit) == (2.0, 4.0, "row")
     assert (policy.exact, policy.min_columns, policy.min_key_bits) == (False, 2, 3072)
 

@@ -63,7 +63,7 @@ def freed(path: Path) -> Plan:
 
 
 def _freed(content: Mapping[str, Any]) -> dict[str, Any]:
-    means = content.get("reveal") in ("strengths", "ranking")
+    means = content.get("reveal") not in (None, "coefficients", "differences")
     results = {"precision": "exact"} | ({} if means else {"target": "coefficients"})
     parties = content["parties"]
     return {

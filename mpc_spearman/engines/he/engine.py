@@ -18,8 +18,8 @@ tables' order of rows, and no step the text lacks. Otherwise the rows are shuffl
 the rest, many ranks share a ciphertext, and what leaves the target is re-randomised.
 
 Summed, the target adds the products of all sources' vectors up before it sends anything, so that the
-coordinator gets, and can decrypt, the sums alone. What a source adds to the sums, its noise, are further rows
-of its vector; the target encrypts its own in the same way (:func:`rows_of_noise`).
+coordinator gets, and can decrypt, the sums alone. What a source adds, its noise, are further rows of
+its vectors; the target encrypts its own in the same way (:func:`rows_of_noise`).
 
 Security: the target sees ciphertexts under a key it does not hold (IND-CPA, the scheme's assumption), the
 source receives nothing, and the coordinator learns what it decrypts, as the scheme's ``export`` argues.
@@ -117,17 +117,16 @@ def sizes(computation: Computation, source: Party | None = None) -> tuple[Sizes,
     ), "differences" if computation.operation == "differences" else "products"
 
 
-def rows_of_noise(added: np.ndarray | None, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Write what is added to each of so many sums, (count,), as further rows of inner products.
+def rows_of_noise(added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Write what is added to inner products, (vectors, m_B), of sums one row, as further rows of vectors.
 
     Integers of up to 62 bits, which are more than one element holds, are two digits to base 2^31: the first
-    result, (1, 2 * count), is to be encrypted, the second, (count, 2 * count), is what the target multiplies
-    it with, 1 and 2^31 for the two rows of each sum.
+    result, (vectors, 2 * m_B), is to be encrypted, the second, (m_B, 2 * m_B), is what the target multiplies
+    it with, 1 and 2^31 for the two rows of each of its columns.
     """
-    added = np.zeros(count, dtype=np.int64) if added is None else added
     high = (added + (1 << (_DIGIT - 1))) >> _DIGIT
-    own = np.concatenate([added - (high << _DIGIT), high])[None]
-    once = np.eye(count, dtype=np.int64)
+    own = np.hstack([added - (high << _DIGIT), high])
+    once = np.eye(added.shape[1], dtype=np.int64)
     return own, np.hstack([once, once << _DIGIT])
 
 
@@ -228,9 +227,9 @@ def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
 def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray, added: np.ndarray | None = None) -> None:
     """Source: encrypt its vectors, integers (vectors, rows), block by block, and send them to the target.
 
-    Then what it adds to the sums, if anything, (m_B,).
+    Then what it adds to their products with each of the target's, if anything, (vectors, m_B).
     """
-    parts = [own] if added is None else [own, rows_of_noise(added, len(added))[0]]
+    parts = [own] if added is None else [own, rows_of_noise(added)[0]]
     blocks = [(part, rows) for part in parts for rows in _blocks(part.shape[1], key.rows)]
     done, of = 0, sum(key.ciphertexts_for(rows.stop - rows.start) for _, rows in blocks)
     for part, rows in blocks:
@@ -246,13 +245,13 @@ def multiply_vectors(
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
 
     `own` are integers (m_B, rows), the same for each source. The products of several sources add up; if
-    `added`, (m_B,), also what each source and this party adds to the sums.
+    `added`, (vectors, m_B), also what each source and this party adds to them.
     """
 
     def check(_: int) -> None:
         run.links.check()
 
-    noise, places = rows_of_noise(added, len(own))
+    noise, places = (own, own) if added is None else rows_of_noise(added)
     parts = [own] if added is None else [own, places]
     blocks = [(part, rows) for part in parts for rows in _blocks(part.shape[1], key.rows)]
     products, done, of = new_products(key), 0, len(sources) * sum(part.shape[1] for part in parts)

@@ -47,7 +47,9 @@ class Mpc(Engine):
             reveal_total(run, self._terms(run, computation, own))
             return
         for source in run.roster.sessions:
-            reveal(run, *self._term(run, computation, source, own.vectors))
+            session, term = self._term(run, computation, source, own.vectors)
+            noise = own.added_in(computation, source)
+            reveal(run, session, term if noise is None else term + noise)
 
     def comparison(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
         """Share the vectors, compute this party's term of each product, and compare the sums of all."""
@@ -60,7 +62,7 @@ class Mpc(Engine):
         """Compute this party's terms of sums; what it adds to them, its noise, is in the first."""
         terms = [self._term(run, computation, source, own.vectors) for source in run.roster.sessions]
         if own.added is not None:
-            terms[0][1][0] += own.added
+            terms[0][1][:] += own.added
         return terms
 
     def _term(

@@ -1,0 +1,117 @@
+r"""Whitening: one owner's columns made orthonormal, and turned by a rotation that it keeps to itself.
+
+With X̂ an owner's m columns of centred ranks, scaled to length 1, and C = X̂X̂ᵀ = UΛUᵀ their correlations,
+
+    X̃ = O·Λ^(-1/2)·Uᵀ·X̂        O uniform in the orthogonal group (Haar), drawn afresh in every run
+
+has orthonormal rows that span what the columns span. Of U and Λ those directions are kept that
+
+- have an eigenvalue of 0.02 or more: what is next to a copy of other columns would be magnified 7 times;
+- leave no row too much weight. h_i = Σ_p x̃_pi², the *leverage* of row i, is at most 10·k/n with k directions
+  kept: while some are above, the direction in which these rows lie farthest out together is dropped. That is
+  the first eigenvector of their Σ x̃_i·x̃_iᵀ, for a rare flag about the flag itself. Noise has to hide any row,
+  so it would grow with the largest leverage.
+
+All of that depends on the table as a whole only: k and the directions are the same if two rows are exchanged.
+Sums over rows are exact integers, so they are the same to the last bit; only whether a leverage is above its
+limit is decided to what float64 rounds.
+
+**What turning is for.** Who sees Z = X̃Ŷᵀ with independent normal noise, equal over the k rows of each column,
+sees O·(Z₀ + noise) in distribution, because such noise is the same in any turned position. O is independent
+and uniform, so its distribution depends on (Z₀ + noise)ᵀ(Z₀ + noise) alone, and hence on the owner's columns
+only through Z₀ᵀZ₀ = Ŷ·P·Ŷᵀ, with P the projection onto what they span: nothing shows of one column, nor of
+how many there are. O is from a cipher's stream: normal numbers by inversion, the orthogonal factor of their
+QR decomposition with the signs that make it unique (Stewart 1980; Mezzadri, "How to generate random matrices
+from the classical compact groups", Notices of the AMS 54, 2007). Of float64 it has an error of 10^-15.
+
+**Fixed point.** Shared is ⌊F·X̃⌉ (:mod:`mpc_spearman.levels.encoding`, whose bounds and ``error`` hold, as for
+one source of one column). Its rounding, ``error`` at most and 1/F or so in practice, is below the noise by a
+factor of 10^4 or more.
+"""
+
+from __future__ import annotations
+
+import math
+from secrets import token_bytes
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.data.ranks import Ranks, gram_matrix, total
+from mpc_spearman.privacy.scales import Scales
+from mpc_spearman.wire.keys import Stream
+
+#: Eigenvalues of correlations below which a direction is dropped, and the highest leverage, in k/n.
+LEAST, MOST = 0.02, 10
+
+Floats = NDArray[np.float64]
+
+
+def directions(ranks: Ranks) -> Floats:
+    """Return what whitens ranks: (k, m) weights W, so that the rows of W·matrix are orthonormal."""
+    lengths = np.array([math.sqrt(total(ranks.n) - term) for term in ranks.tie_terms])
+    moving = np.flatnonzero(lengths)
+    values, vectors = np.linalg.eigh(
+        ranks.gram[np.ix_(moving, moving)] / np.outer(lengths, lengths)[np.ix_(moving, moving)]
+    )
+    kept = values >= LEAST
+    weights = np.zeros((int(kept.sum()), ranks.m))
+    weights[:, moving] = (vectors[:, kept] / np.sqrt(values[kept])).T / lengths[moving]
+    leverages = _leverages(ranks, weights)
+    while (far := leverages > MOST * len(weights) / ranks.n).any() and len(weights):
+        _, vectors = np.linalg.eigh(weights @ gram_matrix(ranks.matrix[:, far], ranks.n) @ weights.T)
+        leverages -= _leverages(ranks, vectors[:, -1:].T @ weights)
+        weights = vectors[:, :-1].T @ weights
+    return weights
+
+
+def _leverages(ranks: Ranks, weights: Floats) -> Floats:
+    squares = [np.square(weights @ block).sum(axis=0) for block in ranks.blocks()]
+    return np.concatenate(squares)
+
+
+def rotation(k: int, stream: Stream) -> Floats:
+    """Draw a uniform orthogonal matrix, (k, k)."""
+    from scipy.special import ndtri
+
+    normal = ndtri(stream.uniform(k * k) + 2.0**-54).reshape(k, k)
+    q, r = np.linalg.qr(normal)
+    return q * np.where(np.diag(r) < 0, -1.0, 1.0)
+
+
+def largest(columns: int, n: int) -> float:
+    """Return an upper end of every element of whitened vectors."""
+    return math.sqrt(min(1.0, MOST * columns / n))
+
+
+def whitened(ranks: Ranks, scale: int) -> NDArray[np.signedinteger[Any]]:
+    """Whiten columns and turn them; (m, n) integers, scaled, of which the last m - k vectors are zeros."""
+    weights = directions(ranks)
+    weights = rotation(len(weights), Stream(token_bytes(32))) @ weights * scale
+    small = scale * largest(ranks.m, ranks.n) < 2**31 - 2
+    vectors = np.zeros((ranks.m, ranks.n), np.int32 if small else np.int64)
+    start = 0
+    for block in ranks.blocks():
+        stop = start + block.shape[1]
+        vectors[: len(weights), start:stop] = np.rint(weights @ block)
+        start = stop
+    return vectors
+
+
+def kept(vectors: NDArray[Any]) -> int:
+    """Return k, of vectors as `whitened` makes them."""
+    return int(vectors.any(axis=1).sum())
+
+
+def distance(vectors: NDArray[Any], scale: int) -> Scales:
+    """State how far apart two rows can lie, max ‖x̃_i - x̃_j‖, as the range R that all vectors share.
+
+    From the integers: at most √h_i + √h_j, and, as X̃ᵀX̃ is a projection, √2 and what rounding adds.
+    """
+    squares = np.zeros(vectors.shape[1])
+    for vector in vectors:
+        squares += np.square(vector / scale)
+    two = np.sqrt(np.sort(np.partition(squares, -2)[-2:])).sum()
+    k = kept(vectors)
+    return Scales.of_range(min(float(two), math.sqrt(2) + 2 * math.sqrt(k) / scale), k > 0, vectors.shape[1])

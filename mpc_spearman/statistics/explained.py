@@ -1,0 +1,77 @@
+r"""What a side's columns explain together of a feature's ranks: R², what of it is chance, and its test.
+
+R² is the share of the variance of a feature's ranks that the best linear combination of k directions gives.
+Where the feature is independent of all of them it has mean k/(n - 1), exactly, over all ways of pairing rows,
+and about the beta distribution of k/2 and (n - 1 - k)/2. `r2` here is less the bias of noise, k·s², with s
+the standard deviation of the noise in each of the k products that it is made of: it may be below 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.statistics import estimators
+
+if TYPE_CHECKING:
+    from mpc_spearman.config import Order
+
+Floats = NDArray[np.float64]
+
+#: The fewest rows for each direction.
+ROWS_EACH = 5
+#: A spread of R² under no relation above which there are too few rows.
+SPREAD = 0.1
+
+
+def predictive(r2: Floats, k: NDArray[np.int64], n: int) -> Floats:
+    """Estimate the share that the fitted combination explains of new rows.
+
+    Adjusted for the k weights twice: once for R² being too high in these rows, once for the weights' error in
+    new ones (Stein 1960; Darlington 1968), for normal columns. Below 0 it says: worse than the mean.
+    """
+    return 1 - (1 - r2) * ((n - 1) / (n - k - 1)) * ((n - 2) / (n - k - 2)) * ((n + 1) / n)
+
+
+def spread(s: Floats, k: NDArray[np.int64], n: int) -> Floats:
+    """Return the standard deviation of `r2` where there is no relation, noise included, about."""
+    return np.sqrt(2 * k) * (np.square(s) + 1 / n)
+
+
+def pvalues(r2: Floats, s: Floats, k: NDArray[np.int64], n: int) -> Floats:
+    """Compute p-values of independence of all of a side's columns; NaN where `r2` is.
+
+    Without noise by F. With it R² is the sum of the beta variable, noise, and their product, of mean M and
+    variance V below; its distribution is taken as the gamma distribution of these. Where rows are many that
+    is χ² with k degrees of freedom, of Σz²/(1/(n - 1) + s²).
+    """
+    from scipy import special
+
+    exact = special.betainc((n - 1 - k) / 2, k / 2, np.clip(1 - r2, 0, 1))
+    shape, scale = _gamma(s, k, n)
+    noisy = special.gammaincc(shape, np.clip(r2 + k * np.square(s), 0, None) / scale)
+    return np.asarray(np.where(s > 0, noisy, exact) + 0 * r2)
+
+
+def chance(s: Floats, k: NDArray[np.int64], n: int, p: float = 0.05) -> Floats:
+    """Return the `r2` of which `p` is the p-value: so much chance gives once in 20 features."""
+    from scipy import special
+
+    shape, scale = _gamma(s, k, n)
+    exact = 1 - special.betaincinv((n - 1 - k) / 2, k / 2, p)
+    noisy = special.gammainccinv(shape, p) * scale - k * np.square(s)
+    return np.asarray(np.where(s > 0, noisy, exact))
+
+
+def _gamma(s: Floats, k: NDArray[np.int64], n: int) -> tuple[Floats, Floats]:
+    square = np.square(s)
+    mean = k / (n - 1) + k * square
+    variance = 2 * k * ((n - 1 - k) / ((n - 1) ** 2 * (n + 1)) + 2 * square / (n - 1) + square**2)
+    return mean**2 / variance, variance / mean
+
+
+def positions(r2: Floats, k: NDArray[np.int64], n: int, order: Order) -> NDArray[np.int64]:
+    """Rank features, (m_B,), by the highest predictive R² that any source gives; `r2` is (sources, m_B)."""
+    return estimators.positions(predictive(r2, k[:, None], n).max(axis=0), order)

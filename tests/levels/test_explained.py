@@ -1,0 +1,342 @@
+"""``explained``: equal to least squares of pooled ranks, noise enough, and tests of the size they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from mpc_spearman.config.parties import Policy
+from mpc_spearman.data.ranks import Ranks, rank_columns, total
+from mpc_spearman.errors import BoundError, PlanError, PolicyError
+from mpc_spearman.levels import explained as level_module
+from mpc_spearman.levels import level_of, whitening
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.privacy.loss import separation
+from mpc_spearman.privacy.scales import Scales
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics import explained
+from mpc_spearman.wire.keys import Stream
+from support.in_memory import run_in_memory
+from support.plans import plan
+from support.references import DATA, SHARED, table
+
+RNG = np.random.default_rng(25)
+N = 300
+COMMON = RNG.normal(size=N)
+#: Ties, a flag, a constant, a column twice and one reversed, and one that two others give.
+A = table(
+    a=COMMON + RNG.normal(size=N), b=RNG.poisson(2, N), flag=np.arange(N) % 3 == 0, flat=np.zeros(N),
+    twice=COMMON, again=COMMON, back=-COMMON, c=RNG.normal(size=N),
+)  # fmt: skip
+D = table(d=COMMON - RNG.normal(size=N), e=RNG.normal(size=N))
+B = table(x=COMMON, y=RNG.normal(size=N) + A["c"], z=RNG.integers(0, 3, N), flat=np.ones(N), f=COMMON > 1)
+EXPLAINED: dict[str, Any] = {"reveal": "explained", "results": {"target": "explained"}}
+NOISY = {
+    "reveal": "explained",
+    "results": {"target": "explained", "sources": "explained", "precision": "statistical"},
+}
+
+
+def ranks_of(frame: pd.DataFrame) -> Ranks:
+    return rank_columns([frame[name].to_numpy() for name in frame.columns if name != "id"])
+
+
+def least_squares(source: Ranks, target: Ranks) -> np.ndarray:
+    """R² of the target's ranks on the source's kept directions, by NumPy on pooled ranks."""
+    scores = (whitening.directions(source) @ source.matrix).T * 1e6
+    found = []
+    for y in target.matrix.astype(float):
+        fitted = scores @ np.linalg.lstsq(scores, y, rcond=None)[0]
+        found.append((fitted @ fitted) / (y @ y) if y.any() else np.nan)
+    return np.array(found)
+
+
+def check_exact(source: pd.DataFrame, target: pd.DataFrame, **settings: Any) -> Result:
+    """Hold an exact run against least squares, within the stated error and what float64 adds."""
+    chosen = plan(**EXPLAINED, **settings)
+    result = run_in_memory(chosen, {"A": source, "B": target}).result("B")
+    truth, found = least_squares(ranks_of(source), ranks_of(target)), result.explained
+    shapes = Shapes(len(source), {Party("A", Role.SOURCE, 2): source.shape[1] - 1}, target.shape[1] - 1)
+    close = 2 * np.sqrt(found["k"].iloc[0]) * level_of(chosen).encoding(shapes).error + 1e-9
+    np.testing.assert_allclose(found["r2"], truth, rtol=0, atol=close)
+    assert found.loc["A", "predictive"].isna().tolist() == np.isnan(truth).tolist()
+    best = found["predictive"].droplevel(0)[result.ranking["feature"]].to_numpy()
+    assert (np.diff(best[~np.isnan(best)]) <= 0).all()
+    return result
+
+
+@pytest.mark.parametrize("he", [None, "bfv", "paillier"])
+def test_exact_results_are_least_squares_of_pooled_ranks(he: str | None) -> None:
+    rows, schemes = (N, {}) if he is None else (80, {"scheme": he})
+    if he == "bfv":
+        pytest.importorskip("tenseal")
+    small = {} if he != "paillier" else {"key_bits": 512, "insecure": True}
+    settings = {} if he is None else {"protocol": "he", "he": {**schemes, **small}}
+    result = check_exact(A[:rows], B[:rows], **settings)
+    assert (result.explained["k"] == 5).all()
+
+
+@pytest.mark.parametrize("file", ["demo", "breast", "motor", "student"])
+def test_real_tables_are_explained_as_least_squares_says(file: str) -> None:
+    if file == "demo":
+        frames = [pd.read_csv(DATA / name) for name in ("insurer.csv", "clinic.csv")]
+        check_exact(*(frame.rename(columns={frame.columns[0]: "id"}) for frame in frames))
+        return
+    paths = [SHARED / f"{file}_hetero_{party}.csv" for party in ("host", "guest")]
+    if not all(path.exists() for path in paths):
+        pytest.skip("no such tables beside the repository")
+    frames = [pd.read_csv(path).drop(columns="y", errors="ignore") for path in paths]
+    check_exact(
+        *(
+            frame.rename(columns={frame.columns[0]: "id"}).sort_values("id", ignore_index=True)
+            for frame in frames
+        )
+    )
+
+
+def test_more_than_a_hundred_columns_of_which_many_repeat_others() -> None:
+    base = RNG.normal(size=(40, 900))
+    columns = np.vstack([base, base[:30] + 0.01 * RNG.normal(size=(30, 900)), RNG.normal(size=(50, 900)) > 0])
+    source = table(**{f"c{i}": column for i, column in enumerate(columns)})
+    result = check_exact(source, table(y=base.sum(axis=0), z=RNG.normal(size=900)))
+    k = result.explained["k"].iloc[0]
+    assert k == len(whitening.directions(ranks_of(source)))
+    assert 80 < k < 95
+
+
+def test_whitening_keeps_no_direction_that_hangs_on_few_rows_and_is_the_same_after_an_exchange() -> None:
+    frame = pd.DataFrame(
+        {"a": RNG.normal(size=2000), "rare": np.arange(2000) < 12, "b": RNG.normal(size=2000)}
+    )
+    ranks = rank_columns([frame[name].to_numpy() for name in frame])
+    weights = whitening.directions(ranks)
+    scores = weights @ ranks.matrix
+    np.testing.assert_allclose(scores @ scores.T, np.eye(2), atol=1e-12)
+    assert np.square(scores).sum(axis=0).max() <= 10 * 2 / 2000
+    frame.iloc[[3, 1500]] = frame.iloc[[1500, 3]].to_numpy()
+    exchanged = rank_columns([frame[name].to_numpy(float) for name in frame])
+    np.testing.assert_array_equal(whitening.directions(exchanged), weights)
+    np.testing.assert_array_equal(exchanged.gram, ranks.gram)
+
+
+def test_the_gram_matrix_is_exact_where_one_float64_sum_is_not() -> None:
+    n = 400_000
+    ranks = rank_columns([np.arange(n), RNG.permutation(n)])
+    x, y = (row.tolist() for row in ranks.matrix)
+    assert ranks.gram[0, 0] == float(total(n))
+    assert ranks.gram[0, 1] == float(sum(a * b for a, b in zip(x, y, strict=True)))
+
+
+def test_rotations_are_uniform_orthogonal_and_fresh() -> None:
+    drawn = np.array([whitening.rotation(3, Stream(bytes([at] * 32))) for at in range(250)])
+    np.testing.assert_allclose(drawn @ drawn.transpose(0, 2, 1), np.tile(np.eye(3), (250, 1, 1)), atol=1e-12)
+    # every entry of a uniform rotation in three dimensions is uniform on [-1, 1]; both determinants come
+    for entry in drawn.reshape(250, 9).T:
+        assert stats.kstest(entry, stats.uniform(-1, 2).cdf).pvalue > 1e-5
+    assert 0.35 < (np.linalg.det(drawn) > 0).mean() < 0.65
+    ranks = ranks_of(D)
+    assert (whitening.whitened(ranks, 1 << 20) != whitening.whitened(ranks, 1 << 20)).any()
+
+
+class Opened:
+    """A level's sums and noise without a protocol, as often as a test wants."""
+
+    def __init__(self, source: Ranks, target: Ranks, **settings: Any) -> None:
+        self.level = level_of(plan(**NOISY, **settings))
+        roster = Roster.of(self.level.plan, "C")
+        self.source, self.target = roster.sources[0], roster.target
+        self.ranks, self.y = source, target
+        self.shapes = Shapes(source.n, {self.source: source.m}, target.m)
+        self.b = self.level.contribution(target, Role.TARGET, self.shapes)
+
+    def vectors(self) -> Any:
+        return self.level.contribution(self.ranks, Role.SOURCE, self.shapes)
+
+    def known(self, a: Any) -> Shapes:
+        stated = {
+            self.source: self.level.scales(a, self.ranks, Role.SOURCE, self.shapes)["ranges"],
+            self.target: self.level.scales(self.b, self.y, Role.TARGET, self.shapes)["ranges"],
+        }
+        defined = {self.source: whitening.kept(a.vectors), self.target: self.y.defined}
+        return Shapes(self.ranks.n, self.shapes.features, self.y.m, defined, stated)
+
+    def z(self) -> np.ndarray:
+        """What the coordinator opens, in the unit of coefficients."""
+        a = self.vectors()
+        shapes = self.known(a)
+        sums = a.vectors.astype(object) @ self.b.vectors.astype(object).T
+        for owner in (self.source, self.target):
+            sums = sums + self.level.own_noise(shapes, owner)
+        return (sums / self.level.encoding(shapes).unit).astype(float)[: shapes.defined[self.source]]
+
+
+def test_exchanged_rows_move_the_sums_by_no_more_than_the_loss_allows() -> None:
+    """Over all exchanges of a table with rare values: at most μ², and not far below."""
+    n = 60
+    source = rank_columns([RNG.normal(size=n), np.arange(n) < 9, RNG.normal(size=n)])
+    target = rank_columns([RNG.normal(size=n), np.arange(n) % 5 == 0, RNG.permutation(n)])
+    opened = Opened(source, target)
+    a, b = opened.vectors(), opened.b
+    shapes, encoding = opened.known(a), opened.level.encoding(opened.shapes)
+    s = opened.level._steps(shapes)[0]  # type: ignore[attr-defined]
+    x, y = a.vectors.astype(float), b.vectors.astype(float)
+    most = 0.0
+    for i in range(n):
+        for j in range(i):
+            moved = np.outer(x[:, i] - x[:, j], y[:, j] - y[:, i]) / s
+            most = max(most, float(np.square(moved).sum()))
+    mu = separation(opened.level.plan.privacy.loss)
+    assert 0.2 * mu**2 < most <= mu**2
+    assert encoding.result_bound < 2**62
+
+
+def test_the_coordinator_sees_of_two_sources_with_the_same_explained_parts_the_same() -> None:
+    """Columns and others that span the same: entries of Z have one distribution, noise included."""
+    n = 120
+    base = RNG.normal(size=(2, n))
+    target = rank_columns([RNG.normal(size=n) + base[0], RNG.normal(size=n)])
+    one = rank_columns([base[0], base[1]])
+    # the second is the first turned by 90 degrees and reflected: another matrix, the same span
+    other = Ranks(one.matrix[::-1] * np.array([[1], [-1]], dtype=np.int32), one.groups[::-1])
+    views = [np.array([Opened(of, target).z() for _ in range(400)]) for of in (one, other)]
+    for p in range(2):
+        for q in range(2):
+            assert stats.ks_2samp(views[0][:, p, q], views[1][:, p, q]).pvalue > 1e-5
+    squares = [np.einsum("npq,npr->nqr", view, view) for view in views]
+    for q, r in ((0, 0), (0, 1), (1, 1)):
+        assert stats.ks_2samp(squares[0][:, q, r], squares[1][:, q, r]).pvalue > 1e-5
+    # and of what has another span it does not
+    third = np.array([Opened(rank_columns([base[1], RNG.normal(size=n)]), target).z() for _ in range(400)])
+    assert (
+        stats.ks_2samp(np.square(views[0][:, :, 0]).sum(axis=1), np.square(third[:, :, 0]).sum(axis=1)).pvalue
+        < 1e-5
+    )
+
+
+def test_published_numbers_have_the_noise_that_they_state_and_no_bias(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(level_module, "in_digits", lambda values, s, error: values)
+    truth = least_squares(ranks_of(A), ranks_of(B))
+    found = [run_in_memory(plan(**NOISY), {"A": A, "B": B}).result("A").explained for _ in range(25)]
+    r2 = np.array([one["r2"] for one in found])[:, [0, 1, 2, 4]]
+    s, k = found[0]["noise"].to_numpy()[[0, 1, 2, 4]], found[0]["k"].iloc[0]
+    right = truth[[0, 1, 2, 4]]
+    spread = np.sqrt(2 * k * s**4 + 4 * right * s**2)
+    np.testing.assert_array_less(np.abs(r2.mean(axis=0) - right), 5 * spread / 5)
+    ratio = r2.std(axis=0, ddof=1) / spread
+    assert (ratio > 0.5).all()
+    assert (ratio < 1.7).all()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize(("n", "k"), [(60, 10), (500, 5), (500, 40)])
+@pytest.mark.parametrize("kind", ["untied", "flag"])
+def test_the_test_has_the_size_that_it_says(n: int, k: int, noise: float, kind: str) -> None:
+    """Independent columns: p ≤ α about as often as α; `noise` is in standard errors."""
+    rng, times = np.random.default_rng([n, k, int(2 * noise), kind == "flag"]), 4000
+    x = np.linalg.qr(rng.normal(size=(n, k)) - 0)[0]
+    x = np.linalg.qr(x - x.mean(axis=0))[0]
+    y = np.arange(n) - (n - 1) / 2 if kind == "untied" else (np.arange(n) < n // 5) - (n // 5) / n
+    drawn = rng.permuted(np.tile(y / np.linalg.norm(y), (times, 1)), axis=1)
+    s = np.full(times, noise / np.sqrt(n - 1))
+    z = drawn @ x + s[:, None] * rng.normal(size=(times, k))
+    p = explained.pvalues(np.square(z).sum(axis=1) - k * s**2, s, np.full(times, k), n)
+    for alpha, low, high in ((0.05, 0.75, 1.25), (0.01, 0.5, 1.6)):
+        assert low < (p <= alpha).mean() / alpha < high
+    limit = explained.chance(s[:1], np.array([k]), n)
+    assert explained.pvalues(limit, s[:1], np.array([k]), n)[0] == pytest.approx(0.05, abs=1e-6)
+
+
+def test_several_sources_have_an_r2_each_and_a_source_sees_its_own() -> None:
+    plans = plan("A", "D", reveal="explained", results={"target": "explained", "sources": "explained"})
+    ended = run_in_memory(plans, {"A": A, "D": D, "B": B})
+    target = ended.result("B").explained
+    assert list(target.index.unique(0)) == ["A", "D"]
+    for name, frame in (("A", A), ("D", D)):
+        truth = least_squares(ranks_of(frame), ranks_of(B))
+        np.testing.assert_allclose(target.loc[name, "r2"], truth, atol=1e-6)
+        own = ended.result(name).explained
+        pd.testing.assert_series_equal(own["r2"], target.loc[[name], "r2"])
+    assert any("each R² is over the columns of one source" in line for line in ended.result("B").warnings)
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (table(**{f"c{i}": RNG.normal(size=40) for i in range(9)}), "takes 5 rows for each direction"),
+        (table(c=np.zeros(40)), "none is left"),
+    ],
+)
+def test_a_source_that_leaves_too_little_is_refused_before_anything_is_sent(
+    source: pd.DataFrame, text: str
+) -> None:
+    ended = run_in_memory(plan(**EXPLAINED), {"A": source, "B": table(y=RNG.normal(size=40))})
+    assert all(isinstance(error, BoundError) and text in str(error) for error in ended.errors.values())
+
+
+def test_predictive_r2_is_what_new_rows_show() -> None:
+    """n = 200, k = 15: over 400 samples, the fit's squared error on new rows against the mean's."""
+    rng, n, k = np.random.default_rng(4), 200, 15
+    said, shown = [], []
+    for _ in range(400):
+        x, new = rng.normal(size=(2, n, k))
+        y, later = (0.15 * (rows @ np.ones(k)) + rng.normal(size=n) for rows in (x, new))
+        weights = np.linalg.lstsq(np.column_stack([x, np.ones(n)]), y, rcond=None)[0]
+        r2 = (
+            1
+            - np.square(y - np.column_stack([x, np.ones(n)]) @ weights).sum() / np.square(y - y.mean()).sum()
+        )
+        off = later - np.column_stack([new, np.ones(n)]) @ weights
+        said.append(explained.predictive(np.array(r2), np.array(k), n))
+        shown.append(1 - np.square(off).mean() / (1 + k * 0.15**2))
+    assert np.mean(said) == pytest.approx(np.mean(shown), abs=0.02)
+
+
+def test_owners_allow_the_level_by_its_name_alone_and_ask_for_more_than_one_direction() -> None:
+    for most, allowed in (("differences", False), ("explained", True), (["coefficients", "explained"], True)):
+        assert Policy(max_reveal=most).allows("explained") is allowed
+    parties = plan(reveal="explained").model_dump(mode="json")["parties"]
+    twice = {"A": table(a=COMMON, b=COMMON), "B": B}
+    for most, error in (
+        ("differences", "max_reveal"),
+        ("explained", "min_columns"),
+        (["coefficients", "explained"], None),
+    ):
+        parties["target"]["policy"] = {"max_reveal": most}
+        ended = run_in_memory(plan(cautious=True, reveal="explained", parties=parties), twice)
+        assert ended.errors.keys() == ({"A", "B", "C"} if error else set())
+        assert error is None or (
+            isinstance(ended.errors["B"], PolicyError) and error in str(ended.errors["B"])
+        )
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"estimator": "paper"}, "estimator"),
+        ({"strength": "mean_abs"}, "strength"),
+        ({"results": {"target": "coefficients"}}, "results.target"),
+        ({"results": {"sources": "strengths"}}, "results.sources"),
+        ({"privacy": {"unit": "value"}}, "privacy.unit"),
+        ({"top": 2}, "top"),
+    ],
+)
+def test_what_does_not_go_with_the_level_is_a_plan_error(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(PlanError, match=key):
+        plan(cautious=True, **{"reveal": "explained", **settings})
+
+
+def test_scales_state_the_largest_distance_of_two_rows() -> None:
+    vectors = whitening.whitened(ranks_of(A), 1 << 24)
+    x = vectors / (1 << 24)
+    most = max(np.linalg.norm(x[:, [i]] - x, axis=0).max() for i in range(N))
+    stated = whitening.distance(vectors, 1 << 24)
+    assert most <= stated.widths[0] <= 2.0 * most
+    assert stated.problem(*level_of(plan(**NOISY)).limits(N, 8, "ranges")) is None
+    assert isinstance(stated, Scales)
