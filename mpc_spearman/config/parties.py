@@ -99,7 +99,8 @@ class Policy(Section):
     unit: Unit = setting("`value` accepts `privacy.unit: value`, which hides less.", "row")
     min_columns: Count = whole(
         "The fewest source columns that a strength may be a mean over, constant ones not counted, over all "
-        "sources; at `explained`, the fewest directions of a source. Applies below `reveal: coefficients`, to an owner whose `max_reveal` is also below it.",
+        "sources; at `explained`, the fewest directions of a source. "
+        "Applies below `reveal: coefficients`, to an owner whose `max_reveal` is also below it.",
         low=1,
         default=2,
     )

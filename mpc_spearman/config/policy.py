@@ -49,8 +49,8 @@ def check_policy_rows(plan: Plan, name: str, n: int) -> None:
 def check_policy_columns(plan: Plan, name: str, defined: int) -> None:
     """Refuse numbers over so few source columns that they are next to single coefficients.
 
-    `defined` is how many each is over (`mpc_spearman.levels.level.Level.behind`). Asked of an owner whose policy
-    stops short of coefficients; a `PolicyError`.
+    `defined` is how many each is over (`mpc_spearman.levels.level.Level.behind`). Asked of an owner whose
+    policy stops short of coefficients; a `PolicyError`.
     """
     policy = _policy(plan, name)
     if (

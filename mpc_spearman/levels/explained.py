@@ -74,8 +74,8 @@ class Explained(Level):
 
     name: ClassVar[Reveal] = "explained"
     opens = (
-        "noisy products of the target's columns with a source's columns, whitened and turned by a rotation that "
-        "only the source knows, and so R² of each, and how much of two is explained by the same"
+        "noisy products of the target's columns with a source's columns, whitened and turned by a rotation "
+        "that only the source knows, and so R² of each, and how much of two is explained by the same"
     )
     sent: ClassVar[tuple[Row, ...]] = (
         Row(
