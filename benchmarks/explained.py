@@ -4,7 +4,7 @@
 
 Tables are random: the source's columns follow a few traits, some repeat others, some only matter as a
 difference, most are noise; the target's follow one of these each. What can be completed from the source is R²
-of ranks on 4,000 other rows of the best linear combination that the used rows give. `--write` puts the table
+of ranks on 2,000 other rows of the best linear combination that the used rows give. `--write` puts the table
 into docs/statistics.md.
 """
 
@@ -25,7 +25,7 @@ from mpc_spearman.parties import Role, Roster
 from mpc_spearman.statistics.explained import predictive
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics.md"
-TABLES, NEW, M_B = 300, 4000, 8
+TABLES, NEW, M_B = 300, 2000, 8
 PARTIES = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
 PLAN = load_plan({"reveal": "explained", "parties": PARTIES})
 

@@ -28,7 +28,6 @@ SCHEMA_VERSION = 3
 _LOCK = ".lock"
 #: Every file a run directory can hold. A directory that holds anything else is somebody's, and is left alone.
 FILES = (
-    "explained.csv",
     "result.json",
     "matrix.csv",
     "columns.csv",
@@ -38,6 +37,7 @@ FILES = (
     "qvalues.csv",
     "ranking.csv",
     "estimators.csv",
+    "explained.csv",
     "cost.csv",
     "report.html",
     "record.json",
