@@ -69,6 +69,10 @@ class Network(Section):
         60.0,
     )
     join_timeout: Seconds = seconds("Seconds to wait for a party that has not joined yet.", 600.0)
+    message_timeout: Seconds = seconds(
+        "Seconds to wait for one message of a party that gives signs of life: the time that it may compute.",
+        86_400.0,
+    )
     address: Host | None = setting(
         "The coordinator's host, which all others dial. `MASTER_ADDR` in the environment overrides it.",
         None,

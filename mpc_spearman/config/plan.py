@@ -227,7 +227,7 @@ def _known_as(party: CoordinatorParty | DataParty) -> dict[str, Any]:
 
 
 #: Of sections that are shared, the keys that are not.
-LOCAL = {"network": ("address", "port", "proxy"), "he": ("workers",)}
+LOCAL = {"network": ("message_timeout", "address", "port", "proxy"), "he": ("workers",)}
 
 # The context in which `load_plan` makes a plan: it has looked for contradictions itself.
 _LOADING = object()

@@ -87,7 +87,14 @@ def run_role(
             joined.discard()
         carrier, joined = (
             transport,
-            links(VIEW.under(plan.shared()), roster, transport, meter, plan.network.timeout),
+            links(
+                VIEW.under(plan.shared()),
+                roster,
+                transport,
+                meter,
+                plan.network.timeout,
+                longest=plan.network.message_timeout,
+            ),
         )
         try:
             agree_keys(plan, roster, joined)

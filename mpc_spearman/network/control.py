@@ -44,6 +44,8 @@ class Control:
         Called with this and each message but those, in this connection's thread; it may raise an error.
     lost : callable
         Called once, if the connection ends before `finish` or what is heard is an error: with this and that.
+    fail : callable
+        Told of an error that is nobody else's doing.
 
     Attributes
     ----------
@@ -57,9 +59,10 @@ class Control:
     def __init__(
         self, connection: socket.socket, peer: Party, timeout: float,
         heard: Callable[[Control, Message], None], lost: Callable[[Control, MpcSpearmanError], None],
+        fail: Callable[[Exception], None],
     ) -> None:  # fmt: skip
         self._connection, self.peer, self._timeout = connection, peer, timeout
-        self._heard, self._lost = heard, lost
+        self._heard, self._lost, self._fail = heard, lost, fail
         self._outbox: deque[bytes] = deque()
         self._wake, self._woken = socket.socketpair()
         self._finish: float | None = None
@@ -93,27 +96,29 @@ class Control:
 
     def _run(self) -> None:
         try:
-            self._connection.settimeout(self._timeout)
-            self._exchange()
-        except MpcSpearmanError as error:
-            self._give_up(error)
-        except OSError as error:
-            if self._finish is None:
-                silent = isinstance(error, TimeoutError)
-                kind, why = (
-                    (PeerTimeout, "nothing leaves") if silent else (PeerDied, error.strerror or "closed")
-                )
-                self._give_up(
-                    kind(
-                        f"the connection to {self.peer} ended at the meeting ({why})",
-                        (kind.__name__, self.peer.name, "connect"),
-                    )
-                )
+            try:
+                self._connection.settimeout(self._timeout)
+                self._exchange()
+            except MpcSpearmanError as error:
+                self._give_up(error)
+            except OSError as error:
+                if self._finish is None:
+                    self._give_up(self._ended(error))
+        except Exception as error:  # or all would wait for what this thread does no more
+            self._fail(error)
         finally:
             self.over = True
             self._connection.close()
             self._wake.close()
             self._woken.close()
+
+    def _ended(self, error: OSError) -> MpcSpearmanError:
+        silent = isinstance(error, TimeoutError)
+        kind, why = (PeerTimeout, "nothing leaves") if silent else (PeerDied, error.strerror or "closed")
+        return kind(
+            f"the connection to {self.peer} ended at the meeting ({why})",
+            (kind.__name__, self.peer.name, "connect"),
+        )
 
     def _give_up(self, error: MpcSpearmanError) -> None:
         if not self._deaf:

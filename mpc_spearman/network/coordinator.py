@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,7 +94,7 @@ class CoordinatorMeeting(Meeting):
             announce(Address(where.host, listener.port))
             if fault is not None:
                 raise fault
-            threading.Thread(target=self._tell_missing, name="missing", daemon=True).start()
+            self._begin(self._tell_missing)
             while not self._met:
                 self._until(lambda: not self._missing(), end, self._nobody, self._missing)
                 self._hold_round()
@@ -172,12 +171,11 @@ class CoordinatorMeeting(Meeting):
     def install(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
         """Begin a control connection, or hand on one of the round."""
         if greeting.use is not Use.MEET:
-            assert self._round is not None
-            self._round.install(caller, greeting, connection)
+            self._hand_on(caller, greeting, connection)
             return
         assert isinstance(connection, socket.socket)
         with self._changed:  # what it says is not heeded before it is known
-            control = Control(connection, caller, self._settings.timeout, self._hear, self._lose)
+            control = Control(connection, caller, self._settings.timeout, self._hear, self._lose, self.fail)
             self._controls.append(control)
             outcome = self._outcome
         if outcome is not None:
@@ -206,7 +204,7 @@ class CoordinatorMeeting(Meeting):
         elif "broken" in message:
             number, said = message["broken"]
             error = self._read_notice(said, peer)
-            threading.Thread(target=self._look_into, args=(number, peer, error), daemon=True).start()
+            self._begin(self._look_into, number, peer, error)
         elif "stop" in message:
             error = self._read_notice(message["stop"], peer)
             control.finish()
@@ -294,9 +292,7 @@ class CoordinatorMeeting(Meeting):
                 self._ready = True
                 self._changed.notify_all()
                 return
-        if not isinstance(error, MpcSpearmanError):
-            raise error
-        if self._is_broken(error):
+        if isinstance(error, MpcSpearmanError) and self._is_broken(error):
             self._look_into(number, self._roster.me, error)
         else:
             self.fail(error)

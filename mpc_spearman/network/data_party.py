@@ -91,7 +91,7 @@ class DataPartyMeeting(Meeting):
                 assert isinstance(connection, socket.socket)
                 with self._changed:  # what is heard is not heeded before
                     self._control = control = Control(
-                        connection, coordinator, own.timeout, self._hear, self._lose
+                        connection, coordinator, own.timeout, self._hear, self._lose, self.fail
                     )
                     if joins:
                         contact = self._prepare(0)
@@ -128,8 +128,7 @@ class DataPartyMeeting(Meeting):
 
     def install(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
         """Hand on a connection of the round."""
-        assert self._round is not None
-        self._round.install(caller, greeting, connection)
+        self._hand_on(caller, greeting, connection)
 
     # --- what the coordinator says
 
@@ -205,8 +204,6 @@ class DataPartyMeeting(Meeting):
                 return
         if error is None:
             control.send(ready=number)
-        elif not isinstance(error, MpcSpearmanError):
-            raise error
         elif self._is_broken(error):
             control.send(broken=[number, self._notice(error, "connect")])
         else:

@@ -18,10 +18,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mpc_spearman.errors import MpcSpearmanError, NetworkError, TlsError, Unreachable
-from mpc_spearman.network.handshake import Listener
+from mpc_spearman.network.handshake import Greeting, Listener
 from mpc_spearman.network.pairs import Contact, unreachable
 from mpc_spearman.network.round import Agree, Round
 from mpc_spearman.network.settings import Settings
+from mpc_spearman.network.tls import Connection
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import from_notice, notice
 from mpc_spearman.wire.meter import FORWARDED
@@ -48,17 +49,35 @@ class Meeting:
     def __init__(self, roster: Roster, settings: Settings, agree: Agree) -> None:
         self._roster, self._settings, self._agree = roster, settings, agree
         self._changed = threading.Condition()
-        self._failure: MpcSpearmanError | None = None
+        self._failure: Exception | None = None
         self._number = 0
         self._round: Round | None = None
         self._listener: Listener | None = None
         self._notes: set[str] = set()
 
-    def fail(self, error: MpcSpearmanError) -> None:
+    def fail(self, error: Exception) -> None:
         """Stop, if this party has not yet for another reason."""
         with self._changed:
             self._failure = self._failure or error
             self._changed.notify_all()
+
+    def _begin(self, task: Callable[..., None], *given: Any) -> None:
+        """Do something in a thread of its own; an error there ends this party's meeting."""
+
+        def run() -> None:
+            try:
+                task(*given)
+            except Exception as error:
+                self.fail(error)
+
+        threading.Thread(target=run, name=task.__name__, daemon=True).start()
+
+    def _hand_on(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
+        own = self._round
+        if own is None or own.token != greeting.token:  # that round has broken since the greeting
+            connection.close()
+        else:
+            own.install(caller, greeting, connection)
 
     def _until(
         self, done: Callable[[], bool], end: float, late: Callable[[], MpcSpearmanError],

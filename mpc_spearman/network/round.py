@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from mpc_spearman.errors import MpcSpearmanError, NetworkError, PeerTimeout
+from mpc_spearman.errors import NetworkError, PeerTimeout
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.handshake import TOKEN, Answer, Greeting, Use, admit, call, enter
 from mpc_spearman.network.pairs import DIRECT, Contact, unreachable, way, ways
@@ -200,7 +200,7 @@ class Round:
             admit(raw, self._settings.tls, self, lambda: True, peer)  # type: ignore[arg-type]
         except OSError:
             return  # who stopped, or failed, has told so
-        except MpcSpearmanError as error:
+        except Exception as error:
             with self._changed:  # here it is no stranger's, but the coordinator's host's doing
                 self._failure = self._failure or error
                 self._changed.notify_all()

@@ -1,10 +1,11 @@
 """All links of one party: typed messages in and out, with a deadline on every wait.
 
-Who waits for whom is always named. Three things end a wait, each an error of :mod:`mpc_spearman.errors`:
+Who waits for whom is always named. Four things end a wait, each an error of :mod:`mpc_spearman.errors`:
 
 - the peer's connection is gone: `PeerDied`;
 - nothing came from the peer, not even a keep-alive, for ``network.timeout`` seconds: `PeerTimeout`.
   A thread beside the computation sends keep-alives, so hours of honest computing are no time-out;
+- it answers, but a message has not come, or is not taken, for ``network.message_timeout`` seconds: the same;
 - some party stopped and said so: `PeerFailed`, or the same class where the error concerns all alike.
 
 Trouble on any link ends the run for this party, also while it computes: loops call :meth:`Links.check`.
@@ -51,6 +52,8 @@ class Links:
         ``network.timeout``, seconds.
     last_words : float
         How long a party that stops keeps trying to tell the others, in seconds.
+    longest : float
+        ``network.message_timeout``, seconds.
 
     Attributes
     ----------
@@ -71,12 +74,14 @@ class Links:
         meter: Meter,
         timeout: float,
         last_words: float = 2.0,
+        longest: float = 86_400.0,
     ) -> None:
         self.dimensions: dict[str, int] = {}
         self.keys: dict[Party, PairKey] = {}
         self.run = b""
         self._view, self._roster, self._meter = view, roster, meter
-        self._timeout, self._last_words, self._parting = timeout, last_words, _PARTING
+        self._timeout, self._longest = timeout, longest
+        self._last_words, self._parting = last_words, _PARTING
         self._changed = threading.Condition()
         self._closing = threading.Event()
         interval = min(5.0, timeout / 4)
@@ -137,9 +142,11 @@ class Links:
         channel = self._channels[peer]
         payload = encode(fields, {**self.dimensions, **sizes}, values)
         channel.put(kind, self._meter.depth if depth is None else depth, payload, kind.phase)
+        began = time.monotonic()
         with self._meter.waiting(), self._changed:
             while channel.backlog() > _MAX_UNSENT:
                 self._raise_failure(f"sending to {peer}")
+                self._check_patience(peer, began, f"taken {kind.name}")
                 self._changed.wait(1.0)
         return payload
 
@@ -247,13 +254,14 @@ class Links:
 
     def _next_frame(self, peer: Party, kind: Kind) -> Frame:
         channel = self._channels[peer]
-        patience = self._last_words
+        patience, began = self._last_words, time.monotonic()
         with self._meter.waiting(), self._changed:
             while True:
                 # What came before a failure is still read: it often says more than the failure.
                 frame = channel.take()
                 if frame is not None:
                     return frame
+                self._check_patience(peer, began, f"sent {kind.name}")
                 start = time.monotonic()
                 if patience <= 0 or channel.failure is not None or not self._others_differ():
                     self._raise_failure(f"waiting for {kind.name} from {peer}")
@@ -262,6 +270,15 @@ class Links:
                     # What is on its way from this peer may show how; that says more than that they do.
                     self._changed.wait(patience)
                     patience -= time.monotonic() - start
+
+    def _check_patience(self, peer: Party, began: float, done: str) -> None:
+        if time.monotonic() - began > self._longest:
+            raise PeerTimeout(
+                f"{peer} sends signs of life, but has not {done} for {self._longest:g} s "
+                "(network.message_timeout): it, or a party it waits for, is stuck "
+                f"[{self._roster.me}, in phase {self._meter.current}]",
+                (PeerTimeout.__name__, peer.name, self._meter.current),
+            )
 
     def _others_differ(self) -> bool:
         """Tell whether others stopped only because the parties do not run the same thing."""

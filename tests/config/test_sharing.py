@@ -171,7 +171,7 @@ def test_threads_are_a_partys_own_business() -> None:
 
 
 def test_where_to_dial_is_local() -> None:
-    own = {"address": "10.1.1.1", "port": 4711, "proxy": "http://10.0.0.1:3128"}
+    own = {"address": "10.1.1.1", "port": 4711, "proxy": "http://10.0.0.1:3128", "message_timeout": 9}
     plan = load_plan(plan_with(network=own))
     assert plan.shared()["network"] == {"timeout": 60.0, "join_timeout": 600.0}
     assert plan.digest() == load_plan(MINIMAL).digest()

@@ -18,6 +18,8 @@ import pytest
 from mpc_spearman.errors import TableError, Unreachable
 from mpc_spearman.identity import Identity
 from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.control import Control
+from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.handshake import Greeting, Use, enter
 from mpc_spearman.network.pairs import DIRECT, FORWARDED, Contact, way
 from mpc_spearman.network.round import Round
@@ -195,6 +197,11 @@ def test_messages_of_an_earlier_round_are_dropped(meet: Meet, monkeypatch: pytes
     side._hear(side._control, {"met": 7})
     side._hear(side._control, {"round": 7, "all": {}})
     assert not side._met
+    for place in (hub, side):
+        stale, other = socket.socketpair()
+        place.install(B, Greeting(Use.SEND, token=bytes(16)), stale)
+        assert stale.fileno() == -1
+        other.close()
     held.set()
     assert_connected(run.wait())
 
@@ -320,6 +327,40 @@ def test_a_party_that_says_nothing_more_is_lost(meet: Meet, monkeypatch: pytest.
     met = run.wait()
     assert type(met["C"]).__name__ == "PeerTimeout"
     assert met["C"].about[1] in "AB"
+
+
+# CPython leaves a connection open that is reset before TLS wraps it.
+@pytest.mark.filterwarnings("ignore:.*SSLSocket:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    ("where", "step", "member"),
+    [
+        (Round, "_connect", C),
+        (Round, "_connect", A),
+        (Round, "_forwarded", B),
+        (CoordinatorMeeting, "_tell_missing", C),
+        (Control, "_exchange", C),
+    ],
+)
+def test_an_unexpected_error_in_a_thread_of_a_meeting_ends_it(
+    where: type, step: str, member: Party, meet: Meet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, real = RuntimeError("at a cell's value"), getattr(where, step)
+
+    def broken(self: Any, *given: Any) -> Any:
+        here = self.peer == A if where is Control else self._roster.me == member
+        if here:
+            raise expected
+        return real(self, *given)
+
+    monkeypatch.setattr(where, step, broken)
+    run = meet(listen={})
+    began = time.monotonic()
+    for party in PARTIES:
+        run.come(party, patient=False)
+    met = run.wait()
+    assert met.pop(member.name) is expected
+    assert {type(error).__name__ for error in met.values()} <= {"PeerFailed", "PeerDied", "PartyMissing"}
+    assert time.monotonic() - began < 15  # no time-out, which here is 30 s
 
 
 def test_a_port_that_is_taken_is_named_with_what_to_do(meet: Meet) -> None:

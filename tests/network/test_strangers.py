@@ -169,6 +169,8 @@ def test_a_party_is_whose_key_it_has_whatever_it_says(meet: Meet) -> None:
     run = meet()
     run.come(C)
     run.come(B)
+    hub: Any = run.sides["C"]
+    eventually(lambda: B.number in hub._seats)
     run.come(A, "posing", tls=tls("A", own=KEYS["B"]))
     assert run.classes("posing") == {"posing": "HandshakeError"}
     run.come(A)
@@ -235,7 +237,7 @@ def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> 
     lost: list[MpcSpearmanError] = []
     with one._changed:
         one._control = control = Control(
-            near, peer, 5.0, one._hear, lambda control, error: lost.append(error)
+            near, peer, 5.0, one._hear, lambda control, error: lost.append(error), lost.append
         )
         one._round = Round(Roster(PARTIES, me), own, agree, lambda own, error: None)
     far.sendall(struct.pack("!I", len(said)) + said)
@@ -249,7 +251,9 @@ def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> 
 def test_a_message_without_end_is_refused() -> None:
     near, far = socket.socketpair()
     lost: list[MpcSpearmanError] = []
-    control = Control(near, A, 5.0, lambda *said: None, lambda control, error: lost.append(error))
+    control = Control(
+        near, A, 5.0, lambda *said: None, lambda control, error: lost.append(error), lost.append
+    )
     with far:
         far.sendall(struct.pack("!I", LONGEST + 1))
         control.join()

@@ -14,6 +14,7 @@ from mpc_spearman.wire import channel as channel_module
 from mpc_spearman.wire.channel import MAX_QUEUED
 from mpc_spearman.wire.frames import HEADER, Header
 from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.links import Links
 from support.memory_network import DIGEST, SHAPE, A, B, C, Make, Network
 from support.processes import EVER, eventually
 
@@ -119,24 +120,39 @@ def test_frames_that_wait_take_no_more_than_the_longest_frame_may(
         network.links[C].receive(A, Kind.SHAPE)
 
 
+def flood(links: Links) -> None:
+    while True:
+        links.send(C, Kind.SHAPE, SHAPE)
+
+
 def test_a_send_that_waits_ends_when_the_peer_dies(make: Make) -> None:
     network = make(capacity=1)
     caught: list[MpcSpearmanError] = []
 
-    def flood() -> None:
+    def send() -> None:
         try:
-            while True:
-                network.links[A].send(C, Kind.SHAPE, SHAPE)
+            flood(network.links[A])
         except MpcSpearmanError as error:
             caught.append(error)
 
-    thread = threading.Thread(target=flood, daemon=True)
+    thread = threading.Thread(target=send, daemon=True)
     thread.start()
     eventually(lambda: network.links[A]._channels[C].backlog() > 2)
     network.cut(C)
     thread.join(EVER)
     assert isinstance(caught[0], PeerDied)
     assert "A (source), sending to C (coordinator) in phase connect" in str(caught[0])
+
+
+def test_who_answers_and_yet_sends_or_takes_nothing_holds_nobody_up_for_ever(make: Make) -> None:
+    network = make(capacity=1)
+    links = network.links[A]
+    links._longest = 0.5
+    with network.meters[A].phase("agree"), pytest.raises(PeerTimeout, match="signs of life") as waiting:
+        links.receive(C, Kind.FAREWELL)
+    assert waiting.value.about == ("PeerTimeout", "C", "agree")
+    with pytest.raises(PeerTimeout, match="has not taken SHAPE"):
+        flood(links)
 
 
 # ---- rounds
