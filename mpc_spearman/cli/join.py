@@ -38,8 +38,6 @@ def add(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Run the role and show what it was given."""
-    from rich.console import Console
-
     from mpc_spearman.cli.owner_page import beginning
     from mpc_spearman.config import load_plan
     from mpc_spearman.launch import progress
@@ -52,14 +50,12 @@ def run(parsed: argparse.Namespace) -> int:
     given = {of: {party: file} for of, file in files.items() if file is not None}
     plan = load_plan(parsed.plan, parsed.settings, **given, local=parsed.local, party=party)
     out = parsed.out or default_out(parsed.plan)
-    console = Console()
     if not parsed.quiet:
         print(printable("\n".join(beginning(plan, party)), keep="\n"), file=sys.stderr)
     with progress.shown([party], quiet=parsed.quiet) as display:
         folder = Path(parsed.plan).parent
         result = run_party(plan, party, out, folder=folder, watch=display.watch, note=display.note)
-    terminal.summarize(result, console)
-    console.print(f"Report: {out / party / 'report.html'}", highlight=False, soft_wrap=True, markup=False)
+    terminal.show(result, out / party)
     return 0
 
 

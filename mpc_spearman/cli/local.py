@@ -56,17 +56,11 @@ def run(parsed: argparse.Namespace) -> int:
     out = parsed.out or default_out(parsed.plan)
     with ForkServer() as server:
         server.prepare(plan.protocol)  # what takes longest to import; all below is imported meanwhile
-        from rich.console import Console
-
         from mpc_spearman.launch import progress
         from mpc_spearman.launch.local import run_local
         from mpc_spearman.results import terminal
 
-        console = Console()
         with progress.shown(plan.names, quiet=parsed.quiet) as display:
             result = run_local(plan, out=out, watch=display.watch, note=display.note, server=server)
-    terminal.summarize(result, console)
-    console.print(
-        f"Report: {out / plan.informed / 'report.html'}", highlight=False, soft_wrap=True, markup=False
-    )
+    terminal.show(result, out / plan.informed)
     return 0

@@ -31,13 +31,9 @@ def add(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Merge, and show the result."""
-    from rich.console import Console
-
     from mpc_spearman.results import terminal
     from mpc_spearman.results.merge import merge
 
     result = merge(parsed.runs, parsed.out)
-    console = Console()
-    terminal.summarize(result, console)
-    console.print(f"Report: {parsed.out / 'report.html'}", highlight=False, soft_wrap=True, markup=False)
+    terminal.show(result, parsed.out)
     return 0

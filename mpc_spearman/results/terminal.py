@@ -26,6 +26,8 @@ from mpc_spearman.results.summary import (
 from mpc_spearman.units import human_seconds, printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
     from mpc_spearman.results.parts import Parts
@@ -34,6 +36,15 @@ if TYPE_CHECKING:
 _STRONGEST = 5
 _SHOWN = 20
 _SHOWN_WARNINGS = 3
+
+
+def show(result: Parts, folder: Path) -> None:
+    """Print what a command's run has found, and where its report is."""
+    from rich.console import Console
+
+    console = Console()
+    summarize(result, console)
+    console.print(f"Report: {folder / 'report.html'}", highlight=False, soft_wrap=True, markup=False)
 
 
 def summarize(result: Parts, console: Console) -> None:
