@@ -16,6 +16,7 @@ import multiprocessing
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, cast
 
@@ -184,7 +185,7 @@ def _links(party: str, sending: socket.socket, receiving: socket.socket) -> tupl
     roster = Roster(whole.parties[1:], whole.me)  # no coordinator: a pair
     peer = roster.peers[0]
     sockets = Sockets({peer.number: sending}, {peer.number: receiving})
-    return Links(VIEW.under(PLAN.shared()), roster, sockets, Meter(), PLAN.network.timeout), peer
+    return Links(partial(VIEW.fields, PLAN.shared()), roster, sockets, Meter(), PLAN.network.timeout), peer
 
 
 if __name__ == "__main__":

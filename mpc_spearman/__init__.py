@@ -61,19 +61,7 @@ _HOME = {
     "run_local": "launch.local",
 }
 
-__all__ = [
-    "MpcSpearmanError",
-    "NotRevealed",
-    "Plan",
-    "Result",
-    "__version__",
-    "compare",
-    "correlate",
-    "learnt",
-    "load_plan",
-    "merge",
-    "run_local",
-]
+__all__ = sorted([*_HOME, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
@@ -83,4 +71,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

@@ -15,21 +15,9 @@ KEY_BYTES = 32
 
 
 def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
-    """Make a new file.
+    """Make a new file, whole or not at all; `FileExistsError` if there is one.
 
-    Parameters
-    ----------
-    path : Path
-    data : bytes
-    mode : int
-        Permissions, of which the umask takes some away.
-    durable : bool
-        Return only once the disk has it.
-
-    Raises
-    ------
-    OSError
-        It exists (`FileExistsError`), or cannot be made; what was written of it is taken away.
+    `durable` returns only once the disk has it.
     """
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         try:
@@ -45,19 +33,9 @@ def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False)
 def write_whole(
     path: Path, data: bytes, mode: int = 0o600, *, replace: bool = True, durable: bool = False
 ) -> None:
-    """Write a file such that nobody ever sees a part of it.
+    """Write a file such that nobody ever sees a part of it; after an `OSError` what stood there stands.
 
-    Parameters
-    ----------
-    path, data, mode, durable
-        As for `create`.
-    replace : bool
-        Whether it takes the place of an earlier one.
-
-    Raises
-    ------
-    OSError
-        It cannot be written; what stood there stands. `FileExistsError` if it exists and may not be replaced.
+    `FileExistsError` if there is an earlier one and `replace` is false; `durable` is as for `create`.
     """
     # `secrets`, not `tempfile`: no part of a run draws on a seedable generator.
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -73,25 +51,10 @@ def write_whole(
 
 
 def lock(path: Path, flags: int) -> int:
-    """Open a file or folder for this process alone.
+    """Open a file or folder for this process alone, with the flags of `os.open`; return its descriptor.
 
-    Parameters
-    ----------
-    path : Path
-    flags : int
-        As for `os.open`.
-
-    Returns
-    -------
-    int
-        Its descriptor. The lock is there until that is closed or the process ends, however it does.
-
-    Raises
-    ------
-    BlockingIOError
-        Another has it.
-    OSError
-        It cannot be opened, or there are no locks there.
+    The lock is there until that is closed or the process ends, however it does. `BlockingIOError` if another
+    has it.
     """
     while True:
         opened = os.open(path, flags, 0o600)
@@ -109,12 +72,7 @@ def lock(path: Path, flags: int) -> int:
 def read_private(path: Path, longest: int, setting: str) -> bytes:
     """Return what a file holds, at most so many bytes, and nothing of what is no regular file.
 
-    Raises
-    ------
-    PlanError
-        Others may read it.
-    OSError
-        It cannot be read.
+    `PlanError` if others may read it.
     """
     # The mode is that of what was opened, whatever has the name by then; a pipe does not block.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
@@ -125,13 +83,7 @@ def read_private(path: Path, longest: int, setting: str) -> bytes:
 
 
 def check_private(path: Path, mode: int, setting: str) -> None:
-    """Refuse a file whose mode lets other users read or change it.
-
-    Raises
-    ------
-    PlanError
-        Naming the setting and the file.
-    """
+    """Refuse, with a `PlanError`, a file whose mode lets other users read or change it."""
     if mode & 0o077:
         raise PlanError(
             f"{setting}: {path} may be read or changed by other users of this machine; "
@@ -140,19 +92,10 @@ def check_private(path: Path, mode: int, setting: str) -> None:
 
 
 def own_key(path: Path, setting: str) -> bytes:
-    """Return the key in a file of this party's own.
+    """Return the key in a file of this party's own: 32 random bytes, made where missing, never replaced.
 
-    Parameters
-    ----------
-    path : Path
-        32 random bytes, its owner's alone. Made where missing, and never replaced.
-    setting : str
-        What named the file, for the error's text.
-
-    Raises
-    ------
-    PlanError
-        The file cannot be made or read, has another size, or others may read it.
+    `PlanError`, with the `setting` that named the file, if it cannot be made or read, has another size, or
+    others may read it.
     """
     try:
         if not path.exists():

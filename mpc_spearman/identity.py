@@ -53,18 +53,9 @@ class Identity:
 
     @classmethod
     def read(cls, path: Path, setting: str) -> Identity:
-        """Read a key file.
+        """Read a key file, which `setting` named.
 
-        Parameters
-        ----------
-        path : Path
-        setting : str
-            What named the file, for the error's text.
-
-        Raises
-        ------
-        PlanError
-            It cannot be read, others may read it, or it is not such a key.
+        `PlanError` if it cannot be read, others may read it, or it is not such a key.
         """
         try:
             data = read_private(path, _LONGEST, setting)
@@ -87,13 +78,7 @@ class Identity:
         return cls(key)
 
     def write(self, path: Path) -> None:
-        """Write a new key file for its owner alone.
-
-        Raises
-        ------
-        OutputError
-            It exists, or cannot be written.
-        """
+        """Write a new key file for its owner alone; `OutputError` if it exists or cannot be written."""
         try:
             create(
                 path, self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), durable=True
@@ -123,14 +108,8 @@ class Identity:
 class Signer:
     """What a party signs a run's record with, and knows the others' signatures by.
 
-    Attributes
-    ----------
-    identity : Identity
-        Its own.
-    identities : mapping of str to str
-        Everyone's public keys, by party, as a plan has them.
-    rehearsal : bool
-        They were made for this run, and are nobody's.
+    `identities` are everyone's public keys by party, as a plan has them; at a `rehearsal` all keys were made
+    for this run, and are nobody's.
     """
 
     identity: Identity
@@ -161,11 +140,8 @@ def identity_text(public: bytes) -> str:
 def public_key(text: str) -> bytes:
     """Read what `identity_text` returned.
 
-    Raises
-    ------
-    ValueError
-        It is not the one way to write a public key, or the key is one that everybody can sign for: a point
-        of small order (RFC 8032, section 5.1.7, does not exclude them).
+    `ValueError` if it is not the one way to write a public key, or everybody can sign for the key: a point of
+    small order, which RFC 8032, section 5.1.7, does not exclude.
     """
     try:
         public = b64decode(text.removeprefix(_PREFIX), validate=True)

@@ -19,7 +19,7 @@ from mpc_spearman.config.policy import (
 from mpc_spearman.config.scale import GRANTS, LEVELS, OUTSIDE, Grant, Reveal, least, within
 from mpc_spearman.config.sections import Estimator, HeSettings, OpenedTo, Order, Protocol, Results, Strength
 from mpc_spearman.config.table_keys import TableKeys
-from mpc_spearman.config.wording import differences
+from mpc_spearman.config.wording import differences, mismatch
 
 __all__ = [
     "AGREE_TO_ALL",
@@ -53,5 +53,6 @@ __all__ = [
     "load_plan",
     "local_digest",
     "local_party",
+    "mismatch",
     "within",
 ]

@@ -41,7 +41,6 @@ class Approval(Section):
 
     Attributes
     ----------
-    party : str
     plan : str
         The shared plan's digest, hexadecimal.
     local : str
@@ -91,12 +90,7 @@ def local_digest(plan: Plan, party: str, folder: Path) -> str:
 def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -> Path:
     """Sign an approval and write it to ``policy.approval``.
 
-    Raises
-    ------
-    PlanError
-        The party is no data party, or its policy does not name this key, or it is a party's.
-    OutputError
-        The file cannot be written.
+    `PlanError` if the party is no data party, or its policy does not name this key, or it is a party's.
     """
     own = plan.party(party)
     if not isinstance(own, DataParty):
@@ -129,12 +123,8 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
 def check_approval(plan: Plan, party: str) -> Approval | None:
     """Return the approval of a run that is about to begin; None where the owner's policy asks for none.
 
-    Whether it is used up only the ledger knows.
-
-    Raises
-    ------
-    ApprovalError
-        It is missing, forged, of something else, or expired.
+    `ApprovalError` if it is missing, forged, of something else, or expired. Whether it is used up only the
+    ledger knows.
     """
     own = plan.party(party)
     if not isinstance(own, DataParty) or own.policy.approved_by is None:

@@ -239,6 +239,9 @@ class TargetParty(DataParty):
     )
 
 
+AnyOne = CoordinatorParty | DataParty
+
+
 class Parties(Section):
     """Who takes part, in which role."""
 
@@ -249,3 +252,8 @@ class Parties(Section):
         allowed="a list of at least one source",
         min_length=1,
     )
+
+    @property
+    def everyone(self) -> tuple[AnyOne, ...]:
+        """The coordinator, the target, the sources."""
+        return (self.coordinator, self.target, *self.sources)

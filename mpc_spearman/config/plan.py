@@ -12,7 +12,7 @@ names the file (or the override), the key, the value, and what would be allowed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -30,7 +30,7 @@ from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.draft import Draft
 from mpc_spearman.config.fields import Count, Section, Share, Text, setting, whole
 from mpc_spearman.config.network import Network
-from mpc_spearman.config.parties import CoordinatorParty, DataParty, Parties, Query, TargetParty
+from mpc_spearman.config.parties import AnyOne, Parties, Query
 from mpc_spearman.config.scale import Reveal, granted_by_default
 from mpc_spearman.config.sections import (
     Alignment,
@@ -140,30 +140,21 @@ class Plan(Section):
     @property
     def names(self) -> tuple[str, ...]:
         """Party names by rank: the coordinator is 0, the target 1, the sources follow."""
-        parties = self.parties
-        return (parties.coordinator.name, parties.target.name, *(source.name for source in parties.sources))
+        return tuple(party.name for party in self.parties.everyone)
 
     @property
     def identities(self) -> dict[str, str | None]:
         """Each party's identity by its name; None where the plan has none: a draft, or a rehearsal."""
-        return {name: self.party(name).identity for name in self.names}
+        return {party.name: party.identity for party in self.parties.everyone}
 
     @property
     def informed(self) -> str:
         """Name of the party that what is computed is opened to."""
         return self.names[0 if self.opened_to == "coordinator" else 1]
 
-    def party(self, name: str) -> CoordinatorParty | DataParty:
-        """Look a party up by its name.
-
-        Raises
-        ------
-        PlanError
-            No party has that name.
-        """
-        parties = self.parties
-        everyone: list[CoordinatorParty | DataParty] = [parties.coordinator, parties.target, *parties.sources]
-        for party in everyone:
+    def party(self, name: str) -> AnyOne:
+        """Look a party up by its name; `PlanError` if no party has it."""
+        for party in self.parties.everyone:
             if party.name == name:
                 return party
         hint = nearest(name, self.names) or f"; parties: {', '.join(self.names)}"
@@ -171,20 +162,11 @@ class Plan(Section):
 
     def shared(self) -> dict[str, Any]:
         """Return the part that all parties must agree on, ready for JSON: no local field at all."""
-        parties = self.parties
-        content = self.model_dump(
-            mode="json",
-            exclude={
-                "parties": True,
-                **{section: set(keys) for section, keys in LOCAL.items()},
-            },
-        )
-        # Built from these alone, so that a field added to a data party stays local by default.
-        content["parties"] = {
-            "coordinator": _known_as(parties.coordinator),
-            "target": _known_as(parties.target),
-            "sources": [_known_as(source) for source in parties.sources],
-        }
+        local = {section: set(keys) for section, keys in LOCAL.items()}
+        content = self.model_dump(mode="json", exclude={"parties": True, **local})
+        # Of these alone, so that a field added to a data party stays local by default.
+        known: dict[str, Any] = {"coordinator": _KNOWN, "target": _KNOWN, "sources": {"__all__": _KNOWN}}
+        content["parties"] = self.parties.model_dump(mode="json", include=known, exclude_none=True)
         return content
 
     def canonical_json(self) -> str:
@@ -202,30 +184,28 @@ class Plan(Section):
         return {*asked.values()} - {asked.get(name)}
 
     def restricted_to(self, name: str) -> Plan:
-        """Return the plan as party `name` may hold it: of all local parts, only its own.
+        """Return the plan as party `name` may hold it: of all local parts, only its own."""
+        return self.with_party(
+            self.party(name), lambda other: type(other)(name=other.name, identity=other.identity)
+        )
 
-        Raises
-        ------
-        PlanError
-            No party has that name.
-        """
-        self.party(name)
+    def with_party(self, own: AnyOne, others: Callable[[AnyOne], AnyOne] = lambda other: other) -> Plan:
+        """Return the plan with a party in the place of the one of its name, and the others changed."""
 
-        hub, target, sources = self.parties.coordinator, self.parties.target, self.parties.sources
-        own = {
-            "coordinator": hub if hub.name == name else CoordinatorParty(**_known_as(hub)),
-            "target": target if target.name == name else TargetParty(**_known_as(target)),
-            "sources": tuple(one if one.name == name else DataParty(**_known_as(one)) for one in sources),
+        def changed(party: AnyOne) -> AnyOne:
+            return own if party.name == own.name else others(party)
+
+        parties = self.parties
+        update = {
+            "coordinator": changed(parties.coordinator),
+            "target": changed(parties.target),
+            "sources": tuple(map(changed, parties.sources)),
         }
-        kept = self.parties.model_copy(update=own)
-        return self.model_copy(update={"parties": kept})
+        return self.model_copy(update={"parties": parties.model_copy(update=update)})
 
 
-def _known_as(party: CoordinatorParty | DataParty) -> dict[str, Any]:
-    """Return what of a party is shared."""
-    return party.model_dump(include={"name", "identity"}, exclude_none=True)
-
-
+#: What of a party is shared.
+_KNOWN = {"name", "identity"}
 #: Of sections that are shared, the keys that are not.
 LOCAL = {"network": ("message_timeout", "address", "port", "proxy"), "he": ("workers",)}
 

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from mpc_spearman.config.fields import allowed_text
-from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.errors import HandshakeError, PlanMismatch, ProtocolViolation
 
 #: Where a value sits in a plan: keys, and positions in lists, from the outside in.
 Location = tuple[str | int, ...]
@@ -215,23 +215,10 @@ def spoken(digest: bytes) -> str:
 
 
 def differences(mine: str, theirs: str) -> list[str]:
-    """Name the keys in which two plans' shared parts differ.
+    """Name the keys in which two plans' shared parts, as canonical JSON, differ; none if they are equal.
 
-    Parameters
-    ----------
-    mine, theirs : str
-        The canonical JSON of this party and of a peer.
-
-    Returns
-    -------
-    list of str
-        Such as ``network.timeout: 60.0 here, 30.0 there``, sorted by key; empty exactly when the
-        texts are equal. What came from the peer is escaped and cut short, so it can be printed.
-
-    Raises
-    ------
-    ProtocolViolation
-        A text is not canonical JSON of a plan.
+    Such as ``network.timeout: 60.0 here, 30.0 there``, sorted by key. What came from the peer is escaped and
+    cut short, so it can be printed. `ProtocolViolation` if a text is not canonical JSON of a plan.
     """
     here, there = _leaves(mine), _leaves(theirs)
     # Compared as JSON, not as Python values, for which 60 == 60.0 and True == 1.
@@ -242,6 +229,17 @@ def differences(mine: str, theirs: str) -> list[str]:
     )
     more = len(found) - _MOST_DIFFERENCES
     return found if more <= 0 else [*found[:_MOST_DIFFERENCES], f"and {more} more keys"]
+
+
+def mismatch(
+    me: object, mine: tuple[str, str], peer: object, theirs: tuple[str, str]
+) -> HandshakeError | None:
+    """Say how a peer's version and shared plan differ from this party's; None if they do not."""
+    if theirs[0] != mine[0]:
+        return HandshakeError(f"{peer} runs version {theirs[0][:50]!r}, {me} {mine[0]!r}")
+    if differing := differences(mine[1], theirs[1]):
+        return PlanMismatch(f"the plans of {me} (here) and {peer} (there) differ: " + "; ".join(differing))
+    return None
 
 
 def _leaves(text: str) -> dict[Location, str]:

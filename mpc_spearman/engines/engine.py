@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,7 @@ class Engine(ABC):
 
     It is one session per source, of that source, the target and the coordinator, one after the other in
     roster order. A source takes part in its own, the others in all: `mpc_spearman.parties.Roster.sessions`.
-
-    Attributes
-    ----------
-    contributes_in : str
-        The phase in which a data party's values are made what they leave as.
     """
-
-    contributes_in: ClassVar[str]
 
     def contribute(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
         """Do a data party's part; return what is opened to it, if anything, as `prepare`'s call does."""

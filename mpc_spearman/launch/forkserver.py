@@ -159,11 +159,7 @@ class _Forked:
 def main(protocol: str, prepare: Prepare = role_process.unprepared) -> None:
     """Import what a protocol's roles need, then fork one at every request.
 
-    Parameters
-    ----------
-    protocol : str
-    prepare : callable
-        As for :func:`role_process.main`, in every role.
+    `prepare` is as for :func:`role_process.main`, in every role.
     """
     with suppress(Exception):  # a role imports it again, and can say what is wrong
         role_process.load(protocol)

@@ -38,7 +38,6 @@ def run_party(
     ----------
     plan : Plan
         The shared part and this party's own local part.
-    party : str
     out : Path
         The party's run directory is written to ``out/<party>``. Its ``status.json`` says how the run ended,
         also where there is no result.
@@ -106,13 +105,8 @@ def _with_ledger(plan: Plan, party: str, file: Path) -> Plan:
     own = plan.party(party)
     if not isinstance(own, DataParty) or own.policy.ledger is not None:
         return plan
-    own = own.model_copy(update={"policy": own.policy.model_copy(update={"ledger": file})})
-    parties = plan.parties
-    if party == parties.target.name:
-        update: dict[str, Any] = {"target": own}
-    else:
-        update = {"sources": tuple(own if one.name == party else one for one in parties.sources)}
-    return plan.model_copy(update={"parties": parties.model_copy(update=update)})
+    policy = own.policy.model_copy(update={"ledger": file})
+    return plan.with_party(own.model_copy(update={"policy": policy}))
 
 
 def _check_runs(approval: Approval, plan: Plan, party: str) -> None:

@@ -209,10 +209,6 @@ def arrow(party: str, table: ArrowTable, keys: DataParty) -> bytes:
     """Turn a table in memory into an Arrow stream for its party's process.
 
     Of unused columns it has the name only, unless rows that are not common are to be written.
-
-    Raises
-    ------
-    TableError
     """
     import pyarrow as pa
 

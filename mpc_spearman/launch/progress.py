@@ -52,15 +52,7 @@ def shown(
 
     On a terminal that is one live line per party, with rate and time left, in a notebook one line below the
     cell. Elsewhere it is one line in all, what the parties have to say, and a line every ten seconds in a
-    long phase.
-
-    Parameters
-    ----------
-    parties : sequence of str
-    quiet : bool
-        Show nothing.
-    console : Console, optional
-        In place of standard error.
+    long phase. `console` is in place of standard error.
     """
     if console is None and in_notebook() and not quiet:
         cell = _Cell()

@@ -57,12 +57,8 @@ class MeetingPoint:
 class Rehearsal:
     """Keys made for one run by whoever starts all of its roles; no file and no plan has them.
 
-    Attributes
-    ----------
-    key : str
-        A party's own private key: 32 bytes in hexadecimal.
-    identities : mapping of str to str
-        Everybody's public keys by party, as a plan would have them.
+    `key` is a party's own private key, 32 bytes in hexadecimal; `identities` are everybody's public keys by
+    party, as a plan would have them.
     """
 
     key: str = field(repr=False)
@@ -91,14 +87,9 @@ class Starter(Protocol):
 def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.environ) -> MeetingPoint:
     """Find out where a party of a plan meets the others, when each starts on a host of its own.
 
-    Parameters
-    ----------
-    plan : Plan
-    party : str
-    environment : mapping
-        ``MASTER_ADDR`` and ``MASTER_PORT`` come before the plan's ``network.address`` and ``network.port``;
-        under torchrun they are where its agent has its store. ``RANK`` and ``WORLD_SIZE``, if set, must be
-        what the plan says.
+    In the `environment` ``MASTER_ADDR`` and ``MASTER_PORT`` come before the plan's ``network.address`` and
+    ``network.port``; under torchrun they are where its agent has its store. ``RANK`` and ``WORLD_SIZE``, if
+    set, must be what the plan says.
 
     Raises
     ------
@@ -158,15 +149,8 @@ def join(
 
     Parameters
     ----------
-    point : MeetingPoint
-    plan : Plan
-    roster : Roster
-    tls : Tls
-    starter : Starter
     meter : Meter
         Is told how each pair is connected, and what is forwarded.
-    say : callable
-        Told what is worth a sentence.
     agree : callable
         Agrees with all peers over connections, which are those of the run once this function returns. Until
         then a party can be lost, and all connect and agree anew.
@@ -264,10 +248,7 @@ def _attend(
 def own_signer(plan: Plan, party: str, rehearsal: Rehearsal | None) -> Signer:
     """Return a party's key, and everybody's public keys.
 
-    Raises
-    ------
-    PlanError
-        Its key file cannot be used, or is not the key of its own line in the plan.
+    `PlanError` if its key file cannot be used, or is not the key of its own line in the plan.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -294,13 +275,7 @@ def own_signer(plan: Plan, party: str, rehearsal: Rehearsal | None) -> Signer:
 
 
 def own_tls(signer: Signer, roster: Roster) -> Tls:
-    """Return this party's end of all connections, once it has shaken hands with itself.
-
-    Raises
-    ------
-    TlsError
-        This machine does not allow TLS with such keys.
-    """
+    """Return this party's end of all connections, once it has shaken hands with itself (`Tls.check`)."""
     from mpc_spearman.identity import public_key
     from mpc_spearman.network.tls import Tls
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 
@@ -15,7 +16,7 @@ from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.protocols.connect import agree_keys
 from mpc_spearman.protocols.record import sign_and_part
-from mpc_spearman.protocols.roles import run_coordinator, run_source, run_target
+from mpc_spearman.protocols.roles import run_coordinator, run_data_party
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import BLOCK_BYTES, Progress, Run, Say
 from mpc_spearman.wire.channel import Transport
@@ -46,7 +47,6 @@ def run_role(
     ----------
     plan : Plan
         The shared part and this party's own local part.
-    party : str
     frame : pyarrow.Table or None
         This party's table, where it is not a file; None for the coordinator.
     join : callable
@@ -57,26 +57,15 @@ def run_role(
         who signs the run's record.
     decline : callable
         Tells the others where they meet that this party, having failed, will not come.
-    approval : Approval, optional
-        That the owner has of this run.
-    progress : callable
-        Told of phases and of progress within them.
-    say : callable
-        Told what is worth a sentence, such as how long a run will take.
     links : callable
         Makes the links over the transport: `Links`, or what watches or changes its messages.
-    block_bytes : int
-        Of the blocks of rows in which tables are shared; the same at all parties.
+    approval, progress, say, block_bytes
+        As in `Run`.
 
     Returns
     -------
     Result
         This party's own: what ``results`` grants it, and its costs.
-
-    Raises
-    ------
-    MpcSpearmanError
-        See :mod:`mpc_spearman.errors`.
     """
     roster, meter = Roster.of(plan, party), Meter()
     came, carrier, joined = False, None, None
@@ -88,7 +77,7 @@ def run_role(
         carrier, joined = (
             transport,
             links(
-                VIEW.under(plan.shared()),
+                partial(VIEW.fields, plan.shared()),
                 roster,
                 transport,
                 meter,
@@ -118,10 +107,7 @@ def run_role(
     run = Run(plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes, approval)
     try:
         run.signer = ready(roster)
-        if roster.me.role is Role.COORDINATOR:
-            result = run_coordinator(run)
-        else:
-            result = (run_source if roster.me.role is Role.SOURCE else run_target)(run, frame)
+        result = run_coordinator(run) if roster.me.role is Role.COORDINATOR else run_data_party(run, frame)
         result = sign_and_part(run, result)
     except BaseException as error:
         if joined is not None:

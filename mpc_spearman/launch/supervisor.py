@@ -39,10 +39,8 @@ class Outcome:
 
     Attributes
     ----------
-    party : str
     kind : {"returned", "raised", "died", "stopped"}
-        It finished; it reported an error; it ended without a word; the supervisor had to end it.
-    error : MpcSpearmanError or None
+        It finished; it reported an error; it ended without an error message; the supervisor had to end it.
     phase : str
         The last phase it was in.
     exit_code : int
@@ -193,25 +191,8 @@ def launch(
     ended, and those that cannot because a signal froze them as soon as only they are left.
     When this returns or raises, no process is left.
 
-    Parameters
-    ----------
-    assignments : sequence of Assignment
-        One per role.
-    frames : mapping of str to bytes
-        Arrow streams by party, for tables that are DataFrames.
-    start : callable, optional
-        Starts a role's process; otherwise each is executed, on this machine.
-    grace : float
-        Seconds, from the first failure.
-    watch : callable
-        Told of each role's phase and progress: party, phase, steps done, steps in all.
-    note : callable
-        Told what a role has to say: party, text.
-
-    Returns
-    -------
-    dict of str to Outcome
-        By party.
+    `frames` are Arrow streams by party, of tables that are no files. `start` starts a role's process;
+    otherwise each is executed. The outcomes are by party.
     """
     events: Queue[tuple[str, Any]] = Queue()
     began = time.monotonic()

@@ -22,13 +22,7 @@ _LONGEST = 300
 
 
 def put(host: str, port: int, address: str, seconds: float, coordinator: Party) -> None:
-    """Write where the coordinator listens.
-
-    Raises
-    ------
-    PartyMissing
-        The store does not answer in so many seconds.
-    """
+    """Write where the coordinator listens; `PartyMissing` if the store does not answer in time."""
     _ask(host, port, seconds, coordinator, lambda store: store.set(_KEY, address))
 
 

@@ -40,13 +40,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listening(address: Address) -> socket.socket:
-    """Listen there; without a host on all addresses of this machine, of either version of IP.
-
-    Raises
-    ------
-    OSError
-        It cannot be done.
-    """
+    """Listen there; without a host on all addresses of this machine, of either version of IP."""
     if not address.host:
         dual = socket.has_dualstack_ipv6()
         any_of = socket.AF_INET6 if dual else socket.AF_INET
@@ -59,20 +53,10 @@ def listening(address: Address) -> socket.socket:
 
 
 def dial(address: Address, seconds: float, proxy: Address | None = None) -> socket.socket:
-    """Connect, trying all addresses that the host's name has.
+    """Connect, trying all addresses that the host's name has, within so many seconds together.
 
-    Parameters
-    ----------
-    address : Address
-    seconds : float
-        For all of them together; also the time-out of the connection that is returned.
-    proxy : Address, optional
-        An HTTP proxy that is asked to CONNECT (RFC 9110, 9.3.6), and resolves the name.
-
-    Raises
-    ------
-    OSError
-        With `strerror`: why the first of them could not be reached.
+    These are also the time-out of the connection that is returned. A `proxy` is asked to CONNECT (RFC 9110,
+    9.3.6), and resolves the name. `OSError` with `strerror`: why the first could not be reached.
     """
     if proxy is not None:
         return _through(proxy, address, seconds)

@@ -49,7 +49,6 @@ class Control:
 
     Attributes
     ----------
-    peer : Party
     last : float
         When the peer was last heard.
     over : bool

@@ -8,14 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mpc_spearman.config import differences
+from mpc_spearman.config import mismatch
 from mpc_spearman.errors import (
-    HandshakeError,
     MpcSpearmanError,
-    PartyMissing,
     PeerDied,
     PeerTimeout,
-    PlanMismatch,
     Unreachable,
 )
 from mpc_spearman.network.addresses import Address
@@ -48,14 +45,7 @@ class _Seat:
 
 
 class CoordinatorMeeting(Meeting):
-    """The coordinator's side.
-
-    Parameters
-    ----------
-    roster, settings, agree
-    carried : callable
-        Told of which two parties, by number, how many bytes have been passed on.
-    """
+    """The coordinator's side; `carried` is told of which two parties how many bytes have been passed on."""
 
     def __init__(
         self, roster: Roster, settings: Settings, agree: Agree, carried: Callable[[int, int, int], None]
@@ -64,7 +54,6 @@ class CoordinatorMeeting(Meeting):
         self._carried = carried
         self._seats: dict[int, _Seat] = {}
         self._controls: list[Control] = []
-        self._reasons: dict[int, str] = {}
         self._own_reason = ""
         self._ready = self._met = False
         self._outcome: dict[str, Any] | None = None
@@ -72,21 +61,10 @@ class CoordinatorMeeting(Meeting):
     def attend(
         self, where: Address, announce: Callable[[Address], None], fault: Exception | None = None
     ) -> None:
-        """Meet the others.
+        """Meet the others, or raise what went wrong: see :func:`mpc_spearman.launch.rendezvous.join`.
 
-        Parameters
-        ----------
-        where : Address
-            Where to listen.
-        announce : callable
-            Called with where that is, its port at least.
-        fault : Exception, optional
-            What this party has failed with before: it is raised, and the others are told.
-
-        Raises
-        ------
-        MpcSpearmanError
-            See :func:`mpc_spearman.launch.rendezvous.join`.
+        `announce` is called with where this party listens, its port at least. A `fault` is what this party
+        has failed with before: it is raised, and the others are told.
         """
         end = time.monotonic() + self._settings.join_timeout
         listener = Listener(where, self._settings.tls, self._roster, self, self._turn_away)
@@ -214,14 +192,8 @@ class CoordinatorMeeting(Meeting):
 
     def _join(self, control: Control, version: str, plan: str, contact: Contact) -> None:
         """Give a party its place, or turn it away."""
-        settings, me, peer = self._settings, self._roster.me, control.peer
-        error: HandshakeError | None = None
-        if version != settings.version:
-            error = HandshakeError(f"{peer} runs version {version[:50]!r}, {me} {settings.version!r}")
-        elif differing := differences(settings.plan, plan):
-            text = f"the plans of {me} (here) and {peer} (there) differ: "
-            error = PlanMismatch(text + "; ".join(differing))
-        if error is not None:
+        settings, peer = self._settings, control.peer
+        if error := mismatch(self._roster.me, (settings.version, settings.plan), peer, (version, plan)):
             control.send(refused={"version": settings.version, "plan": settings.plan})
             control.finish()
             settings.say(str(error))
@@ -347,18 +319,9 @@ class CoordinatorMeeting(Meeting):
 
     def _nobody(self) -> MpcSpearmanError:
         missing = self._missing()
-        hints = [
-            f". {peer.name} had left: {self._reasons[peer.number]}"
-            for peer in missing
-            if peer.number in self._reasons
-        ]
-        if self._own_reason:  # what this party has seen itself says more
-            hints = [f". A connection was turned away: {self._own_reason}"]
-        return PartyMissing(
-            f"{' and '.join(map(str, missing))} did not join within {self._settings.join_timeout:g} s"
-            + "".join(hints),
-            (PartyMissing.__name__, missing[0].name, "connect"),
-        )
+        # What this party has seen itself says more than who left.
+        seen = f". A connection was turned away: {self._own_reason}" if self._own_reason else ""
+        return self._absent(missing, seen)
 
     def _stop(self, error: BaseException, listener: Listener, phase: str) -> None:
         """Tell all who are there, and those who come in a moment, with what this meeting ends."""

@@ -6,14 +6,13 @@ import socket
 import time
 from collections.abc import Callable
 
-from mpc_spearman.config import differences
+from mpc_spearman.config import mismatch
 from mpc_spearman.errors import (
     HandshakeError,
     MpcSpearmanError,
     NetworkError,
     PartyMissing,
     PeerTimeout,
-    PlanMismatch,
 )
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import Control, Message, nonsense
@@ -35,26 +34,15 @@ class DataPartyMeeting(Meeting):
     def __init__(self, roster: Roster, settings: Settings, agree: Agree) -> None:
         super().__init__(roster, settings, agree)
         self._missing: tuple[Party, ...] = ()
-        self._reasons: dict[int, str] = {}
         self._where = Address("", 0)
         self._address: Address | None = None
         self._control: Control | None = None
         self._met = self._informed = False
 
     def attend(self, find: Callable[[float], Address], fault: Exception | None = None) -> None:
-        """Meet the others.
+        """Meet the others; `find` returns where the coordinator is, in so many seconds.
 
-        Parameters
-        ----------
-        find : callable
-            Returns where the coordinator is; it may take so many seconds.
-        fault : Exception, optional
-            What this party has failed with before: it is raised, and the others are told.
-
-        Raises
-        ------
-        MpcSpearmanError
-            See :func:`mpc_spearman.launch.rendezvous.join`.
+        Else as `CoordinatorMeeting.attend`.
         """
         own, patience = self._settings, TELL if fault is not None else self._settings.join_timeout
         end = time.monotonic() + patience
@@ -175,14 +163,9 @@ class DataPartyMeeting(Meeting):
         me, coordinator, own = self._roster.me, self._roster.coordinator, self._settings
         if theirs is None:
             return HandshakeError(f"another process has already joined as {me}, and it answers")
-        if theirs["version"] != own.version:
-            return HandshakeError(
-                f"{coordinator} runs version {str(theirs['version'])[:50]!r}, {me} {own.version!r}"
-            )
-        differing = differences(own.plan, str(theirs["plan"]))
-        return PlanMismatch(
-            f"the plans of {me} (here) and {coordinator} (there) differ: " + "; ".join(differing)
-        )
+        said = (str(theirs["version"]), str(theirs["plan"]))
+        error = mismatch(me, (own.version, own.plan), coordinator, said)
+        return error or nonsense(coordinator)
 
     def _lose(self, control: Control, error: MpcSpearmanError) -> None:
         """Dial a coordinator again that is lost."""
@@ -210,16 +193,7 @@ class DataPartyMeeting(Meeting):
             self.fail(error)
 
     def _nobody(self) -> MpcSpearmanError:
-        lacking = self._missing or self._roster.peers
-        hints = "".join(
-            f". {peer.name} had left: {self._reasons[peer.number]}"
-            for peer in lacking
-            if peer.number in self._reasons
-        )
-        return PartyMissing(
-            f"{' and '.join(map(str, lacking))} did not join within {self._settings.join_timeout:g} s{hints}",
-            (PartyMissing.__name__, lacking[0].name, "connect"),
-        )
+        return self._absent(self._missing or self._roster.peers)
 
     def _leave(self, *, failed: bool) -> None:
         if self._listener is not None:

@@ -98,18 +98,9 @@ class Acceptor(Protocol):
 def enter(
     raw: socket.socket, tls: Tls, roster: Roster, peer: Party, greeting: Greeting, host: str = ""
 ) -> Connection:
-    """Begin a connection as the caller, and be let in; it is closed on failure.
+    """Begin a connection with `peer` as the caller, and be let in; it is closed on failure.
 
-    Parameters
-    ----------
-    raw : socket
-        Connected, with a time-out.
-    tls, roster
-    peer : Party
-        Who must be at the other end.
-    greeting : Greeting
-    host : str
-        The name by which it was dialled, if it was.
+    `raw` is connected, with a time-out, by dialling `host`, if it was.
 
     Raises
     ------
@@ -149,21 +140,8 @@ def call(
 ) -> Connection:
     """Dial a party and enter; again if it had no room.
 
-    Parameters
-    ----------
-    address, seconds, proxy
-        As for :func:`mpc_spearman.network.addresses.dial`.
-    tls, roster, peer, greeting
-        As for :func:`enter`.
-    over : callable
-        Whether there is no reason to try again.
-
-    Raises
-    ------
-    OSError
-        It cannot be reached; `Closed` if it never lets this party in.
-    MpcSpearmanError
-        As :func:`enter`.
+    Raises as `dial` and `enter`; `Closed` if it never lets this party in. `over` says that there is no reason
+    to try again.
     """
     end = time.monotonic() + seconds
     while True:
@@ -179,22 +157,10 @@ def call(
 def admit(
     raw: socket.socket, tls: Tls, acceptor: Acceptor, still: Callable[[], bool], peer: Party | None = None
 ) -> None:
-    """Begin a connection as the one that is connected to; it is closed on failure.
+    """Begin a connection as the one that is connected to, with `peer` alone or any; it is closed on failure.
 
-    Parameters
-    ----------
-    raw : socket
-        Connected, with a time-out.
-    tls, acceptor
-    still : callable
-        Called when the caller has shown who it is; whether it is still wanted.
-    peer : Party, optional
-        The only one that is let in.
-
-    Raises
-    ------
-    MpcSpearmanError, OSError
-        The caller has not shown that it is a party of this run.
+    `still` is asked when the caller has shown who it is: whether it is still wanted. Raises
+    `MpcSpearmanError` or `OSError` if the caller has not shown that it is a party of this run.
     """
     connection: socket.socket | Connection = raw
     try:
@@ -217,20 +183,8 @@ def admit(
 class Listener:
     """A listening socket: whoever shows who it is gets in, all others hold nobody up.
 
-    Parameters
-    ----------
-    where : Address
-        Port 0 is any free one.
-    tls, roster, acceptor
-    turned_away : callable
-        Told why a caller was not let in.
-    patience : float
-        Seconds that a caller has.
-
-    Raises
-    ------
-    NetworkError
-        Nothing can listen there.
+    Port 0 is any free one; `NetworkError` if nothing can listen there. `turned_away` is told why a caller was
+    not let in, who has so many seconds of `patience`.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mpc_spearman.errors import MpcSpearmanError, NetworkError, TlsError, Unreachable
+from mpc_spearman.errors import MpcSpearmanError, NetworkError, PartyMissing, TlsError, Unreachable
 from mpc_spearman.network.handshake import Greeting, Listener
 from mpc_spearman.network.pairs import Contact, unreachable
 from mpc_spearman.network.round import Agree, Round
@@ -36,15 +36,7 @@ _NOTES = 5
 
 
 class Meeting:
-    """What both sides do.
-
-    Parameters
-    ----------
-    roster : Roster
-    settings : Settings
-    agree : callable
-        Agrees with all peers over the connections of a round, which may not be the last.
-    """
+    """What both sides do. `agree` is called in every round, which may not be the last."""
 
     def __init__(self, roster: Roster, settings: Settings, agree: Agree) -> None:
         self._roster, self._settings, self._agree = roster, settings, agree
@@ -54,6 +46,7 @@ class Meeting:
         self._round: Round | None = None
         self._listener: Listener | None = None
         self._notes: set[str] = set()
+        self._reasons: dict[int, str] = {}  # why parties have left, by number
 
     def fail(self, error: Exception) -> None:
         """Stop, if this party has not yet for another reason."""
@@ -98,6 +91,16 @@ class Meeting:
             if now > line and waiting():
                 self._settings.say(f"waiting for {', '.join(map(str, waiting()))} to join")
                 line += SAY
+
+    def _absent(self, missing: Sequence[Party], seen: str = "") -> PartyMissing:
+        """Say who has not joined in time, and what is known of it."""
+        left = [peer for peer in missing if peer.number in self._reasons]
+        hints = "".join(f". {peer.name} had left: {self._reasons[peer.number]}" for peer in left)
+        return PartyMissing(
+            f"{' and '.join(map(str, missing))} did not join within {self._settings.join_timeout:g} s"
+            + (seen or hints),
+            (PartyMissing.__name__, missing[0].name, "connect"),
+        )
 
     def _has_left(self, peer: Party, error: str, phase: str) -> None:
         again = "; waiting for it again" if self._settings.patient else ""

@@ -28,17 +28,9 @@ Agree = Callable[[Sockets, Mapping[tuple[str, str], str]], None]
 
 
 class Round:
-    """A party's part in one round.
+    """A party's part in one round; `forwarding` is the coordinator's.
 
-    Parameters
-    ----------
-    roster : Roster
-    settings : Settings
-    agree : callable
-    over : callable
-        Called once, with this and what went wrong or None, if it ends before it is closed.
-    forwarding : Forwarding, optional
-        The coordinator's, of this round.
+    `over` is called once, with this and what went wrong or None, if it ends before it is closed.
     """
 
     def __init__(

@@ -17,8 +17,6 @@ class Settings:
 
     Attributes
     ----------
-    tls : Tls
-        Its identity, and its peers' keys.
     plan, version : str
         The shared plan as canonical JSON, and the package's version: what all must have alike.
     listen : Address, optional
@@ -29,8 +27,6 @@ class Settings:
         The HTTP proxy through which it dials.
     join_timeout, timeout : float
         Seconds in which all have to have met; and without a sign of life, after which a party is lost.
-    say : callable
-        Told what is worth a sentence.
     patient : bool
         Whether a party that is lost or leaves is waited for again; else that ends the meeting.
     """

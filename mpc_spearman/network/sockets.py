@@ -34,13 +34,7 @@ class Sockets:
         self._sending, self._receiving, self._end = dict(sending), dict(receiving), end
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
-        """Send a frame; returns when the kernel has all of it.
-
-        Raises
-        ------
-        OSError
-            The connection is gone.
-        """
+        """Send a frame; returns when the kernel has all of it."""
         connection = self._sending[number]
         if len(payload) < _SMALL:
             connection.sendall(header + payload)
@@ -49,20 +43,7 @@ class Sockets:
             connection.sendall(payload)
 
     def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
-        """Receive exactly `size` bytes.
-
-        Parameters
-        ----------
-        number : int
-        size : int
-        heard : callable
-            Called whenever some of the bytes have arrived: on a slow link one message can take long.
-
-        Raises
-        ------
-        OSError
-            The connection is gone.
-        """
+        """Receive exactly `size` bytes, calling `heard` whenever some arrive: one message can take long."""
         connection, buffer = self._receiving[number], bytearray(size)
         left = memoryview(buffer)
         while left:

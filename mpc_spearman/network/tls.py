@@ -36,19 +36,9 @@ class Closed(OSError):
 
 
 class Tls:
-    """One party's end of all its connections.
+    """One party's end of all its connections: its identity, and its peers' public keys, no two alike.
 
-    Parameters
-    ----------
-    identity : Identity
-        Its own.
-    keys : mapping of Party to bytes
-        The public keys of its peers, no two of them alike.
-
-    Attributes
-    ----------
-    server : SSLContext
-        Of connections that others make to a party that listens.
+    `server` is the context of connections that others make to a party that listens.
     """
 
     def __init__(self, identity: Identity, keys: Mapping[Party, bytes]) -> None:
@@ -62,14 +52,8 @@ class Tls:
     def call(self, raw: socket.socket, peer: Party, host: str = "") -> Connection:
         """Shake hands as who connects, with `peer` alone.
 
-        Parameters
-        ----------
-        raw : socket
-            Connected, blocking, with a time-out that bounds each step. Closed on failure.
-        peer : Party
-        host : str
-            The host's name to ask for, if it has one (server name indication, RFC 6066): what routes TLS
-            connections without opening them goes by it. Nothing here does.
+        `raw` is connected, with a time-out that bounds each step, and is closed on failure. `host` is the
+        name to ask for (server name indication, RFC 6066): what routes TLS without opening it goes by it.
 
         Raises
         ------
@@ -82,25 +66,13 @@ class Tls:
         return self._shaken(raw, context, [peer], host)[0]
 
     def answer(self, raw: socket.socket, peer: Party | None = None) -> tuple[Connection, Party]:
-        """Shake hands as who is connected to, with `peer` alone or any; raises as `call`.
-
-        Returns
-        -------
-        tuple
-            The connection, and whose key the other end has.
-        """
+        """Shake hands as who is connected to, with `peer` alone or any; say whose key the other end has."""
         if peer is None:
             return self._shaken(raw, self.server, list(self._keys))
         return self._shaken(raw, self._context(ssl.PROTOCOL_TLS_SERVER, [self._keys[peer]]), [peer])
 
     def check(self) -> None:
-        """Shake hands with oneself, in memory, before anyone connects.
-
-        Raises
-        ------
-        TlsError
-            This machine does not allow TLS 1.3 with such keys.
-        """
+        """Shake hands with oneself, in memory: `TlsError` if this machine does not allow such TLS."""
         own = [self._identity.public]
         to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = self._context(ssl.PROTOCOL_TLS_CLIENT, own).wrap_bio(to_client, to_server)
@@ -195,12 +167,7 @@ class Tls:
     def refused(self, error: OSError, peer: Party | None) -> UnknownKey | None:
         """Say that the peer refused this party's key; None if that is not what the error is.
 
-        Parameters
-        ----------
-        error : OSError
-            As the `ssl` module raised it, in the handshake or at a read later.
-        peer : Party, optional
-            Who is at the other end, where that is known.
+        `error` is as `ssl` raised it, in the handshake or at a read later.
         """
         if _reason(error)[1] not in _REFUSED:
             return None

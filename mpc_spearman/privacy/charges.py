@@ -49,7 +49,7 @@ class ChargedRun(Section):
     Attributes
     ----------
     party : str
-        The owner, by its name in the plan.
+        The owner.
     plan : str
         The shared plan's digest, hexadecimal.
     rows, columns : int
@@ -117,19 +117,9 @@ Entry = Charge | Earlier | Forgotten
 
 @dataclass
 class Balance:
-    """What one partner was told, in the runs that count.
+    """What one partner, by all its names and keys, was told in the runs that count.
 
-    Attributes
-    ----------
-    names, identities : set of str
-        All that it was known by.
-    runs : int
-    row, value : float
-        The sums of ρ for each unit.
-    exact : int
-        Runs without bound.
-    since : str
-        When it was first charged.
+    `row` and `value` are the sums of ρ for each unit, `exact` is how many of the runs have no bound.
     """
 
     names: set[str] = field(default_factory=set)
@@ -147,10 +137,6 @@ class Balance:
         self.since = min(filter(None, (self.since, other.since)), default="")
         for part in ("runs", "row", "value", "exact"):
             setattr(self, part, getattr(self, part) + getattr(other, part))
-
-    def forget(self) -> None:
-        """No longer count anything; who it is stays known."""
-        self.runs, self.row, self.value, self.exact, self.since = 0, 0.0, 0.0, 0, ""
 
     def is_of(self, name: str, told: Told) -> bool:
         """Tell whether a run's partner is this one."""
@@ -174,24 +160,14 @@ def balances(entries: Iterable[Entry]) -> list[Balance]:
                     first.add(other)
                 found = [balance for balance in found if balance not in same[1:]] + ([] if same else [first])
         elif isinstance(entry, Forgotten):
-            for balance in found:
-                if entry.partner in balance.names:
-                    balance.forget()
+            found = [
+                Balance(one.names, one.identities) if entry.partner in one.names else one for one in found
+            ]
     return found
 
 
-def objections(told: Mapping[str, Told], entries: Sequence[Entry], lifetime: float) -> Iterator[str]:
-    """Say which partners a run would tell more than an owner allows in all; nothing if it may be charged.
-
-    Parameters
-    ----------
-    told : mapping of str to Told
-        What the run tells whom.
-    entries : sequence
-        The ledger's, oldest first.
-    lifetime : float
-        ``policy.lifetime``.
-    """
+def over_lifetime(told: Mapping[str, Told], entries: Sequence[Entry], lifetime: float) -> Iterator[str]:
+    """Say which partners a run would tell more than ``policy.lifetime``; nothing if it may be charged."""
     known = balances(entries)
     for name, one in told.items():
         had = next((balance for balance in known if balance.is_of(name, one)), Balance())
@@ -209,7 +185,7 @@ def objections(told: Mapping[str, Told], entries: Sequence[Entry], lifetime: flo
             )
 
 
-def remarks(told: Mapping[str, Told], entries: Sequence[Entry]) -> Iterator[str]:
+def new_partners(told: Mapping[str, Told], entries: Sequence[Entry]) -> Iterator[str]:
     """Say which partners are new to a ledger that has entries, and whose key has changed."""
     known = balances(entries)
     for name, one in told.items():

@@ -1,9 +1,8 @@
 """Noise: integers of the discrete Gaussian distribution, drawn exactly from the system's random source.
 
-The distribution of standard deviation parameter σ gives each integer x the probability exp(-x²/2σ²)/Σ. In
-place of a rounded float64 normal, whose gaps tell what was added to what (Mironov, CCS 2012), it lies on the
-lattice of the numbers that it hides, and has the same guarantee there as the normal distribution has on a
-line (Canonne, Kamath and Steinke: two shifted by d have Rényi divergence at most α·d²/2σ²).
+The distribution of standard deviation parameter σ gives each integer x the probability exp(-x²/2σ²)/Σ. A
+rounded float64 normal is not used: its gaps tell what was added to what (Mironov, CCS 2012). What this noise
+guarantees is in docs/guarantee.md (Canonne, Kamath and Steinke, arXiv 2004.00010).
 
 **How.** Von Neumann's rejection: an integer is drawn uniformly from [-10σ, 10σ], and kept with probability
 exp(-x²/2σ²); about one in eight is. So draws beyond 10σ never come, which changes the distribution by
@@ -14,11 +13,6 @@ on what is kept at last.
 
 OpenDP has this distribution as well, and was not used: it draws one number at a time for one σ, where here
 every number has its own, and is a compiled dependency of many times the size of these lines.
-
-References
-----------
-C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020,
-arXiv 2004.00010. J. von Neumann, "Various techniques used in connection with random digits", 1951.
 """
 
 from __future__ import annotations
@@ -39,22 +33,9 @@ _WORD = 2.0**-64
 
 
 def discrete_gaussian(sigma: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Draw one integer for each standard deviation, all independent.
+    """Draw one integer for each standard deviation, 0 to ``LARGEST``, all independent; 0 gives 0.
 
-    Parameters
-    ----------
-    sigma : ndarray of int64
-        At least 0 and at most ``LARGEST``; 0 gives 0.
-
-    Returns
-    -------
-    ndarray of int64, of the same shape
-        None larger in size than ``REACH * sigma``.
-
-    Raises
-    ------
-    ValueError
-        A standard deviation is out of range: a mistake of the caller.
+    Returns int64 of the same shape, none larger in size than ``REACH * sigma``.
     """
     flat = np.asarray(sigma, dtype=np.int64).ravel()
     if flat.size and not 0 <= flat.min() <= flat.max() <= LARGEST:

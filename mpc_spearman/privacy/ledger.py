@@ -37,8 +37,8 @@ from mpc_spearman.privacy.charges import (
     Forgotten,
     Told,
     balances,
-    objections,
-    remarks,
+    new_partners,
+    over_lifetime,
 )
 
 FORMAT = 2
@@ -74,7 +74,6 @@ class Ledger:
 
         Parameters
         ----------
-        run : ChargedRun
         lifetime : float
             ``policy.lifetime``, the most that one partner may be told in all.
         approval : Approval, optional
@@ -100,12 +99,12 @@ class Ledger:
                 check_used(approval, entries)
             self._refuse(run.party, run.told, entries, lifetime)
             self._add(file, check, Charge(time=_now(), run=run, approval=approval.digest if approval else ""))
-        return list(remarks(run.told, entries))
+        return list(new_partners(run.told, entries))
 
     def _refuse(
         self, party: str, told: Mapping[str, Told], entries: Sequence[Entry], lifetime: float
     ) -> None:
-        found = list(objections(told, entries, lifetime))
+        found = list(over_lifetime(told, entries, lifetime))
         if found:
             who = f"party {party} does not allow this run: its policy.lifetime: "
             out = f"mpc-spearman ledger {self.path} --forget PARTNER REASON"

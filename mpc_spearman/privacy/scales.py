@@ -4,20 +4,17 @@ A level multiplies vectors a_p of one side with vectors b_q of the other. Of its
 
     R_p  the range of a vector, max - min; 0 of a constant one, which gets no noise and does not count below,
     D    the diameter, min(m, 4·max_i Σ_p (a_pi/R_p)²) over its m vectors, so that for any two
-         rows i and j Σ_p ((a_pi - a_pj)/R_p)² ≤ D: each term is at most 1, and |v_i - v_j| ≤ 2·max|v|.
+         rows i and j Σ_p ((a_pi - a_pj)/R_p)² ≤ D.
 
 Both are computed from the very integers that are multiplied and rounded up to a power of 2^(1/4), which is
 what the others are told. They are the same for neighbouring tables, in which two rows are exchanged. Each
 number then gets noise of standard deviation
 
-    s_pq = R_p·R_q·√(D_A·D_B)/μ,    μ = √(2ρ),    ρ = privacy.loss.
+    s_pq = R_p·R_q·√(D_A·D_B)/μ,    μ = √(2ρ),    ρ = privacy.loss,
 
-When rows i and j of one side are exchanged, number (p, q) changes by (a_pi - a_pj)(b_qj - b_qi). Hence
-
-    Σ_pq (Δ_pq/s_pq)² = μ² · Σ_p ((a_pi - a_pj)/R_p)²/D_A · Σ_q ((b_qi - b_qj)/R_q)²/D_B ≤ μ².
-
-With ``privacy.unit: value`` one column's values are exchanged, so that the sum is over the other side's
-columns alone: s_pq = R_p·R_q·√c/μ with c of them.
+with which all numbers together change by at most μ standard deviations: docs/guarantee.md has the proof. With
+``privacy.unit: value`` one column's values are exchanged, so s_pq = R_p·R_q·√c/μ with c columns of the other
+side.
 """
 
 from __future__ import annotations
@@ -43,15 +40,7 @@ _BLOCK = 1 << 17
 
 @dataclass(frozen=True)
 class Scales:
-    """What one owner states of the vectors that it gives to a run.
-
-    Attributes
-    ----------
-    ranges : tuple of int, length m
-        R of each vector in steps: R = 2^(step/4); ``NOTHING`` for 0.
-    diameter : int
-        D in steps.
-    """
+    """What one owner states of its m vectors: each R, and D, in steps: 2^(step/4), or 0 for ``NOTHING``."""
 
     ranges: tuple[int, ...]
     diameter: int
@@ -77,13 +66,7 @@ class Scales:
 
     @classmethod
     def of_sum(cls, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Scales:
-        """Compute the range of the sum of vectors, rounded up; at least 1/rows, for what float64 rounds.
-
-        Parameters
-        ----------
-        vectors, units
-            As in `of`.
-        """
+        """Compute the range of the sum of vectors, rounded up; at least 1/rows, for what float64 rounds."""
         total = np.zeros(vectors.shape[1])
         for vector, unit in zip(vectors, units, strict=True):
             if unit:
@@ -115,13 +98,7 @@ class Scales:
         return float(2.0 ** (self.diameter / 4))
 
     def problem(self, least: float, most: float) -> str | None:
-        """Say what of these scales no vectors of this length can have; None if nothing.
-
-        Parameters
-        ----------
-        least, most : float
-            Between which R of a vector that is not constant is.
-        """
+        """Say what of these scales no vectors have whose R, unless constant, is from `least` to `most`."""
         moving = [step for step in self.ranges if step != NOTHING]
         for step in moving:
             if not -_HIGHEST <= step <= _HIGHEST or not least <= 2.0 ** ((step + 1) / 4) <= 2 * most:
@@ -174,16 +151,9 @@ def most_noise(columns: int, owners: int, loss: float) -> float:
 
 
 def deviations(rows: Scales, columns: Scales, loss: float, others: int | None = None) -> NDArray[np.float64]:
-    """Return s of every number, (rows, columns); 0 where one of the two is constant.
+    """Return s of every number, (rows, columns), for ρ = `loss`; 0 where one of the two is constant.
 
-    Parameters
-    ----------
-    rows, columns : Scales
-        Of the two sides.
-    loss : float
-        ρ, ``privacy.loss``.
-    others : int, optional
-        With ``privacy.unit: value`` how many columns of a receiver's come with one column of the other side.
+    `others` is for ``privacy.unit: value``: how many columns of a receiver's come with one of the other side.
     """
     spread = math.sqrt(rows.spread * columns.spread if others is None else others)
     return np.outer(rows.widths, columns.widths) * (spread / separation(loss) * _FLOAT64)

@@ -12,14 +12,9 @@ from mpc_spearman.wire.meter import COLUMNS, FORWARDED, PHASES, costed
 
 @step("account")
 def account(run: Run) -> pd.DataFrame:
-    """Exchange costs: data parties send theirs, the coordinator has everyone's.
+    """Exchange costs: data parties send theirs, the coordinator has everyone's; columns ``meter.COLUMNS``.
 
     The exchange itself and the farewell after it are not in the table they carry.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``cost.COLUMNS``.
     """
     seconds, counts = run.meter.table()
     costs = {run.roster.me: (seconds, counts)}

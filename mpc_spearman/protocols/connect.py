@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from mpc_spearman.config import Plan, differences
-from mpc_spearman.errors import HandshakeError, PlanMismatch
+from mpc_spearman.config import Plan, mismatch
+from mpc_spearman.errors import HandshakeError
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.run import Run
 from mpc_spearman.version import __version__
@@ -85,11 +85,9 @@ def _text(hello: Mapping[str, Any]) -> bytes:
 
 
 def _check(plan: Plan, me: Party, peer: Party, theirs: Mapping[str, Any]) -> None:
-    if theirs["version"] != __version__:
-        raise HandshakeError(f"{peer} runs version {theirs['version'][:50]!r}, {me} {__version__!r}")
-    differing = differences(plan.canonical_json(), theirs["plan"])
-    if differing:
-        raise PlanMismatch(f"the plans of {me} (here) and {peer} (there) differ: " + "; ".join(differing))
+    own = (__version__, plan.canonical_json())
+    if error := mismatch(me, own, peer, (theirs["version"], theirs["plan"])):
+        raise error
     claimed = (theirs["party"], theirs["role"], int(theirs["number"][0]))
     if claimed != (peer.name, peer.role.value, peer.number):
         raise HandshakeError(

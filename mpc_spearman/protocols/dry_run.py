@@ -24,8 +24,6 @@ class DryRun:
 
     Attributes
     ----------
-    table : Table
-    ranks : Ranks
     expected : Expected, optional
         How much noise results about each of its columns would have; None if they would be exact.
     refusals : tuple of MpcSpearmanError
@@ -44,20 +42,8 @@ class DryRun:
 def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) -> DryRun:
     """Apply an owner's policy to its own table, and foresee the noise, alone; nothing is sent.
 
-    Parameters
-    ----------
-    plan : Plan
-    name : str
-        A data party.
-    other : int
-        Features of the other side: the target's, or each source's, taken as having no ties.
-    frame : table in memory, optional
-        Its table, where that is not a file.
-
-    Raises
-    ------
-    TableError
-        The table cannot be used.
+    `other` is how many features the target, or each source, at the other side has, taken as having no ties.
+    `TableError` if the table cannot be used.
     """
     roster, refusals = Roster.of(plan, name), list[MpcSpearmanError]()
     table = own_table(plan, name, frame)
@@ -79,14 +65,13 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
             check()
         except (PolicyError, BoundError) as error:
             refusals.append(error)
-    found = expected(plan, ranks, roster.me.role, shapes)
     cautions = (
         *table.cautions,
         *row_cautions(ranks, table.features),
         *too_few_rows(plan, roster, ranks, shapes),
         *_told_exactly(plan, table, ranks),
     )
-    return DryRun(table, ranks, found, tuple(refusals), cautions)
+    return DryRun(table, ranks, expected(plan, ranks, roster.me.role, shapes), tuple(refusals), cautions)
 
 
 #: Rows outside the largest group below which a column's exact numbers are next to values of single rows.

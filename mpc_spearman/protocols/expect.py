@@ -57,14 +57,9 @@ def expected(plan: Plan, ranks: Ranks, role: Role, shapes: Shapes) -> Expected |
         return Expected(plan.reveal, *level.foreseen(ranks, role, shapes))
     others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
     n, mu, other = ranks.n, separation(plan.privacy.loss), untied(ranks.n)
-    lengths = np.array(
-        [
-            math.sqrt(total(n) - (0 if flat else term))
-            for term, flat in zip(ranks.tie_terms, ranks.constant, strict=True)
-        ]
-    )
     units = [
-        0.0 if flat else 1 / length for length, flat in zip(lengths.tolist(), ranks.constant, strict=True)
+        0.0 if flat else 1 / math.sqrt(total(n) - term)
+        for term, flat in zip(ranks.tie_terms, ranks.constant, strict=True)
     ]
     own, error = Scales.of(ranks.matrix, units), 1 / math.sqrt(n - 1)
     if "coefficients" in (plan.results.target, plan.results.sources):
@@ -76,9 +71,8 @@ def expected(plan: Plan, ranks: Ranks, role: Role, shapes: Shapes) -> Expected |
         width = float(Scales.of_sum(ranks.matrix, units).widths[0]) / count
         error *= max(float(np.linalg.norm(mean)), 1 / n)
         return Expected("strengths", np.where(units, width * other * math.sqrt(others) / mu, 0.0), error)
-    width = min(
-        other, 2 * math.sqrt(2 * math.log(n) / (n * others))
-    )  # of a mean of columns that are independent
+    # of a mean of columns that are independent
+    width = min(other, 2 * math.sqrt(2 * math.log(n) / (n * others)))
     return Expected("strengths", own.widths * width * math.sqrt(own.spread) / mu, error / math.sqrt(others))
 
 

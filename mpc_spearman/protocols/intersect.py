@@ -14,10 +14,8 @@ ePrint 2012/542), their protocol for a semi-honest server:
 5. The data parties put the common rows into a fresh order that all of them can make.
 
 The coordinator learns sizes and overlaps of the sets; a data party which of its own rows all others have. A
-coordinator that marks other rows than those in common, in any one bitmap, is found out in ``align``, where
-the data parties compare their ids under a key that it does not have, before a share of their columns leaves.
-It can leave out rows of all, in which case the run is over fewer rows: nobody can tell that from a smaller
-overlap.
+coordinator that marks other rows than those in common is found out in ``align``, before a share of a column
+leaves, but not one that leaves out rows of all (docs/security.md).
 """
 
 from __future__ import annotations
@@ -61,8 +59,6 @@ def intersect(run: Run, table: Table) -> Table:
         Fewer are left than this owner's policy asks for.
     BoundError
         There are too many ids to match.
-    ProtocolViolation
-        The coordinator's answer makes no sense.
     """
     me, links = run.roster.me, run.links
     own = run.plan.party(me.name)
@@ -143,8 +139,6 @@ def match(run: Run) -> None:
         Fewer ids are in common than a run takes.
     DisclosureError
         A party offers too many ids, or too few are in common, for another's policy or for the plan.
-    ProtocolViolation
-        A party's ids are not strictly ascending, or not as many as it said.
     """
     owners = (run.roster.target, *run.roster.sources)
     offers = {owner: _receive_offer(run, owner) for owner in owners}

@@ -49,22 +49,8 @@ def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
 def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
     """Ask the owner's policy, then read and check its table, before anyone is waited for.
 
-    Parameters
-    ----------
-    frame : table in memory, optional
-        The table, where it is not a file.
-
-    Returns
-    -------
-    Table
-    Ranks or None
-        Of a small table whose rows are known by now; the step `rank` ranks all others.
-
-    Raises
-    ------
-    PolicyError, TableError
-    PlanError
-        The target's alignment key cannot be used.
+    `frame` is the table where it is not a file. Ranks are returned where the table is small and its rows are
+    known by now; all others are made by the step `rank`.
     """
     me = run.plan.party(run.roster.me.name)
     check_policy(run.plan, me.name)

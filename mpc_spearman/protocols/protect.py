@@ -107,26 +107,22 @@ def advise(run: Run, ranks: Ranks, shapes: Shapes) -> None:
 
 def told(plan: Plan, roster: Roster) -> dict[str, Told]:
     """Return what a run of a plan tells each other party that it tells something."""
-    privacy, exact, found = plan.privacy, plan.results.precision == "exact", dict[str, Told]()
+    exact, found = plan.results.precision == "exact", dict[str, Told]()
     for peer in roster.peers:
-        loss = None if exact else privacy.loss
         is_c = peer.role is Role.COORDINATOR
-        what = str(plan.reveal if plan.opened_to == "coordinator" else "nothing") if is_c else ""
-        what = what or grant(plan.shared(), peer.role)
-        if what == "nothing":
-            continue
-        counted = level_of(plan).owners_add or not is_c
-        loss = loss if counted else None
-        unit = privacy.unit if counted else "row"
-        found[peer.name] = Told(
-            what=what, loss=loss, counted=counted, unit=unit, identity=identity_of(plan, peer)
-        )
+        what = grant(plan.shared(), peer.role)
+        if is_c and plan.opened_to == "coordinator":
+            what = plan.reveal
+        if what != "nothing":
+            counted = level_of(plan).owners_add or not is_c
+            found[peer.name] = Told(
+                what=what,
+                loss=plan.privacy.loss if counted and not exact else None,
+                counted=counted,
+                unit=plan.privacy.unit if counted else "row",
+                identity=plan.party(peer.name).identity or "",
+            )
     return found
-
-
-def identity_of(plan: Plan, peer: Party) -> str:
-    """Return a party's public key, as the plan has it; empty where it has none."""
-    return str(getattr(plan.party(peer.name), "identity", None) or "")
 
 
 def ledger_of(run: Run) -> Ledger | None:
@@ -141,11 +137,6 @@ def charge(run: Run, table: Table) -> None:
 
     The last thing before an owner's first share or ciphertext leaves; it is on the disk then, and never taken
     back.
-
-    Raises
-    ------
-    PolicyError
-        Naming the partner, what it was told, and what can be done.
     """
     ledger, me = ledger_of(run), run.plan.party(run.roster.me.name)
     if ledger is None or not isinstance(me, DataParty):

@@ -20,11 +20,6 @@ def sign_and_part(run: Run, result: Result) -> Result:
     Security: a signature is over the record's bytes and its purpose, under the key by which the others know
     this party (Ed25519, RFC 8032: existentially unforgeable). What is new in the record are commitments,
     which hide messages from those who do not have their nonces.
-
-    Returns
-    -------
-    Result
-        With the record, when every party has finished.
     """
     signer, me, hub = run.signer, run.roster.me, run.roster.coordinator
     assert signer is not None
@@ -41,13 +36,12 @@ def sign_and_part(run: Run, result: Result) -> Result:
     signature, differ = sign(text, own, me.name, signer.identity)
     signatures = run.links.close(signature)
     unsigned = sorted(signer.identities.keys() - signed_by(text, signer.identities, signatures))
-    warnings = []
     if differ:
-        warnings.append(f"This party has not signed {hub.name}'s record: it differs in {', '.join(differ)}.")
+        result = result.with_warning(
+            f"This party has not signed {hub.name}'s record: it differs in {', '.join(differ)}."
+        )
     if others := [name for name in unsigned if name != me.name]:
         how = {name: "not" if signatures[name] == NO_SIGNATURE else "wrongly" for name in others}
         said = ", ".join(f"{how[name]} by {name}" for name in others)
-        warnings.append(f"The record of this run is signed {said}.")
-    for warning in warnings:
-        result = result.with_warning(warning)
+        result = result.with_warning(f"The record of this run is signed {said}.")
     return result.with_record(written(text, signatures, run.granted))

@@ -1,4 +1,4 @@
-"""The three roles, each a flat list of steps, for every protocol and every level.
+"""The roles, each a flat list of steps, for every protocol and every level.
 
 The steps before and after the private computation are in the modules named after their phases; the
 computation itself is the engine's, and what goes into it and comes out of it the level's. Each role learns
@@ -38,9 +38,8 @@ from mpc_spearman.run import Run
 from mpc_spearman.statistics.columns import Columns
 
 
-def run_source(run: Run, frame: pa.Table | None) -> Result:
-    """Party A: rank its columns and give them, hidden, to the computation."""
-    me = run.roster.me
+def run_data_party(run: Run, frame: pa.Table | None) -> Result:
+    """Parties A and B: rank their columns, give them, hidden, to the computation, and receive the result."""
     table, ranks = load(run, frame)
     connect(run)
     if run.plan.alignment == "intersect":
@@ -50,37 +49,15 @@ def run_source(run: Run, frame: pa.Table | None) -> Result:
     own = encode(run, ranks, shapes)
     shapes = state(run, shapes, ranks, own)
     advise(run, ranks, shapes)
-    align(run, table, me)
-    charge(run, table)
-    describe(run, table, ranks)
-    own = hide(run, own, shapes)
-    contribute(run, own, shapes)
-    given = receive_result(run, own, shapes)
-    labels = Labels([(me.name, name) for name in table.features], given.get("target_names", ()))
-    return _own_result(run, table, ranks, shapes, given, labels)
-
-
-def run_target(run: Run, frame: pa.Table | None) -> Result:
-    """Party B: rank its columns, give them, hidden, to the computation, and receive the result."""
-    table, ranks = load(run, frame)
-    connect(run)
-    if run.plan.alignment == "intersect":
-        table = intersect(run, table)
-    shapes = agree(run, table)
-    ranks = rank(run, table, ranks)
-    own = encode(run, ranks, shapes)
-    shapes = state(run, shapes, ranks, own)
-    advise(run, ranks, shapes)
-    for source in run.roster.sources:
+    for source in run.roster.sessions:
         align(run, table, source)
     charge(run, table)
     describe(run, table, ranks)
     own = hide(run, own, shapes)
-    opened = contribute(run, own, shapes)
+    opened = contribute(run, own, shapes)  # nothing, but where the order is opened to the target
     given = receive_result(run, own, shapes)
-    labels = Labels.of(shapes, given.get("source_names", ()), table.features)
     numbers, warnings = conclude(run, opened, [], Description(), shapes)
-    return _own_result(run, table, ranks, shapes, {**given, **numbers}, labels, warnings)
+    return _own_result(run, table, ranks, shapes, {**given, **numbers}, warnings)
 
 
 def run_coordinator(run: Run) -> Result:
@@ -117,13 +94,15 @@ def _own_result(
     ranks: Ranks,
     shapes: Shapes,
     known: Mapping[str, Any],
-    labels: Labels,
-    warnings: Sequence[str] = (),
+    warnings: Sequence[str],
 ) -> Result:
     """Keep what a data party was given or opened, its own costs, and warnings about that and its columns."""
-    me, plan = run.roster.me, run.plan
-    side, own = "target" if me.role is Role.TARGET else "source", Columns.of(ranks)
-    known = {**known, f"{side}_ties": own.ties, f"{side}_skewness": own.skewness}
+    me, plan, own = run.roster.me, run.plan, Columns.of(ranks)
+    if me.role is Role.TARGET:
+        labels = Labels.of(shapes, known.get("source_names", ()), table.features)
+    else:
+        labels = Labels([(me.name, name) for name in table.features], known.get("target_names", ()))
+    known = {**known, f"{me.role.value}_ties": own.ties, f"{me.role.value}_skewness": own.skewness}
     numbers = cast(Numbers, {name: known[name] for name in Numbers.__annotations__ if name in known})
     return assemble(
         plan,

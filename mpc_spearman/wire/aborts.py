@@ -37,23 +37,10 @@ def notice(error: BaseException, me: str, phase: str) -> tuple[str, str, str]:
 def from_notice(
     name: str, party: str, phase: str, *, told_by: str, parties: Collection[str], me: str = ""
 ) -> MpcSpearmanError:
-    """Turn what was heard into the error to stop with.
+    """Turn what was heard, an error's class, party and phase, into the error to stop with.
 
-    Parameters
-    ----------
-    name, party, phase : str
-        Class of the error, whom it is about, and when.
-    told_by : str
-        Who said so.
-    parties : collection of str
-        The names of all.
-    me : str
-        The party that heard it. One that others have lost is still there, and is not told that it is lost.
-
-    Raises
-    ------
-    ProtocolViolation
-        It names no error, party or phase of this run.
+    `me` is the party that heard it: one that others have lost is still there, and is not told that it is
+    lost. `ProtocolViolation` where it names no error, party or phase of this run.
     """
     known = ERRORS.get(name)
     if known is None or phase not in PHASES or party not in parties:

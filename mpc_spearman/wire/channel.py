@@ -48,9 +48,6 @@ class Channel:
 
     Parameters
     ----------
-    peer : Party
-    transport : Transport
-    meter : Meter
     changed : threading.Condition
         Notified whenever a frame arrives, a frame has left, or the link fails.
     interval : float

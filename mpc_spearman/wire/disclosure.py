@@ -35,10 +35,6 @@ class ViewTable:
 
         return cls(tuple(sorted(found.values(), key=place)))
 
-    def under(self, plan: Mapping[str, Any]) -> View:
-        """Return what it says of runs of a plan, of which this is the shared part."""
-        return View(self, plan)
-
     def row(self, kind: Kind, sender: Role, receiver: Role) -> Row | None:
         """Find the row of a message between two roles; None where the table has no such message."""
         for row in self.rows:
@@ -51,11 +47,8 @@ class ViewTable:
     ) -> tuple[Field, ...] | None:
         """Fields of a message under a shared plan, in wire order.
 
-        Returns
-        -------
-        tuple of Field, or None
-            None where the plan does not allow this message at all: the table has no such row, or no
-            field of the row is sent at this level and these grants.
+        None where the plan does not allow this message at all: the table has no such row, or no field of the
+        row is sent at this level and these grants.
         """
         found = self.row(kind, sender, receiver)
         if found is None:
@@ -64,19 +57,7 @@ class ViewTable:
         return None if found.fields and not sent else sent
 
     def learnt(self, plan: Mapping[str, Any]) -> list[dict[str, str]]:
-        """Who learns what in a run of this plan, one row per party and fact.
-
-        Parameters
-        ----------
-        plan : mapping
-            The shared part of a plan (``Plan.shared()``).
-
-        Returns
-        -------
-        list of dict
-            With keys ``role``, ``party``, ``what``, ``from``, ``phase``; the coordinator first, then the
-            target, then the sources.
-        """
+        """Who learns what in a run of this shared plan, one row per party and fact; the coordinator first."""
         parties = plan["parties"]
         names = {
             Role.COORDINATOR: [parties["coordinator"]["name"]],
@@ -99,18 +80,6 @@ class ViewTable:
             for field in row.sent(plan, grant(plan, receiver))
             if field.tells
         ]
-
-
-@dataclass(frozen=True)
-class View:
-    """The table of who learns what, under one plan."""
-
-    table: ViewTable
-    plan: Mapping[str, Any]
-
-    def fields(self, kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None:
-        """Fields of a message in wire order; None where the plan does not allow it at all."""
-        return self.table.fields(self.plan, kind, sender, receiver)
 
 
 def grant(plan: Mapping[str, Any], receiver: Role) -> str:

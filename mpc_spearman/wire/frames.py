@@ -47,19 +47,9 @@ class Header:
 
     @classmethod
     def unpack(cls, raw: bytes, number: int) -> Header:
-        """Read a header; its length is for the caller to check before anything is allocated.
+        """Read a header, which must have this number; `ProtocolViolation` for what is none.
 
-        Parameters
-        ----------
-        raw : bytes
-            24 bytes from the wire.
-        number : int
-            The number the next frame of this direction must have.
-
-        Raises
-        ------
-        ProtocolViolation
-            Not a frame, another version, unknown kind, or wrong number.
+        Its length is for the caller to check before anything is allocated.
         """
         magic, version, kind, depth, got, length = _FORMAT.unpack(raw)
         if magic != _MAGIC:

@@ -9,14 +9,7 @@ _WINDOW = 8
 
 
 def words_to_bytes(words: NDArray[np.int64] | NDArray[np.uint64], width: int) -> bytes:
-    """Write the lowest `width` bytes of each word, little-endian, one word after the other.
-
-    Parameters
-    ----------
-    words : ndarray of int64 or uint64, any shape
-    width : int
-        1 to 8.
-    """
+    """Write the lowest `width` bytes, 1 to 8, of each word, little-endian, one word after the other."""
     whole = np.ascontiguousarray(words, dtype=words.dtype.newbyteorder("<")).ravel().view("<u8")
     if width in (1, 2, 4, 8):
         return whole.astype(f"<u{width}", copy=False).tobytes()

@@ -44,22 +44,9 @@ class Purpose(Enum):
 class PairKey:
     """The key one party shares with one peer in one run. Its repr shows no key.
 
-    Parameters
-    ----------
-    mine : X25519PrivateKey
-        Made for this run.
-    theirs : bytes
-        The peer's public key, 32 bytes, from its HELLO.
-    me, peer : Party
-    run : bytes
-        The run id: 32 bytes that follow from what every party has drawn for it.
-    plan_digest : bytes
-        SHA-256 of the shared plan.
-
-    Raises
-    ------
-    ProtocolViolation
-        The peer's public key is of small order (RFC 7748, section 6.1).
+    `mine` is made for this run, `theirs` is the peer's public key, 32 bytes, from its HELLO; `run` is the run
+    id, 32 bytes that follow from what every party has drawn for it. `ProtocolViolation` for a key of small
+    order (RFC 7748, section 6.1).
     """
 
     def __init__(
@@ -83,11 +70,7 @@ class PairKey:
     def subkey(self, purpose: Purpose, session: str) -> bytes:
         """Derive the 32-byte key of one purpose in one session, once.
 
-        Parameters
-        ----------
-        purpose : Purpose
-        session : str
-            The name of the source whose columns it is about; of a confirmation, of its sender.
+        A session is named after the source whose columns it is about; a confirmation's after its sender.
         """
         if (purpose, session) in self._issued:
             raise RuntimeError(f"the {purpose.value} key of session {session!r} is already in use")

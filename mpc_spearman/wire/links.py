@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PeerTimeout, ProtocolViolation
-from mpc_spearman.parties import Party, Roster
+from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.wire.aborts import from_notice, notice, reach
 from mpc_spearman.wire.channel import Channel, Transport
-from mpc_spearman.wire.disclosure import View
 from mpc_spearman.wire.frames import Frame
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.kinds import Field, Kind
@@ -43,11 +42,8 @@ class Links:
 
     Parameters
     ----------
-    view : View
-        Who learns what under the run's plan: which messages there are, and what is in them.
-    roster : Roster
-    transport : Transport
-    meter : Meter
+    view : callable
+        `ViewTable.fields` under the run's plan: which messages there are, and what is in them.
     timeout : float
         ``network.timeout``, seconds.
     last_words : float
@@ -68,7 +64,7 @@ class Links:
 
     def __init__(
         self,
-        view: View,
+        view: Callable[[Kind, Role, Role], tuple[Field, ...] | None],
         roster: Roster,
         transport: Transport,
         meter: Meter,
@@ -114,12 +110,10 @@ class Links:
         sizes: Mapping[str, int] = _NO_SIZES,
         depth: int | None = None,
     ) -> bytes:
-        """Send one message; returns once it is queued and the link is not far behind.
+        """Send one message; return its payload once it is queued and the link is not far behind.
 
         Parameters
         ----------
-        peer : Party
-        kind : Kind
         values : mapping
             The message's fields, as the view table lists them for this plan.
         sizes : mapping
@@ -127,11 +121,6 @@ class Links:
         depth : int, optional
             Length of the longest chain of messages this one depends on, where that is less than all this
             party has received so far.
-
-        Returns
-        -------
-        bytes
-            The message as it is sent.
 
         Raises
         ------
@@ -151,14 +140,7 @@ class Links:
         return payload
 
     def receive(self, peer: Party, kind: Kind, *, sizes: Mapping[str, int] = _NO_SIZES) -> dict[str, Any]:
-        """Wait for a peer's next message, which must be of this kind.
-
-        `sizes` are as in :meth:`send`.
-
-        Returns
-        -------
-        dict
-            Field name to value; arrays are read-only.
+        """Wait for a peer's next message, which must be of this kind; return its fields, arrays read-only.
 
         Raises
         ------
@@ -211,20 +193,11 @@ class Links:
         self._closing.set()
 
     def close(self, signature: bytes = bytes(64)) -> dict[str, bytes]:
-        """Say farewell to every peer, wait for theirs, and end all threads.
+        """Say farewell to every peer, wait for theirs, and end all threads; return all signatures by party.
 
-        When this returns, every party has done all it had to do, but for one that is there and yet says
-        nothing for a minute: nobody waits longer for its signature, nor loses a result for it.
-
-        Parameters
-        ----------
-        signature : bytes
-            This party's, of the run's record; zeros if it gives none.
-
-        Returns
-        -------
-        dict of str to bytes
-            Everyone's, by party.
+        They are of the run's record, zeros where a party gives none. When this returns, every party has done
+        all it had to do, but for one that is there and yet says nothing for a minute: nobody waits longer for
+        its signature, nor loses a result for it.
         """
         self.check()  # what is wrong by now still stops all
         for peer in self._roster.peers:
@@ -242,15 +215,14 @@ class Links:
         return signatures
 
     def _fields(self, kind: Kind, sender: Party, receiver: Party) -> tuple[Field, ...]:
-        fields = self._view.fields(kind, sender.role, receiver.role)
+        fields = self._view(kind, sender.role, receiver.role)
         if fields is None:
             raise ProtocolViolation(f"{kind.name} from {sender} to {receiver} is not in the view table")
         return fields
 
     def _limit(self, peer: Party, kind: Kind) -> int:
         """Longest payload a peer may send of a kind; raises if it may send none at all."""
-        fields = self._fields(kind, peer, self._roster.me)
-        return largest(fields, self.dimensions)
+        return largest(self._fields(kind, peer, self._roster.me), self.dimensions)
 
     def _next_frame(self, peer: Party, kind: Kind) -> Frame:
         channel = self._channels[peer]

@@ -61,21 +61,10 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 
 
 def encode(fields: Sequence[Field], dimensions: Mapping[str, int], values: Mapping[str, Any]) -> bytes:
-    """Turn field values into a payload.
+    """Turn field values, one per name, no more and no fewer, into a payload.
 
-    Parameters
-    ----------
-    fields : sequence of Field
-        From the view table.
-    dimensions : mapping
-        What the symbols in the fields' shapes stand for.
-    values : mapping
-        One value per field name, no more and no fewer.
-
-    Raises
-    ------
-    BoundError
-        The payload would be longer than a frame can carry.
+    `dimensions` is what the symbols in the fields' shapes stand for. `BoundError` for a payload that is
+    longer than a frame can carry.
     """
     if set(values) != {field.name for field in fields}:
         raise TypeError(f"fields {sorted(values)} given, {[field.name for field in fields]} expected")
@@ -90,14 +79,9 @@ def encode(fields: Sequence[Field], dimensions: Mapping[str, int], values: Mappi
 
 
 def decode(fields: Sequence[Field], dimensions: Mapping[str, int], payload: memoryview) -> dict[str, Any]:
-    """Turn a payload into field values.
+    """Turn a payload into field values; arrays are views of it where alignment allows.
 
-    Arrays are views of `payload` where alignment allows, read-only otherwise copied.
-
-    Raises
-    ------
-    ProtocolViolation
-        The payload is shorter or longer than its fields, or a value is outside its type.
+    `ProtocolViolation` if it is shorter or longer than its fields, or a value is outside its type.
     """
     values: dict[str, Any] = {}
     offset = 0
@@ -136,17 +120,13 @@ def _pack(field: Field, shape: tuple[int, ...], width: int, value: Any) -> list[
         if len(value) > MAX_BLOB:
             raise BoundError(f"{field.name}: {len(value)} bytes are longer than {MAX_BLOB}")
         return [len(value).to_bytes(4, "big"), bytes(value)]
-    if field.type == "texts":
+    if field.type in ("texts", "bytes", "int128"):
         if len(value) != math.prod(shape):
-            raise TypeError(f"{field.name}: {len(value)} texts given, {math.prod(shape)} expected")
-        return [part for text in value for part in _pack_text(field, text)]
-    if field.type == "bytes":
-        if len(value) != math.prod(shape):
-            raise TypeError(f"{field.name}: {len(value)} bytes given, {math.prod(shape)} expected")
-        return [bytes(value)]
-    if field.type == "int128":
-        if len(value) != math.prod(shape):
-            raise TypeError(f"{field.name}: {len(value)} integers given, {math.prod(shape)} expected")
+            raise TypeError(f"{field.name}: {len(value)} given, {math.prod(shape)} expected")
+        if field.type == "texts":
+            return [part for text in value for part in _pack_text(field, text)]
+        if field.type == "bytes":
+            return [bytes(value)]
         return [int(number).to_bytes(width, "little", signed=True) for number in value]
     dtype = _DTYPES[field.type]
     array = np.asarray(value)
@@ -178,8 +158,7 @@ def _unpack(
             text, offset = _unpack_text(field, payload, offset)
             texts.append(text)
         return texts, offset
-    count = math.prod(shape)
-    size = count * width
+    size = math.prod(shape) * width
     raw = _take(field, payload, offset, size)
     if field.type == "bytes":
         return bytes(raw), offset + size

@@ -92,11 +92,6 @@ COLUMNS = ("party", "phase", *(field.name for field in fields(PhaseCost)))
 class Meter:
     """Counts one party's costs, phase by phase. Safe to use from the link threads.
 
-    Parameters
-    ----------
-    clock : callable
-        Tells the seconds since some moment.
-
     Attributes
     ----------
     current : str

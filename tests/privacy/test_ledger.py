@@ -27,7 +27,7 @@ from mpc_spearman.privacy.charges import (
     Forgotten,
     Told,
     balances,
-    objections,
+    over_lifetime,
 )
 from mpc_spearman.privacy.ledger import Ledger
 
@@ -336,7 +336,7 @@ def test_a_charge_is_on_the_disk_when_it_returns_and_nobody_else_has_the_file_be
 
         return watch
 
-    monkeypatch.setattr("mpc_spearman.privacy.ledger.objections", watched(objections))
+    monkeypatch.setattr("mpc_spearman.privacy.ledger.over_lifetime", watched(over_lifetime))
     monkeypatch.setattr(os, "fsync", watched(os.fsync))
     charge(ledger, make_run(1))
     assert taken == [True, True]  # at the check, and on the disk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from mpc_spearman.config import Plan
@@ -26,7 +27,7 @@ def together(plan: Plan, play: Callable[[Run], T], links: Callable[..., Links] =
     def take_part(number: int, name: str) -> None:
         try:
             roster, meter = Roster.of(plan, name), Meter()
-            joined = links(VIEW.under(plan.shared()), roster, wires.end(number), meter, EVER)
+            joined = links(partial(VIEW.fields, plan.shared()), roster, wires.end(number), meter, EVER)
             run = Run(plan, roster, lambda: joined, meter, lambda *_: None, lambda _: None)
             agree_keys(plan, roster, joined)
             connect(run)

@@ -74,7 +74,7 @@ def run_in_memory(
 
     def decline(its: Plan, roster: Roster, error: Exception) -> None:
         end = wires.end(roster.me.number)
-        Links(VIEW.under(its.shared()), roster, end, Meter(), EVER, last_words=EVER).abort(error)
+        Links(partial(VIEW.fields, its.shared()), roster, end, Meter(), EVER, last_words=EVER).abort(error)
 
     def play(party: str, its: Plan) -> None:
         number = Roster.of(its, party).me.number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ class Network:
             meter.current = "connect"  # as when links are made
         self.links = {
             party: Links(
-                VIEW.under(PLAN),
+                partial(VIEW.fields, PLAN),
                 Roster(PARTIES, party),
                 self.wires.end(party.number),
                 self.meters[party],

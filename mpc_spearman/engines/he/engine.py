@@ -40,7 +40,7 @@ from mpc_spearman.engines.shuffle import shuffle
 from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.run import Run, step
+from mpc_spearman.run import Run, blocks, step
 from mpc_spearman.wire.kinds import Kind
 
 # Bytes of one message of ciphertexts, about.
@@ -53,8 +53,6 @@ _BATCH = 512
 
 class He(Engine):
     """Homomorphic encryption under the coordinator's keys: one per source's session, for sums one for all."""
-
-    contributes_in = "encrypt"
 
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""
@@ -230,9 +228,9 @@ def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray, added: np.ndarray
     Then what it adds to their products with each of the target's, if anything, (vectors, m_B).
     """
     parts = [own] if added is None else [own, rows_of_noise(added)[0]]
-    blocks = [(part, rows) for part in parts for rows in _blocks(part.shape[1], key.rows)]
-    done, of = 0, sum(key.ciphertexts_for(rows.stop - rows.start) for _, rows in blocks)
-    for part, rows in blocks:
+    cut = [(part, rows) for part in parts for rows in blocks(part.shape[1], key.rows)]
+    done, of = 0, sum(key.ciphertexts_for(rows.stop - rows.start) for _, rows in cut)
+    for part, rows in cut:
         block = key.encrypt_block(_block(part, rows), workers=run.workers, tick=_ticks(run, done, of))
         done += len(block)
         send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in block])
@@ -253,16 +251,16 @@ def multiply_vectors(
 
     noise, places = (own, own) if added is None else rows_of_noise(added)
     parts = [own] if added is None else [own, places]
-    blocks = [(part, rows) for part in parts for rows in _blocks(part.shape[1], key.rows)]
+    cut = [(part, rows) for part in parts for rows in blocks(part.shape[1], key.rows)]
     products, done, of = new_products(key), 0, len(sources) * sum(part.shape[1] for part in parts)
     for source in sources:
-        for part, rows in blocks:
+        for part, rows in cut:
             count = rows.stop - rows.start
             raws = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(count))
             products.add(key.load(raws), _block(part, rows), workers=run.workers, tick=check)
             done += count
             run.tick(done, of)
-    for rows in _blocks(places.shape[1], key.rows) if added is not None else ():
+    for rows in blocks(places.shape[1], key.rows) if added is not None else ():
         mine = key.encrypt_block(_block(noise, rows), workers=run.workers, tick=check)
         products.add(mine, _block(places, rows), workers=run.workers, tick=check)
     exported = products.export(workers=run.workers, tick=check)
@@ -280,7 +278,7 @@ def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
 def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
     """Cut n rows into groups, the ciphertexts of one of which go in a few messages; all parties cut alike."""
     per_message = max(1, min(_BATCH, _BATCH_BYTES // key.ciphertext_bytes))
-    return _blocks(n, key.slots * max(1, per_message // columns))
+    return blocks(n, key.slots * max(1, per_message // columns))
 
 
 def send(run: Run, key: PublicKey, peer: Party, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
@@ -310,13 +308,8 @@ def _bytes(key: PublicKey, kind: Kind) -> int:
 def _messages(key: PublicKey, kind: Kind, count: int) -> Iterator[tuple[slice, dict[str, int]]]:
     """Cut so many ciphertexts into messages; say of each what its symbols mean."""
     lengths = {"ciphertext_bytes": key.ciphertext_bytes, "result_bytes": key.result_ciphertext_bytes}
-    for batch in _blocks(count, max(1, _BATCH_BYTES // _bytes(key, kind))):
+    for batch in blocks(count, max(1, _BATCH_BYTES // _bytes(key, kind))):
         yield batch, {"rows": batch.stop - batch.start, **lengths}
-
-
-def _blocks(n: int, rows: int) -> Iterator[slice]:
-    for start in range(0, n, rows):
-        yield slice(start, min(n, start + rows))
 
 
 def _block(own: np.ndarray, rows: slice) -> np.ndarray:
@@ -325,7 +318,7 @@ def _block(own: np.ndarray, rows: slice) -> np.ndarray:
 
 
 def _chunks(column: np.ndarray, slots: int) -> list[np.ndarray]:
-    return [column[chunk] for chunk in _blocks(len(column), slots)]
+    return [column[chunk] for chunk in blocks(len(column), slots)]
 
 
 def _ticks(run: Run, done: int, of: int) -> Tick:

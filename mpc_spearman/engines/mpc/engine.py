@@ -31,8 +31,6 @@ from mpc_spearman.run import Run
 class Mpc(Engine):
     """CrypTen shares over three parties and replicated multiplication, one session per source."""
 
-    contributes_in = "share"
-
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Share the vectors, shuffled, and open the basis of differences."""
         agree_on_ring(run, computation.known)

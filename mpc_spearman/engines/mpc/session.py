@@ -37,7 +37,7 @@ from mpc_spearman.engines.mpc.crypten_import import (
     replicated,
 )
 from mpc_spearman.parties import Party
-from mpc_spearman.run import Run, rows_of_block
+from mpc_spearman.run import Run, blocks, rows_of_block
 from mpc_spearman.wire.integers import nearest
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
@@ -116,9 +116,7 @@ class Session:
 
     def blocks(self, n: int, columns: int) -> Iterator[slice]:
         """Cut n rows into blocks of ``run.block_bytes`` for so many ring elements a row; all cut alike."""
-        rows = rows_of_block(columns, self._block_bytes)
-        for start in range(0, n, rows):
-            yield slice(start, min(n, start + rows))
+        return blocks(n, rows_of_block(columns, self._block_bytes))
 
     def shared(self, share: np.ndarray) -> Any:
         """Make the ``ArithmeticSharedTensor`` of which this party's additive share modulo 2^64 is `share`."""

@@ -256,6 +256,15 @@ def test_a_public_key_that_is_not_one_is_refused(scheme, operation):
             type(public).from_bytes(bad, SETTINGS[scheme], sizes, operation)
 
 
+def test_a_key_serves_the_purpose_it_was_made_for(scheme):
+    public, one = key(scheme, DIFFERENCES, "differences").public, np.array([1])
+    for use in (lambda: new_products(public), lambda: public.encrypt_block(one[None])):
+        with pytest.raises(ValueError, match="for products"):
+            use()
+    with pytest.raises(ValueError, match="for differences"):
+        encrypt(key(scheme, PRODUCTS, "products").public, one)
+
+
 # --- other keys, and changes on the way
 
 

@@ -105,16 +105,6 @@ def test_a_key_of_the_other_kind_of_randomness_has_the_wrong_length():
         received(key(randomness="full"))
 
 
-def test_a_key_serves_the_purpose_it_was_made_for():
-    public = key("differences").public
-    one = np.array([1])
-    for use in (lambda: new_products(public), lambda: public.encrypt_block(one[None])):
-        with pytest.raises(ValueError, match="for products"):
-            use()
-    with pytest.raises(ValueError, match="for differences"):
-        encrypt(key("products").public, one)
-
-
 # --- layout
 
 

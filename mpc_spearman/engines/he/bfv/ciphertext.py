@@ -17,17 +17,9 @@ class BfvCiphertext(Ciphertext):
     Integers to be encrypted in slots stay a plaintext until they leave: as they are, to the target; with the
     fresh Enc(0) that goes to the coordinator in any case, where they then cost no encryption of their own.
 
-    Attributes
-    ----------
-    seal : SEAL's Ciphertext, or None
-    plain : SEAL's Plaintext, or None
-        What is still to be encrypted, if there is no ciphertext yet.
-    minus : BfvCiphertext, or None
-        What is still to be subtracted, once there is fresh randomness to subtract it from.
-    index : int
-        Which plaintext modulus it is under.
-    own : bool
-        Whether it is a fresh encryption of this process's own.
+    `plain` is what is still to be encrypted, where there is no ciphertext `seal` yet, `minus` what is still
+    to be subtracted, once there is fresh randomness to subtract it from. `index` is that of the plaintext
+    modulus, and `own` says that it is a fresh encryption of this process's own.
     """
 
     __slots__ = ("index", "minus", "own", "plain", "seal")

@@ -125,8 +125,6 @@ class Parameters:
         k: the flooding noise is uniform on [-2^k, 2^k).
     after : int
         Bound on the noise of what the coordinator gets.
-    keys : int
-        Key pairs of the run that share the distance.
     """
 
     operation: Operation
@@ -138,7 +136,6 @@ class Parameters:
     before: int
     flood_bits: int
     after: int
-    keys: int
 
     @property
     def data(self) -> tuple[int, ...]:
@@ -149,15 +146,6 @@ class Parameters:
     def budget(self) -> int:
         """What SEAL's ``invariant_noise_budget`` is at least, for every honest ciphertext, under every t."""
         return math.prod(self.kept).bit_length() - (max(self.plain) * self.after).bit_length() - 1
-
-    @property
-    def distance_bits(self) -> int:
-        """The flooding's total distance over the run is at most 2^-distance_bits (rounded down).
-
-        With several keys: if all were like this one.
-        """
-        hidden = self.layout.degree * self.layout.results * self.keys * (self.before + 1)
-        return self.flood_bits + 1 - (hidden - 1).bit_length()
 
 
 def fresh_noise(degree: int, special: int) -> int:
@@ -276,7 +264,7 @@ def _fill(layout: Layout, sizes: Sizes, operation: Operation) -> Parameters | No
         after = -(-after // prime) + layout.degree // 2 + 1
     if 4 * max(plain) * after > math.prod(kept):
         raise AssertionError("the kept primes are chosen so that this holds")
-    return Parameters(operation, layout, kept, dropped, special, plain, before, flood_bits, after, sizes.keys)
+    return Parameters(operation, layout, kept, dropped, special, plain, before, flood_bits, after)
 
 
 def _data_primes(

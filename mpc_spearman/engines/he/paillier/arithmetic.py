@@ -35,15 +35,15 @@ from __future__ import annotations
 import secrets
 from functools import cached_property
 
-from gmpy2 import gcd, invert, is_prime, is_strong_bpsw_prp, jacobi, mpz, powmod
+from gmpy2 import gcd, invert, is_prime, is_strong_bpsw_prp, jacobi, mpz, powmod, primorial
 
 from mpc_spearman.engines.he.scheme import StaysHere
 
 # GMP's is_prime does a Baillie-PSW test and Miller-Rabin for every round above 24. The candidates are random,
 # for which 40 rounds leave far less than 2^-128 (Damgård, Landrock, Pomerance 1993).
 _PRIME_ROUNDS = 24 + 40
-# A modulus from the wire is tried by all primes below this: an honest one has no factor near it.
-_SMALL = 2000
+# A modulus from the wire is tried by all primes below 2000: an honest one has no factor near it.
+_SMALL_PRIMES = primorial(2000)
 # Largest modulus, in bits, that counts as no stronger than so many bits.
 _STRENGTHS = ((2048, 112), (3072, 128), (7680, 192))
 # Bits of an exponent beyond those of the order it is taken modulo: the bias left is 2 to minus these.
@@ -168,7 +168,7 @@ def plausible_modulus(n: mpz, bits: int) -> bool:
     """Whether a number from the wire may be a modulus: all that shows without its factors."""
     return bool(
         n.bit_length() == bits
-        and gcd(n, _PRIMORIAL) == 1
+        and gcd(n, _SMALL_PRIMES) == 1
         and not n.is_power()
         and not is_prime(n, _PRIME_ROUNDS)
     )
@@ -194,14 +194,3 @@ def _random_prime(bits: int) -> mpz:
         candidate = mpz(secrets.randbits(bits)) | fixed
         if is_prime(candidate, _PRIME_ROUNDS) and is_strong_bpsw_prp(candidate):
             return candidate
-
-
-def _primorial(limit: int) -> mpz:
-    product = mpz(1)
-    for number in range(2, limit):
-        if is_prime(number):
-            product *= number
-    return product
-
-
-_PRIMORIAL = _primorial(_SMALL)
