@@ -23,6 +23,7 @@ from mpc_spearman.statistics import explained
 from mpc_spearman.wire.keys import Stream
 from support.in_memory import run_in_memory
 from support.plans import plan
+from support.recording import Recorded
 from support.references import DATA, SHARED, table
 
 RNG = np.random.default_rng(25)
@@ -216,6 +217,40 @@ def test_the_coordinator_sees_of_two_sources_with_the_same_explained_parts_the_s
         stats.ks_2samp(np.square(views[0][:, :, 0]).sum(axis=1), np.square(third[:, :, 0]).sum(axis=1)).pvalue
         < 1e-5
     )
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, np.ndarray]:
+    """What the coordinator opened in recorded runs, (runs, k, m_B), by the source: two have the same span."""
+    rng, n = np.random.default_rng(8), 60
+    base = [rng.permutation(n) for _ in range(3)]
+    target = table(y=base[0] + rng.normal(scale=20, size=n), z=rng.permutation(n))
+    spans = {"one": base[:2], "same": [base[1], -base[0]], "other": [base[1], base[2]]}
+    found = {}
+    for name, columns in spans.items():
+        tables = {"A": table(**{f"c{i}": column for i, column in enumerate(columns)}), "B": target}
+        runs = [Recorded(tables, privacy={"loss": 100.0}, **NOISY).transcript for _ in range(10)]
+        opened = [sum(run.tensors(party, "opening")[0] for party in "ABC") for run in runs]
+        found[name] = np.array(opened) / 2.0**50
+        # beside shares the coordinator hears what the table lists, and no name or tie term of the source's
+        told = [(kind, sorted(values)) for sender, kind, values in runs[0].read_by("C") if sender == "A"]
+        assert [values for kind, values in told if kind == "COLUMNS"] == [["defined", "ranges"]]
+        assert "DESCRIPTION" not in [kind for kind, _ in told]
+    return found
+
+
+def test_in_recorded_runs_the_coordinator_sees_of_equal_spans_the_same(
+    recorded: dict[str, np.ndarray],
+) -> None:
+    """Entries of Z, and ZᵀZ, have one distribution; of another span ZᵀZ has another."""
+    one, same, other = (recorded[name] for name in ("one", "same", "other"))
+    for q in range(2):
+        assert stats.ks_2samp(one[:, :, q].ravel(), same[:, :, q].ravel()).pvalue > 1e-5
+    explained_by = [np.square(z[:, :, 0]).sum(axis=1) for z in (one, same, other)]
+    assert stats.ks_2samp(explained_by[0], explained_by[1]).pvalue > 1e-5
+    assert stats.ks_2samp(explained_by[0], explained_by[2]).pvalue < 1e-3
+    # no entry is more of one column than of another: signs are even, run by run
+    assert 2 <= np.sum(one[:, :, 0] > 0) <= 18
 
 
 def test_published_numbers_have_the_noise_that_they_state_and_no_bias(
