@@ -6,7 +6,6 @@ all of it has run: in one go, or a part at a time.
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ import yaml
 
 from mpc_spearman.cli.main import main
 from mpc_spearman.errors import ERRORS
+from mpc_spearman.files import write_whole
 from mpc_spearman.identity import Identity
 from mpc_spearman.version import __version__
 from support.harness import ROOT
@@ -33,8 +34,7 @@ from support.relay import Relay
 SLACK = 60.0
 #: ``network.message_timeout`` where a party is there and sends nothing more.
 MESSAGE_TIMEOUT = 8.0
-ROLES = {"A": "source", "B": "target", "C": "coordinator"}
-NAMES = tuple(ROLES)
+NAMES = ("A", "B", "C")
 MIDDLE = {"A": "share", "B": "share", "C": "multiply"}
 #: A party's first message, or one that is soon followed by another, one midway, and a late one.
 MESSAGES = {
@@ -45,29 +45,18 @@ MESSAGES = {
 VIOLATED = {"ProtocolViolation", "PeerFailed", "PeerDied"}
 TABLE_OF = {"A": "insurer.csv", "B": "clinic.csv"}
 PAGE = ROOT / "docs" / "faults.md"
+HEADER = """\
+| fault | at | phase or message | runs | how parties ended | deadline (s) | longest (s) |
+|---|---|---|---:|---|---:|---:|
+"""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A fault, and what may come of it.
+    """A fault, the classes that survivors may end with, and what brings it about: a function below.
 
-    Attributes
-    ----------
-    fault, party, when
-        As the table names them.
-    expected : set of str
-        Classes that survivors may end with.
-    some : str
-        Class that at least one of them ends with.
-    deadline : float
-        Seconds after the fault by which survivors know, `SLACK` aside.
-    act : str
-        How it is brought about: a function below.
-    arguments : mapping
-        For it.
-    quick : bool
-        Whether it stands for its fault in ``make test``; test_faults.py has a kill, a freeze, altered
-        messages and unequal plans there.
+    At least one of the survivors ends with `some`; all know within `deadline` seconds, `SLACK` aside. A
+    `quick` one stands for its fault in ``make test``, where test_faults.py has a kill and a freeze.
     """
 
     fault: str
@@ -224,10 +213,8 @@ def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
         run.plan["network"]["port"] = relay.port
         parties["coordinator"]["listen"] = f"127.0.0.1:{relay.behind}"
     else:
-        parties["target"] |= {
-            "listen": f"127.0.0.1:{relay.behind}",
-            "advertise": f"127.0.0.1:{relay.port}",
-        }
+        listen, advertise = f"127.0.0.1:{relay.behind}", f"127.0.0.1:{relay.port}"
+        parties["target"] |= {"listen": listen, "advertise": advertise}
     start_all(run, relayed, ("connected", {}), parties=parties)
     run.wait_for(f"{relayed}.fault")
     relay.change.set()
@@ -280,13 +267,13 @@ def identity(run: Members, party: str, *, fault: str) -> tuple[dict[str, Ending]
     elif fault == "missing":
         own["key"] = str(run.folder / "nowhere.key")
     else:
-        new = Identity.new()
-        own["key"] = str(run.folder / "new.key")
-        (Identity.read(run.folder / f"{party}.key", "key") if "readable" in fault else new).write(
-            Path(own["key"])
-        )
+        new, file = Identity.new(), run.folder / "new.key"
+        own["key"] = str(file)
         if fault == "readable by others":
-            Path(own["key"]).chmod(0o644)
+            copyfile(run.folder / f"{party}.key", file)
+            file.chmod(0o644)
+        else:
+            new.write(file)
         if fault == "not in the others' plans":
             own["identity"] = str(new)
     return mended(run, party, IDENTITIES[fault], parties=parties)
@@ -427,51 +414,16 @@ def seen(config: pytest.Config) -> pytest.Cache:
 def test_what_was_seen_is_written_down(pytestconfig: pytest.Config) -> None:
     rows = [(case, seen(pytestconfig).get(f"faults/{case}", {})) for case in CASES]
     assert [str(case) for case, ends in rows if not ends] == [], "these have not run"
-    part = PAGE.with_suffix(".part")
-    part.write_text(page(rows), encoding="utf-8")
-    os.replace(part, PAGE)
+    before, mark, rest = PAGE.read_text(encoding="utf-8").partition("<!-- made by: make test-all -->\n")
+    assert mark
+    write_whole(
+        PAGE, (before + mark + table(rows) + rest[rest.index("<!-- end of what is made -->") :]).encode()
+    )
     for case in CASES:
         seen(pytestconfig).set(f"faults/{case}", {})
 
 
-INTRODUCTION = f"""\
-# What happens when something goes wrong
-
-A summary of {{cases}} runs, each with one fault. Every party is a real `mpc-spearman join` over TLS, with
-`network.timeout: {TIMEOUT:g}` and, where it matters, `network.join_timeout: {JOIN_TIMEOUT:g}` and
-`network.message_timeout: {MESSAGE_TIMEOUT:g}` (by default 60, 600 and 86,400). A is the source, B the target,
-C the coordinator, whose host forwards what passes between A and B (but not where a byte is changed on the way
-to A or B). `make test-all` writes this page (tests/launch/test_fault_matrix.py); these are the figures of
-version {__version__}, {{day}}.
-
-In every run no process was left, and nobody who failed wrote anything but `status.json`. Each line counts
-how parties ended in all runs of that fault: class of the error and exit code, or `done`. `PeerFailed`:
-another party found the fault and told this one. Before all have met, a party that made a mistake ends,
-mends it and comes again, and then all are done: both its endings count. A party that was killed, frozen or
-never came does not. *Deadline* is how long a party may wait for such a fault. *Longest* is the longest that
-one took to end, from the fault or from its coming to the meeting, whichever is later. Nobody took more than
-{{beyond:.1f}} s beyond the deadline; the tests allow {SLACK:g} s, since machines are busy.
-
-"""
-HEADER = (
-    "| fault | at | phase or message | runs | how parties ended | deadline (s) | longest (s) |",
-    "|---|---|---|---:|---|---:|---:|",
-)
-ELSEWHERE = {
-    "results/test_record.py": "a record altered in any field, or with all keys replaced and all signed again",
-    "network/test_tls.py": "a certificate that names another party, or by a party's key for another key",
-    "config/test_sharing.py": "one key for two parties, an identity that is none",
-    "config/test_approval.py": "an approval of other settings, a setting that takes the rule away",
-    "launch/test_forwarding.py": "a coordinator that forwards: it reads nothing, and cannot pose as a party",
-    "network/test_lobby.py": "a silent party replaced; an unexpected error in any thread of a meeting",
-    "launch/test_firewalls.py": "one open port, address translation, a proxy, IPv6 alone, torchrun: the "
-    "results are those of `local`",
-    "network/test_dialling.py": "routing by server name, a proxy that opens TLS",
-    "launch/test_strangers_between_hosts.py": "hundreds of strangers while a run meets and runs",
-}
-
-
-def page(rows: list[tuple[Case, dict[str, tuple[str, int, float]]]]) -> str:
+def table(rows: list[tuple[Case, dict[str, tuple[str, int, float]]]]) -> str:
     """Write the summary: one line for each fault and deadline."""
     groups: dict[tuple[str, float], list[tuple[Case, dict[str, tuple[str, int, float]]]]] = {}
     for case, ends in rows:
@@ -486,8 +438,6 @@ def page(rows: list[tuple[Case, dict[str, tuple[str, int, float]]]]) -> str:
         longest = max((seconds for error, _, seconds in ended if error != "done"), default=0.0)
         beyond = max(beyond, longest - deadline)
         cells = (fault, where, when, len(its), classes, f"{deadline:g}", f"{longest:.1f}")
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    text = INTRODUCTION.format(cases=len(rows), beyond=beyond, day=date.today())
-    others = [f"| {what} | tests/{file} |" for file, what in ELSEWHERE.items()]
-    also = ["", "Other tests show more ways to fail:", "", "| what | test |", "|---|---|", *others, ""]
-    return "\n".join([*text.splitlines(), *HEADER, *lines, *also])
+        lines.append("| " + " | ".join(map(str, cells)) + " |\n")
+    about = f"{len(rows)} runs; nobody took more than {beyond:.1f} s beyond the deadline"
+    return f"Version {__version__}, {date.today()}, {about}:\n\n{HEADER}{''.join(lines)}"
