@@ -20,7 +20,7 @@ notebooks: install
 
 # Measures the tables of docs/costs.md again, in place; an hour, and a quiet one, with 16 GB. SPU=python adds SPU.
 benchmarks: install
-	for name in pieces large estimate levels order alignment; do \
+	for name in large estimate levels order alignment; do \
 		$(BIN)/python benchmarks/$$name.py --write || exit 1; done
 	$(BIN)/python benchmarks/systems.py --write $(if $(SPU),--spu $(SPU))
 

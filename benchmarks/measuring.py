@@ -41,7 +41,6 @@ def in_turn(
     ----------
     ways : mapping of str to callable
         Each returns what it measured, such as seconds.
-    repeats : int
     note : str
         What is measured, for whoever watches.
     """
@@ -85,7 +84,6 @@ def show(text: str, script: str, *, write: bool, page: Path = COSTS) -> None:
         Ends with a line end.
     script : str
         The benchmark's ``__file__``.
-    write : bool
     page : Path
         It has the line that says by which command this is made.
     """

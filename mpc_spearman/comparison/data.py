@@ -18,11 +18,6 @@ def tables(plan: Plan, size: Size) -> dict[str, pd.DataFrame]:
     Normal columns around one common factor, so that there is something to find; every third column is
     rounded, so that it has ties.
 
-    Parameters
-    ----------
-    plan : Plan
-    size : Size
-
     Returns
     -------
     dict of str to DataFrame

@@ -60,7 +60,6 @@ def on_network(table: pd.DataFrame, link: Link) -> pd.DataFrame:
     ----------
     table : DataFrame
         The tidy table of `compare`.
-    link : Link
 
     Returns
     -------

@@ -40,8 +40,10 @@ from mpc_spearman.protocols.agree import check_shapes
 from mpc_spearman.results.result import Result
 from mpc_spearman.units import human_seconds
 
-#: Rows of the first run. With Paillier each takes up to a second; with short randomness about a millisecond.
-_FIRST, _FIRST_PAILLIER = 1000, {"full": 4, "short": 500}
+#: Cells of the first run under MPC: enough to fill buffers, or memory would seem to grow as they do.
+_FIRST_CELLS = 2_000_000
+#: Rows of the first run under HE. With Paillier each takes up to a second, or a millisecond if short.
+_FIRST_BFV, _FIRST_PAILLIER = 1000, {"full": 4, "short": 500}
 #: How many times as many rows the next run has, at most and at least.
 _MOST, _LEAST = 16, 2
 # Seconds that a run may be expected to take; whatever took half as long is the last one.
@@ -105,10 +107,12 @@ def estimate(
         The first run, of a few rows, took longer than `LIMIT` seconds.
     """
     _check(variant, size)
-    he = variant.plan.he
-    paillier = variant.protocol == "he" and he.scheme == "paillier"
-    most = min(size.n, max(_FIRST, _CELLS // (size.m_A + size.m_B)))
-    rows, tables = [min(most, _FIRST_PAILLIER[he.randomness] if paillier else _FIRST)], []
+    he, columns = variant.plan.he, size.m_A + size.m_B
+    first = max(1, _FIRST_CELLS // columns)
+    if variant.protocol == "he":
+        first = _FIRST_BFV if he.scheme == "bfv" else _FIRST_PAILLIER[he.randomness]
+    most = min(size.n, max(first, _CELLS // columns))
+    rows, tables = [min(most, first)], []
     with ExitStack() as stack:
         server = server or stack.enter_context(ForkServer())
         while True:

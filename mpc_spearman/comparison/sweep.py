@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from operator import index
 from pathlib import Path
@@ -64,8 +64,8 @@ def compare(
         A network to put the measured runs on; see :mod:`mpc_spearman.comparison.network_model`.
     out : path, optional
         Directory to keep: ``runs/<run>/<party>``, ``comparison.csv``, ``comparison.html`` and ``plots/``.
-        Runs that it holds already are not run again, so a sweep that was interrupted goes on; it may grow,
-        but one with other settings is refused.
+        Runs that it holds already are not run again, so a sweep that was interrupted goes on; one with other
+        settings, or of another machine or version, is refused.
     limit : float
         Seconds a run may take, start-up included, before it is stopped; looked at whenever a role reports
         progress. What is at least as large is then not started.
@@ -95,7 +95,7 @@ def compare(
         raise SetupError(f"matplotlib, which draws the plots, is not installed. Run: {INSTALL_MATPLOTLIB}")
     with _folder(out) as folder, ForkServer() as server:
         if out is not None:
-            _begin(folder, chosen, wanted, repeats)
+            _begin(folder, chosen)
         sweep = _Sweep(folder, server, limit, watch, note)
         turns = range(1, repeats + 1)
         table = sweep.run([(size, turn, variant) for size in wanted for turn in turns for variant in chosen])
@@ -147,6 +147,7 @@ class _Sweep:
     limit: float
     watch: Watch
     note: Note
+    stopped: dict[str, list[Size]] = field(default_factory=dict)
 
     def run(self, runs: Sequence[tuple[Size, int, Variant]]) -> pd.DataFrame:
         """Do every run that is not there yet, and read them all."""
@@ -168,16 +169,15 @@ class _Sweep:
 
     def _try(self, variant: Variant, size: Size, place: Path, name: str, which: str) -> str | None:
         """Do a run; return why there is none where it, or one no larger, takes too long."""
-        stopped = _read(self.folder / "stopped.json") or {}
-        why_not = self._why_not(variant, size, stopped)
-        if why_not is not None:
-            return why_not
+        for known in self.stopped.get(str(variant), ()):
+            if all(one <= other for one, other in zip(known, size, strict=True)):
+                what = "it" if known == size else f"with {known} it"
+                return f"not started: {what} took longer than the limit of {human_seconds(self.limit)}"
         self.note("compare", f"{which}: {name}")
         try:
             self._measure(variant, size, place)
         except _OverLimit:
-            stopped[json.dumps([str(variant), *size])] = self.limit
-            write(self.folder / "stopped.json", json.dumps(stopped, indent=1) + "\n")
+            self.stopped.setdefault(str(variant), []).append(size)
             return f"stopped after {human_seconds(self.limit)}, the limit"
         except MpcSpearmanError as error:
             raise type(error)(f"{name}: {error}", error.about) from error
@@ -194,79 +194,45 @@ class _Sweep:
         tables = data.tables(variant.plan, size)
         run_local(variant.plan, tables, out=place, watch=watch, note=self.note, server=self.server)
 
-    def _why_not(self, variant: Variant, size: Size, stopped: Mapping[str, float]) -> str | None:
-        """Say why a run is not started: it, or one no larger, was stopped at this limit or a higher one."""
-        for key, seconds in stopped.items():
-            name, *known = json.loads(key)
-            smaller = all(one <= other for one, other in zip(known, size, strict=True))
-            if name == str(variant) and smaller and seconds >= self.limit:
-                which = "it" if Size(*known) == size else f"with {Size(*known)} it"
-                return f"not started: {which} took longer than the limit of {human_seconds(seconds)}"
-        return None
-
 
 # --- the directory --------------------------------------------------------------------------------------
 
 
-def _begin(folder: Path, chosen: Sequence[Variant], sizes: Sequence[Size], repeats: int) -> None:
-    """Write down what is measured, or check that it is what the directory already holds."""
-    settings = {
+def _begin(folder: Path, chosen: Sequence[Variant]) -> None:
+    """Write down under what all is measured, or check that the directory's runs were under the same."""
+    settings: dict[str, Any] = {
         "package_version": __version__,
         "machine": machine(),
         "seed": data.SEED,
         "plans": {str(variant): variant.settings for variant in chosen},
-        "sizes": [list(size) for size in sizes],
-        "repeats": repeats,
     }
     path = folder / "sweep.json"
-    before = _read(path)
-    if before is None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OutputError(f"{folder} is no comparison's directory, and not empty; choose another")
-    if before is not None:
-        problems = list(_conflicts(before, settings))
-        if problems:
+    try:
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        if before is None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise OutputError(f"{folder} is no comparison's directory, and not empty; choose another")
+        if problems := list(_conflicts(before, settings)):
             what = "; ".join(problems)
             raise OutputError(f"{folder} holds another comparison: {what}. Choose another directory")
-    try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write to {folder}: {error.strerror}") from None
-    write(path, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
-
-
-def _conflicts(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Find what a sweep that goes on may not change: it may have more plans, sizes and repeats, not fewer."""
-    try:
-        for key in ("package_version", "machine", "seed"):
-            if before[key] != now[key]:
-                yield f"{key} was {before[key]!r}, is {now[key]!r}"
-        for name, settings in before["plans"].items():
-            if name not in now["plans"]:
-                yield f"it has the plan {name!r} too"
-            else:
-                found = differences(canonical(now["plans"][name]), canonical(settings))
-                yield from (f"{name}: {line}" for line in found)
-        for size in before["sizes"]:
-            if size not in now["sizes"]:
-                yield f"it has {Size(*size)} too"
-        if before["repeats"] > now["repeats"]:
-            yield f"it has {before['repeats']} repeats"
-    except (KeyError, TypeError, AttributeError) as error:
-        yield f"its sweep.json is damaged ({error!r})"
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise OutputError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise OutputError(f"{path} is damaged: {error}") from error
-    if not isinstance(content, dict):
-        raise OutputError(f"{path} is damaged: it is not a JSON object")
-    return content
+    plans = {**(before or settings)["plans"], **settings["plans"]}
+    write(path, json.dumps({**settings, "plans": plans}, indent=1, ensure_ascii=False) + "\n")
+
+
+def _conflicts(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Iterator[str]:
+    """Find what would put figures of different things into one table."""
+    if before is None:
+        return
+    for key in ("package_version", "machine", "seed"):
+        if before[key] != now[key]:
+            yield f"{key} was {before[key]!r}, is {now[key]!r}"
+    for name, settings in now["plans"].items():
+        found = differences(canonical(settings), canonical(before["plans"].get(name, settings)))
+        yield from (f"{name}: {line}" for line in found)
 
 
 def write(path: Path, content: str | bytes) -> None:

@@ -84,7 +84,6 @@ class Cells:
         The column's.
     keys : TableKeys
         What ``encode`` lists for the column is no missing value.
-    codes : Codes
     """
 
     def __init__(self, name: str, keys: TableKeys, codes: Codes) -> None:

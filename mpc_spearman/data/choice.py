@@ -22,7 +22,6 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     ----------
     labels : sequence
         The names of all columns, in the table's order.
-    keys : TableKeys
     hint : str
         What may be the matter where a column is not there.
 

@@ -35,7 +35,6 @@ class CsvText:
     ----------
     path : Path
         Compressed where its name ends in ``.gz``.
-    dialect : Csv
 
     Raises
     ------

@@ -37,7 +37,6 @@ def id_digest(ids: pa.LargeStringArray, key: bytes) -> bytes:
 
     Parameters
     ----------
-    ids : LargeStringArray
     key : bytes
         Shared by the two parties and nobody else.
 
@@ -87,7 +86,6 @@ def alignment_tag(key_file: Path, ids: pa.LargeStringArray) -> str:
     ----------
     key_file : Path
         32 random bytes, its owner's alone. Made where missing, and never replaced.
-    ids : LargeStringArray
 
     Returns
     -------

@@ -209,10 +209,6 @@ def rank_columns(
     tick : callable
         Called from the calling thread after each column; what it raises ends the ranking.
 
-    Returns
-    -------
-    Ranks
-
     Raises
     ------
     ValueError

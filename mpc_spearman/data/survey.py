@@ -31,7 +31,6 @@ class Column:
 
     Attributes
     ----------
-    name : str
     place : int
         Where it is in the table.
     problem : str
@@ -64,7 +63,6 @@ class Survey:
 
     Attributes
     ----------
-    rows : int
     separator : str
         What separates the cells of a CSV file, if that is not what its name says; "" if it is.
     id : str

@@ -125,10 +125,6 @@ def read_table(
     normalise : sequence of {'strip', 'casefold', 'nfkc', 'digits'}
         What is done to ids, in this order.
 
-    Returns
-    -------
-    Table
-
     Raises
     ------
     TableError

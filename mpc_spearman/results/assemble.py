@@ -66,13 +66,10 @@ def assemble(
 
     Parameters
     ----------
-    plan : Plan
-    me : Party
     n : int
         Aligned rows.
     numbers : Numbers
         As far as this party has them.
-    labels : Labels
     warnings : sequence of str
     **about
         The other arguments of `Result`: what the run cost, and what else is known of it.

@@ -13,7 +13,7 @@ from mpc_spearman.units import human_seconds, printable
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mpc_spearman.results.parts import Parts
+    from mpc_spearman.results.result import Result
 
 #: The cost row that is no phase: it runs beside them all. And how those begin that say what the coordinator's
 #: host has forwarded, a pair of parties each.
@@ -56,7 +56,7 @@ class Totals:
     memory: tuple[tuple[str, int], ...]
 
 
-def totals(result: Parts) -> Totals:
+def totals(result: Result) -> Totals:
     """Sum up a result's cost table."""
     cost, passed_on = _apart(result.cost)
     beside = cost["phase"] == BESIDE
@@ -95,7 +95,7 @@ def _parties(plan: Mapping[str, Any]) -> set[str]:
     }
 
 
-def by_party(result: Parts) -> list[dict[str, Any]]:
+def by_party(result: Result) -> list[dict[str, Any]]:
     """Rows per party in the order of the phases, without phases in which nothing happened."""
     cost, passed_on = _apart(result.cost)
     numbers = list(cost.columns[2:])

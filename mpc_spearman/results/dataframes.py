@@ -5,7 +5,8 @@ So a loaded result equals a saved one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -38,13 +39,13 @@ COST_COLUMNS: dict[str, type] = {
 }
 
 
-def plain_matrix(frame: pd.DataFrame, rows: list[str]) -> pd.DataFrame:
-    """Copy a matrix whose rows are named by as many texts as `rows`; `ValueError` if it is none."""
-    if frame.index.nlevels != len(rows) or not frame.columns.is_unique:
-        raise ValueError(f"a matrix has rows ({', '.join(rows)}) and distinct columns")
+def plain_matrix(frame: pd.DataFrame) -> pd.DataFrame:
+    """Copy a matrix with rows (party, feature); `ValueError` if it is none."""
+    if frame.index.nlevels != 2 or not (frame.index.is_unique and frame.columns.is_unique):
+        raise ValueError("a matrix has distinct rows (party, feature) and distinct columns")
     return pd.DataFrame(
         frame.to_numpy(dtype=np.float64, copy=True),
-        index=pd.MultiIndex.from_tuples([tuple(map(str, key)) for key in frame.index], names=rows),
+        index=pd.MultiIndex.from_tuples([tuple(map(str, key)) for key in frame.index], names=MATRIX_ROWS),
         columns=[str(name) for name in frame.columns],
     )
 
@@ -141,3 +142,17 @@ def plain_cost(frame: pd.DataFrame) -> pd.DataFrame:
     if plain[["seconds", "wait_seconds"]].isna().to_numpy().any():
         raise ValueError("a cost has no seconds")
     return plain
+
+
+#: How each part of a result is copied.
+PLAIN: dict[str, Callable[[Any], Any]] = {
+    "coefficients": plain_matrix,
+    "columns": plain_columns,
+    "noise": plain_matrix,
+    "strengths": partial(plain_series, dtype=np.float64, name="strength"),
+    "counts": partial(plain_series, dtype=np.int64, name="count"),
+    "errors": partial(plain_series, dtype=np.float64, name="error"),
+    "ranking": plain_ranking,
+    "estimators": plain_estimators,
+    "explained": plain_explained,
+}

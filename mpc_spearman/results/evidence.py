@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mpc_spearman.results.charts import number
 from mpc_spearman.results.dataframes import known_columns
-from mpc_spearman.results.parts import Parts
 from mpc_spearman.statistics import reading
 from mpc_spearman.statistics.columns import Ties
 from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 from mpc_spearman.units import printable
+
+if TYPE_CHECKING:
+    from mpc_spearman.results.result import Result
 
 #: Pairs are counted and marked at this false discovery rate, if they have this size.
 DISCOVERY_RATE, SIZE = 0.05, 0.1
@@ -81,7 +84,7 @@ def equal(value: float) -> str:
     return chance(value) if value < _LEAST else f"= {chance(value)}"
 
 
-def pairs(result: Parts) -> list[list[Pair]]:
+def pairs(result: Result) -> list[list[Pair]]:
     """Gather what is known of every pair: rows as in the matrix, columns in the order of the ranking.
 
     Empty where a result has no coefficients.
@@ -116,7 +119,7 @@ def pairs(result: Parts) -> list[list[Pair]]:
     ]
 
 
-def _readings(result: Parts, order: Sequence[str]) -> list[list[str]]:
+def _readings(result: Result, order: Sequence[str]) -> list[list[str]]:
     """Say how far from 0 a column of two values can be with one without ties, and what AUC it has."""
     known, matrix, n = result.columns, result.coefficients[list(order)], result.n
     target = result.plan["parties"]["target"]["name"]

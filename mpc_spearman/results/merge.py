@@ -55,10 +55,6 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
     out : str or Path
         Where the merged run directory is written, whole or not at all; none of `directories`.
 
-    Returns
-    -------
-    Result
-
     Raises
     ------
     MergeError

@@ -12,7 +12,6 @@ import pandas as pd
 
 from mpc_spearman.errors import SetupError
 from mpc_spearman.results import evidence
-from mpc_spearman.results.parts import Parts
 from mpc_spearman.results.summary import STRENGTHS, headline, ranking_lines, shares
 from mpc_spearman.units import printable
 
@@ -20,12 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from mpc_spearman.results.result import Result
+
 #: Rows of each table in the HTML, and columns of a figure whose names are shown.
 _SHOWN = 10
 _NAMED = 50
 
 
-def pairs(result: Parts) -> pd.DataFrame:
+def pairs(result: Result) -> pd.DataFrame:
     """Lay out the coefficients as one long table, farthest from 0 first; see `Result.pairs`."""
     rho = result.coefficients
     owners, sources = (np.repeat(rho.index.get_level_values(level), rho.shape[1]) for level in (0, 1))
@@ -46,7 +47,7 @@ def pairs(result: Parts) -> pd.DataFrame:
     return table.iloc[order].reset_index(drop=True)
 
 
-def html(result: Parts) -> str:
+def html(result: Result) -> str:
     """Say in HTML what came out: the ranking, the strongest pairs, the warnings."""
     parts = [f"<b>{escape(headline(result, evidence.pairs(result)))}.</b> {result.n:,} rows."]
     if result.withheld("explained") is None:
@@ -60,7 +61,7 @@ def html(result: Parts) -> str:
     return "\n".join(parts)
 
 
-def figure(result: Parts) -> Figure:
+def figure(result: Result) -> Figure:
     """Draw the ranking and, where this copy has them, the coefficients; see `Result.plot`."""
     if find_spec("matplotlib") is None:
         raise SetupError("matplotlib, which draws the figure, is not installed. Run: pip install matplotlib")
@@ -96,7 +97,7 @@ def _table(table: pd.DataFrame) -> str:
     return text + more
 
 
-def _bars(axes: Axes, result: Parts) -> None:
+def _bars(axes: Axes, result: Result) -> None:
     """Draw each feature's strength, the strongest on top; without strengths say where each stands."""
     lines = shares(result) or ranking_lines(result)
     if found := shares(result):
@@ -115,7 +116,7 @@ def _bars(axes: Axes, result: Parts) -> None:
     axes.set_xlabel(strength if known else "−position")
 
 
-def _heat_map(axes: Axes, result: Parts) -> None:
+def _heat_map(axes: Axes, result: Result) -> None:
     """Draw the coefficients, the target's features in the order of the ranking."""
     matrix = result.coefficients[list(result.ranking["feature"])]
     bound = float(np.nanmax(matrix.abs().to_numpy(), initial=0)) or 1.0

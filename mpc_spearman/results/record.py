@@ -113,16 +113,12 @@ class Record(Section):
 
         Parameters
         ----------
-        plan : Plan
         run : bytes
             The run's id.
-        rows : int
         identities : mapping of str to str
             By party.
         messages : mapping of str to bytes
             By receiver, the messages with results that this party knows.
-        began : datetime
-        rehearsal : bool
         """
         shared = plan.shared()
         grants = {
@@ -180,8 +176,6 @@ def sign(text: str, own: Record, me: str, identity: Identity) -> tuple[bytes, li
         The coordinator's.
     own : Record
         This party's.
-    me : str
-    identity : Identity
 
     Returns
     -------

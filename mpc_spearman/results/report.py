@@ -43,7 +43,7 @@ from mpc_spearman.version import __version__
 if TYPE_CHECKING:
     import jinja2
 
-    from mpc_spearman.results.parts import Parts
+    from mpc_spearman.results.result import Result
 
 _ESTIMATORS = {"tie_corrected": "tie-corrected, as SciPy and pandas compute it", "paper": "the paper's eq. 2"}
 #: Rows and warnings shown before the rest is folded away.
@@ -67,7 +67,7 @@ def page() -> jinja2.Template:
     )
 
 
-def render(result: Parts) -> str:
+def render(result: Result) -> str:
     """Make the report of a result.
 
     Parameters

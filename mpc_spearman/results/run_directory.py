@@ -224,54 +224,7 @@ def read_about(directory: Path) -> dict[str, Any]:
     return dict(about)
 
 
-def read_csv(path: Path, header: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Read a CSV whose first columns are `header`, that `csv_text` wrote.
-
-    Returns
-    -------
-    tuple
-        The whole header, and the rows, each as long as the header.
-
-    Raises
-    ------
-    OutputError
-        If it is missing, or not such a table.
-    """
-    try:
-        lines = list(csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""), strict=True))
-    except (ValueError, csv.Error) as error:
-        raise OutputError(f"{path} is damaged: {error}") from error
-    if not lines or lines[0][: len(header)] != list(header):
-        raise OutputError(f"{path} is damaged: its columns should start {','.join(header)}")
-    first, *rows = lines
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(first):
-            raise OutputError(f"{path} is damaged: row {number} has {len(row)} cells, not {len(first)}")
-    return first, rows
-
-
-def to_name(path: Path, text: str) -> str:
-    """Read a cell of `path` as a name; `OutputError` if it is not written as one."""
-    try:
-        return cells.read(text)
-    except ValueError as error:
-        raise OutputError(f"{path} is damaged: {error}") from None
-
-
-def to_float(path: Path, text: str) -> float:
-    """Read a cell of `path` as a float, empty as NaN; `OutputError` if it is neither."""
-    try:
-        value = float(text) if text else math.nan
-    except ValueError:
-        value = math.inf
-    if text and not math.isfinite(value):
-        raise OutputError(f"{path} is damaged: a cell is not a number")
-    return value
-
-
-def to_int(path: Path, text: str) -> int:
-    """Read a cell of `path` as an integer; `OutputError` if it is none."""
-    try:
-        return int(text)
-    except ValueError:
-        raise OutputError(f"{path} is damaged: a cell is not an integer") from None
+def read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Read a CSV that `csv_text` wrote: its header and its rows; ValueError if it is none."""
+    header, *rows = csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""), strict=True)
+    return header, rows

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -28,8 +28,10 @@ from mpc_spearman.results.dataframes import (
     TIES,
     TOLD,
 )
-from mpc_spearman.results.parts import Parts
 from mpc_spearman.version import __version__
+
+if TYPE_CHECKING:
+    from mpc_spearman.results.result import Result
 
 #: Which file each part of a result is in, but for those that are in ``result.json``.
 FILES = {
@@ -47,7 +49,7 @@ RECORD = "record.json"
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
 
 
-def texts(result: Parts) -> dict[str, str]:
+def texts(result: Result) -> dict[str, str]:
     """Write a result as the text of each of its files."""
     from mpc_spearman.results import report  # only a saved result needs its page and the template engine
 
@@ -152,24 +154,18 @@ def read(folder: Path) -> dict[str, Any]:
     }
     parts["offered"] = about.get("offered", {})  # of version 0.2.0 it has none
     parts["cost"] = _cost(folder / "cost.csv")
-    for part in ("coefficients", "noise"):
+    readers = {"coefficients": _matrix, "columns": _columns, "noise": _matrix, "ranking": _ranking}
+    for part, reader in {**readers, "estimators": _estimators}.items():
         if part in holds:
-            parts[part] = _matrix(folder / FILES[part])
-    if "columns" in holds:
-        parts["columns"] = _columns(folder / "columns.csv")
-    if "ranking" in holds:
-        parts["ranking"] = _ranking(folder / "ranking.csv", "strengths" in holds)
-    if "strengths" in holds:
-        parts["strengths"] = pd.Series(about["strengths"], about["features"], dtype=np.float64)
-    if "counts" in holds:
-        parts["counts"] = pd.Series(about["counts"], about["features"])
-    if "errors" in holds:
-        parts["errors"] = pd.Series(about["errors"], about["features"], dtype=np.float64)
-    if "estimators" in holds:
-        parts["estimators"] = _estimators(folder / "estimators.csv")
+            parts[part] = reader(folder / FILES[part])
+    for part in ("strengths", "counts", "errors"):
+        if part in holds:
+            dtype = np.int64 if part == "counts" else np.float64
+            parts[part] = pd.Series(about[part], about["features"], dtype=dtype)
+    if "ranking" in holds and "strengths" not in holds:
+        del parts["ranking"]["strength"]
     if "explained" in holds:
-        found = _table(folder / "explained.csv", EXPLAINED)
-        parts["explained"] = found[TOLD]
+        parts["explained"] = _explained(folder / "explained.csv")
     return parts
 
 
@@ -180,53 +176,49 @@ def read_record(folder: Path) -> str | None:
 
 
 def _matrix(path: Path) -> pd.DataFrame:
-    header, rows = run_directory.read_csv(path, MATRIX_ROWS)
-    numbers = [[run_directory.to_float(path, text) for text in row[2:]] for row in rows]
+    header, rows = run_directory.read_csv(path)
     return pd.DataFrame(
-        np.array(numbers).reshape(len(rows), -1),
-        index=_labels(path, rows),
-        columns=[run_directory.to_name(path, text) for text in header[2:]],
+        np.array([list(map(_float, row[2:])) for row in rows]).reshape(len(rows), -1),
+        index=_labels(rows),
+        columns=list(map(cells.read, header[2:])),
     )
 
 
 def _columns(path: Path) -> pd.DataFrame:
-    _, rows = run_directory.read_csv(path, [*MATRIX_ROWS, *TIES])
-    skewness = [run_directory.to_float(path, row[3]) for row in rows]
-    return pd.DataFrame({"ties": [row[2] for row in rows], "skewness": skewness}, index=_labels(path, rows))
+    _, rows = run_directory.read_csv(path)
+    values = [(ties, _float(skewness)) for *_, ties, skewness in rows]
+    return pd.DataFrame(values, index=_labels(rows), columns=TIES)
 
 
-def _table(path: Path, columns: list[str]) -> pd.DataFrame:
-    _, rows = run_directory.read_csv(path, [*MATRIX_ROWS, *columns])
-    numbers = [[run_directory.to_float(path, text) for text in row[2:]] for row in rows]
-    return pd.DataFrame(numbers, index=_labels(path, rows), columns=columns)
+def _explained(path: Path) -> pd.DataFrame:
+    _, rows = run_directory.read_csv(path)
+    numbers = [list(map(_float, row[2:])) for row in rows]
+    return pd.DataFrame(numbers, index=_labels(rows), columns=EXPLAINED)[TOLD]
 
 
-def _labels(path: Path, rows: list[list[str]]) -> pd.MultiIndex:
-    names = [tuple(run_directory.to_name(path, text) for text in row[:2]) for row in rows]
+def _labels(rows: list[list[str]]) -> pd.MultiIndex:
+    names = [tuple(map(cells.read, row[:2])) for row in rows]
     return pd.MultiIndex.from_tuples(names, names=MATRIX_ROWS)
 
 
-def _ranking(path: Path, strengths: bool) -> pd.DataFrame:
-    _, rows = run_directory.read_csv(path, RANKING)
-    positions = [run_directory.to_int(path, row[0]) for row in rows]
-    frame = pd.DataFrame(
-        {"position": positions, "feature": [run_directory.to_name(path, row[1]) for row in rows]}
-    )
-    if strengths:
-        frame["strength"] = [run_directory.to_float(path, row[2]) for row in rows]
-    return frame
+def _ranking(path: Path) -> pd.DataFrame:
+    _, rows = run_directory.read_csv(path)
+    values = [(int(position), cells.read(name), _float(mu)) for position, name, mu in rows]
+    return pd.DataFrame(values, columns=RANKING)
 
 
 def _estimators(path: Path) -> pd.DataFrame:
-    _, rows = run_directory.read_csv(path, ["feature", *ESTIMATORS])
-    numbers = [[run_directory.to_float(path, text) for text in row[1:]] for row in rows]
-    names = [run_directory.to_name(path, row[0]) for row in rows]
-    return pd.DataFrame(np.array(numbers).reshape(len(rows), 2), names, ESTIMATORS)
+    _, rows = run_directory.read_csv(path)
+    names = [cells.read(name) for name, *_ in rows]
+    return pd.DataFrame([list(map(_float, row[1:])) for row in rows], names, ESTIMATORS)
 
 
 def _cost(path: Path) -> pd.DataFrame:
-    _, rows = run_directory.read_csv(path, list(COST_COLUMNS))
-    read = {str: run_directory.to_name, float: run_directory.to_float, int: run_directory.to_int}
-    kinds = list(COST_COLUMNS.values())
-    lines = [[read[kind](path, text) for kind, text in zip(kinds, row, strict=True)] for row in rows]
-    return pd.DataFrame(lines, columns=list(COST_COLUMNS))
+    _, rows = run_directory.read_csv(path)
+    read: dict[type, Callable[[str], Any]] = {str: cells.read, float: float, int: int}
+    columns = zip(COST_COLUMNS.items(), zip(*rows, strict=True), strict=True)
+    return pd.DataFrame({name: [read[kind](cell) for cell in column] for (name, kind), column in columns})
+
+
+def _float(text: str) -> float:
+    return float(text) if text else math.nan

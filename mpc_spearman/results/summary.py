@@ -8,17 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mpc_spearman.results import charts, evidence
 from mpc_spearman.results.charts import number
 from mpc_spearman.results.evidence import Pair
-from mpc_spearman.results.parts import Parts
 from mpc_spearman.statistics import estimators, explained, reading, result_warnings
 from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 from mpc_spearman.units import printable
+
+if TYPE_CHECKING:
+    from mpc_spearman.results.result import Result
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Share:
     q: float
 
 
-def shares(result: Parts) -> list[Share]:
+def shares(result: Result) -> list[Share]:
     """List what is explained of each feature, by the ranking; empty if this copy does not have it."""
     found = getattr(result, "explained", None)
     if found is None:
@@ -64,7 +66,7 @@ class Line:
     close: bool = False  # whether that does not tell it apart from the line before
 
 
-def ranking_lines(result: Parts) -> list[Line]:
+def ranking_lines(result: Result) -> list[Line]:
     """Join the ranking with what else is known of each feature; empty if the ranking was not revealed."""
     ranking = getattr(result, "ranking", None)
     if ranking is None:
@@ -100,7 +102,7 @@ def ranking_lines(result: Parts) -> list[Line]:
     ]
 
 
-def own_rows(result: Parts) -> bool:
+def own_rows(result: Result) -> bool:
     """Tell whether a matrix in this copy has one source's rows only, while strengths are over several's."""
     return result.role == "source" and len(result.plan["parties"]["sources"]) > 1
 
@@ -119,7 +121,7 @@ def why_undefined(lines: Sequence[Line]) -> str:
     return "a constant column has no rank correlation"
 
 
-def headline(result: Parts, pairs: Sequence[Sequence[Pair]]) -> str:
+def headline(result: Result, pairs: Sequence[Sequence[Pair]]) -> str:
     """Say in one sentence what came out: the strongest pair, or, without coefficients, the ranking."""
     best = next(iter(evidence.strongest(pairs, 1)), None)
     if best is None:
@@ -130,7 +132,7 @@ def headline(result: Parts, pairs: Sequence[Sequence[Pair]]) -> str:
     return f"The {which} is {names}, with ρ = {number(best.rho)}"
 
 
-def first(result: Parts) -> str:
+def first(result: Result) -> str:
     """Say what ranks first, by what criterion."""
     lines, found = ranking_lines(result), [share for share in shares(result) if share.position == 1]
     if found:
@@ -180,7 +182,7 @@ def resolution(lines: Sequence[Line]) -> str | None:
     )
 
 
-def by_size(result: Parts) -> str | None:
+def by_size(result: Result) -> str | None:
     """Say which feature is the strongest in size, where signs put another first."""
     if result.plan["strength"] != "mean":
         return None
@@ -193,7 +195,7 @@ def by_size(result: Parts) -> str | None:
     )
 
 
-def unseen(result: Parts) -> str | None:
+def unseen(result: Result) -> str | None:
     """Say what a mean cannot show, where a copy has nothing else."""
     if {"coefficients", "explained"} & set(result.holds) or "ranking" not in result.holds:
         return None
@@ -203,7 +205,7 @@ def unseen(result: Parts) -> str | None:
     )
 
 
-def detectable(result: Parts, pairs: Sequence[Sequence[Pair]]) -> str | None:
+def detectable(result: Result, pairs: Sequence[Sequence[Pair]]) -> str | None:
     """Say which coefficients so many rows can show, where there are any."""
     count = sum(not math.isnan(pair.p) for row in pairs for pair in row)
     if not count or result.n < INTERVAL_ROWS:
@@ -218,7 +220,7 @@ def detectable(result: Parts, pairs: Sequence[Sequence[Pair]]) -> str | None:
     )
 
 
-def eq2(result: Parts) -> str | None:
+def eq2(result: Result) -> str | None:
     """Say what the paper's eq. 2 makes of this run's ties, where the plan asks for it and it matters."""
     if result.plan["estimator"] != "paper" or result.withheld("estimators") is not None:
         return None
@@ -230,7 +232,7 @@ def eq2(result: Parts) -> str | None:
     return printable(sentences[0]) if sentences else None
 
 
-def both_estimators(result: Parts) -> list[tuple[str, float, int, float, int]]:
+def both_estimators(result: Result) -> list[tuple[str, float, int, float, int]]:
     """Feature, then strength and position under either estimator, in ranking order; empty if unknown."""
     if eq2(result) is None:
         return []
@@ -242,13 +244,13 @@ def both_estimators(result: Parts) -> list[tuple[str, float, int, float, int]]:
     ]
 
 
-def rows(result: Parts) -> str:
+def rows(result: Result) -> str:
     """Say how many rows there were, and of how many, as far as this copy knows."""
     of = ", ".join(f"{printable(name)} {rows:,}" for name, rows in result.offered.items())
     return f"{result.n:,}" + (f", common to all parties (of {of})" if of else "")
 
 
-def precision(result: Parts) -> str:
+def precision(result: Result) -> str:
     """Say how exact the numbers of this copy are."""
     if result.plan["reveal"] == "ranking":
         return "an order; how close strengths may be is among the warnings"

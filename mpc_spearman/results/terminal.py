@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mpc_spearman.results.parts import Parts
+    from mpc_spearman.results.result import Result
 
 #: Pairs, rows and warnings shown; the rest is in the files and in the report.
 _STRONGEST = 5
@@ -38,7 +38,7 @@ _SHOWN = 20
 _SHOWN_WARNINGS = 3
 
 
-def show(result: Parts, folder: Path) -> None:
+def show(result: Result, folder: Path) -> None:
     """Print what a command's run has found, and where its report is."""
     from rich.console import Console
 
@@ -47,7 +47,7 @@ def show(result: Parts, folder: Path) -> None:
     console.print(f"Report: {folder / 'report.html'}", highlight=False, soft_wrap=True, markup=False)
 
 
-def summarize(result: Parts, console: Console) -> None:
+def summarize(result: Result, console: Console) -> None:
     """Print the ranking, the warnings and what the run cost.
 
     Parameters

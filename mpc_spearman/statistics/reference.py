@@ -71,10 +71,6 @@ def reference(
         Feature columns only.
     estimator, strength, order : str
         As in the plan.
-
-    Returns
-    -------
-    Reference
     """
     n = len(target)
     x = np.stack([_doubled(table[name]) for table in source.values() for name in table.columns])

@@ -27,7 +27,7 @@ def test_it_prints_a_line_for_each_party_and_how_far_to_trust_it(
     assert "2,000,000 rows, 30 × 20 columns" in first
     assert heads.split() == ["time", "party", "at", "work", "sent", "received", "memory"]
     assert [party in line for party, line in zip("CBA", parties, strict=True)] == [True] * 3
-    assert "1,000" in last
+    assert "40,000" in last
     assert "25 %" in last
     assert "Measured" in printed(capsys, "rows=500", "--features", "3x3")  # rows of the plan
 
@@ -40,7 +40,7 @@ def test_json_has_the_same_in_bytes_and_seconds(
         return run
 
     here, there = found(), found("--bandwidth", "100", "--rtt", "40")
-    assert (here["rows"], here["columns"], here["tried"][0]) == (2_000_000, [30, 20], 1000)
+    assert (here["rows"], here["columns"], here["tried"][0]) == (2_000_000, [30, 20], 40_000)
     assert (here["protocol"], here["reveal"], here["scheme"]) == ("mpc", "strengths", "MPC")
     assert [party["party"] for party in here["parties"]] == ["C", "B", "A"]
     assert there["parties"] == here["parties"]

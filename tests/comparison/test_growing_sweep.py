@@ -46,9 +46,6 @@ def test_a_run_whose_directory_is_not_whole_is_run_again(fake_runs: FakeRuns, tm
     [
         ({"plans": [plan(network={"timeout": 30.0}), *LEVELS[1:]]}, "network.timeout: 30.0 here, 60.0 there"),
         ({"plans": [plan(he={"workers": 1}), *LEVELS[1:]]}, "workers: 1 here, null there"),
-        ({"plans": LEVELS[1:]}, "it has the plan 'MPC, coefficients, tie_corrected' too"),
-        ({"sizes": [(50, 2, 2)]}, "it has 40 rows, 2 × 2 columns too"),
-        ({"repeats": 1}, "it has 2 repeats"),
     ],
 )
 def test_other_settings_are_refused(
@@ -120,8 +117,6 @@ def test_a_run_over_the_limit_is_stopped_and_none_that_is_larger_started(
     assert "stopped after 50.0 s" in (tmp_path / "comparison.html").read_text()
 
     fake_runs.done.clear()
-    assert "it took longer" in compare(**given, limit=40).attrs["left_out"][0]
-    assert fake_runs.done == []
     # A higher limit is another chance.
     assert compare(**given, limit=100, network=LAN).attrs["left_out"] == []
     assert fake_runs.done == [("coefficients", 50), ("coefficients", 60)]

@@ -29,7 +29,7 @@ def variant(**settings: Any) -> Variant:
 def test_figures_are_extended_along_a_line(linear_runs: LinearRuns) -> None:
     found = estimate(variant(), SIZE)
     assert list(found.rows) == linear_runs.rows
-    assert found.rows[0] == 1000
+    assert found.rows[0] == 2_000_000 // 7
     assert len(found.rows) > 1
     assert found.rows[-1] * 7 <= 16_000_000
     assert list(found.table.columns) == TIDY
@@ -52,9 +52,9 @@ def test_what_takes_any_time_whatever_the_rows_is_not_extended(linear_runs: Line
 
 
 def test_a_size_that_is_small_enough_is_measured(linear_runs: LinearRuns) -> None:
-    found = estimate(variant(), Size(5000, 3, 4))
-    assert found.rows == (1000, 5000)
-    assert found.table["bytes"].tolist() == linear_runs.cost(5000)["bytes_sent"].tolist()
+    found = estimate(variant(), Size(400_000, 3, 4))
+    assert found.rows == (2_000_000 // 7, 400_000)
+    assert found.table["bytes"].tolist() == linear_runs.cost(400_000)["bytes_sent"].tolist()
 
 
 def test_one_long_run_is_extended_in_proportion(linear_runs: LinearRuns) -> None:
@@ -95,7 +95,7 @@ def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(linear_runs: L
 def test_real_runs_lead_to_what_a_larger_one_sends(
     settings: dict[str, Any], suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_FIRST", 300)
+    monkeypatch.setattr(module, "_FIRST_CELLS", 300 * 7)
     monkeypatch.setattr(module, "_CELLS", 600 * 7)
     chosen, size = variant(**settings), Size(1500, 3, 4)
     found = estimate(chosen, size, suffix=suffix, server=fork_server())

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mpc_spearman.errors import OutputError
 from mpc_spearman.results import cells
 from mpc_spearman.results.result import Result
 from support.made_results import change, costs, matrix_of, parts, seal, shared_plan, small
@@ -102,5 +103,5 @@ def test_a_name_in_a_file_that_is_not_written_so_is_damage(tmp_path: Path) -> No
     folder = small().save(tmp_path / "run")
     change(folder / "ranking.csv", "1,x", "1,'x")
     seal(folder)
-    with pytest.raises(Exception, match=r"run/ranking\.csv is damaged: a name that is not written"):
+    with pytest.raises(OutputError, match="run is damaged: a name that is not written"):
         Result.load(folder)

@@ -63,7 +63,7 @@ class LinearRuns:
 
     def __init__(self) -> None:
         self.rows: list[int] = []
-        self.a_row = 1e-6
+        self.a_row = 1e-8
 
     def __call__(
         self, plan: Plan, paths: Mapping[str, Path], *, out: Path, watch: Any, note: Any, server: object
