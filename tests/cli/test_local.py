@@ -29,7 +29,6 @@ from support.processes import EVER, TAG, eventually, new_tag, processes
 from support.server import hooked
 
 COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman"]
-HOOKS = ROOT / "tests" / "support" / "cli_with_hooks.py"
 
 
 #: Settings with which few rows are no matter.
@@ -66,19 +65,20 @@ def start(folder: Path, environment: Mapping[str, str], mark: Path) -> Iterator[
     """Start the command in the folder, leading a session of its own: forked, if nothing is between."""
     started: list[Any] = []
 
-    def start(*arguments: str, hangs_in: str = "", through: Sequence[str] = (), **ends: Any) -> Any:
+    def start(
+        *arguments: str, hangs_in: str = "", through: Sequence[str] = (), terminal: int | None = None
+    ) -> Any:
         own, hang = dict(environment), {"act": "sleep", "seconds": 2 * EVER, "mark": str(mark)}
         if hangs_in:
             own |= hooked("faults:on_phase", party="A", phase=hangs_in, **hang)
         if through:
-            command = [*COMMAND[:-2], str(HOOKS)] if hangs_in else COMMAND
-            ends = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | ends
-            whole = [*through, *command, *arguments]
-            made: Any = subprocess.Popen(
-                whole, cwd=folder, env=own, text=True, start_new_session=True, **ends
-            )
+            pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            command = [*through, *COMMAND, *arguments]
+            made: Any = subprocess.Popen(command, cwd=folder, env=own, start_new_session=True, **pipes)
         else:
-            made = Command(arguments, folder=folder, environment=own, name=environment[TAG])
+            made = Command(
+                arguments, folder=folder, environment=own, name=environment[TAG], terminal=terminal
+            )
         started.append(made)
         return made
 
@@ -253,23 +253,12 @@ def test_nohup_is_respected(start: Start) -> None:
 # ---- on a terminal
 
 
-#: Makes the terminal it is started on its own, so that Ctrl-C there is a signal to it.
-CONTROLLED = [
-    sys.executable,
-    "-c",
-    "import fcntl, os, sys, termios\n"
-    "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
-    "os.execv(sys.argv[1], sys.argv[1:])",
-]
-
-
 class Terminal:
     """A pseudo-terminal and what was shown on it."""
 
     def __init__(self) -> None:
         self.master, self.slave = pty.openpty()
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, b"\x28\x00\x78\x00\x00\x00\x00\x00")  # 40 lines of 120
-        self.ends = dict.fromkeys(("stdin", "stdout", "stderr"), self.slave)
         self.shown = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -298,7 +287,7 @@ def assert_cursor_is_back(shown: str) -> None:
 
 
 def test_on_a_terminal_progress_is_live_and_gone_at_the_end(start: Start, terminal: Terminal) -> None:
-    process = start("local", "plan.yaml", "--out", "out", through=CONTROLLED, **terminal.ends)
+    process = start("local", "plan.yaml", "--out", "out", terminal=terminal.slave)
     terminal.read_until(lambda shown: "Report: out/C/report.html" in shown)
     assert process.wait() == 0
     assert_cursor_is_back(terminal.shown)
@@ -314,7 +303,7 @@ def test_on_a_terminal_progress_is_live_and_gone_at_the_end(start: Start, termin
 def test_ctrl_c_on_a_terminal(
     start: Start, folder: Path, environment: Mapping[str, str], terminal: Terminal
 ) -> None:
-    process = start("local", "plan.yaml", hangs_in="rank", through=CONTROLLED, **terminal.ends)
+    process = start("local", "plan.yaml", hangs_in="rank", terminal=terminal.slave)
     terminal.read_until(lambda shown: re.search(r"A\b.*rank", shown) is not None)
     os.write(terminal.master, b"\x03")
     terminal.read_until(lambda shown: "interrupted: all roles were stopped, nothing was written" in shown)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import fcntl
 import json
 import os
 import signal
 import socket
 import sys
 import tempfile
+import termios
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -48,6 +50,8 @@ class Command:
         All of its environment.
     stdout, stderr : binary file, optional
         Without them :meth:`communicate` returns what it prints.
+    terminal : int, optional
+        One that is to be its own: its standard input, output and error.
     name : str
         Of it and its roles as processes, at most 15 bytes: `support.processes` finds them by it.
     namespace : str
@@ -62,6 +66,7 @@ class Command:
         environment: Mapping[str, str],
         stdout: IO[bytes] | None = None,
         stderr: IO[bytes] | None = None,
+        terminal: int | None = None,
         name: str = "",
         namespace: str = "",
     ) -> None:
@@ -71,11 +76,13 @@ class Command:
             "environment": dict(environment),
             "name": name,
             "namespace": namespace,
+            "terminal": terminal is not None,
         }
         self._process: Any = _server().start(SimpleNamespace(plan={"protocol": "mpc"}))  # type: ignore[arg-type]
         self._kept = [None if given else tempfile.TemporaryFile() for given in (stdout, stderr)]  # noqa: SIM115
         self._said: list[str] = []
-        files = [(own or given).fileno() for own, given in zip(self._kept, (stdout, stderr), strict=True)]
+        ends = zip(self._kept, (stdout, stderr), strict=True)
+        files = [terminal] * 3 if terminal is not None else [(own or given).fileno() for own, given in ends]
         socket.send_fds(self._process._ends[0], [json.dumps(order).encode() + b"\n"], files)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             pipe.close()
@@ -156,17 +163,20 @@ def main(protocol: str) -> None:
 
 
 def _order() -> dict[str, Any]:
-    """Read what to run, and take its files as standard output and error; there is no input."""
+    """Read what to run, and take its files: standard output and error alone, or a terminal."""
     asked = socket.socket(fileno=os.dup(0))
-    said, files, *_ = socket.recv_fds(asked, 1 << 16, 2)
+    said, files, *_ = socket.recv_fds(asked, 1 << 16, 3)
     while not said.endswith(b"\n"):
         said += asked.recv(1 << 16)
     asked.close()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, file in enumerate((nothing, *files)):
+    order: dict[str, Any] = json.loads(said)
+    if not order["terminal"]:
+        files.insert(0, os.open(os.devnull, os.O_RDONLY))
+    for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
-    order: dict[str, Any] = json.loads(said)
+    if order["terminal"]:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C there is a signal to it
     return order
 
 
