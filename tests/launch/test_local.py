@@ -135,10 +135,7 @@ def test_a_run_takes_tables_of_pandas_arrow_and_polars_alike() -> None:
 @pytest.mark.parametrize(
     ("frame", "problem"),
     [
-        (
-            pd.DataFrame([["a", 1, 2]] * 4, columns=["id", "x", "x"]),
-            "1 column with the name of an earlier one",
-        ),
+        (pd.DataFrame([["a", 1, 2]] * 4, columns=["id", "x", "x"]), "1 column with the name of an earlier"),
         (pd.DataFrame({"id": IDS, 7: [1, 2, 3, 4]}), "1 column label not text, the first at column 2"),
         (pd.DataFrame({"id": IDS, ("x", "y"): [1, 2, 3, 4]}), "1 column label not text"),
         (table(x=[1, "b", 2.5, None]), r"column 'x': Python objects \(dtype object\), 1 non-numeric"),
