@@ -7,6 +7,12 @@ import os
 import secrets
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mpc_spearman.errors import PlanError
+
+if TYPE_CHECKING:
+    from mpc_spearman.comparison.network_model import Link
 
 
 def add_plan(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
@@ -67,6 +73,23 @@ def features(text: str) -> tuple[int, int]:
     if not (separator and source.isascii() and source.isdigit() and target.isascii() and target.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is not AxB, such as 10x30")
     return int(source), int(target)
+
+
+def add_network(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name a network to put costs on."""
+    parser.add_argument(
+        "--bandwidth", type=float, metavar="MBIT/S", help="add the time of such a network (with --rtt)"
+    )
+    parser.add_argument("--rtt", type=float, metavar="MS", help="its round-trip time")
+
+
+def network(parsed: argparse.Namespace) -> Link | None:
+    """Return the network that was named."""
+    from mpc_spearman.comparison.network_model import Link
+
+    if (parsed.bandwidth is None) != (parsed.rtt is None):
+        raise PlanError("--bandwidth and --rtt: give both, or neither")
+    return None if parsed.rtt is None else Link(parsed.bandwidth * 1e6, parsed.rtt / 1000)
 
 
 def default_out(plan: str) -> Path:

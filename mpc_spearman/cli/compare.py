@@ -7,6 +7,7 @@ import sys
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from mpc_spearman.cli import arguments
 from mpc_spearman.cli.arguments import add_quiet, features, path
 
 if TYPE_CHECKING:
@@ -50,10 +51,7 @@ def add(commands: Any) -> None:
         metavar="SECONDS",
         help="stop a run after so long, and start none that is larger (default: 600)",
     )
-    parser.add_argument(
-        "--bandwidth", type=float, metavar="MBIT/S", help="put the runs on such a network (with --rtt)"
-    )
-    parser.add_argument("--rtt", type=float, metavar="MS", help="its round-trip time")
+    arguments.add_network(parser)
     add_quiet(parser)
     parser.set_defaults(run=run)
 
@@ -62,15 +60,12 @@ def run(parsed: argparse.Namespace) -> int:
     """Measure, and show one line per run."""
     from rich.console import Console
 
-    from mpc_spearman.comparison import Link, compare
+    from mpc_spearman.comparison import compare
     from mpc_spearman.comparison.page import summary
     from mpc_spearman.config import load_plan
-    from mpc_spearman.errors import PlanError
     from mpc_spearman.launch import progress
 
-    if (parsed.bandwidth is None) != (parsed.rtt is None):
-        raise PlanError("--bandwidth and --rtt: give both, or neither")
-    network = None if parsed.rtt is None else Link(parsed.bandwidth * 1e6, parsed.rtt / 1000)
+    network = arguments.network(parsed)
     plans = [load_plan(plan) for plan in parsed.plans]
     sizes = [(n, *columns) for n, columns in product(parsed.rows, parsed.features)]
     console = Console()

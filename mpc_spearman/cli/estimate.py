@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mpc_spearman.cli import arguments
 from mpc_spearman.cli.arguments import add_quiet, add_settings, features
 from mpc_spearman.errors import PlanError
 
@@ -41,10 +42,7 @@ def add(commands: Any) -> None:
         metavar="AxB",
         help="columns of each source and of the target, such as 50x50",
     )
-    parser.add_argument(
-        "--bandwidth", type=float, metavar="MBIT/S", help="add the time of such a network (with --rtt)"
-    )
-    parser.add_argument("--rtt", type=float, metavar="MS", help="its round-trip time")
+    arguments.add_network(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, times in seconds and sizes in bytes")
     add_quiet(parser)
     parser.set_defaults(run=run, prints=True)
@@ -52,19 +50,16 @@ def add(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Print it."""
-    from mpc_spearman.comparison.network_model import Link
     from mpc_spearman.comparison.prediction import estimate
     from mpc_spearman.comparison.variants import Size, variants
     from mpc_spearman.config import load_plan
     from mpc_spearman.launch import progress
 
-    if (parsed.bandwidth is None) != (parsed.rtt is None):
-        raise PlanError("--bandwidth and --rtt: give both, or neither")
     plan = load_plan(parsed.plan, parsed.settings)
     rows = parsed.rows if parsed.rows is not None else plan.rows
     if rows is None or rows < 3 or min(parsed.features) < 1:
         raise PlanError("--rows, --features: at least 3 rows in common, and 1 column on each side")
-    link = None if parsed.rtt is None else Link(parsed.bandwidth * 1e6, parsed.rtt / 1000)
+    link = arguments.network(parsed)
     size = Size(rows, *parsed.features)
     (variant,) = variants([plan])
     with progress.shown(plan.names, quiet=parsed.quiet) as display:

@@ -136,18 +136,7 @@ def strengths(rho: NDArray[np.float64], strength: Strength) -> tuple[NDArray[np.
 def positions(mu: NDArray[np.float64], order: Order) -> NDArray[np.int64]:
     """Position of each of the target's columns in the ranking, from 1; equal strengths share one.
 
-    Undefined strengths share the last.
-
-    Parameters
-    ----------
-    mu : ndarray of float64, shape (m_B,)
-        Strengths.
-    order : str
-        As in the plan.
-
-    Returns
-    -------
-    ndarray of int64, shape (m_B,)
+    Undefined strengths share the last. `mu` and what is returned have shape (m_B,).
     """
     sign = -1.0 if order == "descending" else 1.0
     keys = np.where(np.isnan(mu), np.inf, sign * mu)
@@ -157,18 +146,8 @@ def positions(mu: NDArray[np.float64], order: Order) -> NDArray[np.int64]:
 def order(mu: NDArray[np.float64], order: Order) -> list[int]:
     """Sort the target's columns by strength; return their indices.
 
-    Undefined strengths come last, equal ones keep the table's order, under both orders.
-
-    Parameters
-    ----------
-    mu : ndarray of float64, shape (m_B,)
-        Strengths.
-    order : str
-        "descending" (the paper's final text) or "ascending" (its draft).
-
-    Returns
-    -------
-    list of int
+    Undefined strengths come last, equal ones keep the table's order, under both orders: "descending", as in
+    the paper's final text, and "ascending", as in its draft. `mu` has shape (m_B,).
     """
     sign = -1.0 if order == "descending" else 1.0
     return sorted(

@@ -45,15 +45,7 @@ def _number(count: int, noun: str) -> str:
 
 
 def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) -> list[str]:
-    """Name the columns with ties, for the ``paper`` estimator.
-
-    Eq. 2 is S/N + (T_x + T_y)/(2N): ties in a column add T/(2N) to each of its coefficients.
-
-    Parameters
-    ----------
-    tie_terms : sequence of int
-        T of each.
-    """
+    """Name the columns with ties: under eq. 2, S/N + (T_x + T_y)/(2N), each adds T/(2N) to a coefficient."""
     found = [
         f"{feature}: its tie term {int(term)} is {int(term) / total(n):.3g} of the largest possible and adds "
         f"{int(term) / (2 * total(n)):.3g} to every coefficient of this column"
@@ -68,13 +60,7 @@ def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) 
 
 
 def constants(party: str, features: Sequence[str], flags: Sequence[bool], estimator: Estimator) -> list[str]:
-    """Name the constant columns.
-
-    Parameters
-    ----------
-    flags : sequence of bool
-        Which are constant.
-    """
+    """Name the columns whose flag says that they are constant."""
     consequence = (
         "eq. 2 (estimator: paper) gives numbers all the same, which mean nothing"
         if estimator == "paper"
@@ -91,10 +77,7 @@ def constants(party: str, features: Sequence[str], flags: Sequence[bool], estima
 def repeated(party: str, groups: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
     """Name columns that a mean over all columns of their owner counts more than once, or not at all.
 
-    Parameters
-    ----------
-    groups : sequence of (sequence of str, sequence of str)
-        Names of columns that order the rows alike, and of those that order them the other way round.
+    Each group has those that order the rows alike, and those that order them the other way round.
     """
     found = [
         ", ".join(same) + (f"; reversed: {', '.join(other)}" if other else "")
@@ -113,12 +96,8 @@ def cancellations(
 ) -> list[str]:
     """Name the target features whose mean hides coefficients of opposite signs.
 
-    Flagged when |mu| < ``CANCELLED`` * mean |rho| and mean |rho| >= ``NOTEWORTHY``.
-
-    Parameters
-    ----------
-    mu, mean_abs : ndarray of float64
-        Mean of rho and of |rho|; NaN is never flagged.
+    `mu` and `mean_abs` are means of rho and of |rho|, flagged when |mu| < ``CANCELLED`` * mean |rho| and mean
+    |rho| >= ``NOTEWORTHY``.
     """
     found = [
         f"{feature}: strength {_minus(f'{mean:.3f}')}, mean |rho| {size:.3f}"
@@ -135,18 +114,7 @@ def cancellations(
 def eq2(
     features: Sequence[str], corrected: NDArray[np.float64], paper: NDArray[np.float64], order: Order
 ) -> list[str]:
-    """Say what eq. 2's blindness to ties does to the ranking, where it does anything.
-
-    Parameters
-    ----------
-    corrected, paper : ndarray of float64
-        Strengths under ``tie_corrected`` and under ``paper``.
-
-    Returns
-    -------
-    list of str
-        Empty where no strength differs by more than `TIED`, else one sentence.
-    """
+    """Say what eq. 2's blindness to ties does to the ranking, where strengths differ by more than `TIED`."""
     apart = np.abs(corrected - paper)
     if not np.nanmax(apart, initial=0.0) > TIED:
         return []
@@ -181,17 +149,9 @@ def pvalues(
     estimator: Estimator,
     noise: NDArray[np.float64] | float = 0.0,
 ) -> list[str]:
-    """Say for how many pairs there is no p-value, or a poor one, and why.
+    """Say for how many pairs there is no p-value, or a poor one: at most a sentence for each reason.
 
-    Parameters
-    ----------
-    n, source, target, estimator, noise
-        As :func:`mpc_spearman.statistics.pvalues.pvalues` takes them.
-
-    Returns
-    -------
-    list of str
-        A sentence at most for each reason.
+    Arguments are those of :func:`mpc_spearman.statistics.pvalues.pvalues`.
     """
     kept = tests.testable(source, target, estimator)
     skew = np.broadcast_to(tests.null_skewness(n, source, target, noise), kept.shape)
@@ -228,16 +188,9 @@ def pvalues(
 
 
 def noise(what: str, noise: NDArray[np.float64], errors: NDArray[np.float64] | float) -> list[str]:
-    """Say how many numbers carry more noise than they vary by chance.
+    """Say how many numbers, named `what`, carry more noise than they vary by chance.
 
-    Parameters
-    ----------
-    what : str
-        Their name.
-    noise : ndarray of float64
-        Standard deviation of the noise in each.
-    errors : ndarray of float64, or float
-        Their standard errors without noise.
+    `noise` is the standard deviation of the noise in each, `errors` their standard errors without it.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where((noise > 0) & (np.asarray(errors) > 0), noise / errors, 0.0)
@@ -251,15 +204,7 @@ def noise(what: str, noise: NDArray[np.float64], errors: NDArray[np.float64] | f
 
 
 def intervals(low: NDArray[np.float64], testable: NDArray[np.bool_], n: int) -> list[str]:
-    """Say for how many pairs that can be tested there is no confidence interval, and why.
-
-    Parameters
-    ----------
-    low : ndarray of float64, shape (m_A, m_B)
-        Lower ends of the intervals; NaN where there are none.
-    testable : ndarray of bool, shape (m_A, m_B)
-        Pairs that have a coefficient and can be tested.
-    """
+    """Say for how many testable pairs there is no confidence interval (`low` is NaN), and why."""
     without = np.isnan(low) & testable
     if not without.any():
         return []
@@ -306,14 +251,8 @@ def explained(spread: float, sources: int) -> list[str]:
 def impossible(counts: NDArray[np.int64], expected: int, constant: int) -> list[str]:
     """Say that something was opened that ranks cannot give.
 
-    Parameters
-    ----------
-    counts : ndarray of int, shape (m_B,)
-        Over how many coefficients each strength is.
-    expected : int
-        Over how many it is where the target's column is defined.
-    constant : int
-        For how many columns of the target none is defined.
+    `counts` are over how many coefficients each strength is; `expected` is that number where the target's
+    column is defined, and for `constant` of its columns none is.
     """
     short = int((counts < expected).sum()) - constant
     if not expected or short <= 0:
@@ -342,14 +281,9 @@ def eq2_unseen() -> list[str]:
 
 
 def order_note(resolution: float, top: int | None) -> list[str]:
-    """Say what an order that was opened without its strengths is like.
+    """Say what an order, or only the `top` features, is like where no strengths were opened.
 
-    Parameters
-    ----------
-    resolution : float
-        Strengths that are closer than this may be in either order.
-    top : int, optional
-        How many features were opened as the strongest, in place of the order.
+    Strengths closer than `resolution` may be in either order.
     """
     near = f"strengths closer than {resolution:.1g} may come in either order"
     if top is not None:
@@ -372,15 +306,7 @@ def no_order() -> list[str]:
 
 
 def k_note(defined: int, columns: int) -> list[str]:
-    """Say over how many source columns the strengths average, when that is not all of them.
-
-    Parameters
-    ----------
-    defined : int
-        Source columns that are not constant, k.
-    columns : int
-        All source columns, m_A.
-    """
+    """Say over how many of a source's columns, those not constant, strengths average, if not over all."""
     if defined == 1:
         others = "" if columns == 1 else f" that is not constant (of {columns})"
         return [f"there is one source column{others}: each strength is its coefficient"]
