@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -243,17 +244,17 @@ def test_a_peer_that_closes_in_the_handshake(role: str) -> None:
     assert type(meet(*ends)[role == "client"]) is Closed
 
 
+def earlier(of: Tls, *given: Any) -> ssl.SSLContext:
+    """A context of TLS 1.2 alone."""
+    context = Tls._context(of, *given)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_a_peer_of_tls_1_2_only(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, old = Tls._context, tls("C" if role == "server" else "A")
-
-    def earlier(self: Tls, *given: Any) -> ssl.SSLContext:
-        context = made(self, *given)
-        if self is old:
-            context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
-        return context
-
-    monkeypatch.setattr(Tls, "_context", earlier)
+def test_a_peer_of_tls_1_2_only(role: str) -> None:
+    old = tls("C" if role == "server" else "A")
+    old._context = partial(earlier, old)  # type: ignore[method-assign]
     old.server = old._context(ssl.PROTOCOL_TLS_SERVER, [KEYS["A"].public])
     for error in meet(
         answering(old if role == "server" else tls("C")), calling(old if role == "client" else tls("A"), C)
@@ -262,20 +263,15 @@ def test_a_peer_of_tls_1_2_only(role: str, monkeypatch: pytest.MonkeyPatch) -> N
         assert "has no TLS 1.3 with Ed25519 keys in common" in str(error)
 
 
-def test_a_machine_that_does_not_allow_such_keys_is_named_before_anyone_connects(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_machine_that_does_not_allow_such_keys_is_named_before_anyone_connects() -> None:
     own = tls("A")
-    made = Tls._context
 
-    def limited(self: Tls, *given: Any) -> ssl.SSLContext:
-        context = made(self, *given)
-        context.maximum_version = ssl.TLSVersion.TLSv1_2
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+    def limited(*given: Any) -> ssl.SSLContext:
+        context = earlier(own, *given)
         context.set_ciphers("ECDHE-RSA-AES256-GCM-SHA384")  # as a policy does that allows RSA alone
         return context
 
-    monkeypatch.setattr(Tls, "_context", limited)
+    own._context = limited  # type: ignore[method-assign]
     with pytest.raises(TlsError, match="this machine does not allow TLS"):
         own.check()
 
