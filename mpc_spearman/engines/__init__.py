@@ -1,4 +1,4 @@
-"""The private computation: what each protocol makes of the vectors that the data parties contribute."""
+"""The private computation, by MPC or HE, on the vectors that the data parties contribute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine is asked to compute, and of what: sizes and bounds that all parties know, and vectors.
+"""What an engine computes, and on what: vectors, and sizes and bounds that all parties know.
 
 Every data party contributes vectors of integers, all of one length. An engine offers three operations on
 them, between each source, the target and the coordinator:

@@ -1,4 +1,4 @@
-"""What a protocol must do for the roles; the private computation is an engine's.
+"""The contract between roles and an engine, which does the private computation.
 
 The roles (:mod:`mpc_spearman.protocols.roles`) and the levels (:mod:`mpc_spearman.levels`) are the same for
 all protocols: :mod:`mpc_spearman.engines.mpc.engine` and :mod:`mpc_spearman.engines.he.engine`.

@@ -1,4 +1,4 @@
-"""Exact matrix products modulo 2^64, fast: in integers where the processor has vectors of them.
+"""Fast exact matrix products modulo 2^64: in integers if the processor has AVX-512, else in limbs.
 
 With AVX-512, PyTorch multiplies int64 matrices in vectors (FBGEMM's ``cblas_gemm_i64_i64acc``), wrap-around
 and all. Without, it takes them one by one, and float64 BLAS is many times as fast, exact as long as no

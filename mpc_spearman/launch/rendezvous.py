@@ -1,4 +1,4 @@
-"""From a plan to the connections with all other parties: where the coordinator is, and whose key is which."""
+"""From a plan to the connections with all other parties: the coordinator's address, and everybody's key."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
     if unknown:
         raise PlanError(
             f"this plan is a draft, without an identity of {' and '.join(unknown)}: `mpc-spearman init "
-            "--party NAME` makes a key, and prints the line that goes beside the party's name"
+            "--party NAME` makes a key, and prints the identity to put below the party's name"
         )
     if plan.party(party).key is None:
         raise PlanError(
@@ -180,7 +180,7 @@ def decline(
     """Tell the other parties, if they can be reached, that this one has failed and will not come."""
     if not point.host:
         return  # who has started all roles passes it on
-    say(f"cannot take part, and tells the others if it can: {error}")  # now: they may not be there yet
+    say(f"cannot take part, and will try to tell the others why: {error}")  # now: they may not be there yet
     with suppress(NetworkError, HandshakeError, PlanError, type(error)):
         _attend(point, plan, roster, tls, starter, meter, say, lambda sockets: None, error)
 
@@ -232,7 +232,9 @@ def _attend(
             try:
                 return Address(*host_and_port(text))
             except ValueError:
-                raise HandshakeError("what torchrun's store says of the coordinator makes no sense") from None
+                raise HandshakeError(
+                    "torchrun's store has an address of the coordinator that this version cannot parse"
+                ) from None
         return Address(point.host, point.port) if point.host else starter.ask()
 
     def carried(low: int, high: int, size: int) -> None:
@@ -269,7 +271,7 @@ def own_signer(plan: Plan, party: str, rehearsal: Rehearsal | None) -> Signer:
                 if whose
                 else f"{own}, and the plan has {me.identity}"
             )
-            + "; name the file that belongs to the line, or put its line into everybody's plan"
+            + "; name the file of that identity, or put the key's identity into everybody's plan"
         )
     return Signer(own, identities, rehearsal=False)
 

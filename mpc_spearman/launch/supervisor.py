@@ -1,4 +1,4 @@
-"""Start roles as processes of their own on this machine, and see how each of them ends.
+"""Start roles as processes of their own on this machine, and record how each of them ends.
 
 The processes share no memory: each gets its own part of the plan, and its table if that is a DataFrame,
 through a pipe. They cannot outlive the supervisor, whose end of the pipe is their lifeline.
@@ -40,7 +40,7 @@ class Outcome:
     Attributes
     ----------
     kind : {"returned", "raised", "died", "stopped"}
-        It finished; it reported an error; it ended without an error message; the supervisor had to end it.
+        It finished; it reported an error; it exited without an error message; the supervisor had to end it.
     phase : str
         The last phase it was in.
     exit_code : int
@@ -132,7 +132,7 @@ class _Child:
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         last = "".join(self._complaints[-20:]).strip()
         return RoleCrashed(
-            f"the process of party {self.party} ended {how} in phase {self.phase}, without a word"
+            f"the process of party {self.party} ended {how} in phase {self.phase}, without an error message"
             + (f"; the last it printed:\n{last}" if last else "")
         )
 

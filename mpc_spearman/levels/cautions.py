@@ -1,4 +1,4 @@
-"""Sentences that a reader of a result must know, which follow from columns and counts alone."""
+"""Warnings for the reader of a result that follow from columns and counts alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a level of ``reveal`` is: all that differs between levels, asked of one object.
+"""The contract of a level of ``reveal``: everything that differs between levels.
 
 A module of this package is one level. Roles and engines know none: roles ask the plan's level what to
 contribute, what to conclude and what to pass on; engines are asked for a computation.
@@ -153,7 +153,7 @@ class Level(ABC):
 
     @abstractmethod
     def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return between which such a range is, over `n` rows, of so many columns."""
+        """Return the least and largest possible such range, for `n` rows and so many columns."""
 
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
         """Draw what a data party adds to its part of what is opened (`Contribution.added`), before that."""
@@ -239,7 +239,7 @@ def scale_rows(
     *receivers: Role,
     tells: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Row]:
-    """Declare what a data party states of its vectors so that noise is large enough."""
+    """Declare what a data party states about its vectors, from which the noise is computed."""
     tells = {
         "ranges": "a rounded range of each of its vectors: of a column with two values, about how many rows "
         "have each",

@@ -1,4 +1,4 @@
-"""The coordinator's noise, at ``coefficients`` and ``differences``, and the digits of what is published.
+"""The coordinator's noise at ``coefficients`` and ``differences``, and rounding of published numbers.
 
 At ``strengths`` and ``ranking`` owners add noise to integers before they are opened
 (:meth:`mpc_spearman.levels.level.Level.own_noise`). Here the coordinator has exact numbers, and adds noise to

@@ -1,4 +1,4 @@
-"""Addresses of hosts: to listen there, and to dial them, directly or through an HTTP proxy."""
+"""Addresses of hosts: listening there, and connecting to them, directly or through an HTTP proxy."""
 
 from __future__ import annotations
 

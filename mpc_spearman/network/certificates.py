@@ -1,10 +1,10 @@
-"""Certificates made in memory, by which Python's ``ssl`` can be told to trust one public key.
+"""Certificates made in memory, which make Python's ``ssl`` trust one public key.
 
-They name keys, never parties. A party's leaf is signed by the key that is in it, and says that its issuer is
-the SHA-256 of that key. Its peers make the issuer's certificate themselves, around the public key that their
-plan has for the party: a trust anchor, of which OpenSSL checks neither who signed it nor its dates (RFC 5280,
-6.1.1). So whoever gets through the handshake has the private key of an anchor, or has been vouched for by
-one; which party that is says the leaf's public key alone (:func:`public_key_of`), never a name. Both
+They name keys, never parties. A party signs its leaf certificate with its own key, and the leaf's issuer is
+named by the SHA-256 of that key. The peers make the issuer's certificate themselves, for the public key that
+their plan has for the party. It is a trust anchor, so OpenSSL checks neither its signature nor its dates (RFC
+5280, 6.1.1). So whoever completes the handshake has the private key of an anchor, or a leaf signed with one.
+Which party that is depends on the leaf's public key alone (:func:`public_key_of`), never on a name. Both
 certificates are valid for ever, and pass ``VERIFY_X509_STRICT``.
 """
 

@@ -1,9 +1,9 @@
-"""The connection over which a party and the coordinator meet: small messages, and a sign of life.
+"""The connection over which a party and the coordinator meet: small messages and keep-alives.
 
-A message is a JSON object behind its length in four bytes. One thread sends and receives, since a TLS session
-is not for two; a message to send wakes it up. When nothing was sent for a while ``alive`` is, so that both
-know that the other is there, and what stands between them sees traffic. What arrives comes from a party that
-has shown who it is, and is checked all the same.
+A message is its length in four bytes and a JSON object. One thread both sends and receives, because two
+threads cannot share a TLS session; a message to send wakes it up. After a while without messages it sends
+``alive``, so that the peer, and any firewall between, sees traffic. Messages come from an authenticated
+party, and are checked all the same.
 """
 
 from __future__ import annotations
@@ -194,4 +194,4 @@ class Control:
 
 def nonsense(peer: Party) -> HandshakeError:
     """Say that what a party sent cannot be understood."""
-    return HandshakeError(f"what {peer} sent at the meeting makes no sense")
+    return HandshakeError(f"{peer} sent a message at the meeting that this version cannot parse")

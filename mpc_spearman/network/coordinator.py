@@ -1,4 +1,4 @@
-"""The coordinator's side of a meeting: it listens, all others dial it, and it says when all have met."""
+"""The coordinator's side of a meeting: all others connect to it, and it says when all have met."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class CoordinatorMeeting(Meeting):
             slow = next((peer for peer in self._roster.peers if not self._seats[peer.number].ready), None)
         about = slow or self._roster.peers[0]
         error = PeerTimeout(
-            f"{about} has joined, but is not connected with all within {2 * self._settings.timeout:g} s",
+            f"{about} has joined, but did not connect with all within {2 * self._settings.timeout:g} s",
             (PeerTimeout.__name__, about.name, "connect"),
         )
         self._send_away(about, error)
@@ -201,14 +201,16 @@ class CoordinatorMeeting(Meeting):
             return
         first = self._seats.get(peer.number)
         if first is not None and not _answers(first.control):
-            lost = PeerTimeout(f"{peer} is silent, and another process has come in its place")
+            lost = PeerTimeout(f"{peer} was silent, and another process took its place")
             self._leave(first.control, lost, PeerTimeout.__name__, "connect")
             first.control.finish(0.0)
         with self._changed:
             if peer.number in self._seats:
                 control.send(refused=None)
                 control.finish()
-                settings.say(f"a second process of {peer} has come, and the first one answers: turned away")
+                settings.say(
+                    f"a second process of {peer} was turned away, because the first one still answers"
+                )
                 return
             self._seats[peer.number] = _Seat(control, contact, self._number)
             self._reasons.pop(peer.number, None)

@@ -1,4 +1,4 @@
-"""A data party's side of a meeting: it dials the coordinator, and hears from it."""
+"""A data party's side of a meeting: it connects to the coordinator, which tells it about the others."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class DataPartyMeeting(Meeting):
                     why = "it closes the connection" if isinstance(error, Closed) else str(error.strerror)
                 if time.monotonic() + _RETRY > end:
                     raise PartyMissing(
-                        f"{coordinator} cannot be met at {where} ({why}) within {own.join_timeout:g} s: is "
+                        f"{coordinator} cannot be reached at {where} ({why}) in {own.join_timeout:g} s: is "
                         "it running, its port open, network.address right?",
                         (PartyMissing.__name__, coordinator.name, "connect"),
                     ) from None

@@ -1,9 +1,9 @@
-"""What the coordinator's host does for two data parties that cannot reach each other: pass on bytes.
+"""The coordinator's host forwards bytes between two data parties that cannot reach each other.
 
-Each of the two has connected to the coordinator. What passes is TLS between the two, under keys that the
-coordinator does not have; it learns how much passes when. Two connections at a time are joined, with a thread
-of their own: one pair cannot hold up another, and no more of a pair's bytes are held here than the buffers of
-its connections and one block.
+Each of the two has connected to the coordinator. The bytes are TLS between the two, under keys that the
+coordinator does not have; it learns how many bytes pass and when. A thread joins each two connections, so one
+pair cannot block another. No more of a pair's bytes are held here than its connections' buffers and one
+block.
 """
 
 from __future__ import annotations

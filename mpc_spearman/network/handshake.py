@@ -1,6 +1,6 @@
-"""How a connection begins, at both ends; and a listening socket that strangers cannot hold up.
+"""How a connection begins, at both ends; and a listening socket that strangers cannot block.
 
-A connection starts with the TLS handshake, which shows whose it is. Then the party that connects says
+A connection starts with the TLS handshake, which authenticates both ends. Then the party that connects sends
 
 =====  ==============================================================================
 bytes
@@ -12,7 +12,7 @@ bytes
 16     the token that this party was given for it; zeros for ``MEET``
 =====  ==============================================================================
 
-and is answered by one byte, :class:`Answer`.
+and receives one byte, :class:`Answer`.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def admit(
 
 
 class Listener:
-    """A listening socket: whoever shows who it is gets in, all others hold nobody up.
+    """A listening socket: authenticated parties get in, and all others block nobody.
 
     Port 0 is any free one; `NetworkError` if nothing can listen there. `turned_away` is told why a caller was
     not let in, who has so many seconds of `patience`.
@@ -298,7 +298,9 @@ def _understand(answer: bytes, me: Party, peer: Party) -> None:
     if answer == bytes([Answer.TAKEN]):
         raise HandshakeError(f"another process has already joined as {me}")
     if answer != bytes([Answer.WELCOME]):
-        raise NetworkError(f"{peer} does not expect {me} now: is it a process of another run or version?")
+        raise NetworkError(
+            f"{peer} does not expect {me} now: is {peer} in another run, or of another version?"
+        )
 
 
 def _prompt(raw: socket.socket) -> None:

@@ -1,13 +1,14 @@
-"""What both sides of a meeting have in common: what parties tell each other, and waiting.
+"""What both sides of a meeting have in common: messages and waiting.
 
-Every party but the coordinator dials it, and says first which version and shared plan it has. The coordinator
-turns away who has others, and whose place is taken by a process that answers. When every place is taken it
-begins a *round* (:mod:`mpc_spearman.network.round`): it tells all where each can be dialled, each pair
-connects, compares plans again and agrees keys. When all are ready the coordinator says that all have met.
+Every other party connects to the coordinator, and first sends its version and shared plan. The coordinator
+turns a party away if these differ from its own, or if another process of that party still answers. When all
+parties are there it begins a *round* (:mod:`mpc_spearman.network.round`): it sends all of them each other's
+addresses; each pair connects, compares plans again and agrees keys. When all are ready the coordinator
+says that all have met.
 
-Until then a party that is lost, leaves or is mistaken ends the round and not the meeting: all hear who and
-why, and the coordinator waits for that party again. Messages have their round's number; those of earlier ones
-are dropped.
+Until then, a party that is lost, leaves or makes a mistake ends the round and not the meeting: all others
+hear who it was and why, and the coordinator waits for that party again. Messages carry their round's number,
+and those of an earlier round are dropped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TLS inside a connection that has TLS already: what two parties speak with each other through a third."""
+"""TLS between two parties inside the TLS connections that each of them has with the coordinator."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which way each pair of parties is connected, as all parties work it out from where each can be dialled.
+"""Which way each pair of parties is connected; all parties derive the same from each one's address.
 
-- With the coordinator: the other party dials it.
-- Two data parties: the one of the higher number dials the other if that one can be dialled, else the other
-  way round if that is possible; else both dial the coordinator, which joins the two connections, and inside
-  the one of the higher number is the client.
+- With the coordinator: the other party connects to it.
+- Two data parties: the one with the higher number connects to the other if that one listens. Otherwise the
+  other connects to it, if it listens. Otherwise both connect to the coordinator, which joins the two
+  connections; inside, the party with the higher number is the TLS client.
 
 A pair has two connections, one for each direction of bytes.
 """
@@ -80,10 +80,10 @@ def unreachable(
     where = "" if address is None else f" at {address}"
     why = f" ({reason})" if reason else ""
     cause = (
-        "the meeting's connection got there, so look at what limits how many there may be"
+        "an earlier connection to it worked, so check what limits the number of connections"
         if peer.number == 0
-        else f"a firewall is between, or `listen` or `advertise` of {peer.name} names an address that others "
-        f"cannot use; without either, {peer.name}'s connections are forwarded by the coordinator's host"
+        else f"a firewall blocks it, or `listen` or `advertise` of {peer.name} names an address that others "
+        f"cannot reach; without either, the coordinator's host forwards {peer.name}'s connections"
     )
     error = Unreachable(
         f"{finder} cannot reach {peer}{where}{why}: {cause}",

@@ -1,8 +1,8 @@
-"""One round of a meeting: the connections of one party's pairs, from the first byte to keys both confirmed.
+"""One round of a meeting: the connections of one party's pairs, from the first byte to confirmed keys.
 
-A round has a token of each party's own, by which its connections are told from those of an earlier one. It
-ends in one of three ways: all of this party's pairs are connected and have agreed; something went wrong,
-which may be another's doing; or it is closed, since the coordinator begins another.
+Each party has a token for the round, which tells its connections from those of an earlier round. A round ends
+in one of three ways: all of this party's pairs are connected and have agreed; something failed, here or at
+another party; or the coordinator begins another round, and this one is closed.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Round:
                 connection = self._dial(peer, greeting)
         except Closed:
             raise NetworkError(
-                f"the connection from {roster.me} to {peer} broke as it began; nobody has said why"
+                f"the connection from {roster.me} to {peer} broke at its beginning, and no party has said why"
             ) from None
         self._keep(peer.number, connection, received=use is Use.RECEIVE)
 

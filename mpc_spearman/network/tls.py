@@ -141,8 +141,8 @@ class Tls:
             return UnknownKey("a caller's key is not in this plan")
         return UnknownKey(
             f"what answers as {peer} does not have the key of this plan, {identity_text(self._keys[peer])}: "
-            "another process or another run's is there, or its plan has another line. A proxy on the way "
-            "that opens TLS to look inside has to let this pass unopened"
+            "it is a process of another run, or its plan has another identity, or a proxy decrypts TLS; a "
+            "proxy must let these connections pass"
         )
 
     def _explained(self, error: OSError, peer: Party | None) -> Exception:
@@ -157,7 +157,7 @@ class Tls:
         if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
             return UnknownKey(f"{who} shows no key")
         if reason in _PLAINTEXT:
-            return PlaintextPeer(f"{who} does not speak TLS, as every party does: is it another program?")
+            return PlaintextPeer(f"{who} does not speak TLS: is it another program?")
         if reason in _OTHER_VERSION or alert in ("PROTOCOL_VERSION", "HANDSHAKE_FAILURE"):
             return TlsError(f"{who} has no TLS 1.3 with Ed25519 keys in common with this party")
         if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)):

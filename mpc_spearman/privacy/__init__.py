@@ -1,4 +1,4 @@
-"""How noise bounds what results tell of whose row is whose (``docs/guarantee.md``).
+"""How noise limits what results reveal about people (``docs/guarantee.md``).
 
 - ``loss``: what a loss allows anyone to know, and how much noise one takes;
 - ``scales``: how far an exchange of two rows moves a result, from one's own table;

@@ -1,4 +1,4 @@
-"""What an owner's runs told each partner, added up: one sum per partner, over all levels and plans.
+"""How much an owner's runs revealed to each partner: one sum per partner, over all levels and plans.
 
 Noise is fresh in every run, so that what runs tell adds up (:mod:`mpc_spearman.privacy.loss`), whatever rows
 and columns they were about. A partner is whoever has the same name or the same key as in an earlier run. A
@@ -173,14 +173,12 @@ def over_lifetime(told: Mapping[str, Told], entries: Sequence[Entry], lifetime: 
         had = next((balance for balance in known if balance.is_of(name, one)), Balance())
         before = had.row if one.unit == "row" else had.value
         if one.loss and before + one.loss > lifetime * (1 + 1e-9):
-            earlier = (
-                f"was told {before:g} in {had.runs} runs since {had.since}" if had.runs else "has none yet"
-            )
+            earlier = f"has {before:g} from {had.runs} runs since {had.since}" if had.runs else "has none yet"
             left = max(0.0, lifetime - before)
             less = f"agree on privacy.loss {left:g} or less, " if left > 0.01 else ""
             yield (
                 f"{show(name)} {earlier}, and this run would add {one.loss:g}; policy.lifetime allows "
-                f"{lifetime:g} in all. To go on, {less}tell it nothing (results, "
+                f"{lifetime:g} in all. To go on, {less}grant it nothing (results, "
                 "opened_to), or raise policy.lifetime"
             )
 

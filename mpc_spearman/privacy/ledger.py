@@ -170,7 +170,7 @@ class Ledger:
             found, check = content["ledger"], content.get("key", "")
         except (ValueError, TypeError, KeyError, AttributeError):
             raise PolicyError(
-                f"{_SETTING}: {self.path}, line 1: it does not begin as a ledger does"
+                f"{_SETTING}: {self.path}, line 1: this is not the first line of a ledger"
             ) from None
         if found not in _READ or not isinstance(check, str):
             raise PolicyError(
@@ -203,7 +203,7 @@ class Ledger:
 
     def _damaged(self, number: int) -> PolicyError:
         return PolicyError(
-            f"{_SETTING}: {self.path}, line {number} is damaged, or one before it was changed or taken out. "
+            f"{_SETTING}: {self.path}, line {number} is damaged, or an earlier line was changed or removed. "
             "Put a whole copy of the ledger back; or, to begin without what it says, name another file"
         )
 

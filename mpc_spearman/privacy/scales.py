@@ -1,4 +1,4 @@
-r"""How much noise hides which of two rows is whose: the scales of two owners' vectors, and what they give.
+r"""The scales of owners' vectors, and the standard deviation of noise that follows from them.
 
 A level multiplies vectors a_p of one side with vectors b_q of the other. Of its own vectors an owner states
 

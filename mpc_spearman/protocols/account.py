@@ -1,4 +1,4 @@
-"""The last step: the data parties tell the coordinator what the run has cost them."""
+"""The last step: the data parties send the coordinator their costs of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step in which all learn the sizes of everyone's tables, and check what depends on these alone."""
+"""The step in which all parties learn the tables' sizes, and check what depends on sizes alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step in which a source and the target make sure that their rows are the same ones, in one order."""
+"""The step in which a source and the target check that they have the same rows in the same order."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ from mpc_spearman.wire.kinds import Kind
 WAY_OUT = {
     "same": "Align the tables first (same ids, written alike, same order), or set alignment: intersect",
     "ids": "Use the ids of one earlier run everywhere (aligned, beside a party's name)",
-    "intersect": "The coordinator did not mark the rows in common and no others: see what it runs",
+    "intersect": "The coordinator did not mark exactly the common rows: check which program it runs",
 }
 
 
 @step("align")
 def align(run: Run, table: Table, source: Party) -> None:
-    """Compare a digest of source's and target's ids, keyed with what the coordinator does not know.
+    """Compare a digest of source's and target's ids, under a key that the coordinator does not have.
 
-    What each sends has its own name in it, so that it cannot be played back to its sender.
-
-    It is also the signal to begin: a party sends nothing of its data before its peer has passed every check
-    of its own, but for its ledger's, and has sent this.
+    The digest covers its sender's name, so that it cannot be sent back. A party sends it after all its checks
+    except the ledger's, and sends no data before it has received its peer's.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The steps of the private computation: an engine does for the plan's level what that asks for."""
+"""The steps of the private computation: an engine computes what the plan's level asks for."""
 
 from __future__ import annotations
 

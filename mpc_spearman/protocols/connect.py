@@ -1,4 +1,4 @@
-"""The step in which a party meets the others: the same plan, the same version, a key with each.
+"""The step in which parties check that they have the same plan and version, and agree keys.
 
 1. Everyone sends everyone its HELLO: version, who it is, the shared plan, an X25519 public key and 32 random
    bytes, all fresh. Only then does anyone check, so that all find the same difference themselves.
@@ -73,8 +73,8 @@ def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:
         expected = links.keys[peer].confirmation(peer, me, (_text(heard[peer]), _text(own)))
         if not hmac.compare_digest(links.receive(peer, Kind.CONFIRM)["mac"], expected):
             raise HandshakeError(
-                f"{peer} has agreed another key than {me}: what one of them said did not reach the other as "
-                "it was, or is of another run"
+                f"{peer} and {me} derived different keys: a message between them was altered, or belongs to "
+                "another run"
             )
 
 

@@ -1,4 +1,4 @@
-"""The step in which the data parties tell the coordinator what their columns are called and like.
+"""The step in which the data parties describe their columns to the coordinator.
 
 What each level lets it know is in the view table (:mod:`mpc_spearman.levels.view`).
 """
@@ -62,7 +62,7 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
     values = run.links.receive(owner, Kind.DESCRIPTION, sizes={"m_source": features})
     ties = tuple(values["ties"]) if "ties" in values else ()
     if any(not 0 <= term <= total(shapes.n) or term % 2 for term in ties):
-        raise ProtocolViolation(f"{owner} sent a tie term that {shapes.n} rows cannot have")
+        raise ProtocolViolation(f"{owner} sent a tie term that is impossible with {shapes.n} rows")
     flags = (
         values["constant"].tolist() if "constant" in values else [term == total(shapes.n) for term in ties]
     )
@@ -78,7 +78,9 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
     if not 0 <= length <= 1 + 1e-9 or not all(
         possible(*of, shapes.n) for of in zip(skewed, two_values, ties, strict=True)
     ):
-        raise ProtocolViolation(f"{owner} sent a skewness or a length that {shapes.n} rows cannot have")
+        raise ProtocolViolation(
+            f"{owner} sent a skewness or a length that is impossible with {shapes.n} rows"
+        )
     return Description(
         names=tuple(values.get("names", ())),
         ties=ties,

@@ -1,4 +1,4 @@
-"""What a data owner can find out alone, before anybody else is asked: whether its own table passes a plan."""
+"""What a data owner can check alone: whether its own table and policy pass a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much noise numbers about one's own columns will have, foreseen from one's own columns alone.
+"""How much noise results about an owner's columns will carry, estimated from these columns alone.
 
 The other side's columns are taken as having no ties, and its diameter as their number, which is the most.
 """

@@ -1,4 +1,4 @@
-"""The step that finds the rows which all data parties have: server-aided private set intersection.
+"""The step that finds the rows that all data parties have: server-aided private set intersection.
 
 Kamara, Mohassel, Raykova and Sadeghian, "Scaling private set intersection to billion-element sets" (FC 2014,
 ePrint 2012/542), their protocol for a semi-honest server:
@@ -113,7 +113,7 @@ def _have_matched(run: Run, offered: NDArray[np.bytes_], table: Table) -> NDArra
         raise
     bits = np.unpackbits(np.frombuffer(answer, np.uint8)).astype(bool)
     if bits[n:].any():
-        raise ProtocolViolation(f"{coordinator} says of more ids than there are that they are common")
+        raise ProtocolViolation(f"{coordinator} marked more ids as common than there are")
     return bits[:n]
 
 
@@ -160,7 +160,7 @@ def _receive_offer(run: Run, owner: Party) -> _Offer:
         and min(offer.min_rows, offer.max_ids) >= 0
         and 0 <= offer.max_unmatched <= 1
     ):
-        raise ProtocolViolation(f"{owner} announced ids to match, or a policy on them, that cannot be")
+        raise ProtocolViolation(f"{owner} sent an impossible number of ids, or impossible limits on them")
     return offer
 
 
@@ -204,6 +204,6 @@ def _check_overlap(run: Run, offers: dict[Party, _Offer], n: int) -> None:
         for other, offer in offers.items():
             if other != owner and offer.ids - n > round(asks.max_unmatched * offer.ids, 6):
                 raise DisclosureError(
-                    f"of the {offer.ids} ids of {other} {n} are in common, and the policy of {owner} has "
+                    f"{n} of the {offer.ids} ids of {other} are common, and the policy of {owner} has "
                     f"max_unmatched: {asks.max_unmatched:g}"
                 )

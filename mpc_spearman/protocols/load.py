@@ -1,4 +1,4 @@
-"""The step in which a data party reads its own table, before anyone is waited for."""
+"""The step in which a data party reads its own table, before it meets the others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
 
 @step("load")
 def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
-    """Ask the owner's policy, then read and check its table, before anyone is waited for.
+    """Check the owner's policy, then read and check its table, before the party meets the others.
 
     `frame` is the table where it is not a file. Ranks are returned where the table is small and its rows are
     known by now; all others are made by the step `rank`.

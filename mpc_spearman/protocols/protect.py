@@ -1,7 +1,6 @@
-"""The steps in which owners see to it that what is passed on has noise enough, and is not too much in all.
+"""The steps that make results noisy enough: owners state scales, draw noise, and charge their ledgers.
 
-What each states of its vectors, and a draw of noise, are the level's; what the ledger counts follows from the
-plan.
+The level computes the scales and draws the noise. The plan decides what the ledger counts.
 """
 
 from __future__ import annotations
@@ -31,10 +30,9 @@ from mpc_spearman.wire.kinds import Kind
 
 @step("protect")
 def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contribution | None = None) -> Shapes:
-    """Exchange how many features are not constant, and the scales of vectors that noise has to hide.
+    """Exchange how many features are not constant, and the scales from which the noise is computed.
 
-    What is computed and checked with them follows from what their owners say, never from a number that the
-    coordinator chose. Without columns a party only hears.
+    These come from their owners, never from the coordinator. A party without columns only receives.
 
     Returns
     -------
@@ -44,7 +42,7 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
     Raises
     ------
     ProtocolViolation
-        An owner says what cannot be.
+        An owner states something impossible.
     PolicyError
         The strengths would be over too few columns for this owner's policy.
     """
@@ -85,7 +83,7 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
 
 
 def _heard(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> dict[str, Scales]:
-    """Check what an owner states: a smaller scale than any columns have would leave too little noise."""
+    """Check what an owner states: a scale smaller than any column can have would make too little noise."""
     found, columns = dict[str, Scales](), shapes.features.get(owner, 0)
     for name in ("ranges", "mean_range"):
         if name in heard:
@@ -100,7 +98,7 @@ def _heard(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> dic
 
 @step("protect")
 def advise(run: Run, ranks: Ranks, shapes: Shapes) -> None:
-    """Warn, before anything is sent, where noise will be more than the sampling error."""
+    """Warn, before anything is sent, if noise will exceed the sampling error."""
     for sentence in too_few_rows(run.plan, run.roster, ranks, shapes):
         run.say(sentence)
 
@@ -133,10 +131,10 @@ def ledger_of(run: Run) -> Ledger | None:
 
 @step("protect")
 def charge(run: Run, table: Table) -> None:
-    """Write the run into the owner's ledger, or refuse it for what partners were told already.
+    """Write the run into the owner's ledger, or refuse it because of what a partner learnt in earlier runs.
 
-    The last thing before an owner's first share or ciphertext leaves; it is on the disk then, and never taken
-    back.
+    This is the last step before an owner's first share or ciphertext leaves. The entry is then on the disk,
+    and is never removed.
     """
     ledger, me = ledger_of(run), run.plan.party(run.roster.me.name)
     if ledger is None or not isinstance(me, DataParty):

@@ -1,4 +1,4 @@
-"""The step in which the coordinator passes on what ``results`` grants, as precisely as it says.
+"""The step in which the coordinator passes on what ``results`` grants, at the granted precision.
 
 What each grant holds is in the view table (:mod:`mpc_spearman.levels.view`); of the coordinator's numbers the
 plan's level makes those that are published (`mpc_spearman.levels.level.Level.published`).

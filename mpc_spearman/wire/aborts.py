@@ -1,7 +1,4 @@
-"""What a party that stops tells the others, and what they make of it: an error's class, a party, a phase.
-
-Nothing else of an error leaves its party.
-"""
+"""What a party that stops sends the others: the error's class, a party and a phase, and nothing else."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ def from_notice(
     """
     known = ERRORS.get(name)
     if known is None or phase not in PHASES or party not in parties:
-        raise ProtocolViolation(f"{told_by} stopped with a message that makes no sense")
+        raise ProtocolViolation(f"{told_by} stopped with a message that this version cannot parse")
     text = f"party {party} stopped in phase {phase}: {known.public} ({name})"
     whom = "this party" if party == me else f"party {party}"
     if known is PartyMissing:
@@ -53,7 +50,7 @@ def from_notice(
         # Nobody is blamed: it may have ended, or what is between it and another.
         text = f"{told_by} reports a lost connection with {whom} ({name})"
         if party == me:
-            text += ": it is still there, so look at what is between the two, and at the other's own error"
+            text += ": this party still runs, so check the network between the two, and the other's own error"
     kind = known if issubclass(known, COMMON) else PeerFailed
     return kind(text, (name, party, phase), heard=True)
 

@@ -1,8 +1,9 @@
-"""Who learns what: what the table of messages and their fields is asked.
+"""Who learns what: look-ups in the table of messages and their fields.
 
 The table (:data:`mpc_spearman.levels.view.VIEW`) lists every field that a role can ever receive, at which
-level, and what it tells that role. It is the one place that says so: the codec refuses any message or field
-that is not in it, the report and docs/privacy.md print it, and the tests hold every recorded byte against it.
+level, and what it tells that role. The codec refuses any message or field
+that is not in it, the report and docs/who_learns_what.md print it, and tests compare every recorded byte with
+it.
 """
 
 from __future__ import annotations

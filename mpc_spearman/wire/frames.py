@@ -1,4 +1,4 @@
-"""The frame: what every message looks like on the wire.
+"""The frame: the format of every message on the wire.
 
 ========  =====  ==============================================================
 offset    bytes  meaning
@@ -55,13 +55,15 @@ class Header:
         if magic != _MAGIC:
             raise ProtocolViolation("what arrived is not a frame of this protocol")
         if version != _VERSION:
-            raise ProtocolViolation(f"a frame of format version {version} arrived, {_VERSION} is spoken here")
+            raise ProtocolViolation(
+                f"a frame of format version {version} arrived; this party uses version {_VERSION}"
+            )
         try:
             known = Kind(kind)
         except ValueError:
             raise ProtocolViolation(f"a message of unknown kind {kind} arrived") from None
         if got != number:
-            raise ProtocolViolation(f"message {got} arrived where number {number} was due")
+            raise ProtocolViolation(f"message number {got} arrived where number {number} was due")
         return cls(known, depth, got, length)
 
 

@@ -5,9 +5,9 @@ meeting. HKDF-SHA256 (RFC 5869) turns it into one subkey per session and purpose
 binds the run, the plan, both parties' names and ranks, and both public keys. Asking twice for the same
 subkey raises, so that no stream is ever used twice.
 
-Ephemeral X25519 alone is secure against whoever only listens. That nobody is between the two parties shows
-TLS, inside which the public keys travel; and that both have derived the same key, for the same run, over the
-same two connections, each of them shows the other (:meth:`PairKey.confirmation`).
+Ephemeral X25519 alone is secure against eavesdroppers only. The public keys travel inside TLS, which keeps
+everybody else out. Each party then proves to the other that it has derived the same key, for the same run,
+over the same two connections (:meth:`PairKey.confirmation`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PairKey:
         try:
             self._secret = mine.exchange(X25519PublicKey.from_public_bytes(theirs))
         except ValueError:
-            raise ProtocolViolation(f"{peer} sent a public key that gives no shared key") from None
+            raise ProtocolViolation(f"{peer} sent a public key that is invalid for X25519") from None
         ends = sorted(
             [(me.number, me.name, mine.public_key().public_bytes_raw()), (peer.number, peer.name, theirs)]
         )

@@ -1,6 +1,6 @@
 """All links of one party: typed messages in and out, with a deadline on every wait.
 
-Who waits for whom is always named. Four things end a wait, each an error of :mod:`mpc_spearman.errors`:
+Errors always name who waits for whom. Four things end a wait, each an error of :mod:`mpc_spearman.errors`:
 
 - the peer's connection is gone: `PeerDied`;
 - nothing came from the peer, not even a keep-alive, for ``network.timeout`` seconds: `PeerTimeout`.
@@ -154,14 +154,14 @@ class Links:
         self._meter.received(frame.header.kind.phase, frame.size)
         if frame.header.kind is not kind:
             raise ProtocolViolation(
-                f"{peer} sent {frame.header.kind.name} where {self._roster.me} waited for {kind.name} "
+                f"{peer} sent {frame.header.kind.name} while {self._roster.me} waited for {kind.name} "
                 f"in phase {self._meter.current}"
             )
         try:
             values = decode(fields, {**self.dimensions, **sizes}, frame.payload)
         except ProtocolViolation as error:
             raise ProtocolViolation(
-                f"{peer} sent a bad {kind.name} message in phase {self._meter.current}: {error}"
+                f"{peer} sent an invalid {kind.name} message in phase {self._meter.current}: {error}"
             ) from None
         self._meter.follow(frame.header.depth)
         return values

@@ -262,7 +262,8 @@ def test_the_last_that_it_prints_is_quoted(server: ForkServer, tmp_path: Path) -
     error = do(tmp_path, server, bodies, tables={"A": table})["A"].error
     assert type(error) is RoleCrashed
     assert str(error) == (
-        "the process of party A ended with exit code 1 in phase start, without a word; the last it printed:\n"
+        "the process of party A ended with exit code 1 in phase start, without an error message; "
+        "the last it printed:\n"
         "out of luck"
     )
 

@@ -132,7 +132,8 @@ def test_a_process_that_ends_without_a_word_is_quoted(three: list[Assignment]) -
     error = launch(three, {}, start=start)["A"].error
     assert type(error) is RoleCrashed
     assert str(error) == (
-        "the process of party A ended with exit code 1 in phase rank, without a word; the last it printed:\n"
+        "the process of party A ended with exit code 1 in phase rank, without an error message; "
+        "the last it printed:\n"
         "out of luck"
     )
 

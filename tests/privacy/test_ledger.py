@@ -73,7 +73,7 @@ def test_a_refused_run_leaves_the_ledger_as_it_was_under_every_name(ledger: Ledg
         lambda: ledger.check("A", make_run(3).told, 5.0),
         lambda: Ledger(link).charge(make_run(3), 5.0),
     ):
-        with pytest.raises(PolicyError, match=r"'B' was told 4 in 2 runs.*agree on privacy\.loss 1 or less"):
+        with pytest.raises(PolicyError, match=r"'B' has 4 from 2 runs.*agree on privacy\.loss 1 or less"):
             refuse()
     assert [path.name for path in link.parent.iterdir()] == ["link"]
     assert ledger.path.read_bytes() == before
@@ -178,7 +178,9 @@ def test_a_line_that_is_cut_short_taken_out_or_moved_is_refused_with_its_number(
     header, first, second = ledger.path.read_bytes().splitlines(keepends=True)
     for lines in ([header, second], [header, second, first], [header, first, first]):
         ledger.path.write_bytes(b"".join(lines))
-        with pytest.raises(PolicyError, match=r"line [23] is damaged, or one before it was changed or taken"):
+        with pytest.raises(
+            PolicyError, match=r"line [23] is damaged, or an earlier line was changed or removed"
+        ):
             ledger.entries()
 
 
@@ -201,9 +203,9 @@ def test_a_changed_byte_is_never_passed_over(data: st.DataObject, ledger: Ledger
     ("content", "says"),
     [
         (b'{"ledger":3}\n', "line 1: its format is 3; this version reads 1 and 2"),
-        (b"id,smoker\np1,0\n", "line 1: it does not begin as a ledger does"),
-        (b"[]\n", "line 1: it does not begin as a ledger does"),
-        (b"\xff\n", "line 1: it does not begin as a ledger does"),
+        (b"id,smoker\np1,0\n", "line 1: this is not the first line of a ledger"),
+        (b"[]\n", "line 1: this is not the first line of a ledger"),
+        (b"\xff\n", "line 1: this is not the first line of a ledger"),
     ],
 )
 def test_another_format_or_another_file_is_refused(content: bytes, says: str, ledger: Ledger) -> None:

@@ -36,7 +36,7 @@ def check_violated(ended: Ended, sender: str, receivers: Mapping[str, str]) -> N
 
 def test_wrong_shape() -> None:
     ended = run_with("A", faults.on_payload, kind="DESCRIPTION", change="long", to="C")
-    text = "bad DESCRIPTION message in phase describe: 8 bytes follow its last field"
+    text = "invalid DESCRIPTION message in phase describe: 8 bytes follow its last field"
     check_violated(ended, "A", {"C": text})
     assert type(ended.errors["B"]) is PeerFailed
     assert ended.errors["B"].about == ("ProtocolViolation", "C", "describe")
@@ -61,9 +61,9 @@ CHANGES = [
     ),
     (
         *(faults.on_header, "other kind", "SHAPE", "C"),
-        "sent SHARE where C (coordinator) waited for SHAPE in phase agree",
+        "sent SHARE while C (coordinator) waited for SHAPE in phase agree",
     ),
-    (faults.on_header, "version", "ALIGNMENT", "B", "a frame of format version 2 arrived, 1 is spoken here"),
+    (faults.on_header, "version", "ALIGNMENT", "B", "a frame of format version 2 arrived"),
     (faults.on_header, "number", "MASKED", "B", "where number"),
     (
         faults.on_header,

@@ -31,9 +31,9 @@ def test_the_header_on_the_wire_is_the_documented_one() -> None:
     ("offset", "value", "problem"),
     [
         (0, b"X", "what arrived is not a frame of this protocol"),
-        (2, b"\2", "a frame of format version 2 arrived, 1 is spoken here"),
+        (2, b"\2", "a frame of format version 2 arrived"),
         (3, b"\xc8", "a message of unknown kind 200 arrived"),
-        (15, b"\7", "message 7 arrived where number 3 was due"),
+        (15, b"\7", "number 7 arrived where number 3 was due"),
     ],
 )
 def test_a_header_that_is_not_ours(offset: int, value: bytes, problem: str) -> None:
@@ -89,7 +89,7 @@ def test_another_kind_than_the_one_waited_for(make: Make) -> None:
     network = make()
     network.links[A].send(C, Kind.SHAPE, SHAPE)
     text = violation(network, Kind.FAREWELL)
-    assert text == "A (source) sent SHAPE where C (coordinator) waited for FAREWELL in phase connect"
+    assert text == "A (source) sent SHAPE while C (coordinator) waited for FAREWELL in phase connect"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_another_kind_than_the_one_waited_for(make: Make) -> None:
     [
         (b"\xa5" * HEADER, "what arrived is not a frame of this protocol"),
         (Header(Kind.SHAPE, 0, 0, 9).pack()[:3] + b"\xff" + bytes(20), "unknown kind 255"),
-        (Header(Kind.SHAPE, 0, 1, 9).pack(), "message 1 arrived where number 0 was due"),
+        (Header(Kind.SHAPE, 0, 1, 9).pack(), "number 1 arrived where number 0 was due"),
         (
             Header(Kind.MASKED, 0, 0, 9).pack(),
             "MASKED from A (source) to C (coordinator) is not in the view table",
@@ -145,4 +145,4 @@ def test_a_replayed_frame(make: Make) -> None:
     network.links[C].receive(A, Kind.SHAPE)
     frame = bytes(network.wire(A, C).log)
     network.wire(A, C).send(frame)
-    assert "message 0 arrived where number 1 was due" in violation(network)
+    assert "number 0 arrived where number 1 was due" in violation(network)

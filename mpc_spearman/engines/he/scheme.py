@@ -1,4 +1,4 @@
-"""What the protocol needs of a homomorphic encryption scheme, and nothing of how one works.
+"""The contract of a homomorphic encryption scheme.
 
 The coordinator makes a :class:`SecretKey` and keeps it; source and target get its :class:`PublicKey`.
 

@@ -1,4 +1,4 @@
-"""What a BFV ciphertext is in memory, and what is refused of it and of integers."""
+"""A BFV ciphertext in memory, and the checks of ciphertexts and integers."""
 
 from __future__ import annotations
 
