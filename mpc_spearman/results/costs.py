@@ -22,20 +22,14 @@ BESIDE, FORWARDED = "keep-alive", "forwarded "
 
 @dataclass(frozen=True)
 class Totals:
-    """A run's cost in a few numbers.
+    """A run's cost in a few numbers; if not `complete`, those of the copy's own party alone.
 
     Attributes
     ----------
-    complete : bool
-        Whether all parties' costs are known; otherwise the numbers are those of the copy's own party.
-    seconds : float
-        From start to end, of the party that took longest.
-    busiest : float
-        Seconds the party that computed longest spent computing.
+    seconds, busiest : float
+        From start to end, of the party that took longest; and of computing, of the one that computed longest.
     wire : int
-        Bytes sent by all parties; for a single party, sent and received.
-    beside : int
-        Bytes of keep-alives, which `wire` leaves out.
+        Bytes sent by all parties; for a single party, sent and received. Without keep-alives (`beside`).
     forwarded : tuple of (str, int)
         Pairs of parties that were not connected directly, and the bytes that the coordinator's host has
         forwarded, which `wire` has once, as what the two sent.

@@ -62,7 +62,7 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
     OutputError
         A directory cannot be read or written.
     """
-    runs = [_load(Path(directory)) for directory in directories]
+    runs = [(Path(directory), Result.load(directory)) for directory in directories]
     if len(runs) < 2:
         raise MergeError("merging takes the run directories of at least two runs")
     if any(Path(out).resolve() == folder.resolve() for folder, _ in runs):
@@ -75,17 +75,6 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
     with run_directory.locked(Path(out)):
         merged.save(out)
     return merged
-
-
-def _load(folder: Path) -> Loaded:
-    """Load a result; who names the folder of all parties is told what is in it."""
-    inside = sorted(str(path.parent) for path in folder.glob("*/result.json"))
-    if inside and not (folder / "result.json").exists():
-        raise OutputError(
-            f"{folder} is not a run directory, but the folder of several: name the target's among "
-            f"{', '.join(inside)}"
-        )
-    return folder, Result.load(folder)
 
 
 def _check_mergeable(folder: Path, result: Result) -> None:

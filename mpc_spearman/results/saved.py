@@ -150,9 +150,8 @@ def read(folder: Path) -> dict[str, Any]:
     if type(about["n"]) is not int:
         raise OutputError(f"{folder / 'result.json'} is damaged: its number of rows is no whole number")
     parts: dict[str, Any] = {
-        key: about[key] for key in ("plan", "party", "role", "n", "warnings", "alignment")
+        key: about[key] for key in ("plan", "party", "role", "n", "warnings", "alignment", "offered")
     }
-    parts["offered"] = about.get("offered", {})  # of version 0.2.0 it has none
     parts["cost"] = _cost(folder / "cost.csv")
     readers = {"coefficients": _matrix, "columns": _columns, "noise": _matrix, "ranking": _ranking}
     for part, reader in {**readers, "estimators": _estimators}.items():

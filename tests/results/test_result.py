@@ -277,11 +277,6 @@ def test_of_how_many_rows_some_are_common_is_kept_and_shown(tmp_path: Path) -> N
     folder = result.save(tmp_path / "run")
     assert Result.load(folder).offered == {"A": 1234, "B": 70}
     assert "50, common to all parties (of A 1,234, B 70)" in (folder / "report.html").read_text()
-    about = json.loads((folder / "result.json").read_text())
-    del about["offered"]  # as version 0.2.0 wrote it
-    (folder / "result.json").write_text(json.dumps(about))
-    seal(folder)
-    assert Result.load(folder).offered == {}
 
 
 def test_how_a_run_ended_is_no_part_of_its_result(tmp_path: Path) -> None:
