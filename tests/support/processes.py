@@ -27,7 +27,8 @@ def processes(tag: str) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # ended meanwhile
-            if tag.encode() in (process / "environ").read_bytes() + (process / "comm").read_bytes():
+            its = (process / "environ").read_bytes() + (process / "comm").read_bytes()
+            if tag.encode() in its and alive(int(process.name)):  # what has ended still has its name
                 found.append(int(process.name))
     return found
 
