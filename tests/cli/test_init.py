@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from mpc_spearman.config import DataParty, load_plan
 from mpc_spearman.data.tables import read_table
 from mpc_spearman.errors import OutputError, PlanError, TableError
 from mpc_spearman.results.result import Result
-from support.harness import ROOT
+from support.cli_server import Command
+from support.harness import ROOT, fork_server
 from support.plans import mapping
 
 OWN = """\
@@ -71,7 +73,7 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
 def test_of_two_tables_comes_a_plan_that_runs() -> None:
     tables = [str(ROOT / "data" / f"{name}_raw.csv") for name in ("insurer", "clinic")]
     assert main(["init", *tables]) == 0
-    assert len(run_local("plan.yaml").strengths) == 6
+    assert len(run_local("plan.yaml", server=fork_server()).strengths) == 6
     assert load_plan("plan.yaml").normalise == ("strip", "casefold")
     before = Path("plan.yaml").read_bytes()
     assert main(["init", *tables]) == OutputError.exit_code
@@ -108,7 +110,9 @@ def test_two_messy_tables_give_a_first_answer_in_two_commands(capsys: pytest.Cap
         messy(file, rng.permutation(1000 - seed)[:800], np.roll(latent, -seed), seed)
     assert main(["init", *map(str, files)]) == 0
     assert "800 rows, 48 of 59 columns are used" in capsys.readouterr().out
-    assert main(["local", "plan.yaml", "reveal=coefficients", "--out", "out"]) == 0
+    asked = ("local", "plan.yaml", "reveal=coefficients", "--out", "out")
+    command = Command(asked, folder=Path.cwd(), environment=os.environ)
+    assert (command.communicate()[1][:17], command.returncode) == ("running: C, B, A\n", 0)
     found = Result.load("out/C").coefficients
     one, other = (pd.read_csv(file).assign(key=lambda its: its["member id"].str.strip()) for file in files)
     both = one.merge(other, on="key", suffixes=("", " of B"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from mpc_spearman.comparison import RUN, TIDY, WAN
 from mpc_spearman.comparison.data import tables
 from mpc_spearman.comparison.variants import Size
 from mpc_spearman.wire.meter import COLUMNS, costed
+from support.cli_server import Command
 from support.harness import ROOT
 from support.plans import plan
 from support.processes import TAG, eventually, new_tag, processes
@@ -29,8 +28,8 @@ from support.sweeps import CONFIGS, LEVELS
 ARGUMENTS = ["compare", "mpc.yaml", "strengths.yaml", "--rows", "40", "--features", "2x3", "--out"]
 
 
-def command(out: Path) -> list[str]:
-    return [sys.executable, "-W", "error", "-m", "mpc_spearman", *ARGUMENTS, str(out)]
+def command(out: Path, environment: dict[str, str], tag: str) -> Command:
+    return Command([*ARGUMENTS, str(out)], folder=CONFIGS, environment=environment, name=tag)
 
 
 def run_folders(out: Path) -> dict[str, int]:
@@ -44,9 +43,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("compare") / "sweep"
     tag = new_tag()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **tag, "COLUMNS": "120"}
-    first = subprocess.Popen(
-        command(out), cwd=CONFIGS, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    first = command(out, environment, tag[TAG])
     eventually(lambda: run_folders(out) or first.poll() is not None)
     first.send_signal(signal.SIGINT)
     _, complaint = first.communicate()
@@ -54,7 +51,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     # A role that was just being started ends by itself: its lifeline is cut.
     eventually(lambda: not processes(tag[TAG]))
     parts = [path.name for path in out.rglob("*.part")]
-    second = subprocess.run(command(out), cwd=CONFIGS, env=environment, capture_output=True, text=True)
+    second = command(out, environment, tag[TAG])
+    second.communicate()
     return {"out": out, "interrupted": (first.returncode, complaint, before, parts), "second": second}
 
 
@@ -68,14 +66,15 @@ def test_an_interrupted_sweep_keeps_what_had_ended(swept: dict[str, Any]) -> Non
 
 def test_the_same_command_goes_on(swept: dict[str, Any]) -> None:
     second, before = swept["second"], swept["interrupted"][2]
-    assert second.returncode == 0, second.stderr
+    shown, told = second.communicate()
+    assert second.returncode == 0, told
     after = run_folders(swept["out"])
     assert len(after) == 2
     assert {name: after[name] for name in before} == before  # not run again
-    started = re.findall(r"compare: run \d of 2: (.+)", second.stderr)
+    started = re.findall(r"compare: run \d of 2: (.+)", told)
     assert started == ["MPC, strengths, tie_corrected, 40 rows, 2 × 3 columns"]
-    assert f"Page: {swept['out'] / 'comparison.html'}" in second.stdout
-    lines = [line for line in second.stdout.splitlines() if line.startswith("MPC ")]
+    assert f"Page: {swept['out'] / 'comparison.html'}" in shown
+    lines = [line for line in shown.splitlines() if line.startswith("MPC ")]
     assert [line.split()[1:4] for line in lines] == [
         [level, "40", "2x3"] for level in ("coefficients", "strengths")
     ]

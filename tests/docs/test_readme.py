@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +15,7 @@ from mpc_spearman.data.ranks import MAX_ROWS
 from mpc_spearman.results import run_directory
 from mpc_spearman.wire.frames import HEADER
 from mpc_spearman.wire.meter import COLUMNS, costed
+from support.cli_server import Command
 from support.pages import PAGES, ROOT, code, rows, script
 
 RESULTS, COSTS = PAGES["docs/results.md"], PAGES["docs/costs.md"]
@@ -30,10 +30,11 @@ def test_the_limits_are_those_of_the_code() -> None:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What the demo prints, and where it leaves its results."""
     out = tmp_path_factory.mktemp("readme") / "demo"
-    command = [sys.executable, "-m", "mpc_spearman", "local", "configs/mpc.yaml", "--out", str(out)]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    return run.stdout, out
+    asked = ("local", "configs/mpc.yaml", "--out", str(out))
+    run = Command(asked, folder=ROOT, environment=os.environ)
+    shown, told = run.communicate()
+    assert run.returncode == 0, told
+    return shown, out
 
 
 def words(text: str) -> list[str]:
