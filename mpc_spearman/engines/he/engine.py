@@ -34,7 +34,7 @@ import numpy as np
 from mpc_spearman.config import Plan
 from mpc_spearman.engines.computation import Computation, Contribution, Shape
 from mpc_spearman.engines.engine import Engine, Opening
-from mpc_spearman.engines.he.scheme import Operation, PublicKey, SecretKey, Sizes, Tick
+from mpc_spearman.engines.he.scheme import Effort, Operation, PublicKey, SecretKey, Sizes
 from mpc_spearman.engines.he.schemes import new_products, public_key, secret_key
 from mpc_spearman.engines.shuffle import shuffle
 from mpc_spearman.engines.squared_differences import Squares
@@ -167,7 +167,7 @@ def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
     done, of = 0, len(own) * -(-own.shape[1] // key.slots)
     for rows in groups(own.shape[1], len(own), key):
         chunks = [chunk for column in _block(own, rows) for chunk in _chunks(column, key.slots)]
-        ciphertexts = key.encrypt(chunks, workers=run.workers, tick=_ticks(run, done, of))
+        ciphertexts = key.encrypt(chunks, _effort(run, done, of))
         done += len(ciphertexts)
         send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in ciphertexts])
 
@@ -187,16 +187,14 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, sha
         if not literal:
             columns[1:] -= columns[0]
         chunks = [chunk for column in columns for chunk in _chunks(column, key.slots)]
-        mine = key.encrypt(chunks, workers=run.workers, tick=lambda _: run.links.check())
+        mine = key.encrypt(chunks, Effort(run.workers, lambda _: run.links.check()))
         against = range(shape.m_target if literal else 1)
         pairs = [(p, q, c) for p in range(m_source) for q in against for c in range(count)]
         differences = key.subtract(
             [theirs[p * count + c] for p, _, c in pairs], [mine[q * count + c] for _, q, c in pairs]
         )
         differences += [] if literal else mine[count:]
-        exported = key.export(
-            differences, rerandomise=not literal, workers=run.workers, tick=_ticks(run, done, of)
-        )
+        exported = key.export(differences, _effort(run, done, of), rerandomise=not literal)
         done += len(exported)
         send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
 
@@ -211,7 +209,7 @@ def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
     for rows in groups(shape.n, shape.m_source, public):
         lengths = [len(chunk) for chunk in _chunks(np.arange(rows.start, rows.stop), public.slots)]
         raws = receive(run, public, run.roster.target, Kind.EVALUATED, vectors * len(lengths))
-        values = key.decrypt(raws, lengths * vectors, workers=run.workers, tick=_ticks(run, done, of))
+        values = key.decrypt(raws, lengths * vectors, _effort(run, done, of))
         done += len(raws)
         opened = np.concatenate(values).reshape(vectors, -1)
         if _literal(run.plan):
@@ -231,7 +229,7 @@ def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray, added: np.ndarray
     cut = [(part, rows) for part in parts for rows in blocks(part.shape[1], key.rows)]
     done, of = 0, sum(key.ciphertexts_for(rows.stop - rows.start) for _, rows in cut)
     for part, rows in cut:
-        block = key.encrypt_block(_block(part, rows), workers=run.workers, tick=_ticks(run, done, of))
+        block = key.encrypt_block(_block(part, rows), _effort(run, done, of))
         done += len(block)
         send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in block])
 
@@ -257,13 +255,13 @@ def multiply_vectors(
         for part, rows in cut:
             count = rows.stop - rows.start
             raws = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(count))
-            products.add(key.load(raws), _block(part, rows), workers=run.workers, tick=check)
+            products.add(key.load(raws), _block(part, rows), Effort(run.workers, check))
             done += count
             run.tick(done, of)
     for rows in blocks(places.shape[1], key.rows) if added is not None else ():
-        mine = key.encrypt_block(_block(noise, rows), workers=run.workers, tick=check)
-        products.add(mine, _block(places, rows), workers=run.workers, tick=check)
-    exported = products.export(workers=run.workers, tick=check)
+        mine = key.encrypt_block(_block(noise, rows), Effort(run.workers, check))
+        products.add(mine, _block(places, rows), Effort(run.workers, check))
+    exported = products.export(Effort(run.workers, check))
     send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
 
 
@@ -272,7 +270,7 @@ def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
     """Coordinator: decrypt the inner products; Python int, (m_A, m_B), or summed (1, m_B)."""
     count = key.public.product_ciphertexts
     raws = receive(run, key.public, run.roster.target, Kind.EVALUATED, count)
-    return key.open_products(raws, workers=run.workers, tick=_ticks(run, 0, count))
+    return key.open_products(raws, _effort(run, 0, count))
 
 
 def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
@@ -321,8 +319,8 @@ def _chunks(column: np.ndarray, slots: int) -> list[np.ndarray]:
     return [column[chunk] for chunk in blocks(len(column), slots)]
 
 
-def _ticks(run: Run, done: int, of: int) -> Tick:
-    return lambda more: run.tick(done + more, of)
+def _effort(run: Run, done: int, of: int) -> Effort:
+    return Effort(run.workers, lambda more: run.tick(done + more, of))
 
 
 def vectors_of(plan: Plan, shape: Shape) -> int:

@@ -29,7 +29,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NoReturn, SupportsIndex
+from typing import ClassVar, Literal, NamedTuple, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,13 +43,22 @@ Operation = Literal["differences", "products"]
 #: Stands for what was decrypted where that is no result of honest parties; beyond every bound.
 IMPOSSIBLE = -(2**63)
 
-#: Told now and then, from the calling thread, how many ciphertexts of this call are done. What it raises
-#: ends the call.
+#: Told how many ciphertexts are done.
 Tick = Callable[[int], None]
 
 
-def silent(done: int) -> None:
-    """Tell nobody: the default ``tick``."""
+class Effort(NamedTuple):
+    """How many threads a call may use, and who is told how far it is.
+
+    `tick` is told now and then, from the calling thread; what it raises ends the call.
+    """
+
+    workers: int = 1
+    tick: Tick = lambda done: None
+
+
+#: In the calling thread alone, and nobody is told.
+ALONE = Effort()
 
 
 @dataclass(frozen=True)
@@ -116,16 +125,14 @@ class Products(ABC):
     """Inner products of the source's encrypted vectors with the target's integers, growing by blocks."""
 
     @abstractmethod
-    def add(
-        self, block: Sequence[Ciphertext], y: NDArray[np.int64], *, workers: int = 1, tick: Tick = silent
-    ) -> None:
+    def add(self, block: Sequence[Ciphertext], y: NDArray[np.int64], effort: Effort = ALONE) -> None:
         """Add one block of rows: what `encrypt_block` made of them, and the target's own integers.
 
         `y` is (m_target, rows), |y| <= target_bound; else `BoundError`.
         """
 
     @abstractmethod
-    def export(self, *, workers: int = 1, tick: Tick = silent) -> list[bytes]:
+    def export(self, effort: Effort = ALONE) -> list[bytes]:
         """Return what the coordinator gets: ``product_ciphertexts`` of ``result_ciphertext_bytes`` each.
 
         They show the coordinator the inner products and nothing else, whatever it knows of the ciphertexts
@@ -176,12 +183,10 @@ class PublicKey(StaysHere, ABC):
         """Rebuild the coordinator's key; `ProtocolViolation` for what shows without the secret to be none."""
 
     @abstractmethod
-    def encrypt(
-        self, chunks: Sequence[NDArray[np.int64]], *, workers: int = 1, tick: Tick = silent
-    ) -> list[Ciphertext]:
+    def encrypt(self, chunks: Sequence[NDArray[np.int64]], effort: Effort = ALONE) -> list[Ciphertext]:
         """Encrypt chunks of up to ``slots`` integers, |v| <= result_bound, each with fresh randomness.
 
-        Raises `BoundError` for larger ones. The plaintexts do not depend on `workers`.
+        Raises `BoundError` for larger ones. The plaintexts do not depend on `effort`.
         """
 
     @abstractmethod
@@ -193,12 +198,7 @@ class PublicKey(StaysHere, ABC):
 
     @abstractmethod
     def export(
-        self,
-        ciphertexts: Sequence[Ciphertext],
-        *,
-        rerandomise: bool = True,
-        workers: int = 1,
-        tick: Tick = silent,
+        self, ciphertexts: Sequence[Ciphertext], effort: Effort = ALONE, *, rerandomise: bool = True
     ) -> list[bytes]:
         """Return what may go to the coordinator: ``result_ciphertext_bytes`` that show only the plaintext.
 
@@ -222,9 +222,7 @@ class PublicKey(StaysHere, ABC):
         """
 
     @abstractmethod
-    def encrypt_block(
-        self, x: NDArray[np.int64], *, workers: int = 1, tick: Tick = silent
-    ) -> list[Ciphertext]:
+    def encrypt_block(self, x: NDArray[np.int64], effort: Effort = ALONE) -> list[Ciphertext]:
         """Encrypt one block, (m_source, rows), |x| <= value_bound; else `BoundError`."""
 
     @abstractmethod
@@ -262,7 +260,7 @@ class SecretKey(StaysHere, ABC):
 
     @abstractmethod
     def decrypt(
-        self, raws: Sequence[bytes], counts: Sequence[int], *, workers: int = 1, tick: Tick = silent
+        self, raws: Sequence[bytes], counts: Sequence[int], effort: Effort = ALONE
     ) -> list[NDArray[np.int64]]:
         """Decrypt what :meth:`PublicKey.export` gave, with so many integers in each.
 
@@ -271,7 +269,5 @@ class SecretKey(StaysHere, ABC):
         """
 
     @abstractmethod
-    def open_products(
-        self, raws: Sequence[bytes], *, workers: int = 1, tick: Tick = silent
-    ) -> NDArray[np.object_]:
+    def open_products(self, raws: Sequence[bytes], effort: Effort = ALONE) -> NDArray[np.object_]:
         """Decrypt what :meth:`Products.export` gave: Python int, (m_source, m_target). As :meth:`decrypt`."""

@@ -11,39 +11,36 @@ from typing import TypeVar
 
 import gmpy2
 
-from mpc_spearman.engines.he.scheme import Tick
+from mpc_spearman.engines.he.scheme import Effort
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def spread(
-    work: Callable[[T], R], items: Sequence[T], *, workers: int, tick: Tick, batch: int = 8
-) -> list[R]:
+def spread(work: Callable[[T], R], items: Sequence[T], effort: Effort, batch: int = 8) -> list[R]:
     """Do the same work on many items; the results come in the items' order.
 
-    With one of the `workers`, threads, everything happens in the calling thread. `tick` is told from the
-    calling thread how many items are done, after each batch of them. If it raises, what has not begun is
-    dropped.
+    With one worker everything happens in the calling thread. How many items are done is told after each batch
+    of them; if that raises, what has not begun is dropped.
     """
 
     def do(some: Sequence[T]) -> list[R]:
         return [work(item) for item in some]
 
     batches = [items[start : start + batch] for start in range(0, len(items), batch)]
-    if workers == 1 or len(batches) <= 1:
+    if effort.workers == 1 or len(batches) <= 1:
         results: list[R] = []
         for some in batches:
             results += do(some)
-            tick(len(results))
+            effort.tick(len(results))
         return results
-    with ThreadPoolExecutor(min(workers, len(batches)), initializer=_let_go) as pool:
+    with ThreadPoolExecutor(min(effort.workers, len(batches)), initializer=_let_go) as pool:
         futures = [pool.submit(do, some) for some in batches]
         try:
             done = 0
             for future in as_completed(futures):
                 done += len(future.result())
-                tick(done)
+                effort.tick(done)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

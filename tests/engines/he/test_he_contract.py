@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mpc_spearman.data.ranks import total
-from mpc_spearman.engines.he.scheme import IMPOSSIBLE, HeSettings, PublicKey, SecretKey, Sizes
+from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Effort, HeSettings, PublicKey, SecretKey, Sizes
 from mpc_spearman.engines.he.schemes import new_products, secret_key
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from support.he_single import decrypt, encrypt, export, load, subtract
@@ -76,14 +76,14 @@ def products(scheme: str, sizes: Sizes, x: np.ndarray, y: np.ndarray, workers: i
     sums = new_products(target)
     for start in range(0, sizes.n, source.rows):
         rows = slice(start, min(sizes.n, start + source.rows))
-        block = source.encrypt_block(x[:, rows], workers=workers)
+        block = source.encrypt_block(x[:, rows], Effort(workers))
         assert len(block) == source.ciphertexts_for(rows.stop - rows.start)
         wire = [source.dump(c) for c in block]
         assert {len(raw) for raw in wire} == {source.ciphertext_bytes}
-        sums.add(target.load(wire), y[:, rows], workers=workers)
-    wire = sums.export(workers=workers)
+        sums.add(target.load(wire), y[:, rows], Effort(workers))
+    wire = sums.export(Effort(workers))
     assert [len(raw) for raw in wire] == [target.result_ciphertext_bytes] * target.product_ciphertexts
-    return secret.open_products(wire, workers=workers)
+    return secret.open_products(wire, Effort(workers))
 
 
 def vectors(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
@@ -391,10 +391,10 @@ def test_workers_change_no_result_and_progress_is_told(scheme):
             told.clear()
             return result
 
-        fresh = finished(public.encrypt(values, workers=workers, tick=told.append))
-        raws = finished(public.export(fresh, workers=workers, tick=told.append))
+        fresh = finished(public.encrypt(values, Effort(workers, told.append)))
+        raws = finished(public.export(fresh, Effort(workers, told.append)))
         counts = [len(v) for v in values]
-        opened = finished(secret.decrypt(raws, counts, workers=workers, tick=told.append))
+        opened = finished(secret.decrypt(raws, counts, Effort(workers, told.append)))
         np.testing.assert_array_equal(np.concatenate(opened), np.concatenate(values))
 
 
@@ -406,4 +406,4 @@ def test_what_progress_raises_ends_the_work(scheme):
 
     for workers in (1, 3):
         with pytest.raises(ConnectionError):
-            public.encrypt([np.array([1])] * 40, workers=workers, tick=lost)
+            public.encrypt([np.array([1])] * 40, Effort(workers, lost))

@@ -19,7 +19,7 @@ from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.he.paillier import products
 from mpc_spearman.engines.he.paillier.arithmetic import PublicNumbers
 from mpc_spearman.engines.he.paillier.keys import PaillierPublicKey, PaillierSecretKey
-from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Operation, Sizes
+from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Effort, Operation, Sizes
 from mpc_spearman.engines.he.schemes import new_products
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation
 from support.he_single import decrypt, encrypt, export, load, subtract
@@ -127,7 +127,7 @@ def test_rows_are_multiplied_up_in_several_goes(monkeypatch):
     for start in range(0, N, 7):
         block = source.encrypt_block(x[:, start : start + 7])
         raws = [source.dump(c) for c in block]
-        sums.add(target.load(raws), y[:, start : start + 7], tick=told.append)
+        sums.add(target.load(raws), y[:, start : start + 7], Effort(tick=told.append))
     assert told == [17, 35] * 2  # 35 rows are 5 blocks; half of them after each target column
     np.testing.assert_array_equal(secret.open_products(sums.export()), x @ y.T)
 
@@ -237,7 +237,7 @@ def test_without_rerandomising_a_difference_is_the_quotient_and_nothing_more():
     assert plain == int(quotient).to_bytes(128, "big")
     assert len({plain, export(target, d), export(target, d)}) == 3
     told: list[int] = []
-    assert target.export([d, b], rerandomise=False, tick=told.append)[0] == plain
+    assert target.export([d, b], Effort(tick=told.append), rerandomise=False)[0] == plain
     assert told == [2]
 
 
@@ -273,7 +273,7 @@ def test_the_source_cannot_recognise_products_of_its_own_ciphertexts():
 @pytest.mark.parametrize("randomness", ["full", "short"])
 def test_every_encryption_draws_its_own_randomness(randomness):
     public = key(randomness=randomness).public
-    fresh = public.encrypt([np.array([7])] * 50, workers=3)
+    fresh = public.encrypt([np.array([7])] * 50, Effort(3))
     assert len({c.value % public.n for c in fresh}) == 50
     symbols = {gmpy2.jacobi(c.value, public.n) for c in fresh}
     assert symbols == ({1, -1} if randomness == "full" else {1})  # full reaches all of Z_n^*
@@ -329,8 +329,8 @@ def test_a_key_of_2048_bits(randomness):
     assert public.ciphertext_bytes / public.slots < 6  # bytes per rank
     a = np.random.default_rng(6).integers(1 - n, n, 2 * public.slots)
     halves = np.split(a, 2)
-    fresh = public.encrypt(halves, workers=2)
+    fresh = public.encrypt(halves, Effort(2))
     theirs = public.load([public.dump(c) for c in fresh])
     own = public.encrypt([-half for half in halves])
     raws = public.export(public.subtract(theirs, own))
-    np.testing.assert_array_equal(np.concatenate(secret.decrypt(raws, [127] * 2, workers=2)), 2 * a)
+    np.testing.assert_array_equal(np.concatenate(secret.decrypt(raws, [127] * 2, Effort(2))), 2 * a)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mpc_spearman.engines.he.paillier.multiexp import Digits, power_product
 from mpc_spearman.engines.he.paillier.packing import Slots
+from mpc_spearman.engines.he.scheme import Effort
 from mpc_spearman.engines.he.threads import spread
 from mpc_spearman.errors import BoundError
 
@@ -128,15 +129,13 @@ def test_results_keep_their_order_and_threads_let_go_of_the_lock():
     def work(item: int) -> tuple[int, bool, int]:
         return item, gmpy2.get_context().allow_release_gil, threading.get_ident()
 
-    results = spread(work, range(50), workers=4, tick=lambda done: None, batch=3)
+    results = spread(work, range(50), Effort(4), batch=3)
     assert [item for item, _, _ in results] == list(range(50))
     assert all(released for _, released, _ in results)
     assert threading.get_ident() not in {thread for _, _, thread in results}
     assert gmpy2.get_context().allow_release_gil == caller
-    assert {thread for _, _, thread in spread(work, range(50), workers=1, tick=lambda done: None)} == {
-        threading.get_ident()
-    }
-    assert spread(work, [], workers=4, tick=lambda done: None) == []
+    assert {thread for _, _, thread in spread(work, range(50), Effort(1))} == {threading.get_ident()}
+    assert spread(work, [], Effort(4)) == []
 
 
 def test_an_error_in_a_thread_ends_the_work():
@@ -149,5 +148,5 @@ def test_an_error_in_a_thread_ends_the_work():
         time.sleep(0.5)  # all of them would take minutes
 
     with pytest.raises(BoundError):
-        spread(work, range(400), workers=2, tick=lambda done: None, batch=1)
+        spread(work, range(400), Effort(2), batch=1)
     assert len(begun) < 400

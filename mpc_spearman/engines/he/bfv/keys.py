@@ -49,7 +49,7 @@ from mpc_spearman.engines.he.bfv.ciphertext import BfvCiphertext, check, own_cip
 from mpc_spearman.engines.he.bfv.parameters import Parameters, choose
 from mpc_spearman.engines.he.bfv.seal import Coefficients, Ring, flood, pack, packed_bytes, unpack
 from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
-from mpc_spearman.engines.he.scheme import IMPOSSIBLE, HeSettings, Operation, Sizes, Tick, silent
+from mpc_spearman.engines.he.scheme import ALONE, IMPOSSIBLE, Effort, HeSettings, Operation, Sizes
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.wire.keys import Stream
 
@@ -97,10 +97,8 @@ class BfvPublicKey(scheme.PublicKey):
             raise ProtocolViolation("a BFV public key that hides nothing")
         return cls(parameters, sizes, [Ring(parameters, t) for t in parameters.plain], keys)
 
-    def encrypt(
-        self, chunks: Sequence[NDArray[np.int64]], *, workers: int = 1, tick: Tick = silent
-    ) -> list[scheme.Ciphertext]:
-        """Take integers to encrypt, with fresh randomness whenever they leave; `workers` changes nothing."""
+    def encrypt(self, chunks: Sequence[NDArray[np.int64]], effort: Effort = ALONE) -> list[scheme.Ciphertext]:
+        """Take integers to encrypt, with fresh randomness whenever they leave, in this thread."""
         self.only("differences")
         ciphertexts: list[scheme.Ciphertext] = []
         for values in chunks:
@@ -110,7 +108,7 @@ class BfvPublicKey(scheme.PublicKey):
             plaintext = sealapi.Plaintext()
             self.encoder.encode((values % self.rings[0].plain).tolist(), plaintext)
             ciphertexts.append(BfvCiphertext(None, plain=plaintext, own=True))
-            tick(len(ciphertexts))
+            effort.tick(len(ciphertexts))
         return ciphertexts
 
     def subtract(
@@ -127,12 +125,7 @@ class BfvPublicKey(scheme.PublicKey):
         ]
 
     def export(
-        self,
-        ciphertexts: Sequence[scheme.Ciphertext],
-        *,
-        rerandomise: bool = True,
-        workers: int = 1,
-        tick: Tick = silent,
+        self, ciphertexts: Sequence[scheme.Ciphertext], effort: Effort = ALONE, *, rerandomise: bool = True
     ) -> list[bytes]:
         """Return what the coordinator may see: always with a fresh Enc(0) and flooded."""
         self.only("differences")
@@ -148,7 +141,7 @@ class BfvPublicKey(scheme.PublicKey):
             elif minus is not None:
                 evaluator.sub_inplace(total, minus.seal)
             exported.append(self.flooded(total, 0, Stream(os.urandom(32))))
-            tick(len(exported))
+            effort.tick(len(exported))
         return exported
 
     def dump(self, a: scheme.Ciphertext) -> bytes:
@@ -171,12 +164,10 @@ class BfvPublicKey(scheme.PublicKey):
             loaded.append(BfvCiphertext(ring.write(coefficients, ring.first), index))
         return loaded
 
-    def encrypt_block(
-        self, x: NDArray[np.int64], *, workers: int = 1, tick: Tick = silent
-    ) -> list[scheme.Ciphertext]:
+    def encrypt_block(self, x: NDArray[np.int64], effort: Effort = ALONE) -> list[scheme.Ciphertext]:
         """Encrypt a block of rows: for each plaintext modulus, one ciphertext per group of columns.
 
-        SEAL holds the interpreter's lock, so `workers` changes nothing.
+        SEAL holds the interpreter's lock, so `effort.workers` changes nothing.
         """
         self.only("products")
         layout = self.parameters.layout
@@ -191,7 +182,7 @@ class BfvPublicKey(scheme.PublicKey):
                 cells[:, : x.shape[1]] = columns
                 seal = self._encrypted(ring.plaintext(cells.ravel()), index)
                 block.append(BfvCiphertext(seal, index, own=True))
-                tick(len(block))
+                effort.tick(len(block))
         return block
 
     def ciphertexts_for(self, rows: int) -> int:
@@ -255,7 +246,7 @@ class BfvSecretKey(scheme.SecretKey):
         return cls(public, [decryptor for decryptor, _ in pairs])
 
     def decrypt(
-        self, raws: Sequence[bytes], counts: Sequence[int], *, workers: int = 1, tick: Tick = silent
+        self, raws: Sequence[bytes], counts: Sequence[int], effort: Effort = ALONE
     ) -> list[NDArray[np.int64]]:
         """Decrypt ciphertexts of differences."""
         public, t = self.public, self.public.rings[0].plain
@@ -271,12 +262,10 @@ class BfvSecretKey(scheme.SecretKey):
                 slots = np.array(public.encoder.decode_uint64(plaintext), dtype=np.int64)[:count]
                 slots -= t * (slots > t // 2)
             opened.append(slots)
-            tick(len(opened))
+            effort.tick(len(opened))
         return opened
 
-    def open_products(
-        self, raws: Sequence[bytes], *, workers: int = 1, tick: Tick = silent
-    ) -> NDArray[np.object_]:
+    def open_products(self, raws: Sequence[bytes], effort: Effort = ALONE) -> NDArray[np.object_]:
         """Decrypt the inner products and join their remainders."""
         self.public.only("products")
         parameters, sizes = self.public.parameters, self.public.sizes
@@ -299,7 +288,7 @@ class BfvSecretKey(scheme.SecretKey):
                     for p, place in enumerate(self.public.places(group), start=first):
                         lost[p, column] |= plaintext is None
                         products[p, column] += unit * (plaintext[place] if place < length else 0)
-                    tick(done)
+                    effort.tick(done)
         products %= whole
         products = np.where(products > whole // 2, products - whole, products)
         return np.where(lost, IMPOSSIBLE, products)

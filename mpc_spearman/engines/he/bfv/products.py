@@ -13,7 +13,7 @@ from mpc_spearman.engines.he.bfv.ciphertext import check, own_ciphertext
 from mpc_spearman.engines.he.bfv.keys import BfvPublicKey
 from mpc_spearman.engines.he.bfv.seal import Ring, uniform
 from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
-from mpc_spearman.engines.he.scheme import Ciphertext, Products, Tick, silent
+from mpc_spearman.engines.he.scheme import ALONE, Ciphertext, Effort, Products
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.wire.keys import Stream
 
@@ -41,11 +41,9 @@ class BfvProducts(Products):
         self,
         block: Sequence[Ciphertext],
         y: NDArray[np.int64],
-        *,
-        workers: int = 1,
-        tick: Tick = silent,
+        effort: Effort = ALONE,
     ) -> None:
-        """Add one block's products. `workers` changes nothing."""
+        """Add one block's products. `effort.workers` changes nothing."""
         key, layout = self._key, self._key.parameters.layout
         if y.ndim != 2 or len(y) != key.sizes.m_target or not 0 < y.shape[1] <= key.rows:
             raise ValueError(f"a block is {key.sizes.m_target} columns of one to {key.rows} rows")
@@ -71,7 +69,7 @@ class BfvProducts(Products):
                 if y[column].any():  # SEAL refuses to multiply by zero
                     self._add_column(ring, index * len(y) + column, y[column], group_ciphertexts)
                 done += layout.groups
-                tick(done)
+                effort.tick(done)
 
     def _add_column(self, ring: Ring, at: int, y: NDArray[np.int64], ciphertexts: list[Any]) -> None:
         plaintext = ring.plaintext(y[::-1], start=self._key.rows - len(y))
@@ -81,7 +79,7 @@ class BfvProducts(Products):
             ring.evaluator.multiply_plain(ciphertext, plaintext, product)
             ring.evaluator.add_inplace(self._sums[group], product)
 
-    def export(self, *, workers: int = 1, tick: Tick = silent) -> list[bytes]:
+    def export(self, effort: Effort = ALONE) -> list[bytes]:
         """Return the sums, masked and flooded: modulus, target column, group."""
         if not self._sums:
             raise ValueError("these products have been exported")
@@ -90,7 +88,7 @@ class BfvProducts(Products):
         for at, total in enumerate(self._sums):
             group = at % layout.groups
             results.append(self._export(total, at // (layout.groups * self._key.sizes.m_target), group))
-            tick(len(results))
+            effort.tick(len(results))
         self._sums = []
         return results
 

@@ -32,15 +32,15 @@ from mpc_spearman.engines.he.paillier import arithmetic
 from mpc_spearman.engines.he.paillier.multiexp import magnitude
 from mpc_spearman.engines.he.paillier.packing import Slots
 from mpc_spearman.engines.he.scheme import (
+    ALONE,
     IMPOSSIBLE,
     Ciphertext,
+    Effort,
     HeSettings,
     Operation,
     PublicKey,
     SecretKey,
     Sizes,
-    Tick,
-    silent,
 )
 from mpc_spearman.engines.he.threads import spread
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation
@@ -120,12 +120,10 @@ class PaillierPublicKey(PublicKey):
 
     # --- differences
 
-    def encrypt(
-        self, chunks: Sequence[NDArray[np.int64]], *, workers: int = 1, tick: Tick = silent
-    ) -> list[Ciphertext]:
+    def encrypt(self, chunks: Sequence[NDArray[np.int64]], effort: Effort = ALONE) -> list[Ciphertext]:
         """See :meth:`PublicKey.encrypt`."""
         self.only("differences")
-        return self._encrypt(chunks, self.sizes.result_bound, workers, tick)
+        return self._encrypt(chunks, self.sizes.result_bound, effort)
 
     def subtract(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> list[Ciphertext]:
         """See :meth:`PublicKey.subtract`."""
@@ -141,12 +139,7 @@ class PaillierPublicKey(PublicKey):
         return PaillierCiphertext(self, value, bound, "mixed" if mixed else "other")
 
     def export(
-        self,
-        ciphertexts: Sequence[Ciphertext],
-        *,
-        rerandomise: bool = True,
-        workers: int = 1,
-        tick: Tick = silent,
+        self, ciphertexts: Sequence[Ciphertext], effort: Effort = ALONE, *, rerandomise: bool = True
     ) -> list[bytes]:
         """Return what may go to the coordinator.
 
@@ -164,10 +157,10 @@ class PaillierPublicKey(PublicKey):
         self.only("differences")
         owned = [self.own(a) for a in ciphertexts]
         if rerandomise:
-            return self.write_anew([a.value for a in owned], workers, tick)
+            return self.write_anew([a.value for a in owned], effort)
         if not all(a.origin in ("made", "mixed") for a in owned):
             raise ValueError("a ciphertext without this party's randomness has to be re-randomised")
-        tick(len(owned))
+        effort.tick(len(owned))
         return [self._write(a.value) for a in owned]
 
     # --- products
@@ -176,15 +169,13 @@ class PaillierPublicKey(PublicKey):
         """See :meth:`PublicKey.ciphertexts_for`."""
         return rows * self.groups
 
-    def encrypt_block(
-        self, x: NDArray[np.int64], *, workers: int = 1, tick: Tick = silent
-    ) -> list[Ciphertext]:
+    def encrypt_block(self, x: NDArray[np.int64], effort: Effort = ALONE) -> list[Ciphertext]:
         """See :meth:`PublicKey.encrypt_block`; row by row, and within a row slots in the vectors' order."""
         self.only("products")
         if x.ndim != 2 or len(x) != self.sizes.m_source or not 1 <= x.shape[1] <= self.rows:
             raise ValueError(f"a block has {self.sizes.m_source} vectors and up to {self.rows} rows")
         chunks = [part for row in x.T for part in np.split(row, range(self.slots, len(row), self.slots))]
-        return self._encrypt(chunks, self.sizes.value_bound, workers, tick)
+        return self._encrypt(chunks, self.sizes.value_bound, effort)
 
     # --- shared
 
@@ -211,9 +202,7 @@ class PaillierPublicKey(PublicKey):
             raise ProtocolViolation("a ciphertext shares a factor with n")
         return numbers
 
-    def _encrypt(
-        self, chunks: Sequence[NDArray[np.int64]], bound: int, workers: int, tick: Tick
-    ) -> list[Ciphertext]:
+    def _encrypt(self, chunks: Sequence[NDArray[np.int64]], bound: int, effort: Effort) -> list[Ciphertext]:
         for values in chunks:
             if values.ndim != 1 or not 1 <= len(values) <= self.slots or values.dtype != np.int64:
                 raise ValueError(f"a ciphertext holds 1 to {self.slots} values of int64")
@@ -226,16 +215,16 @@ class PaillierPublicKey(PublicKey):
             return PaillierCiphertext(self, value, largest, "made")
 
         self._numbers.prepare()
-        return spread(work, chunks, workers=workers, tick=tick)
+        return spread(work, chunks, effort)
 
-    def write_anew(self, values: Sequence[mpz], workers: int, tick: Tick) -> list[bytes]:
+    def write_anew(self, values: Sequence[mpz], effort: Effort) -> list[bytes]:
         """Re-randomise units modulo n² and turn them into bytes."""
 
         def work(value: mpz) -> bytes:
             return self._write(self._numbers.rerandomise(value))
 
         self._numbers.prepare()
-        return spread(work, values, workers=workers, tick=tick)
+        return spread(work, values, effort)
 
     def _write(self, value: mpz) -> bytes:
         return _bytes(value, self.ciphertext_bytes)
@@ -263,7 +252,7 @@ class PaillierSecretKey(SecretKey):
         return cls(secret, PaillierPublicKey(public, settings, sizes, operation))
 
     def decrypt(
-        self, raws: Sequence[bytes], counts: Sequence[int], *, workers: int = 1, tick: Tick = silent
+        self, raws: Sequence[bytes], counts: Sequence[int], effort: Effort = ALONE
     ) -> list[NDArray[np.int64]]:
         """See :meth:`SecretKey.decrypt`."""
         public = self.public
@@ -275,18 +264,16 @@ class PaillierSecretKey(SecretKey):
             return np.full(pair[1], IMPOSSIBLE) if values is None else values
 
         pairs = list(zip(public.read(raws), counts, strict=True))
-        return spread(work, pairs, workers=workers, tick=tick)
+        return spread(work, pairs, effort)
 
-    def open_products(
-        self, raws: Sequence[bytes], *, workers: int = 1, tick: Tick = silent
-    ) -> NDArray[np.object_]:
+    def open_products(self, raws: Sequence[bytes], effort: Effort = ALONE) -> NDArray[np.object_]:
         """See :meth:`SecretKey.open_products`."""
         sizes, public = self.public.sizes, self.public
         if len(raws) != public.product_ciphertexts:
             raise ProtocolViolation(f"{len(raws)} ciphertexts, not {public.product_ciphertexts}")
         starts = range(0, sizes.m_source, public.slots)
         counts = [min(public.slots, sizes.m_source - start) for start in starts] * sizes.m_target
-        columns = np.concatenate(self.decrypt(raws, counts, workers=workers, tick=tick))
+        columns = np.concatenate(self.decrypt(raws, counts, effort))
         # One target column after the other; as Python's integers, for sums and products beyond 64 bits.
         return columns.reshape(sizes.m_target, sizes.m_source).T.astype(object)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.engines.he.paillier.keys import PaillierPublicKey
 from mpc_spearman.engines.he.paillier.multiexp import Digits, magnitude, power_product
-from mpc_spearman.engines.he.scheme import Ciphertext, Products, Tick, silent
+from mpc_spearman.engines.he.scheme import ALONE, Ciphertext, Effort, Products
 from mpc_spearman.engines.he.threads import spread
 from mpc_spearman.errors import BoundError
 
@@ -32,9 +32,7 @@ class PaillierProducts(Products):
         self._above = [mpz(1)] * key.product_ciphertexts
         self._below = [mpz(1)] * key.product_ciphertexts
 
-    def add(
-        self, block: Sequence[Ciphertext], y: NDArray[np.int64], *, workers: int = 1, tick: Tick = silent
-    ) -> None:
+    def add(self, block: Sequence[Ciphertext], y: NDArray[np.int64], effort: Effort = ALONE) -> None:
         """See :meth:`Products.add`. Most calls only keep the block; one in some multiplies up all so far."""
         key, groups = self._key, self._key.groups
         if y.ndim != 2 or len(y) != key.sizes.m_target or len(block) != y.shape[1] * groups:
@@ -45,23 +43,23 @@ class PaillierProducts(Products):
         self._rows += [values[start : start + groups] for start in range(0, len(values), groups)]
         self._y.append(y)
         if len(self._rows) >= self._most:
-            self._settle(workers=workers, tick=tick)
+            self._settle(effort)
 
-    def export(self, *, workers: int = 1, tick: Tick = silent) -> list[bytes]:
+    def export(self, effort: Effort = ALONE) -> list[bytes]:
         """See :meth:`Products.export`: re-randomised, so that they show the inner products only.
 
         Before, a product's randomness is one of the source's n-th residues to the power of the target's
         integers: the source could test guesses of them, and the coordinator compare products.
         """
-        self._settle(workers=workers, tick=lambda done: tick(0))
+        self._settle(effort._replace(tick=lambda done: effort.tick(0)))
         square = self._key.square
         quotients = [
             above * invert(below, square) % square
             for above, below in zip(self._above, self._below, strict=True)
         ]
-        return self._key.write_anew(quotients, workers, tick)
+        return self._key.write_anew(quotients, effort)
 
-    def _settle(self, *, workers: int, tick: Tick) -> None:
+    def _settle(self, effort: Effort) -> None:
         """Multiply up the rows that wait."""
         if not self._rows:
             return
@@ -73,13 +71,8 @@ class PaillierProducts(Products):
             q, group = divmod(product, groups)
             return power_product(bases[group], y[q], self._digits, self._key.square)
 
-        powers = spread(
-            work,
-            range(products),
-            workers=workers,
-            tick=lambda done: tick(rows * groups * done // products),
-            batch=1,
-        )
+        told = effort._replace(tick=lambda done: effort.tick(rows * groups * done // products))
+        powers = spread(work, range(products), told, batch=1)
         for product, (above, below) in enumerate(powers):
             self._above[product] = self._above[product] * above % self._key.square
             self._below[product] = self._below[product] * below % self._key.square
