@@ -101,8 +101,8 @@ class _Keys(dict[Party, PairKey]):
 class _Links(Links):
     """Links that write down what the role reads, and its keys."""
 
-    def __init__(self, place: Path, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, place: Path, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
         self._place = place
         self.keys = _Keys(place / "keys.jsonl")
 
