@@ -102,6 +102,7 @@ def _columns(found: DryRun) -> Table:
 
 def _meaning(found: DryRun) -> list[str]:
     from mpc_spearman.config import OUTSIDE
+    from mpc_spearman.protocols.expect import NUMBERS
 
     heads = [
         "values: how many different ones",
@@ -113,7 +114,7 @@ def _meaning(found: DryRun) -> list[str]:
     if what in OUTSIDE:
         return [
             *heads,
-            "noise: in R² of (or by) these columns, in standard errors of R² where there is no relation",
+            f"noise: in {NUMBERS[what]} of (or by) these columns, in standard errors if nothing is related",
         ]
     numbers = "coefficients" if what == "coefficients" else "strengths (means of coefficients)"
     return [

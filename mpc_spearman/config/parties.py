@@ -62,8 +62,8 @@ class Policy(Section):
 
     max_reveal: Annotated[tuple[Reveal, ...], BeforeValidator(one_or_more)] = setting(
         "The most that the coordinator may open: one level, or several as in `[coefficients, explained]`. "
-        "`differences`, nearly all ranks, has to be allowed here, and so has `explained`, which no other "
-        "includes.",
+        "`differences`, nearly all ranks, has to be allowed here, and so have `explained` and "
+        "`canonical`, which no other includes.",
         ("coefficients",),
         "a level, or a list of levels",
     )
@@ -99,7 +99,7 @@ class Policy(Section):
     unit: Unit = setting("`value` accepts `privacy.unit: value`, which hides less.", "row")
     min_columns: Count = whole(
         "The fewest source columns that a strength may be a mean over, constant ones not counted, over all "
-        "sources; at `explained`, the fewest directions of a source. "
+        "sources; at `explained` and `canonical`, the fewest directions of a source. "
         "Applies below `reveal: coefficients`, to an owner whose `max_reveal` is also below it.",
         low=1,
         default=2,

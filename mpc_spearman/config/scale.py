@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-Reveal = Literal["differences", "coefficients", "strengths", "ranking", "explained"]
-Grant = Literal["nothing", "ranking", "strengths", "coefficients", "explained"]
+Reveal = Literal["differences", "coefficients", "strengths", "ranking", "explained", "canonical"]
+Grant = Literal["nothing", "ranking", "strengths", "coefficients", "explained", "canonical"]
 
 _SCALE = ("nothing", "ranking", "strengths", "coefficients", "differences")
 #: Levels outside the order: whoever allows one names it.
-OUTSIDE: tuple[Reveal, ...] = ("explained",)
+OUTSIDE: tuple[Reveal, ...] = ("explained", "canonical")
 #: What ``results`` can pass on, least first; what is outside the order comes last.
-GRANTS: tuple[Grant, ...] = ("nothing", "ranking", "strengths", "coefficients", "explained")
+GRANTS: tuple[Grant, ...] = ("nothing", "ranking", "strengths", "coefficients", "explained", "canonical")
 #: Levels of ``reveal`` that are built, weakest privacy first: as plans and documents list them.
 LEVELS: tuple[Reveal, ...] = ("differences", "coefficients", "strengths", "ranking", *OUTSIDE)
 #: Keys of a plan that are for one level only.
@@ -46,6 +46,8 @@ def least(levels: Iterable[str]) -> str:
 def granted_by_default(level: str) -> tuple[Grant, Grant]:
     """Return what the target and the sources are passed on of a level where a plan does not say."""
     reached = grants(level)
+    if level == "canonical":
+        return reached[-1], reached[-1]
     return ("strengths" if "strengths" in reached else reached[-1]), "nothing"
 
 

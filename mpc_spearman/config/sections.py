@@ -38,12 +38,12 @@ class Results(Section):
 
     target: Grant | None = setting(
         "What the coordinator passes on to the target, at most what it has itself. Left out: `strengths`, or "
-        "what there is in place of them. `explained` at `reveal: explained` alone.",
+        "what there is in place of them. `explained` and `canonical` at these levels alone.",
         None,
     )
     sources: Grant | None = setting(
         "What it passes on to each source: of the matrix, and of what is explained, the source's own rows; "
-        "strengths and ranking are over all sources. Left out: `nothing`.",
+        "strengths and ranking are over all sources. Left out: `nothing`, at `canonical` that.",
         None,
     )
     precision: Precision = setting(

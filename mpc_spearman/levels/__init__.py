@@ -5,6 +5,7 @@ in :mod:`mpc_spearman.config.scale`.
 """
 
 from mpc_spearman.config import Plan
+from mpc_spearman.levels.canonical import Canonical
 from mpc_spearman.levels.coefficients import Coefficients
 from mpc_spearman.levels.differences import Differences
 from mpc_spearman.levels.explained import Explained
@@ -13,7 +14,7 @@ from mpc_spearman.levels.ranking import Ranking
 from mpc_spearman.levels.strengths import Strengths
 
 #: All there are, those of the one order first, the most private at its head.
-LEVELS: tuple[type[Level], ...] = (Ranking, Strengths, Coefficients, Differences, Explained)
+LEVELS: tuple[type[Level], ...] = (Ranking, Strengths, Coefficients, Differences, Explained, Canonical)
 
 
 def level_of(plan: Plan) -> Level:

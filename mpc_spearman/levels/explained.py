@@ -15,7 +15,7 @@ for every rotation, and for the mixture of all.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,8 +46,8 @@ from mpc_spearman.privacy.scales import Scales, deviations, joined, most_noise, 
 from mpc_spearman.statistics import explained, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
-_KEPT = Field("defined", "int64", (1,), "how many directions of its columns are kept: k")
-_DISTANCE = {"ranges": "a rounded bound on how much any two of its rows differ, its columns whitened"}
+KEPT = Field("defined", "int64", (1,), "how many directions of its columns are kept: k")
+DISTANCE = {"ranges": "a rounded bound on how much any two of its rows differ, its columns whitened"}
 
 
 def _passed_on(sources: str | int) -> tuple[Field, ...]:
@@ -84,8 +84,8 @@ class Explained(Level):
             COORDINATOR,
             (Field("constant", "flags", ("m_target",), "which features are constant"),),
         ),
-        *(Row(Kind.COLUMNS, SOURCE, (receiver,), (_KEPT,)) for receiver in Role),
-        *scale_rows({"ranges": (1,)}, Role.SOURCE, *Role, tells=_DISTANCE),
+        *(Row(Kind.COLUMNS, SOURCE, (receiver,), (KEPT,)) for receiver in Role),
+        *scale_rows({"ranges": (1,)}, Role.SOURCE, *Role, tells=DISTANCE),
         *scale_rows({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
         *masked_rows("its whitened, turned columns", "m_source", "rounded scaled ranks"),
         *opened_rows(opens, ("m_source", "m_target")),
@@ -132,17 +132,21 @@ class Explained(Level):
         """Count a source's directions, and the target's columns that are not constant."""
         return whitening.kept(own.vectors) if role is Role.SOURCE else ranks.defined
 
+    def whitens(self, shapes: Shapes) -> Mapping[Party, int]:
+        """Return whose columns are whitened, and how many there are."""
+        return shapes.features
+
     def behind(self, shapes: Shapes) -> int:
         """Return the fewest directions that an R² is over: over one it is a coefficient, squared."""
         return min(shapes.defined[source] for source in shapes.features)
 
     def admit(self, shapes: Shapes) -> None:
         """Refuse a source of which no direction is left, or too few rows for its directions."""
-        for source in shapes.features:
+        for source, columns in self.whitens(shapes).items():
             k = shapes.defined[source]
             if not k:
                 raise BoundError(
-                    f"reveal: {self.name} has nothing to work with: of the {shapes.features[source]} columns "
+                    f"reveal: {self.name} has nothing to work with: of the {columns} columns "
                     f"of {source.name} none is left. They are constant, or so few rows stand apart in them "
                     "that noise could not hide these. Use other columns"
                 )
@@ -174,13 +178,17 @@ class Explained(Level):
         """Return that noise in steps of what is opened, rounded up."""
         return np.ceil(self.deviations(shapes) * self.encoding(shapes).unit).astype(np.int64)
 
+    def columns(self, shapes: Shapes) -> int:
+        """Return how many of the target's vectors are not zeros."""
+        return shapes.m_target
+
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
         """Draw this owner's noise, (m_A, m_B), equal in the vectors that are kept; none where all is zero."""
         if not self.noisy:
             return None
         sigma = np.zeros((shapes.m_sources, shapes.m_target), dtype=np.int64)
         for source, steps in zip(shapes.features, self._steps(shapes), strict=True):
-            sigma[shapes.rows(source)][: shapes.defined[source]] = steps
+            sigma[shapes.rows(source)][: shapes.defined[source], : self.columns(shapes)] = steps
         return discrete_gaussian(sigma[shapes.rows(me)] if me in shapes.features else sigma)
 
     def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> tuple[NDArray[np.float64], float]:
@@ -240,16 +248,20 @@ class Explained(Level):
     ) -> list[str]:
         """Warn of constant columns, and of values that no columns give."""
         owner, lost = self.plan.parties.target.name, np.isnan(numbers["explained"]).any(axis=0)
-        fewer = [
-            f"{source.name}: {shapes.defined[source]} of {columns}"
-            for source, columns in shapes.features.items()
-            if shapes.defined[source] < columns
-        ]
         return [
-            *result_warnings.fewer_directions(fewer),
+            *self.fewer(shapes),
             *result_warnings.constants(owner, target.names, target.constant, "tie_corrected"),
             *result_warnings.impossible(np.where(lost, 0, 1), 1, int(np.sum(target.constant))),
         ]
+
+    def fewer(self, shapes: Shapes) -> list[str]:
+        """Say of whom fewer directions are used than there are columns."""
+        lines = [
+            f"{owner.name}: {shapes.defined[owner]} of {columns}"
+            for owner, columns in self.whitens(shapes).items()
+            if shapes.defined[owner] < columns
+        ]
+        return result_warnings.fewer_directions(lines)
 
     def opened_precisely(self) -> str:
         """Say whose noise is in it."""

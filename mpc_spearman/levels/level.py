@@ -69,6 +69,12 @@ class Numbers(TypedDict, total=False):
     explained: NDArray[np.float64]
     explained_noise: NDArray[np.float64]
     kept: NDArray[np.int64]
+    #: Canonical correlations of each source's columns with the target's, the largest first and as many as the
+    #: target has columns, NaN beyond those there are, (sources, m_B); the noise in the products that they are
+    #: of, (sources,); the directions of the target's columns, (1,).
+    canonical: NDArray[np.float64]
+    canonical_noise: NDArray[np.float64]
+    kept_target: NDArray[np.int64]
     #: Strengths under ``tie_corrected`` and ``paper``, (m_B, 2): never passed on, they tell of all ties.
     estimators: NDArray[np.float64]
 

@@ -115,7 +115,16 @@ _SHARED: tuple[Row, ...] = (
         Kind.DESCRIPTION,
         _T,
         _C,
-        (Field("names", "texts", ("m_target",), "the feature names", opened_to=("coordinator",)),),
+        (
+            Field(
+                "names",
+                "texts",
+                ("m_target",),
+                "the feature names",
+                levels=tuple(name for name in NAMES if name != "canonical"),
+                opened_to=("coordinator",),
+            ),
+        ),
     ),
     Row(
         Kind.PUBLIC_KEY,
@@ -183,7 +192,7 @@ _NAMES = Row(
             "texts",
             ("m_target",),
             "the target's feature names",
-            grants=GRANTS[1:],
+            grants=tuple(grant for grant in GRANTS[1:] if grant != "canonical"),
         ),
     ),
 )

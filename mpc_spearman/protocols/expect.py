@@ -24,6 +24,10 @@ from mpc_spearman.statistics import explained
 Floats = NDArray[np.float64]
 
 
+#: What levels outside the order are about.
+NUMBERS = {"explained": "R²", "canonical": "Pillai's trace"}
+
+
 @dataclass(frozen=True)
 class Expected:
     """What is expected of numbers about each of one's own columns.
@@ -82,8 +86,8 @@ def too_few_rows(plan: Plan, roster: Roster, ranks: Ranks, shapes: Shapes) -> It
     if found is not None and plan.reveal in OUTSIDE:
         if (total_spread := float(np.median(found.noise)) + found.error) > explained.SPREAD:
             yield (
-                f"too few rows for these columns: with noise R² will vary by {total_spread:.2g} where there "
-                "is no relation. Use fewer columns, or more rows"
+                f"too few rows for these columns: with noise {NUMBERS[plan.reveal]} will vary by "
+                f"{total_spread:.2g} where there is no relation. Use fewer columns, or more rows"
             )
     elif found is not None and found.noise.any():
         ratio = float(np.median(found.ratio[found.noise > 0]))

@@ -14,7 +14,7 @@ from mpc_spearman.config import Plan
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.results.dataframes import ESTIMATORS, MATRIX_ROWS, column_table
+from mpc_spearman.results.dataframes import CANONICAL_ROWS, ESTIMATORS, MATRIX_ROWS, column_table
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import explained, pvalues, result_warnings
 from mpc_spearman.statistics.columns import Columns
@@ -45,10 +45,28 @@ class Labels:
 def _explained(plan: Plan, me: Party, numbers: Numbers, target: Sequence[str]) -> pd.DataFrame:
     """Label what each source's columns explain of each of the target's features."""
     r2, s = numbers["explained"], numbers["explained_noise"]
-    sources = [me.name] if me.role is Role.SOURCE else [source.name for source in plan.parties.sources]
-    index = pd.MultiIndex.from_product([sources, list(target)], names=MATRIX_ROWS)
+    index = pd.MultiIndex.from_product([_sources(plan, me), list(target)], names=MATRIX_ROWS)
     k = np.repeat(numbers["kept"], len(target))
     return pd.DataFrame({"r2": r2.ravel(), "noise": s.ravel(), "k": k}, index=index)
+
+
+def _canonical(plan: Plan, me: Party, numbers: Numbers) -> pd.DataFrame:
+    """Label the canonical correlations of each source's columns with the target's."""
+    found = numbers["canonical"]
+    count = range(1, found.shape[1] + 1)
+    return pd.DataFrame(
+        {
+            "correlation": found.ravel(),
+            "noise": np.repeat(numbers["canonical_noise"], len(count)),
+            "k_source": np.repeat(numbers["kept"], len(count)),
+            "k_target": int(numbers["kept_target"][0]),
+        },
+        index=pd.MultiIndex.from_product([_sources(plan, me), count], names=CANONICAL_ROWS),
+    )
+
+
+def _sources(plan: Plan, me: Party) -> list[str]:
+    return [me.name] if me.role is Role.SOURCE else [source.name for source in plan.parties.sources]
 
 
 def assemble(
@@ -120,6 +138,10 @@ def assemble(
                 len(numbers["kept"]),
             ),
         ]
+    if "canonical" in numbers:
+        told = _canonical(plan, me, numbers)
+        matrices = {"canonical": told}
+        warnings = [*warnings, *result_warnings.joint(len(numbers["kept"]))]
     if "positions" in numbers:
         order = np.argsort(numbers["positions"], kind="stable")  # equals in the table's order
         ranking = pd.DataFrame({"position": numbers["positions"][order], "feature": columns[order].tolist()})

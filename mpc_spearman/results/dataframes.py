@@ -30,7 +30,9 @@ TIES = ["ties", "skewness"]
 ESTIMATORS = ["tie_corrected", "paper"]
 #: Columns of ``explained.csv``: what is told, and what follows from it.
 TOLD = ["r2", "noise", "k"]
-EXPLAINED = [*TOLD, "predictive", "p", "q"]
+#: The same of ``canonical.csv``, whose rows are numbered for each source.
+CANONICAL_ROWS = ["party", "number"]
+CANONICAL_TOLD = ["correlation", "noise", "k_source", "k_target"]
 
 #: Columns of `Result.cost` with their types; what they count is said at `mpc_spearman.wire.meter.PhaseCost`.
 COST_COLUMNS: dict[str, type] = {
@@ -128,10 +130,33 @@ def plain_explained(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def concluded(told: pd.DataFrame, n: int) -> pd.DataFrame:
-    """Add what follows: predictive R², p and q; columns `EXPLAINED`."""
+    """Add what follows: predictive R², p and q."""
     r2, s, k = told["r2"].to_numpy(), told["noise"].to_numpy(), told["k"].to_numpy()
     p = explained.pvalues(r2, s, k, n)
     return told.assign(predictive=explained.predictive(r2, k, n), p=p, q=qvalues(p))
+
+
+def plain_canonical(frame: pd.DataFrame) -> pd.DataFrame:
+    """Copy canonical correlations; `ValueError` if they are none."""
+    if list(frame.columns) != CANONICAL_TOLD or frame.index.nlevels != 2 or not frame.index.is_unique:
+        raise ValueError(
+            f"canonical correlations have {', '.join(CANONICAL_TOLD)}, for each party and number once"
+        )
+    index = pd.MultiIndex.from_tuples(
+        [(str(party), int(at)) for party, at in frame.index], names=CANONICAL_ROWS
+    )
+    plain = pd.DataFrame(frame.to_numpy(np.float64, copy=True), index=index, columns=CANONICAL_TOLD)
+    return plain.astype({"k_source": np.int64, "k_target": np.int64})
+
+
+def concluded_canonical(told: pd.DataFrame, n: int) -> pd.DataFrame:
+    """Add what follows: what chance gives, and of each source Pillai's trace and its p-value."""
+    s, k, of_target = (told[name].to_numpy() for name in CANONICAL_TOLD[1:])
+    squares = np.square(told["correlation"]).groupby(level="party").transform("sum").to_numpy()
+    trace = np.where(told["correlation"].isna().groupby(level="party").transform("all"), np.nan, squares)
+    trace = trace - k * of_target * np.square(s)
+    p = explained.pillai_pvalues(trace, s, k, of_target, n)
+    return told.assign(chance=explained.edge(s, k, of_target, n), trace=trace, p=p)
 
 
 def plain_cost(frame: pd.DataFrame) -> pd.DataFrame:
@@ -155,4 +180,5 @@ PLAIN: dict[str, Callable[[Any], Any]] = {
     "ranking": plain_ranking,
     "estimators": plain_estimators,
     "explained": plain_explained,
+    "canonical": plain_canonical,
 }

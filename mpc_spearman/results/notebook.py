@@ -50,7 +50,9 @@ def pairs(result: Result) -> pd.DataFrame:
 def html(result: Result) -> str:
     """Say in HTML what came out: the ranking, the strongest pairs, the warnings."""
     parts = [f"<b>{escape(headline(result, evidence.pairs(result)))}.</b> {result.n:,} rows."]
-    if result.withheld("explained") is None:
+    if result.withheld("canonical") is None:
+        parts.append(_table(result.canonical.dropna(subset="correlation").reset_index()))
+    elif result.withheld("explained") is None:
         parts.append(_table(result.explained.reset_index()))
     elif result.withheld("ranking") is None:
         parts.append(_table(result.ranking))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from mpc_spearman.config import GRANTS, LEVELS, OUTSIDE, within
+from mpc_spearman.config import GRANTS, LEVELS, within
 
 RoleName = Literal["coordinator", "target", "source"]
 Part = Literal[
@@ -21,6 +21,7 @@ Part = Literal[
     "ranking",
     "estimators",
     "explained",
+    "canonical",
 ]
 
 #: The level of ``reveal``, and grant of ``results``, that each part takes, where it is not `coefficients`.
@@ -30,6 +31,7 @@ _NEEDS = {
     "errors": "strengths",
     "ranking": "ranking",
     "explained": "explained",
+    "canonical": "canonical",
 }
 #: Parts that follow from the coefficients and what goes with them.
 DERIVED: tuple[Part, ...] = ("pvalues", "intervals", "qvalues")
@@ -41,11 +43,12 @@ IN_WORDS = {
     "qvalues": "q-values",
     "estimators": "strengths under both estimators",
     "explained": "shares that are explained",
+    "canonical": "canonical correlations",
 }
 
 
 def _within(need: str, level: str) -> bool:
-    return within(need, level) or (need == "ranking" and level in OUTSIDE)
+    return within(need, level) or (need == "ranking" and level == "explained")
 
 
 def beyond(part: Part, plan: Mapping[str, Any], role: RoleName) -> str | None:
@@ -76,14 +79,15 @@ def check(plan: Mapping[str, Any], party: str, role: RoleName, parts: Mapping[st
     for part in get_args(Part):
         if part in parts and beyond(part, plan, role) is not None:
             raise ValueError(f"the plan in it does not give {part} to this party")
+    for part in parts.keys() & {"explained", "canonical"}:
+        if list(parts[part].index.unique(0)) != ([party] if role == "source" else sources):
+            raise ValueError(f"what is {part} is of others than the sources")
     if "explained" in parts:
         found = parts["explained"].index
-        if list(found.unique(0)) != ([party] if role == "source" else sources):
-            raise ValueError("what is explained is by others than the sources")
         if "ranking" not in parts or set(parts["ranking"]["feature"]) != set(found.unique(1)):
             raise ValueError("the ranking is of other features than what is explained")
     if "strengths" not in parts:
-        if parts.keys() - {"ranking", "explained"} or "strength" in parts.get("ranking", ()):
+        if parts.keys() - {"ranking", "explained", "canonical"} or "strength" in parts.get("ranking", ()):
             raise ValueError("there are no strengths, but what takes them")
         return
     features = parts["strengths"].index

@@ -35,7 +35,7 @@ from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.results import run_directory, saved
-from mpc_spearman.results.dataframes import TOLD
+from mpc_spearman.results.dataframes import CANONICAL_TOLD, TOLD
 from mpc_spearman.results.saved import RECORD
 from mpc_spearman.statistics import estimators, explained
 from mpc_spearman.version import __version__
@@ -291,6 +291,8 @@ def _shown(folder: Path, message: bytes) -> bool:
     """Tell whether what a data party's folder shows is what a message has passed on to it."""
     try:
         held = saved.read(folder)
+        if "canonical" in held:
+            return _canonical_shown(held, message)
         matrix, ranking = held.get("coefficients"), held["ranking"]
         rows = [] if matrix is None else [name for _, name in matrix.index]
         fields = VIEW.fields(held["plan"], Kind.RESULT, Role.COORDINATOR, Role(held["role"])) or ()
@@ -316,6 +318,26 @@ def _shown(folder: Path, message: bytes) -> bool:
         )
     except (OutputError, ProtocolViolation, KeyError, TypeError, ValueError, AttributeError):
         return False
+
+
+def _canonical_shown(held: Mapping[str, Any], message: bytes) -> bool:
+    told, fields = (
+        held["canonical"],
+        VIEW.fields(held["plan"], Kind.RESULT, Role.COORDINATOR, Role(held["role"])),
+    )
+    sources = len(told.index.unique(0))
+    sizes = {"m_target": len(told) // sources, "sources": sources}
+    said = decode(fields or (), sizes, memoryview(message))
+    found, s, k, of_target = (told[name].to_numpy().reshape(sources, -1) for name in CANONICAL_TOLD)
+    return all(
+        np.array_equal(said[part], shown, equal_nan=True)
+        for part, shown in (
+            ("canonical", found),
+            ("canonical_noise", s[:, 0]),
+            ("kept", k[:, 0]),
+            ("kept_target", of_target[0, :1]),
+        )
+    )
 
 
 def _less_own(said: dict[str, Any], held: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from mpc_spearman.results.summary import (
     STRENGTHS,
     both_estimators,
     by_size,
+    canonical_lines,
     detectable,
     eq2,
     first,
@@ -99,7 +100,11 @@ def render(result: Result) -> str:
         ("Protocol", str(plan["protocol"]).upper()),
         ("Revealed", str(plan["reveal"])),
         ("Estimator", _ESTIMATORS[plan["estimator"]]),
-        *(() if found else (("Strength", f"{STRENGTHS[plan['strength']]}, {plan['order']}"),)),
+        *(
+            ()
+            if found or "canonical" in result.holds
+            else (("Strength", f"{STRENGTHS[plan['strength']]}, {plan['order']}"),)
+        ),
         ("Precision", precision(result)),
     ]
     return page().render(
@@ -113,6 +118,7 @@ def render(result: Result) -> str:
         warnings=[[printable(line) for line in text.split("\n")] for text in result.warnings],
         lines=lines,
         shares=found,
+        canonical=canonical_lines(result),
         several=len(plan["parties"]["sources"]) > 1 and result.role != "source",
         share_axis=charts.Axis([length for share in found for length in (share.r2, share.chance)]),
         scored=bool(lines) and "strength" in result.ranking,

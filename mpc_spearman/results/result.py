@@ -2,9 +2,9 @@
 
 A run directory holds ``result.json``, ``cost.csv``, ``report.html`` and, as far as the run revealed them to
 this party, ``matrix.csv``, ``columns.csv``, ``noise.csv``, ``pvalues.csv``, ``intervals.csv``,
-``qvalues.csv``, ``ranking.csv``, ``estimators.csv`` and ``explained.csv``. p-values, intervals and q-values
-follow from the others: they are written for whoever opens the files, and computed again when a result is
-loaded.
+``qvalues.csv``, ``ranking.csv``, ``estimators.csv``, ``explained.csv`` and ``canonical.csv``.
+p-values, intervals and q-values follow from the others: they are written for whoever opens the files, and
+computed again when a result is loaded.
 ``record.json`` is what all parties have signed.
 """
 
@@ -26,7 +26,14 @@ from numpy.typing import NDArray
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.results import notebook, run_directory, saved
-from mpc_spearman.results.dataframes import PLAIN, concluded, interval_matrix, known_columns, plain_cost
+from mpc_spearman.results.dataframes import (
+    PLAIN,
+    concluded,
+    concluded_canonical,
+    interval_matrix,
+    known_columns,
+    plain_cost,
+)
 from mpc_spearman.results.parts import DERIVED, IN_WORDS, Part, RoleName, beyond, check
 from mpc_spearman.statistics.intervals import intervals
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
@@ -62,7 +69,8 @@ class Result:
     **parts : DataFrame or Series, optional
         ``coefficients``, ``columns``, ``noise``, ``strengths``, ``counts``, ``errors``, ``ranking`` and
         ``estimators``, as the properties of these names return them; of ``explained`` the first three
-        columns. Coefficients need columns and strengths, strengths a ranking with strengths.
+        columns, of ``canonical`` four. Coefficients need columns and strengths, strengths a ranking with
+        strengths.
 
     Raises
     ------
@@ -265,6 +273,17 @@ class Result:
         the ranking goes by), ``p`` and ``q`` (of independence). See docs/statistics.md.
         """
         return concluded(self._frame("explained"), self._n)
+
+    @property
+    def canonical(self) -> pd.DataFrame:
+        """Whether a source's columns and the target's have anything in common.
+
+        Rows (party, number), party the source, the largest ``correlation`` first, NaN beyond those there are.
+        Columns ``correlation``, ``noise``, ``k_source`` and ``k_target`` (directions), ``chance`` (about the
+        largest that chance gives), and, the same for all of a party, Pillai's ``trace``, less what noise
+        adds, and the ``p`` of independence.
+        """
+        return concluded_canonical(self._frame("canonical"), self._n)
 
     def _frame(self, part: Part) -> pd.DataFrame:
         why = self.withheld(part)

@@ -38,6 +38,7 @@ FILES = (
     "ranking.csv",
     "estimators.csv",
     "explained.csv",
+    "canonical.csv",
     "cost.csv",
     "report.html",
     "record.json",

@@ -20,9 +20,9 @@ import pandas as pd
 from mpc_spearman.errors import OutputError
 from mpc_spearman.results import cells, run_directory
 from mpc_spearman.results.dataframes import (
+    CANONICAL_TOLD,
     COST_COLUMNS,
     ESTIMATORS,
-    EXPLAINED,
     MATRIX_ROWS,
     RANKING,
     TIES,
@@ -44,6 +44,7 @@ FILES = {
     "ranking": "ranking.csv",
     "estimators": "estimators.csv",
     "explained": "explained.csv",
+    "canonical": "canonical.csv",
 }
 RECORD = "record.json"
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
@@ -72,7 +73,16 @@ def texts(result: Result) -> dict[str, str]:
         "plan": result.plan,
     }
     files = {"cost.csv": run_directory.csv_text(list(COST_COLUMNS), result.cost.itertuples(index=False))}
-    for part in ("coefficients", "columns", "noise", "pvalues", "intervals", "qvalues", "explained"):
+    for part in (
+        "coefficients",
+        "columns",
+        "noise",
+        "pvalues",
+        "intervals",
+        "qvalues",
+        "explained",
+        "canonical",
+    ):
         if part in held:
             frame: pd.DataFrame = getattr(result, part)
             cells_of = frame.itertuples(index=False, name=None)
@@ -164,7 +174,9 @@ def read(folder: Path) -> dict[str, Any]:
     if "ranking" in holds and "strengths" not in holds:
         del parts["ranking"]["strength"]
     if "explained" in holds:
-        parts["explained"] = _explained(folder / "explained.csv")
+        parts["explained"] = _told(folder / "explained.csv", TOLD, str)
+    if "canonical" in holds:
+        parts["canonical"] = _told(folder / "canonical.csv", CANONICAL_TOLD, int)
     return parts
 
 
@@ -189,10 +201,12 @@ def _columns(path: Path) -> pd.DataFrame:
     return pd.DataFrame(values, index=_labels(rows), columns=TIES)
 
 
-def _explained(path: Path) -> pd.DataFrame:
+def _told(path: Path, columns: list[str], label: Callable[[str], Any]) -> pd.DataFrame:
+    """Read the first columns of a table of a level outside the order; what follows from them is left."""
     _, rows = run_directory.read_csv(path)
-    numbers = [list(map(_float, row[2:])) for row in rows]
-    return pd.DataFrame(numbers, index=_labels(rows), columns=EXPLAINED)[TOLD]
+    index = pd.MultiIndex.from_tuples([(cells.read(row[0]), label(cells.read(row[1]))) for row in rows])
+    numbers = [list(map(_float, row[2 : 2 + len(columns)])) for row in rows]
+    return pd.DataFrame(numbers, index=index, columns=columns)
 
 
 def _labels(rows: list[list[str]]) -> pd.MultiIndex:

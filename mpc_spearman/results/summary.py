@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from mpc_spearman.results.result import Result
 
 
+#: Below such a p-value tables have something in common.
+_FOUND = 0.05
+
+
 @dataclass(frozen=True)
 class Share:
     """What one source's columns explain of one feature; `chance` exceeds it once in 20 where nothing does."""
@@ -132,8 +136,44 @@ def headline(result: Result, pairs: Sequence[Sequence[Pair]]) -> str:
     return f"The {which} is {names}, with ρ = {number(best.rho)}"
 
 
+def in_common(result: Result) -> list[str]:
+    """Say of each source whether its columns and the target's have anything in common."""
+    found = getattr(result, "canonical", None)
+    if found is None:
+        return []
+    target, said = printable(result.plan["parties"]["target"]["name"]), []
+    for source, rows in found.groupby(level="party", sort=False):
+        top = rows.iloc[0]
+        most = int(min(top["k_source"], top["k_target"]))
+        tables = f"the tables of {printable(str(source))} and {target}"
+        if math.isnan(top["p"]):
+            said.append(f"{tables}: what was opened cannot be canonical correlations")
+            continue
+        much = "have little in common" if top["p"] > _FOUND else "have something in common"
+        said.append(
+            f"{tables} {much}: Pillai's trace is {number(max(top['trace'], 0))} of {most} "
+            f"(p-value {evidence.chance(top['p'])}), the largest canonical correlation "
+            f"{number(top['correlation'])}, where chance gives up to about {number(top['chance'])}"
+        )
+    return said
+
+
+def canonical_lines(result: Result) -> list[tuple[str, int, float, float]]:
+    """List the canonical correlations: source, number, correlation, and what chance gives."""
+    found = getattr(result, "canonical", None)
+    if found is None:
+        return []
+    known = found.dropna(subset="correlation")
+    return [
+        (printable(str(party)), int(at), float(row.correlation), float(row.chance))
+        for (party, at), row in zip(known.index, known.itertuples(), strict=True)
+    ]
+
+
 def first(result: Result) -> str:
-    """Say what ranks first, by what criterion."""
+    """Say what ranks first, by what criterion, or what tables have in common."""
+    if common := in_common(result):
+        return "; ".join([common[0][0].upper() + common[0][1:], *common[1:]])
     lines, found = ranking_lines(result), [share for share in shares(result) if share.position == 1]
     if found:
         best = max(found, key=lambda share: share.predictive)
@@ -197,7 +237,7 @@ def by_size(result: Result) -> str | None:
 
 def unseen(result: Result) -> str | None:
     """Say what a mean cannot show, where a copy has nothing else."""
-    if {"coefficients", "explained"} & set(result.holds) or "ranking" not in result.holds:
+    if {"coefficients", "explained", "canonical"} & set(result.holds) or "ranking" not in result.holds:
         return None
     return (
         "A strength is a mean over all source columns: one strong pair among many weak ones hardly moves it, "

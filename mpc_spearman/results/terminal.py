@@ -121,7 +121,8 @@ def summarize(result: Result, console: Console) -> None:
     else:
         for line in lines[:_SHOWN]:
             console.print(plain(f"{line.position:>4}  {line.feature}"))
-        say(result.withheld("strengths" if lines else "ranking"), "dim")
+        if "canonical" not in result.holds:
+            say(result.withheld("strengths" if lines else "ranking"), "dim")
     say(unseen(result))
     if len(lines) > _SHOWN:
         console.print(plain(f"... and {len(lines) - _SHOWN} more, in ranking.csv", "dim"))

@@ -65,10 +65,36 @@ def chance(s: Floats, k: NDArray[np.int64], n: int, p: float = 0.05) -> Floats:
     return np.asarray(np.where(s > 0, noisy, exact))
 
 
-def _gamma(s: Floats, k: NDArray[np.int64], n: int) -> tuple[Floats, Floats]:
-    square = np.square(s)
-    mean = k / (n - 1) + k * square
-    variance = 2 * k * ((n - 1 - k) / ((n - 1) ** 2 * (n + 1)) + 2 * square / (n - 1) + square**2)
+def pillai_pvalues(
+    trace: Floats, s: Floats, k: NDArray[np.int64], of_target: NDArray[np.int64], n: int
+) -> Floats:
+    """Compute p-values of independence of two sides with k and `of_target` directions, from Pillai's trace.
+
+    The trace, Σ of squared canonical correlations, is less k·of_target·s², which noise adds. It has mean
+    k·of_target/(n - 1) and a known variance where one side's rows come in any order (Pillai 1955); its
+    distribution is taken as the gamma distribution of these and of the noise.
+    """
+    from scipy import special
+
+    shape, scale = _gamma(s, k, n, of_target)
+    return np.asarray(
+        special.gammaincc(shape, np.clip(trace + k * of_target * np.square(s), 0, None) / scale)
+    )
+
+
+def edge(s: Floats, k: NDArray[np.int64], of_target: NDArray[np.int64], n: int) -> Floats:
+    """Return about the largest canonical correlation by chance, noise included (Marchenko, Pastur)."""
+    return (np.sqrt(k) + np.sqrt(of_target)) * np.sqrt(1 / (n - 1) + np.square(s))
+
+
+def _gamma(
+    s: Floats, k: NDArray[np.int64], n: int, other: NDArray[np.int64] | int = 1
+) -> tuple[Floats, Floats]:
+    """Return shape and scale of the gamma distribution with the moments of Σz² under independence."""
+    square, rows, count = np.square(s), n - 1, k * other
+    mean = count / rows + count * square
+    exact = (rows - k) * (rows - other) / (rows**2 * (rows - 1) * (rows + 2))
+    variance = 2 * count * (exact + 2 * square / rows + square**2)
     return mean**2 / variance, variance / mean
 
 

@@ -240,12 +240,17 @@ def explained(spread: float, sources: int) -> list[str]:
             f"too few rows for these columns: where there is no relation R² varies by {spread:.2g}, noise "
             "included. More rows or fewer columns would take less"
         )
-    if sources > 1:
-        found.append(
-            "each R² is over the columns of one source. A joint one would need products between the sources' "
-            "columns, which no run computes: it is at least the largest, and at most 1"
-        )
-    return found
+    return [*found, *joint(sources)]
+
+
+def joint(sources: int) -> list[str]:
+    """Say what numbers of each of several sources are not."""
+    if sources < 2:
+        return []
+    return [
+        "each R² is over the columns of one source, and so is each canonical correlation. A joint one would "
+        "need products between the sources' columns, which no run computes: it is at least the largest"
+    ]
 
 
 def impossible(counts: NDArray[np.int64], expected: int, constant: int) -> list[str]:

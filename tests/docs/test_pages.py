@@ -91,7 +91,7 @@ def test_the_tables_of_who_learns_what_are_those_of_the_code(maker: ModuleType) 
     assert LEARNT.path == maker.PAGE
     made = LEARNT.text.partition(maker.BEGIN)[2].partition(maker.END)[0].strip()
     assert made == maker.tables(), "run: python docs/who_learns_what.py"
-    assert maker.levels() == ["differences", "coefficients", "strengths", "ranking", "explained"]
+    assert maker.levels() == ["differences", "coefficients", "strengths", "ranking", "explained", "canonical"]
 
 
 def test_the_tables_show_what_depends_on_settings(maker: ModuleType) -> None:

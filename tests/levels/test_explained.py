@@ -148,7 +148,7 @@ class Opened:
     """A level's sums and noise without a protocol, as often as a test wants."""
 
     def __init__(self, source: Ranks, target: Ranks, **settings: Any) -> None:
-        self.level = level_of(plan(**NOISY, **settings))
+        self.level = level_of(plan(**{**NOISY, **settings, "results": {"precision": "statistical"}}))
         roster = Roster.of(self.level.plan, "C")
         self.source, self.target = roster.sources[0], roster.target
         self.ranks, self.y = source, target
@@ -163,7 +163,10 @@ class Opened:
             self.source: self.level.scales(a, self.ranks, Role.SOURCE, self.shapes)["ranges"],
             self.target: self.level.scales(self.b, self.y, Role.TARGET, self.shapes)["ranges"],
         }
-        defined = {self.source: whitening.kept(a.vectors), self.target: self.y.defined}
+        defined = {
+            self.source: self.level.counted(a, self.ranks, Role.SOURCE),
+            self.target: self.level.counted(self.b, self.y, Role.TARGET),
+        }
         return Shapes(self.ranks.n, self.shapes.features, self.y.m, defined, stated)
 
     def z(self) -> np.ndarray:

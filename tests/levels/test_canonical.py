@@ -1,0 +1,121 @@
+"""``canonical``: the singular values of NumPy, noise enough, and a test of the size that it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from levels.test_explained import A, B, D, Opened, ranks_of
+from mpc_spearman.config import load_plan
+from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.errors import NotRevealed
+from mpc_spearman.levels import level_of, whitening
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Party, Role
+from mpc_spearman.privacy.loss import separation
+from mpc_spearman.results.result import Result
+from mpc_spearman.statistics import explained
+from support.in_memory import run_in_memory
+from support.plans import plan
+
+EXACT: dict[str, Any] = {"reveal": "canonical"}
+NOISY: dict[str, Any] = {"reveal": "canonical", "results": {"precision": "statistical"}}
+
+
+def canonical(source: pd.DataFrame, target: pd.DataFrame) -> np.ndarray:
+    """The canonical correlations of pooled ranks on the kept directions, by NumPy."""
+    one, other = (
+        np.linalg.qr((whitening.directions(r) @ r.matrix).T)[0] for r in map(ranks_of, (source, target))
+    )
+    return np.linalg.svd(one.T @ other, compute_uv=False)
+
+
+@pytest.mark.parametrize("settings", [{}, {"protocol": "he", "he": {"scheme": "bfv"}}])
+def test_exact_results_are_the_canonical_correlations_of_pooled_ranks(settings: dict[str, Any]) -> None:
+    if settings:
+        pytest.importorskip("tenseal")
+    ended = run_in_memory(plan("A", "D", **EXACT, **settings), {"A": A, "D": D, "B": B})
+    found = ended.result("B").canonical
+    assert list(found.index.unique(0)) == ["A", "D"]
+    for name, frame in (("A", A), ("D", D)):
+        truth = canonical(frame, B)
+        shown = found.loc[name]
+        np.testing.assert_allclose(shown["correlation"].dropna(), truth, atol=1e-6)
+        assert shown["trace"].iloc[0] == pytest.approx(np.square(truth).sum(), abs=1e-5)
+        own = ended.result(name).canonical
+        pd.testing.assert_frame_equal(own, found.loc[[name]])
+    with pytest.raises(NotRevealed):
+        _ = ended.result("C").ranking
+
+
+def test_a_saved_copy_loads_and_says_whether_there_is_anything(tmp_path: Path) -> None:
+    noise = {"A": A, "B": B.assign(**{name: np.random.default_rng(5).normal(size=len(B)) for name in "xyzf"})}
+    for tables, words in (({"A": A, "B": B}, "have something in common"), (noise, "have little in common")):
+        result = run_in_memory(plan(**NOISY), tables).result("A")
+        result.save(tmp_path / "out")
+        loaded = Result.load(tmp_path / "out")
+        pd.testing.assert_frame_equal(loaded.canonical, result.canonical)
+        assert words in (tmp_path / "out" / "report.html").read_text()
+        assert "ranking.csv" not in [path.name for path in (tmp_path / "out").iterdir()]
+
+
+def test_both_sides_are_granted_it_unless_the_plan_says_otherwise() -> None:
+    parties = plan(**EXACT).model_dump(mode="json")["parties"]
+    by_default = load_plan({"reveal": "canonical", "parties": parties}).results
+    assert (by_default.target, by_default.sources) == ("canonical", "canonical")
+    one = load_plan({"reveal": "canonical", "parties": parties, "results": {"sources": "nothing"}}).results
+    assert (one.target, one.sources) == ("canonical", "nothing")
+
+
+def test_exchanged_rows_of_either_side_move_the_products_by_no_more_than_the_loss_allows() -> None:
+    rng, n = np.random.default_rng(2), 60
+    source = rank_columns([rng.normal(size=n), np.arange(n) < 9])
+    target = rank_columns([rng.normal(size=n), np.arange(n) % 5 == 0, rng.permutation(n)])
+    opened = Opened(source, target, reveal="canonical")
+    a = opened.vectors()
+    shapes = opened.known(a)
+    x, y = a.vectors.astype(float), opened.b.vectors.astype(float)
+    s = float(opened.level._steps(shapes)[0, 0])  # type: ignore[attr-defined]
+    moved = [
+        np.linalg.norm(x[:, i] - x[:, j]) * np.linalg.norm(y[:, i] - y[:, j]) / s
+        for i in range(n)
+        for j in range(i)
+    ]
+    mu = separation(opened.level.plan.privacy.loss)
+    assert 0.4 * mu < max(moved) <= mu
+    noise = opened.level.own_noise(shapes, opened.target)
+    assert noise is not None
+    assert (noise != 0).sum() == 2 * 3
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+@pytest.mark.parametrize(("n", "k", "of_target"), [(100, 4, 8), (400, 20, 20)])
+def test_pillais_test_has_the_size_that_it_says(n: int, k: int, of_target: int, noise: float) -> None:
+    rng, times = np.random.default_rng([n, int(noise)]), 2000
+    x, y = (np.linalg.qr((side := rng.normal(size=(n, m))) - side.mean(axis=0))[0] for m in (k, of_target))
+    s = noise / np.sqrt(n - 1)
+    squares = np.array(
+        [
+            np.square(x.T @ rng.permutation(y) + s * rng.normal(size=(k, of_target))).sum()
+            for _ in range(times)
+        ]
+    )
+    counts = (np.array(k), np.array(of_target))
+    p = explained.pillai_pvalues(squares - k * of_target * s**2, np.array(s), *counts, n)
+    assert 0.035 < (p <= 0.05).mean() < 0.066
+    assert 0.004 < (p <= 0.01).mean() < 0.017
+    assert stats.kstest(p, "uniform").pvalue > 1e-4
+
+
+def test_what_is_opened_has_room_for_the_largest_scales_that_can_be_stated() -> None:
+    level = level_of(plan(**NOISY))
+    shapes = Shapes(400, {Party("A", Role.SOURCE, 2): 30}, 50)
+    encoding = level.encoding(shapes)
+    assert encoding is not None
+    assert encoding.noise_bound > 20 * 2 / separation(2) * whitening.largest(30, 400) * encoding.unit
+    assert encoding.result_bound < 2**62
