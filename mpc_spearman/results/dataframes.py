@@ -28,7 +28,7 @@ RANKING = ["position", "feature", "strength"]
 #: What ``columns.csv`` says of each column: `mpc_spearman.statistics.columns`.
 TIES = ["ties", "skewness"]
 ESTIMATORS = ["tie_corrected", "paper"]
-#: Columns of ``explained.csv``: what is told, and what follows from it.
+#: The first columns of ``explained.csv``: what is told; others follow from it.
 TOLD = ["r2", "noise", "k"]
 #: The same of ``canonical.csv``, whose rows are numbered for each source.
 CANONICAL_ROWS = ["party", "number"]
