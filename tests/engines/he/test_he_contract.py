@@ -173,25 +173,18 @@ def test_products_of_wide_vectors_up_to_62_bits(scheme):
 # --- what is refused
 
 
-def test_a_value_beyond_the_bounds_is_not_encrypted(scheme):
+def test_a_value_beyond_its_bound_is_neither_encrypted_nor_multiplied(scheme):
     public = key(scheme, DIFFERENCES, "differences").public
     for value in (2 * N - 1, 1 - 2 * N, 2**63 - 1, -(2**63)):
         with pytest.raises(BoundError):
             encrypt(public, np.array([value]))
     public = key(scheme, PRODUCTS, "products").public
-    x = np.zeros((PRODUCTS.m_source, 4), dtype=np.int64)
+    x, y = (np.zeros((columns, 4), np.int64) for columns in (PRODUCTS.m_source, PRODUCTS.m_target))
+    block = public.encrypt_block(x)
     for value in (N, -N, -(2**63)):
-        x[-1, -1] = value
+        x[-1, -1] = y[-1, -1] = value
         with pytest.raises(BoundError):
             public.encrypt_block(x)
-
-
-def test_a_target_value_beyond_its_bound_is_not_multiplied(scheme):
-    public = key(scheme, PRODUCTS, "products").public
-    block = public.encrypt_block(np.zeros((PRODUCTS.m_source, 4), dtype=np.int64))
-    y = np.zeros((PRODUCTS.m_target, 4), dtype=np.int64)
-    for value in (N, -N, -(2**63)):
-        y[-1, -1] = value
         with pytest.raises(BoundError):
             new_products(public).add(block, y)
 
@@ -373,9 +366,6 @@ def test_keys_can_be_neither_pickled_nor_copied_and_show_nothing(scheme):
     assert repr(one) == repr(two)
     assert str(one) == str(two)
     assert not {"to_bytes", "__bytes__", "dump", "export", "save"} & set(dir(one))
-
-
-# --- long work
 
 
 def test_workers_change_no_result_and_progress_is_told(scheme):
