@@ -24,7 +24,7 @@
     │       └── PlaintextPeer       23   a peer does not speak TLS
     ├── ProtocolViolation           15   a peer sent what the protocol does not allow here
     ├── OutputError                 16   the run directory cannot be written or read
-    ├── RoleCrashed                 17   a role's process ended without a word
+    ├── RoleCrashed                 17   a role's process exited without an error message
     ├── MergeError                  24   results that cannot be merged
     ├── RecordError                 27   a run's record is not signed by all, or does not fit
     └── NotRevealed                  -   Python only: this run did not reveal what was asked of its result

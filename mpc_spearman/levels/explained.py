@@ -63,7 +63,7 @@ def _passed_on(sources: str | int) -> tuple[Field, ...]:
             "explained_noise",
             "float64",
             (sources, "m_target"),
-            "the standard deviation of the noise in what R² is a sum of squares of",
+            "the standard deviation of the noise in the numbers whose squares R² adds up",
         ),
         Field("kept", "int64", (sources,), "how many directions of a source's columns are kept: k"),
     )

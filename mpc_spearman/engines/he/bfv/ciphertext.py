@@ -37,7 +37,7 @@ class BfvCiphertext(Ciphertext):
 
 
 def check(values: NDArray[np.int64], bound: int, what: str) -> None:
-    """Refuse integers beyond a bound, without a word about them."""
+    """Refuse integers beyond a bound, without showing any of them."""
     if values.dtype != np.int64:
         raise TypeError("int64 expected")
     if int(values.max()) > bound or int(values.min()) < -bound:
