@@ -36,7 +36,7 @@ def test_init_makes_a_key_for_its_owner_alone_and_prints_the_line_for_the_plan(
     key = tmp_path / "B.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     made = Identity.read(key, "key")
-    assert printed.splitlines() == [f"identity: {made}", "B.yaml: what is local to B"]
+    assert printed.splitlines() == [f"identity: {made}", "B.yaml: local settings of B"]
     assert yaml.safe_load((tmp_path / "B.yaml").read_text()) == {"party": "B", "key": "B.key"}
     assert public_key(str(made)) == made.public
     assert "PRIVATE" not in repr(made)

@@ -14,15 +14,17 @@ def add(commands: Any) -> None:
     """Add the command to the parser's commands."""
     parser = commands.add_parser(
         "approve",
-        help="sign that a data owner's runs of a plan are approved",
-        description="Sign one party's run of a plan: the shared plan, the party's own table, columns and "
-        "policy, a last day and a number of runs. Where its policy has approved_by, `join` runs nothing "
-        "else. This stops mistakes; whoever may change the party's local file can take the rule out.",
+        help="approve a data owner's runs of a plan",
+        description="Sign one party's runs of a plan. The approval covers the shared plan, the party's own "
+        "table, columns and policy, a last day and a number of runs. If its policy has approved_by, `join` "
+        "runs nothing else. This prevents mistakes; whoever can edit the local file can remove the rule.",
         epilog="Exit codes: 0 done, 2 the plan or the key is wrong, 16 the approval cannot be written.",
     )
     add_settings(parser, "configs/cluster.yaml", "rows=5000")
     add_party(parser, "the data party")
-    parser.add_argument("--key", required=True, type=path, metavar="FILE", help="who approves: their key")
+    parser.add_argument(
+        "--key", required=True, type=path, metavar="FILE", help="the approver's key, as `key` makes it"
+    )
     parser.add_argument(
         "--until", required=True, type=_day, metavar="DATE", help="the last day (UTC), such as 2030-12-31"
     )
@@ -39,7 +41,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     parsed.party = own_party(parsed)
     if parsed.party is None:
-        raise PlanError("approve: say whose runs: --party, or --local")
+        raise PlanError("approve: name the party with --party or --local")
     plan = load_plan(parsed.plan, parsed.settings, local=parsed.local, party=parsed.party)
     officer = Identity.read(parsed.key, "--key")
     file = approve(plan, parsed.party, officer, parsed.until, parsed.runs)

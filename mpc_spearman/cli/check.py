@@ -19,11 +19,12 @@ def add(commands: Any) -> None:
     """Add the command to the parser's commands."""
     parser = commands.add_parser(
         "check",
-        help="see how an owner's table would fare in a plan, before anyone is asked",
-        description="Apply an owner's own policy to its own table. Nothing is sent. For each column: its "
+        help="check an owner's table against a plan, before anyone else is involved",
+        description="Check an owner's table and policy against a plan. Nothing is sent. Prints "
+        "for each column its "
         "kind, how many rows lie outside its largest group of equal values, how much noise results about it "
         "would have, and which correlation would still be seen.",
-        epilog="Exit codes: 0 nothing found, 2 the plan is wrong, 4 the table cannot be used, 6 "
+        epilog="Exit codes: 0 nothing would be refused, 2 the plan is wrong, 4 the table cannot be used, 6 "
         "the owner's policy would refuse.",
     )
     add_settings(parser, "configs/mpc.yaml", "results.target=coefficients")
@@ -51,7 +52,7 @@ def run(parsed: argparse.Namespace) -> int:
         raise PlanError(f"--other: {parsed.other} is not a number of features")
     parsed.party = own_party(parsed)
     if parsed.party is None:
-        raise PlanError("check: say whose table it is: --party, or --local")
+        raise PlanError("check: name the party with --party or --local")
     tables = {} if parsed.table is None else {parsed.party: parsed.table}
     plan = load_plan(parsed.plan, parsed.settings, tables, local=parsed.local, party=parsed.party)
     if not isinstance(plan.party(parsed.party), DataParty):
@@ -61,11 +62,11 @@ def run(parsed: argparse.Namespace) -> int:
     console.print(_columns(found))
     rows = f"{found.table.n:,} rows, {found.ranks.defined} columns that are not constant"
     if plan.alignment == "intersect":
-        rows += ". Which are common to all only a run finds out; over fewer there is more noise than here"
+        rows += ". Only a run shows which are common to all parties; fewer rows mean more noise"
     for line in (rows, *_meaning(found), *found.cautions, *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if not sentences:
-        console.print("nothing that this table alone decides would be refused")
+        console.print("this table and its owner's policy would not be refused")
         return 0
     return found.refusals[0].exit_code
 
@@ -105,8 +106,8 @@ def _meaning(found: DryRun) -> list[str]:
     from mpc_spearman.protocols.expect import NUMBERS
 
     heads = [
-        "values: how many different ones",
-        "outside: rows outside the largest group of equal values; the fewer, the more noise",
+        "values: the number of different values",
+        "outside: rows outside the largest group of equal values; fewer of them mean more noise",
     ]
     if found.expected is None:
         return [*heads, "results would be exact, without noise"]
@@ -120,6 +121,6 @@ def _meaning(found: DryRun) -> list[str]:
     return [
         *heads,
         f"noise: in {numbers} about this column, in standard errors, if the other side has no ties",
-        "seen from: the smallest |rho| that a test at 5 % finds in 8 of 10 samples, with that noise"
+        "seen from: the smallest |rho| that a test at 5 % finds in 8 of 10 samples, with this noise"
         + ("" if what == "coefficients" else ", in standard errors of a single coefficient"),
     ]

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         "compare",
         help="measure what plans cost at several sizes",
         description="Run every plan at every size on this machine, on made-up tables, and put their costs "
-        "side by side: a table, plots and a page. Runs that DIR holds already are not run again.",
+        "side by side: a table, plots and a page. Runs that are already in DIR are not repeated.",
         epilog="Exit codes: 0 done, 2 plan or usage, 3 something is not installed, 16 DIR cannot be used, "
         "130 interrupted; a run that fails ends the command with its own. docs/errors.md has them all.",
     )
@@ -49,7 +49,7 @@ def add(commands: Any) -> None:
         type=float,
         default=600.0,
         metavar="SECONDS",
-        help="stop a run after so long, and start none that is larger (default: 600)",
+        help="stop a run after this time, and start no larger one (default: 600)",
     )
     arguments.add_network(parser)
     add_quiet(parser)
@@ -84,7 +84,7 @@ def run(parsed: argparse.Namespace) -> int:
             )
     except KeyboardInterrupt:
         print(
-            f"interrupted: the runs that had ended are in {parsed.out}; the same command goes on from there",
+            f"interrupted: finished runs are in {parsed.out}; the same command continues",
             file=sys.stderr,
         )
         return INTERRUPTED

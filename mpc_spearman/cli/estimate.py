@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
     """Add the command to the parser's commands."""
     parser = commands.add_parser(
         "estimate",
-        help="say what a run of a plan would cost, before anyone runs it",
+        help="estimate the time, bytes and memory of a run",
         description="Print about how long a run would take, and what each party would send, receive and hold "
         "in memory. The plan is run a few times on this machine, with made-up tables of few rows, and the "
         "figures are extended to the rows asked for. This takes some seconds. Your tables are not read, and "

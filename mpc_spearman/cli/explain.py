@@ -19,21 +19,24 @@ def add(commands: Any) -> None:
     """Add the command to the parser's commands."""
     parser = commands.add_parser(
         "explain",
-        help="say who will learn what in a run of a plan, and whether an owner's policy agrees",
-        description="Print what each party of a plan will learn, from whom and how precisely, from the table "
-        "that the wire format is made from. No table is read and nothing is sent.",
-        epilog="Exit codes: 0 printed, and the owner's policy agrees where --party names one; 2 the plan is "
-        "wrong; 6 the policy does not agree.",
+        help="print who will learn what in a run, and whether an owner's policy allows it",
+        description="Print what each party of a plan will learn, from whom and how precisely. "
+        "The wire format is "
+        "made from the same list. No data is read and nothing is sent.",
+        epilog="Exit codes: 0 printed, and the policy of --party allows the plan; 2 the plan is wrong; 6 the "
+        "policy does not allow it.",
     )
     add_settings(parser, "configs/ranking.yaml", "reveal=strengths")
     parser.add_argument(
         "--diff",
         metavar="PLAN2",
-        help="print only what differs from this other plan (settings are not for it)",
+        help="print only the differences to this other plan (settings do not apply to it)",
     )
-    add_party(parser, "say what this data party gives away, and whether its policy agrees")
+    add_party(parser, "print what this data party gives away, and whether its policy allows it")
     parser.add_argument(
-        "--html", action="store_true", help="write that as a page to print and sign: PLAN-NAME.html here"
+        "--html",
+        action="store_true",
+        help="write that as a page to print and sign, PLAN-NAME.html, in the current folder",
     )
     parser.set_defaults(run=run, prints=True)
 
@@ -49,7 +52,7 @@ def run(parsed: argparse.Namespace) -> int:
     if party is not None and not isinstance(plan.party(party), DataParty):
         raise PlanError(f"--party: {party} is the coordinator and has no policy")
     if parsed.html and party is None:
-        raise PlanError("--html: the page is for one owner; say --party too")
+        raise PlanError("--html: the page is for one owner; add --party")
     if parsed.diff is not None:
         mine = list(facts(plan))
         others = load_plan(parsed.diff)

@@ -14,7 +14,7 @@ def add(commands: Any) -> None:
     """Add the command to the parser's commands."""
     parser = commands.add_parser(
         "init",
-        help="make a party's key and its local file, or a plan of two tables",
+        help="make a party's key and its local file, or a plan for two tables",
         description="With --party, make NAME.key, by which the other parties know this one, and NAME.yaml, "
         "its local file, and print the line that goes below the party's name in the shared plan. The line is "
         "no secret, the key is. Of a TABLE, the local file has ids, columns, what is left out and why, and "
@@ -34,7 +34,7 @@ def run(parsed: argparse.Namespace) -> int:
         raise PlanError("init: name a party (--party), a table, or two tables")
     if len(parsed.tables) == 2:
         if parsed.party:
-            raise PlanError("init: of two tables comes a plan for one machine; leave out --party")
+            raise PlanError("init: two tables make a plan for one machine; leave out --party")
         _write_plan(*parsed.tables)
     else:
         _write_own(parsed.tables, _name(parsed.party))
@@ -68,7 +68,7 @@ def _write_own(tables: list[Path], party: str | None) -> None:
     if party is not None:
         said.append(_make_key(party))
     _create(file, "\n".join(lines))
-    print(*said, f"{file}: read it" if tables else f"{file}: what is local to {party}", sep="\n")
+    print(*said, f"{file}: read it" if tables else f"{file}: local settings of {party}", sep="\n")
 
 
 def _write_plan(source: Path, target: Path) -> None:

@@ -17,21 +17,21 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "join",
         help="run one role of a plan here, the others on their hosts",
-        description="Run one party's role of a plan on this host, and meet the others on theirs. Every party "
-        "runs this with the same shared plan. They meet at network.address and network.port (or MASTER_ADDR "
+        description="Run one party's role of a plan on this host. Every party runs this command on its own "
+        "host, with the same shared plan. They meet at network.address and network.port (or MASTER_ADDR "
         "and MASTER_PORT), which the coordinator provides.",
         epilog="Exit codes: 0 done, 9 plans differ, 11 unreachable, 12 party lost, 13 party silent, 14 "
         "another party stopped, 18 party missing, 19 to 23 TLS; docs/errors.md has them all. The run "
         "directory's status.json has them too.",
     )
     add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
-    add_party(parser, "whose role to run; without --local, of the rank in RANK")
+    add_party(parser, "whose role to run; without --local, RANK in the environment decides")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
     parser.add_argument(
         "--write-unaligned",
         type=path,
         metavar="FILE",
-        help="leave its rows that not all data parties have in FILE, under alignment: intersect",
+        help="write its rows that not all data parties have to FILE, under alignment: intersect",
     )
     parser.set_defaults(run=run)
 
@@ -64,7 +64,7 @@ def _of_rank(names: tuple[str, ...]) -> str:
     if not rank.isdecimal() or int(rank) >= len(names):
         found = f"the environment's RANK is {rank[:20]!r}" if rank else "neither --party nor RANK says so"
         raise PlanError(
-            f"which party is this? {found}: say --party with one of {', '.join(names)}, or set RANK to 0 to "
+            f"which party is this? {found}: set --party to one of {', '.join(names)}, or set RANK to 0 to "
             f"{len(names) - 1}, in that order"
         )
     return names[int(rank)]

@@ -12,12 +12,13 @@ def add(commands: Any) -> None:
     """Add the command to the parser's commands."""
     parser = commands.add_parser(
         "key",
-        help="make a key that approves runs",
-        description="Make the key of somebody who approves runs, such as a data protection officer, and "
-        "print the line that a data owner puts below `policy`. It is never a party's key.",
+        help="make a key for approving runs",
+        description="Make the key of somebody who approves runs, such as a data protection "
+        "officer, and print "
+        "the line that a data owner puts below `policy`. A party's own key cannot approve.",
         epilog="Exit codes: 0 done, 16 the file exists or cannot be written.",
     )
-    parser.add_argument("file", metavar="FILE", type=path, help="what to make; no file is replaced")
+    parser.add_argument("file", metavar="FILE", type=path, help="the file to write; it must not exist")
     parser.set_defaults(run=run, prints=True)
 
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mpc_spearman.privacy.charges import Entry
 
 _MEANING = """\
-told: the privacy losses (privacy.loss) of the runs that count, added up. With 2, who knows all but which of
-two rows is whose guesses right 84 times in 100 at most; with 4, 92 times. policy.lifetime is the limit.
-of values: the same, of runs with privacy.unit: value. without bound: exact runs, which no sum covers.
-A run counts from when it was allowed, also if it failed later. Numbers that are exact for the coordinator, at
-coefficients and differences, are listed as such and not counted: it is trusted not to pass them on."""
+told: the sum of the privacy losses (privacy.loss) of the counted runs; policy.lifetime is its limit. At 2,
+an attacker who knows everything except which of two rows is whose guesses right 84 times in 100 at most;
+at 4, 92 times. of values: the same for runs with privacy.unit: value. without bound: exact runs, which no sum
+covers. A run counts once it is allowed, even if it fails later. At coefficients and differences the
+coordinator's exact numbers are listed but not counted: it is trusted not to pass them on."""
 
 
 def add(commands: Any) -> None:
@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
         "--forget",
         nargs=2,
         metavar=("PARTNER", "REASON"),
-        help="from now on do not count what PARTNER got; the lines stay, and the reason is added",
+        help="stop counting what PARTNER was told so far; the lines stay, and REASON is added",
     )
     parser.set_defaults(run=run, prints=True)
 

@@ -14,7 +14,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "local",
         help="run all roles of a plan on this machine",
-        description="Run every role of a plan as a process of its own on this machine.",
+        description="Run every role of a plan on this machine, each in its own process.",
         epilog="Exit codes: 0 done, 2 plan or usage, 4 table, 5 disclosure, 6 policy, 10 unaligned rows, "
         "12 party lost, 13 party silent, 130 interrupted; docs/errors.md has them all.",
     )
@@ -33,7 +33,7 @@ def add(commands: Any) -> None:
         default=[],
         type=party_file,
         metavar="PARTY=FILE",
-        help="leave a party's rows that not all data parties have in FILE, under alignment: intersect "
+        help="write a party's rows that not all data parties have to FILE, under alignment: intersect "
         "(repeatable)",
     )
     parser.set_defaults(run=run)

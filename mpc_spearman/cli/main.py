@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.errno == errno.EMFILE:
             why = "too few files may be open at once: raise the limit, as with ulimit -n 1024"
         elif isinstance(error, FileNotFoundError) and not _has_folder():
-            why = "the current folder has been deleted: cd to one that is there"
+            why = "the current folder has been deleted: cd to one that exists"
         else:
             raise
         print(f"error: {why}", file=sys.stderr)
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lost = output.lost()
     if lost is None:
         return code
-    print(f"note: not all could be printed: {lost}", file=sys.stderr)
+    print(f"note: some output could not be printed: {lost}", file=sys.stderr)
     # Results are in their files; some commands have no other output.
     return code or (OutputError.exit_code if getattr(parsed, "prints", False) else 0)
 
@@ -114,8 +114,8 @@ def _end(number: int, frame: object) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mpc-spearman",
-        description="Private Spearman rank correlation between parties that hold different columns of the "
-        "same rows.",
+        description="Private Spearman rank correlation between parties that hold different columns about "
+        "the same people.",
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

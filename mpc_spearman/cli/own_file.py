@@ -47,7 +47,7 @@ def own_keys(table: Path, found: Survey) -> tuple[list[str], str]:
     lines = list(_lines(table, found, used))
     asked = sum("# ?" in line for line in lines)
     text = f"{table}: {found.rows:,} rows, {len(used)} of {len(found.columns)} columns are used"
-    return lines, text + (f"; yours to decide, marked `# ?`: {asked}" if asked else "")
+    return lines, text + (f"; for you to decide, marked `# ?`: {asked}" if asked else "")
 
 
 def normalise(one: Survey, other: Survey) -> tuple[str, int]:
@@ -74,10 +74,10 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
     if found.id:
         yield f"id: {scalar(found.id)}"
         if found.repeated:
-            yield f"# ? The ids of {found.repeated:,} rows are there more than once: leave these rows out?"
+            yield f"# ? {found.repeated:,} rows have duplicate ids: leave them out?"
             yield "duplicates: drop"
     else:
-        yield "# ? No column has a value in each row and none twice. Which ones together say whose a row is?"
+        yield "# ? No column identifies every row. Which columns together do?"
         yield "# id: [name, birth_date]"
     if found.separator:
         yield f"csv: {{delimiter: {json.dumps(found.separator)}}}"
@@ -86,7 +86,7 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
         kind = column.kind or str(column.fix["convert"])
         by_kind.setdefault(kind, []).append(column.name)
     if found.repeated or any(one.missing.any() for one in used):
-        yield "# To leave out rows takes alignment: intersect in the shared plan."
+        yield "# Leaving out rows needs alignment: intersect in the shared plan."
     yield f"# Columns that are used: {len(used)}."
     for kind, names in by_kind.items():
         yield from _wrapped(f"#   {kind}: ", names)
@@ -104,7 +104,7 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
         yield f"missing: {'middle' if 5 * incomplete(used, found.rows) > found.rows else 'drop_rows'}"
     left_out = [one for one in found.columns if one not in used]
     if left_out:
-        yield "# Columns that are left out, and why. Once that is mended, take them off this list."
+        yield "# Columns that are left out, and why. Once they are fixed, remove them from this list."
         yield "exclude:"
         for column in left_out:
             categories = column.fix.get("encode")
@@ -112,7 +112,7 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
             yield f"  - {scalar(column.name)}  # {mark}{one_line(column.problem)}"
     ordered = [(one.name, one.fix["encode"]) for one in left_out if "encode" in one.fix]
     if ordered:
-        yield "# Text with few values, by alphabet. Where they have an order, only you know it: lowest first."
+        yield "# Text with few values. If the values have an order, list them in it, lowest first."
         yield "# encode:"
         for name, categories in ordered:
             assert isinstance(categories, list)

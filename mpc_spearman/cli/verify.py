@@ -12,9 +12,10 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "verify",
         help="check the signed record of a run",
-        description="Check record.json in a party's folder of results: who has signed it, that the keys are "
-        "those of your plan, that the messages kept beside it are those that were sent, and that the numbers "
-        "beside it are theirs. It says what that proves and what not.",
+        description="Check record.json in a party's folder of results: who signed it, whether "
+        "the keys are those "
+        "of your plan, whether the stored messages are those that were sent, and whether the numbers in the "
+        "folder are theirs. Prints what this proves, and what it does not.",
         epilog="Exit codes: 0 all have signed with your plan's keys and everything fits, 2 the plan is "
         "wrong, 16 the folder cannot be read, 27 anything else.",
     )

@@ -94,10 +94,12 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
     """
     own = plan.party(party)
     if not isinstance(own, DataParty):
-        raise PlanError(f"{party} is the coordinator, and has no table that a run could need approval for")
+        raise PlanError(f"{party} is the coordinator, which needs no approval")
     for name, identity in plan.identities.items():
         if identity == str(officer):
-            raise PlanError(f"this is the key of party {name}: whoever approves runs makes one of their own")
+            raise PlanError(
+                f"this is the key of party {name}: an approver needs a separate key (mpc-spearman key)"
+            )
     if own.policy.approved_by != str(officer) or own.policy.approval is None:
         raise PlanError(
             f"the policy of party {party} names another key, or none: `approved_by: {officer}` below "
@@ -156,11 +158,11 @@ def check_approval(plan: Plan, party: str) -> Approval | None:
     ):
         if approved != found:
             raise ApprovalError(
-                f"party {party}: {file} approves another {what}: {shown(approved)}, but this is "
+                f"party {party}: {file} approves a different {what}: {shown(approved)}, but this is "
                 f"{shown(found)}. Settings on the command line count. Undo the change, or have it approved"
             )
     if datetime.now(timezone.utc).date() > approval.until:
-        raise ApprovalError(f"party {party}: {file} was good until {approval.until}; {how}")
+        raise ApprovalError(f"party {party}: {file} was valid until {approval.until}; {how}")
     return approval
 
 

@@ -54,7 +54,7 @@ def contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
         if isinstance(party, Mapping) and party.get("advertise") and not party.get("listen"):
             yield (
                 ("parties", *place, "advertise"),
-                "is where others dial this party's listen, which is missing",
+                "needs listen too: where this party listens",
             )
     taken: dict[str, Location] = {}
     owners: dict[str, Location] = {}
@@ -67,13 +67,13 @@ def contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
                 yield ("parties", *place, key), f"is for alignment: {use} only, not {shown(alignment)}"
         drops = {"missing": drops_rows(party.get("missing")), "duplicates": party.get("duplicates") == "drop"}
         for key in (key for key, dropping in drops.items() if dropping and alignment == "same"):
-            why = "leaves out rows that others may have, and alignment: 'same' asks for the same everywhere"
+            why = "leaves out rows that others keep, but alignment: 'same' needs the same rows everywhere"
             yield ("parties", *place, key), f"{shown(party[key])} {why}; set alignment: intersect"
         identity = party.get("identity")
         if isinstance(identity, str) and (other := owners.setdefault(identity, place)) != place:
             yield (
                 ("parties", *place, "identity"),
-                f"is also that of parties.{dotted(other)}; every party makes a key of its own",
+                f"is also the identity of parties.{dotted(other)}; every party needs its own key",
             )
         name = party.get("name")
         if isinstance(name, str):
@@ -81,7 +81,7 @@ def contradictions(data: Mapping[Any, Any]) -> Iterator[tuple[Location, str]]:
             first = taken.setdefault(name.casefold(), place)
             if first != place:
                 whose = f"{shown(name)} is also the name at parties.{dotted(first)}.name"
-                yield ("parties", *place, "name"), f"{whose} (case aside); every party needs its own"
+                yield ("parties", *place, "name"), f"{whose} (ignoring case); every party needs its own"
 
 
 def _value_contradictions(results: Mapping[Any, Any], reveal: object) -> Iterator[tuple[Location, str]]:
@@ -105,7 +105,10 @@ def _order_contradictions(
         yield (key,), f"{shown(data[key])} is for reveal: {FOR_LEVEL[key]} only; leave it out"
     if asked["opened_to"] and reveal == FOR_LEVEL["opened_to"]:
         if results.get("sources") in GRANTS[1:]:
-            has = "of what is opened to the target alone (opened_to) the coordinator has nothing to pass on"
+            has = (
+                "the order is opened to the target alone (opened_to), so the coordinator has "
+                "nothing to pass on"
+            )
             yield ("results", "sources"), f"{shown(results['sources'])}: {has}; use nothing"
         if results.get("target") == "nothing":
             yield ("results", "target"), "'nothing', but the order is opened to the target (opened_to)"

@@ -160,10 +160,10 @@ class Draft:
         names = [entry.get("name") for entry in self._parties()]
         name = party if said is None else said
         if name not in names or party not in (None, name):
-            other = f", and this is to be {shown(party)}" if party not in (None, name) else ""
+            other = f", and the command names {shown(party)}" if party not in (None, name) else ""
             own.report(("party",), f"{shown(name)} is no party of the plan {self.where}{other}")
         elif own.data.keys() & {"name", "identity"}:
-            own.report((), "a party's name and identity are shared: they belong into the plan that all have")
+            own.report((), "a party's name and identity belong in the shared plan")
         else:
             index = names.index(name)
             roles: tuple[Location, ...] = (("coordinator",), ("target",), ("sources", index - 2))
@@ -176,7 +176,7 @@ class Draft:
                 section = value if isinstance(value, dict) else {}
                 for inside in section.keys() - set(shared[key]):
                     text = f"is not local; local keys here: {', '.join(shared[key])}"
-                    own.report((key, inside), f"{text}. What is shared belongs into the plan that all have")
+                    own.report((key, inside), f"{text}. Shared keys belong in the shared plan")
                 self.data[key] = {**(self.data.get(key) or {}), **section}
                 self.origins.update(dict.fromkeys(((key, inside) for inside in section), own.where))
         self.problems += own.problems

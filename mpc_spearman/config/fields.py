@@ -20,7 +20,7 @@ def party_name(name: str) -> str:
     if len(name) > 64:
         raise ValueError(f"is {len(name)} characters long; a name has at most 64")
     if not name.isprintable() or name in (".", "..") or set(name) & set("/\\="):
-        raise ValueError("cannot be a folder's name; leave out / \\ = and what cannot be printed")
+        raise ValueError("cannot be a folder's name; leave out / \\ = and unprintable characters")
     return in_this_locale(name)
 
 
@@ -31,7 +31,7 @@ def in_this_locale(name: str) -> str:
     except UnicodeEncodeError:
         encoding = sys.getfilesystemencoding().upper()
         raise ValueError(
-            f"has characters that the encoding of this locale, {encoding}, lacks: set PYTHONUTF8=1"
+            f"has characters that this locale's encoding, {encoding}, cannot write: set PYTHONUTF8=1"
         ) from None
     return name
 

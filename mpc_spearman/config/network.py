@@ -35,13 +35,15 @@ def host_and_port(text: str, *, any_address: bool = False) -> tuple[str, int]:
         raise ValueError("is not HOST:PORT: write an IPv6 address in brackets, such as [2001:db8::7]:29501")
     host = host_name(host)
     if host in ("0.0.0.0", "::", "*") and not any_address:
-        raise ValueError("is every address of this machine; name the one that the other parties reach")
+        raise ValueError("means every address of this machine; name the one that other parties can reach")
     return host, int(port)
 
 
 def _no_list(value: object) -> object:
     if isinstance(value, list):  # of YAML, where an address in brackets has no quotes
-        raise ValueError("is a list to YAML: put an address in brackets in quotes, or leave the brackets out")
+        raise ValueError(
+            "is read by YAML as a list: put an address in brackets in quotes, or leave out the brackets"
+        )
     return value
 
 

@@ -263,8 +263,8 @@ def load_plan(
     for name, approver in draft.approvers().items():
         if approvers.get(name) not in (None, approver):
             draft.problems.append(
-                f"{draft.where}: policy.approved_by of party {shown(name)} is a rule that no setting on the "
-                "command line takes away or changes; the party's local part does"
+                f"{draft.where}: no setting on the command line can change policy.approved_by of party "
+                f"{shown(name)}; change it in the party's local part"
             )
     for key, files in (("table", tables), ("write_unaligned", unaligned)):
         for party, file in files.items():

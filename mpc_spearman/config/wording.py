@@ -90,7 +90,7 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
     if kind == "model_type" and model is not None:
         return (
             location,
-            f"{shown(value)} is not a group of keys; write {', '.join(model.model_fields)} below it",
+            f"{shown(value)} is not a mapping; write {', '.join(model.model_fields)} below it",
         )
     if kind == "string_type":
         return location, f"{shown(value)} is not text but {_yaml_kind(value)}; put it in quotes"
@@ -118,7 +118,7 @@ def _yaml_kind(value: object) -> str:
     if isinstance(value, (int, float)):
         return "a number"
     if isinstance(value, (list, dict)):
-        return "a list" if isinstance(value, list) else "a group of keys"
+        return "a list" if isinstance(value, list) else "a mapping"
     return f"a {type(value).__name__}"
 
 
@@ -138,21 +138,22 @@ def _unquote(value: object, kind: str) -> str:
 
 #: Keys of earlier versions, by their last two parts, and what to do instead.
 _BY_IDENTITIES = (
-    "is gone: parties are known by their keys. Each makes one (mpc-spearman init --party NAME); the line "
-    "that it prints goes beside the party's name in everybody's plan. Nothing else is needed: take this out"
+    "is gone: parties are identified by keys. Each makes one with mpc-spearman init --party "
+    "NAME, and the line "
+    "that this prints goes beside the party's name in the shared plan. Remove this key"
 )
-_BY_FORM = "is gone: write he.form: literal for the paper to the letter, or take this out"
-_BY_NOISE = "is gone: no table is refused for its columns any more, and noise hides whose row is whose."
+_BY_FORM = "is gone: remove it, or write he.form: literal for the paper to the letter"
+_BY_NOISE = "is gone: noise hides whose row is whose, so no table is refused for its columns any more."
 _RULES = ("min_group", "min_rows_per_feature", "budget")
 _REPLACED = {
     **dict.fromkeys(("network.tls", "network.secret", "network.pins", "policy.tls"), _BY_IDENTITIES),
     **dict.fromkeys(("he.pairs", "he.packing"), _BY_FORM),
     **{
-        f"privacy.{key}": f"{_BY_NOISE} privacy.loss says how much a run may tell; take this out"
+        f"privacy.{key}": f"{_BY_NOISE} Remove this key; privacy.loss says how much a run may reveal"
         for key in _RULES
     },
     **{
-        f"policy.{key}": f"{_BY_NOISE} policy.loss is the most a run may tell; take this out"
+        f"policy.{key}": f"{_BY_NOISE} Remove this key; policy.loss limits how much a run may reveal"
         for key in _RULES
     },
 }

@@ -93,7 +93,7 @@ def _misread(
         and _NO_COMMENT.match(text, node.end_mark.index)
     ):
         hint = "put the value in quotes, or a space after the '#'"
-        yield location, f"what follows '#' is a comment to YAML: {hint}"
+        yield location, f"YAML reads what follows '#' as a comment: {hint}"
 
 
 # A host's address in brackets, with a port or without, which to YAML begins a list.
@@ -115,7 +115,7 @@ def _addresses(text: str) -> list[str]:
 def parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
     """Read YAML text; return its value, and what in it is not what it looks like, with where it is.
 
-    That are keys given twice, and values cut short.
+    These are keys given twice, and values cut short.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
         if node is None:
             return None, []
         if _expanded(node, {}) > _MOST_NODES:
-            raise ValueError("not a plan: its aliases (*) repeat each other without measure; write it out")
+            raise ValueError("not a plan: its aliases (*) expand to too many values; write them out")
         # In this order: constructing resolves merge keys (<<) by repeating what they bring.
         problems = list(_misread(text, node, (), set()))
         return plain(loader.construct_document(node)), problems
@@ -168,5 +168,5 @@ def parse_value(text: str) -> tuple[Any, list[tuple[Location, str]]]:
     ):
         after = text[node.end_mark.index :].strip()
         if after:
-            raise ValueError(f"not all of it: {after!r} follows it; put all in quotes, or take that out")
+            raise ValueError(f"not all of it: {after!r} follows it; put everything in quotes, or remove that")
     return value, problems

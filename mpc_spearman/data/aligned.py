@@ -45,11 +45,11 @@ def take_aligned(table: Table, file: Path) -> Table:
     ids = _read(file, fail)
     found = pc.index_in(ids, value_set=table.ids)
     if found.null_count:
-        gone = "incomplete, there more than once, or not in the table at all"
+        gone = "of incomplete rows, duplicate, or not in the table"
         raise fail(f"{found.null_count} of its {len(ids)} ids are {gone}")
     rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
     if len(np.unique(rows)) < len(rows):
-        raise fail("it names an id more than once")
+        raise fail("it has duplicate ids")
     return table.take(rows)
 
 
@@ -127,7 +127,7 @@ def check_places(table: Table, *, aligned: Path | None, unaligned: Path | None) 
     """
     for file in (aligned, unaligned):
         if file is not None and (file.is_dir() or not os.access(file.parent, os.W_OK)):
-            raise OutputError(f"{file} cannot be written: it is a folder, or there is none to write it in")
+            raise OutputError(f"{file} cannot be written: it is a folder, or its folder does not exist")
     if unaligned is None or table.reopen is None:
         return
     source = table.reopen()

@@ -47,7 +47,9 @@ _LIST = "; if they stand for missing values, list them under missing_values"
 
 _MOST_CATEGORIES = 12  # of a column of text that may have an order
 #: What to do about infinite values.
-INFINITE = "; if they mean none, list inf or -inf under missing_values, else leave those rows out"
+INFINITE = (
+    "; if they stand for missing values, list inf or -inf under missing_values, else leave those rows out"
+)
 _INT64 = np.iinfo(np.int64).max
 
 Array = npt.NDArray[Any]
@@ -144,10 +146,11 @@ class Cells:
         """
         odd = np.concatenate(self._odd)
         if len(odd):
-            raise Unusable(f"{at_rows(odd, 'value', f' that convert: {self._how} does not fit')}{_LIST}")
+            raise Unusable(f"{at_rows(odd, 'value', f' that convert: {self._how} cannot read')}{_LIST}")
         if len(self._units) > 1:
             raise Unusable(
-                f"amounts in {len(self._units)} currencies; make them one, or leave it out (exclude)"
+                f"amounts in {len(self._units)} currencies; convert them to one, or leave the "
+                "column out (exclude)"
             )
         kind = ""
         if self._text:

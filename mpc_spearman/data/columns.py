@@ -22,7 +22,7 @@ from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.notation import Notation, mask
 from mpc_spearman.data.refusals import Unusable, at
 
-_AGAINST = "its categories look like numbers, in an order that is not that of the numbers"
+_AGAINST = "its categories look like numbers, but in another order than the numbers'"
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]

@@ -41,13 +41,13 @@ _FIRST_DAY = -2_440_588
 _MICROSECONDS = 86_400_000_000  # of a day
 # What an SQLSTATE that begins so means, and what a phrase of a driver means that gives none.
 _STATES = {
-    "0A": "it does more than one SELECT may",
-    "22": "a cell cannot be converted as it asks",
-    "25006": "it writes, and may only read",
-    "42501": "the database's user has no right to what it reads",
+    "0A": "it does more than a single SELECT may do",
+    "22": "a cell cannot be converted as the query asks",
+    "25006": "it writes, but may only read",
+    "42501": "the database's user has no right to read this",
     "42601": "it is not SQL, or not one SELECT",
-    "42703": "it names a column that is not there",
-    "42P01": "it names a table that is not there",
+    "42703": "it names a column that does not exist",
+    "42P01": "it names a table that does not exist",
     "57014": "the database stopped it",
 }
 _PHRASES = {
@@ -59,11 +59,11 @@ _PHRASES = {
     "SSL": "the two ends do not agree on TLS (sslmode)",
     "does not exist": "the server has no such database or user",
     "percent-encoded": "in a name or password write % as %25, @ as %40, / as %2F",
-    "no such table": "it names a table that is not there",
-    "no such column": "it names a column that is not there",
+    "no such table": "it names a table that does not exist",
+    "no such column": "it names a column that does not exist",
     "syntax error": "it is not SQL, or not one SELECT",
-    "not authorized": "it does more than one SELECT may",
-    "not a database": "the file is not SQLite's",
+    "not authorized": "it does more than a single SELECT may do",
+    "not a database": "the file is not a SQLite database",
     "locked": "another program is writing to the file",
 }
 
@@ -154,7 +154,10 @@ def _reason(error: Exception) -> str:
         known = (words for begins, words in _STATES.items() if state.startswith(begins))
         return f"{next(known, 'the database refuses it')} (SQLSTATE {state})"
     known = (words for phrase, words in _PHRASES.items() if phrase in str(error))
-    return next(known, "the driver's own words may hold what is secret; psql or sqlite3 will say why")
+    return next(
+        known,
+        "the driver's message is not shown, since it may hold secrets; psql or sqlite3 will show the reason",
+    )
 
 
 def _exactly(where: str, field: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:

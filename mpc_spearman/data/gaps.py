@@ -115,7 +115,7 @@ def costs(missing: Mapping[str, npt.NDArray[np.int64]], n: int) -> str:
         gaps[left.pop(best)] -= 1
         out += f"{', and without' if out else '; without'} {show(best)} {int((gaps > 0).sum()):,}"
     kept = "; missing: middle keeps them" if 5 * lost > n else ""
-    return said + (f"{out} would be (exclude)" if out else "") + kept
+    return said + (f"{out} would be left out (exclude)" if out else "") + kept
 
 
 def _percent(part: int, whole: int) -> str:

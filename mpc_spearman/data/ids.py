@@ -67,7 +67,7 @@ def id_help(ids: pa.LargeStringArray) -> str:
     nfc = map_text(ids, partial(normalize, "NFC"))
     odd = {
         "have spaces around them (normalise: [strip])": pc.not_equal(ids, pc.utf8_trim_whitespace(ids)),
-        "have characters of no width (normalise: [strip])": pc.match_substring_regex(ids, NO_WIDTH),
+        "have zero-width characters (normalise: [strip])": pc.match_substring_regex(ids, NO_WIDTH),
         "are not in Unicode's normal form NFC (normalise: [nfkc])": pc.not_equal(ids, nfc),
         "have upper-case letters (normalise: [casefold])": pc.not_equal(ids, pc.utf8_lower(ids)),
         "look like numbers written as text, such as 007, 7.0 or 1e3": pc.match_substring_regex(ids, _AS_TEXT),

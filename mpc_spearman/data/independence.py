@@ -38,10 +38,10 @@ def row_cautions(ranks: Ranks, names: tuple[str, ...]) -> list[str]:
     _, twin, copies = np.unique(row, return_inverse=True, return_counts=True)
     repeated = float((copies[twin] > 1).mean())
     expected = float(-np.expm1((n - 1) * np.log1p(-np.minimum(np.exp(chance), 0.5))).mean())
-    why = "If a person has several rows, p-values and intervals do not hold: keep one row of each"
+    why = "If a person has several rows, p-values and intervals do not hold: keep one row per person"
     said = []
     if repeated >= _LARGE and expected <= _BY_CHANCE:
         said.append(f"{repeated:.0%} of the rows repeat another row in all columns. {why}")
     if len(runs) > 1:
-        said.append(f"the rows come in runs, in which {listed(runs)} stay the same. {why}")
+        said.append(f"rows come in runs with equal values of {listed(runs)}. {why}")
     return said

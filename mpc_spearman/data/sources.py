@@ -106,9 +106,7 @@ def open_source(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> 
     if table.is_dir():
         files = sorted(file for file in table.iterdir() if not file.name.startswith((".", "_")))
         if any(file.is_dir() for file in files):
-            raise Unusable(
-                "it is a folder with folders in it; only part files can be read, all in one folder"
-            )
+            raise Unusable("it has folders in it; put all part files into one folder")
         if not files:
             raise Unusable("it is a folder without part files")
     ends = {_end(file) for file in files}
@@ -134,7 +132,7 @@ def _end(path: Path) -> str:
 def _alike(files: Sequence[Path], names: Sequence[Sequence[object]]) -> None:
     for file, its in zip(files, names, strict=True):
         if list(its) != list(names[0]):
-            raise Unusable(f"{files[0].name} and {file.name} have not the same columns in the same order")
+            raise Unusable(f"{files[0].name} and {file.name} do not have the same columns in the same order")
 
 
 def frame_column(series: pd.Series[Any]) -> pa.ChunkedArray:
@@ -298,7 +296,7 @@ class _ParquetFile(_OnDisk):
         except Unusable as unusable:
             if self.names[place] not in self._unordered:
                 raise
-            more = "; the file says that its categories have an order, but was written such that none is kept"
+            more = "; the file says that its categories have an order, but does not keep it"
             raise Unusable(f"{unusable}{more}", unusable.fix) from None
 
     def _keeps_order(self, name: str) -> bool:
@@ -350,7 +348,8 @@ class _Parts(Source):
         for part, column in zip(self._parts, columns, strict=True):
             if column.type not in (kinds[0], pa.null()):
                 raise Unusable(
-                    f"its type in {part.path.name} is not that of the other files; write all alike"
+                    f"its type in {part.path.name} differs from the other files; write all of "
+                    "them with one type"
                 )
         chunks = [chunk for column in columns for chunk in column.cast(kinds[0]).chunks]
         return pa.chunked_array(chunks, kinds[0]).slice(0, self._rows)

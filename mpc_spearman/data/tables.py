@@ -190,8 +190,8 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
     incomplete = len(ids) - duplicates - n
     if n < MIN_ROWS:
         raise Unusable(
-            f"{count_of(n, 'row')} left, without {incomplete} incomplete and {duplicates} with an id that is "
-            f"there more than once, and a rank correlation takes at least {MIN_ROWS}"
+            f"{count_of(n, 'row')} left, without {incomplete} incomplete and {duplicates} with a "
+            f"duplicate id; a rank correlation needs at least {MIN_ROWS}"
         )
     rows = None if n == len(ids) else np.flatnonzero(complete)
     if twice := found.places.keys() & found.flags.keys():
@@ -246,12 +246,12 @@ class _Columns:
                 f"{most:.1%} of a column, which weakens correlations"
             )
         if duplicates:
-            yield f"left out: {count_of(duplicates, 'row')} with an id that is there more than once"
+            yield f"left out: {count_of(duplicates, 'row')} with a duplicate id"
         if self.dropped:
             yield f"left out for their missing values: {listed(self.dropped)}"
         yield from self.notes
         if unseen:
-            yield f"missing_values lists what no cell that was read holds: {listed(unseen)}"
+            yield f"missing_values lists values that no cell has: {listed(unseen)}"
         if self.codes:
             yield (
                 f"the lowest or highest value of {listed(self.codes)} may be a code for a missing "
@@ -279,7 +279,7 @@ def _ids(
     if not len(column):
         raise Unusable("it has no rows")
     if len(column) < MIN_ROWS:
-        raise Unusable(f"{count_of(len(column), 'row')}, and a rank correlation takes at least {MIN_ROWS}")
+        raise Unusable(f"{count_of(len(column), 'row')}; a rank correlation needs at least {MIN_ROWS}")
     ids = id_columns.join(names, columns)
     all_copies, later = id_columns.repeated(ids)
     if later.any() and keys.duplicates == "error":

@@ -71,7 +71,7 @@ def plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
     try:
         words = [Ties.named(word).word for word in frame["ties"]]
     except KeyError as error:
-        raise ValueError(f"{error} is not a word for how a column is tied") from None
+        raise ValueError(f"{error} does not say how a column is tied") from None
     return pd.DataFrame({"ties": words, "skewness": frame["skewness"].to_numpy(np.float64)}, index=index)
 
 

@@ -64,7 +64,7 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
     """
     runs = [(Path(directory), Result.load(directory)) for directory in directories]
     if len(runs) < 2:
-        raise MergeError("merging takes the run directories of at least two runs")
+        raise MergeError("merging needs the run directories of at least two runs")
     if any(Path(out).resolve() == folder.resolve() for folder, _ in runs):
         raise OutputError(f"{out} is one of the runs to be merged; choose another directory for the result")
     for run in runs:
@@ -95,7 +95,8 @@ def _check_mergeable(folder: Path, result: Result) -> None:
         raise MergeError(f"{folder} {what}. {why}")
     if result.withheld("counts"):
         raise MergeError(
-            f"{folder} does not say over how many coefficients its strengths are, so they have no weight"
+            f"{folder} does not say over how many coefficients its strengths are means, so they "
+            "cannot be weighted"
         )
     if result.alignment is None:
         raise MergeError(

@@ -61,7 +61,7 @@ def beyond(part: Part, plan: Mapping[str, Any], role: RoleName) -> str | None:
     if role == "coordinator":
         return None
     if part == "estimators":
-        return "the coordinator's alone: they tell of all ties"
+        return "the coordinator's alone: they reveal all ties"
     key = "target" if role == "target" else "sources"
     grant = str((plan.get("results") or {}).get(key))
     if grant in GRANTS and not _within(need, grant):
@@ -88,7 +88,7 @@ def check(plan: Mapping[str, Any], party: str, role: RoleName, parts: Mapping[st
             raise ValueError("the ranking is of other features than what is explained")
     if "strengths" not in parts:
         if parts.keys() - {"ranking", "explained", "canonical"} or "strength" in parts.get("ranking", ()):
-            raise ValueError("there are no strengths, but what takes them")
+            raise ValueError("there are no strengths, but parts that need them")
         return
     features = parts["strengths"].index
     for name in parts.keys() & {"counts", "errors", "estimators"}:
@@ -98,15 +98,15 @@ def check(plan: Mapping[str, Any], party: str, role: RoleName, parts: Mapping[st
     if "strength" not in ranking or sorted(ranking["feature"]) != sorted(features):
         raise ValueError("strengths need a ranking with strengths, of the same features")
     if ("coefficients" in parts) != ("columns" in parts):
-        raise ValueError("coefficients and what is known of their columns come together")
+        raise ValueError("there are coefficients without a description of their columns, or the reverse")
     if "coefficients" in parts:
         matrix, target = parts["coefficients"], parties["target"]["name"]
         if not set(matrix.index.get_level_values("party")) <= set(sources):
             raise ValueError("the coefficients' rows are not those of this plan's sources")
         if not matrix.columns.equals(features):
-            raise ValueError("the coefficients and the strengths are of other target features")
+            raise ValueError("the coefficients and the strengths have different target features")
         if list(parts["columns"].index) != [*matrix.index, *((target, name) for name in features)]:
-            raise ValueError("other columns are described than the coefficients are of")
+            raise ValueError("the columns described are not those of the coefficients")
         noise = parts.get("noise", matrix)
         if not (noise.index.equals(matrix.index) and noise.columns.equals(features)):
             raise ValueError("the noise has other rows or columns than the coefficients")

@@ -249,7 +249,7 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
         for key in record.identities.values():
             public_key(key)
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
-        raise RecordError(f"{file} is no record, or was damaged") from None
+        raise RecordError(f"{file} is not a record, or is damaged") from None
     about = run_directory.read_about(folder)
     yield (
         True,

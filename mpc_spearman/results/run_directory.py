@@ -214,7 +214,7 @@ def read_about(directory: Path) -> dict[str, Any]:
     path = directory / "result.json"
     parties = [] if path.exists() else sorted(file.parent.name for file in directory.glob("*/result.json"))
     if parties:
-        raise OutputError(f"{directory} is a whole run's; name one of its folders: {', '.join(parties)}")
+        raise OutputError(f"{directory} holds a whole run; name one party's folder: {', '.join(parties)}")
     try:
         about = json.loads(read_bytes(path).decode("utf-8"))
     except ValueError as error:

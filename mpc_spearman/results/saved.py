@@ -125,11 +125,11 @@ def _digest(data: bytes) -> str:
 
 def _check_digests(folder: Path, about: Mapping[str, Any]) -> None:
     if about["digest"] != _own_digest(about):
-        raise OutputError(f"{folder / 'result.json'} is damaged: it does not fit the digest in it")
+        raise OutputError(f"{folder / 'result.json'} is damaged: it does not match the digest in it")
     for name, digest in about["files"].items():
         path = folder / name
         if name not in run_directory.FILES or _digest(run_directory.read_bytes(path)) != digest:
-            raise OutputError(f"{path} is damaged: it does not fit its digest in result.json")
+            raise OutputError(f"{path} is damaged: it does not match its digest in result.json")
     for path in folder.iterdir():
         if path.name not in (*about["files"], "result.json", "status.json"):
             raise OutputError(f"{path} does not belong to this result")

@@ -130,7 +130,7 @@ def summarize(result: Result, console: Console) -> None:
         console.print(plain(f"Rows: {rows(result)}."))
     for text in result.warnings[:_SHOWN_WARNINGS]:
         sentence, *which = text.split("\n")
-        where = " (which: in the report)" if which else ""
+        where = " (listed in the report)" if which else ""
         console.print(plain("Warning: ", "bold yellow") + plain(_ascii(sentence) + where, "yellow"))
     if len(result.warnings) > _SHOWN_WARNINGS:
         console.print(

@@ -198,8 +198,8 @@ def noise(what: str, noise: NDArray[np.float64], errors: NDArray[np.float64] | f
     if not more.any():
         return []
     return [
-        f"{int(more.sum())} of {more.size} {what} carry more noise than they vary by chance, up to "
-        f"{ratio.max():.1f} times as much: more rows or fewer columns would take less"
+        f"{int(more.sum())} of {more.size} {what} carry more noise than chance variation, up to "
+        f"{ratio.max():.1f} times as much: more rows or fewer columns would need less noise"
     ]
 
 

@@ -32,7 +32,7 @@ def check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
 def test_a_table_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
     code, said = check(capsys, "--party", "A", "--other", "6", "results.target=coefficients")
     assert code == 0
-    assert "nothing that this table alone decides would be refused" in said
+    assert "this table and its owner's policy would not be refused" in said
     assert "outpatient" in said
     head = said.splitlines()[0]
     for name in ("values", "outside", "noise", "seen from"):
@@ -69,7 +69,7 @@ def test_what_only_a_run_over_common_rows_finds_out_is_said(capsys: pytest.Captu
         check(capsys, "--party", "A", f"alignment={alignment}")[1] for alignment in ("same", "intersect")
     )
     assert "common to all" not in same
-    assert "Which are common to all only a run finds out" in intersected
+    assert "Only a run shows which are common" in intersected
 
 
 def test_its_own_policy_is_asked_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -158,7 +158,7 @@ def test_a_run_begins_with_what_it_is_about_to_tell(capsys):
     [
         (["--party", "C"], "C is the coordinator and has no policy"),
         (["--party", "Z"], "has no party 'Z'"),
-        (["--html"], "say --party too"),
+        (["--html"], "add --party"),
         (["top=2", "reveal=coefficients"], "top: 2 is for reveal: ranking only"),
     ],
 )

@@ -65,7 +65,7 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
     Path("b.csv").write_text("who,x\nAnn,1\nAnn,1\nBob,2\n")
     assert main(["init", "a.csv", "--party", "A"]) == main(["init", "b.csv"]) == 0
     assert own("A.yaml").duplicates == "drop"
-    assert "# ? No column has a value in each row" in Path("b.yaml").read_text()
+    assert "# ? No column identifies every row" in Path("b.yaml").read_text()
     assert own("A.yaml").key == Path("A.key").absolute()
 
 

@@ -85,7 +85,7 @@ def test_a_full_disk_behind_a_stream_ends_nothing(folder: Path, full: IO[bytes],
     _, said = process.communicate()
     assert process.returncode == 0
     if stream == "stdout":
-        assert said.encode() == RUNNING + b"note: not all could be printed: No space left on device\n"
+        assert said.encode() == RUNNING + b"note: some output could not be printed: No space left on device\n"
     assert {Result.load(folder / "out" / party).n for party in "ABC"} == {50}
 
 
@@ -148,4 +148,4 @@ def test_what_is_output_and_nothing_else_must_be_written(folder: Path, full: IO[
         [*COMMAND, "explain", "plan.yaml"], cwd=folder, env=environment(), stdout=full, stderr=subprocess.PIPE
     )
     assert done.returncode == errors.OutputError.exit_code
-    assert done.stderr == b"note: not all could be printed: No space left on device\n"
+    assert done.stderr == b"note: some output could not be printed: No space left on device\n"

@@ -59,7 +59,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_an_interrupted_sweep_keeps_what_had_ended(swept: dict[str, Any]) -> None:
     code, complaint, before, parts = swept["interrupted"]
     assert code == 130
-    assert "\ninterrupted: the runs that had ended are in " in complaint
+    assert "\ninterrupted: finished runs are in " in complaint
     assert len(before) == 1
     assert parts == []
 

@@ -109,7 +109,7 @@ def test_anything_else_ends_join_before_it_meets_anyone(made: Path, spoil: Calla
     ],
 )
 def test_a_setting_on_the_command_line_is_not_approved(made: Path, setting: str) -> None:
-    with pytest.raises(ApprovalError, match="approves another"):
+    with pytest.raises(ApprovalError, match="approves a different"):
         check(made, setting)
 
 

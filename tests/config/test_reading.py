@@ -315,4 +315,4 @@ def test_a_value_in_a_plan_that_a_hash_cuts_short_is_refused(
     if key is None:
         load_plan(plan_file)
     else:
-        assert f"{plan_file}: {key}: what follows '#' is a comment to YAML" in problem(plan_file)
+        assert f"{plan_file}: {key}: YAML reads what follows '#' as a comment" in problem(plan_file)

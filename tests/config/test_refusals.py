@@ -108,7 +108,7 @@ def test_each_is_refused_under_its_key_and_the_wording_is_known() -> None:
 
 
 def test_rows_are_left_out_only_where_the_others_can_tell_which_are_there() -> None:
-    why = "leaves out rows that others may have, and alignment: 'same' asks for the same everywhere; "
+    why = "leaves out rows that others keep, but alignment: 'same' needs the same rows everywhere; "
     for key, value in (("missing", "drop_rows"), ("missing", {"drop_rows": True}), ("duplicates", "drop")):
         said = problem(plan_with({f"parties.sources.0.{key}": value}))
         assert said.startswith(f"plan: parties.sources.0.{key}: ")
@@ -246,7 +246,7 @@ def test_bfv_without_tenseal_is_a_configuration_error(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("key", ["parties.target.name", "parties.target.table"])
 def test_names_that_the_locale_lacks(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fields.os, "fsencode", lambda name: name.encode("latin-1"))
-    with pytest.raises(PlanError, match=rf"{key}.* lacks: set PYTHONUTF8=1"):
+    with pytest.raises(PlanError, match=rf"{key}.* cannot write: set PYTHONUTF8=1"):
         load_plan(MINIMAL, [f"{key}=医院"])
     load_plan(MINIMAL, [f"{key}=größe"])
 

@@ -211,7 +211,7 @@ def test_a_local_file_adds_what_is_one_partys_own_and_nothing_that_is_shared(tmp
     for text, said in {
         "party: B\nreveal: ranking\n": "B.yaml: parties.target.reveal: there is no such key",
         "party: B\nnetwork: {timeout: 3}\n": "B.yaml: network.timeout: is not local; local keys",
-        "party: B\nidentity: x\n": "B.yaml: a party's name and identity are shared",
+        "party: B\nidentity: x\n": "B.yaml: a party's name and identity belong",
         "party: X\n": "B.yaml: party: 'X' is no party of the plan",
         "key: B.key\n": "B.yaml: party: null is no party",
         "party: B\ntable: [1]\n": "B.yaml: parties.target.table: ",
@@ -221,13 +221,15 @@ def test_a_local_file_adds_what_is_one_partys_own_and_nothing_that_is_shared(tmp
             load_plan(shared, local=file)
         assert said in str(raised.value)
     file.write_text("party: B\n")
-    with pytest.raises(PlanError, match="and this is to be 'A'"):
+    with pytest.raises(PlanError, match="and the command names 'A'"):
         load_plan(shared, local=file, party="A")
 
 
 def test_no_two_parties_have_one_key_and_none_has_what_is_no_key() -> None:
     both = {"parties.target.identity": ONE, "parties.sources.0.identity": ONE}
-    with pytest.raises(PlanError, match=r"parties\.sources\.0\.identity: is also that of parties\.target"):
+    with pytest.raises(
+        PlanError, match=r"parties\.sources\.0\.identity: is also the identity of parties\.target"
+    ):
         load_plan(plan_with(both))
     with pytest.raises(
         PlanError, match=r"parties\.target\.identity: 'ed25519:AA' is not ed25519: and 32 bytes"
@@ -241,9 +243,7 @@ def test_no_two_parties_have_one_key_and_none_has_what_is_no_key() -> None:
 def test_keys_of_earlier_versions_are_told_what_replaced_them(key: str) -> None:
     with pytest.raises(PlanError) as raised:
         load_plan(plan_with({key: "insecure"}))
-    assert f"plan: {key}: is gone: parties are known by their keys. Each makes one (mpc-spearman init" in str(
-        raised.value
-    )
+    assert f"plan: {key}: is gone: parties are identified by keys" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -264,9 +264,9 @@ def test_bad_network_keys(network: dict[str, Any], text: str) -> None:
 
 
 def test_where_others_dial_needs_somewhere_to_listen() -> None:
-    with pytest.raises(PlanError, match=r"parties\.target\.advertise: is where others dial"):
+    with pytest.raises(PlanError, match=r"parties\.target\.advertise: needs listen"):
         load_plan(MINIMAL, ["parties.target.advertise='10.0.0.8:29501'"])
-    with pytest.raises(PlanError, match=r"parties\.target\.listen: .*is every address"):
+    with pytest.raises(PlanError, match=r"parties\.target\.listen: .*means every address"):
         load_plan(MINIMAL, ["parties.target.listen='0.0.0.0:29501'"])
     both = ["parties.target.listen='0.0.0.0:29501'", "parties.target.advertise='10.0.0.8:29501'"]
     assert load_plan(MINIMAL, both).parties.target.listen == "0.0.0.0:29501"
@@ -320,7 +320,7 @@ def test_an_address_in_brackets_without_quotes(tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
     for line, words in (
         ("  address: [::1]", "put an address in brackets in quotes: '[::1]'"),
-        ("  address: [2001:db8::7]", "is a list to YAML: put an address in brackets in quotes"),
+        ("  address: [2001:db8::7]", "is read by YAML as a list"),
     ):
         file.write_text(f"network:\n{line}\nparties: {json.dumps(MINIMAL['parties'])}\n")
         with pytest.raises(PlanError, match=re.escape(words)):

@@ -186,17 +186,14 @@ def test_folders_that_are_no_table(tmp_path: Path) -> None:
     assert refusal(tmp_path) == "it is a folder without part files"
     pq.write_table(TABLE, tmp_path / "a.parquet")
     pq.write_table(TABLE.select(["id", "y", "x"]), tmp_path / "b.parquet")
-    assert refusal(tmp_path) == "a.parquet and b.parquet have not the same columns in the same order"
+    assert refusal(tmp_path) == "a.parquet and b.parquet do not have the same columns in the same order"
     others = TABLE.set_column(0, "id", pa.array(["d", "e", "f"]))
     pq.write_table(others.set_column(1, "x", pa.array([1.5, 2, 3])), tmp_path / "b.parquet")
-    assert "column 'x': its type in b.parquet is not that of the other files" in refusal(tmp_path)
+    assert "column 'x': its type in b.parquet differs from the other files" in refusal(tmp_path)
     pq.write_table(others.set_column(1, "x", pa.nulls(3)), tmp_path / "b.parquet")
     assert refusal(tmp_path).startswith("column 'x': 3 missing values, the first in data row 4")
     (tmp_path / "c").mkdir()
-    assert (
-        refusal(tmp_path)
-        == "it is a folder with folders in it; only part files can be read, all in one folder"
-    )
+    assert refusal(tmp_path) == "it has folders in it; put all part files into one folder"
 
 
 # ---- in memory, and what changes

@@ -32,7 +32,7 @@ def test_incomplete_rows_are_left_out(csv: Any, parquet: Any) -> None:
         assert [column.tolist() for column in columns(found)] == [[1, 4, 5], [0.5, 3.5, 4.5], [5, 2, 1]]
         assert found.cautions == (
             "left out: 2 of 5 rows (40.0 %) with a missing value, in 'x' 20.0 %, 'y' 20.0 %; without 'x' 1 "
-            "would be (exclude); missing: middle keeps them",
+            "would be left out (exclude); missing: middle keeps them",
         )
         assert read(source, missing="drop_rows", features=["z"]).n == 5
         assert "2 bad columns" in refusal(source)
@@ -70,8 +70,8 @@ def test_other_problems_stay_errors(csv: Any) -> None:
     assert text.splitlines()[1:] == [
         "  column 'x': 1 non-numeric value, the first in data row 3"
         "; if they stand for missing values, list them under missing_values",
-        "  column 'y': 1 infinite value, the first in data row 1; if they mean none, list inf or -inf under "
-        "missing_values, else leave those rows out",
+        "  column 'y': 1 infinite value, the first in data row 1; if they stand for missing values, list inf "
+        "or -inf under missing_values, else leave those rows out",
     ]
 
 

@@ -61,7 +61,7 @@ def test_an_order_of_categories_is_taken_only_from_what_keeps_it(
     else:
         said = refusal(tmp_path / name, missing_values=[])
         assert "under encode" in said
-        assert ("none is kept" in said) == (name == "t.parquet" and write is not two_orders)
+        assert ("does not keep it" in said) == (name == "t.parquet" and write is not two_orders)
         assert survey(tmp_path / name).columns[0].fix == {"encode": sorted(LEVELS)}
     assert read(tmp_path / name, encode=ENCODE).column(0).tolist() == PLACES
 
@@ -71,7 +71,7 @@ def test_categories_that_are_numbers_in_another_order_are_said_to_be(labels: Any
     values = pd.Categorical([labels[1], labels[0], labels[2]], labels, ordered=True)
     table = read(pd.DataFrame({"id": list("abc"), "x": values}))
     assert table.column(0).tolist() == found
-    assert "in an order that is not that of the numbers" in " ".join(table.cautions)
+    assert "but in another order than the numbers'" in " ".join(table.cautions)
     agreeing = values.reorder_categories(labels[::-1])
     assert read(pd.DataFrame({"id": list("abc"), "x": agreeing})).cautions == ()
 
@@ -252,7 +252,7 @@ def test_what_is_said_of_text_is_refused_for_numbers() -> None:
     ("how", "cells", "found"),
     [
         ("percent", ["23.4%", "5 %", "-0.1%"], [23.4, 5.0, -0.1]),
-        ("percent", ["23.4%", "0.234", "5%"], "1 value that convert: percent does not fit"),
+        ("percent", ["23.4%", "0.234", "5%"], "1 value that convert: percent cannot read"),
         ("currency", ["EUR 421.67", "EUR 5", "-1 EUR"], [421.67, 5.0, -1.0]),
         ("currency", ["$5", "$10.5", "$-1"], [5.0, 10.5, -1.0]),
         ("currency", ["EUR 5", "USD 5", "EUR 7"], "amounts in 2 currencies"),
@@ -287,5 +287,5 @@ def test_a_file_beside_part_files_is_named(tmp_path: Path) -> None:
 
 def test_ids_with_characters_of_no_width_are_said_and_made_alike() -> None:
     ids = ["\ufeffa", "b\u200b", " c\u00ad", "d"]
-    assert "3 have characters of no width (normalise: [strip])" in id_help(pa.array(ids, pa.large_string()))
+    assert "3 have zero-width characters (normalise: [strip])" in id_help(pa.array(ids, pa.large_string()))
     assert read(pd.DataFrame({"id": ids, "x": range(4)}), normalise=["strip"]).ids.to_pylist() == list("abcd")

@@ -33,8 +33,8 @@ def test_too_few_rows(csv, parquet):
         refusal(parquet({"id": pa.array([], pa.string()), "x": pa.array([], pa.int64())})) == "it has no rows"
     )
     assert refusal(frame([])) == "it has no rows"
-    assert refusal(csv("id,x\na,1\nb,2\n")) == "2 rows, and a rank correlation takes at least 3"
-    assert refusal(frame([1])) == "1 row, and a rank correlation takes at least 3"
+    assert refusal(csv("id,x\na,1\nb,2\n")) == "2 rows; a rank correlation needs at least 3"
+    assert refusal(frame([1])) == "1 row; a rank correlation needs at least 3"
     assert read(frame([1, 2, 3])).n == 3
 
 

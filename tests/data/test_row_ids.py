@@ -163,7 +163,7 @@ def test_all_copies_of_a_repeated_id_go(csv: Any, parquet: Any) -> None:
     for source in (csv(lines), parquet({"id": names, "x": list(range(8))})):
         found = read(source, duplicates="drop")
         assert (found.ids.to_pylist(), found.column(0).tolist()) == (["c", "d", "e"], [3, 4, 7])
-        assert found.cautions == ("left out: 5 rows with an id that is there more than once",)
+        assert found.cautions == ("left out: 5 rows with a duplicate id",)
         some = found.take(np.array([2, 0]))
         assert (some.ids.to_pylist(), some.column(0).tolist()) == (["e", "c"], [7, 3])
 
@@ -176,8 +176,7 @@ def test_a_cell_of_a_row_that_goes_may_be_missing(csv: Any) -> None:
 def test_too_few_rows_that_are_left(csv: Any) -> None:
     lines = "id,x\na,1\nb,2\na,3\nc,\nd,4\n"
     assert refusal(csv(lines), duplicates="drop", missing="drop_rows") == (
-        "2 rows left, without 1 incomplete and 2 with an id that is there more than once, and a rank "
-        "correlation takes at least 3"
+        "2 rows left, without 1 incomplete and 2 with a duplicate id; a rank correlation needs at least 3"
     )
 
 

@@ -56,8 +56,8 @@ def test_a_party_that_the_plan_does_not_have(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("rank", "party", "error", "named"),
     [
-        ("", [], PlanError, "neither --party nor RANK says so: say --party with one of C, B, A"),
-        ("7", [], PlanError, "RANK is '7': say --party with one of C, B, A, or set RANK to 0 to 2"),
+        ("", [], PlanError, "neither --party nor RANK says so: set --party to one of C, B, A"),
+        ("7", [], PlanError, "RANK is '7': set --party to one of C, B, A, or set RANK to 0 to 2"),
         (
             "1",
             ["--party", "C"],

@@ -148,8 +148,8 @@ def test_rows_by_ids_take_a_file_of_every_data_party() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id\nSECRET0\nSECRET1\nSECRET9\n", "1 of its 3 ids are incomplete, there more than once, or not in"),
-        ("id\nSECRET0\nSECRET1\nSECRET0\n", "it names an id more than once"),
+        ("id\nSECRET0\nSECRET1\nSECRET9\n", "1 of its 3 ids are of incomplete rows, duplicate, or not in"),
+        ("id\nSECRET0\nSECRET1\nSECRET0\n", "it has duplicate ids"),
         ("name\nSECRET0\n", "it is not a CSV file with one column, 'id'"),
         ("id,x\nSECRET0,1\n", "it is not a CSV file with one column, 'id'"),
         ("id\nSECRET0,SECRET1\n", "it is not a CSV file of ids"),

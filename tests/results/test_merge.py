@@ -239,7 +239,7 @@ def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
         (result("D", ROW, role="source", party="D"), "is the copy of D, the source"),
         (result("D", ROW, holds="ranking"), r"orders do not add up.*\(results\.target\)"),
         (result("D", ROW, holds="nothing"), "holds no result at all"),
-        (result("D", ROW, counts=None), "no weight"),
+        (result("D", ROW, counts=None), "cannot be weighted"),
     ],
 )
 def test_results_that_do_not_belong_together(

@@ -156,11 +156,11 @@ def test_a_result_cannot_be_changed_from_outside() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"columns": small().columns[::-1]}, "other columns are described"),
-        ({"columns": small().columns.replace("none", "few")}, "not a word for how a column is tied"),
-        ({"columns": None}, "come together"),
+        ({"columns": small().columns[::-1]}, "the columns described are not those"),
+        ({"columns": small().columns.replace("none", "few")}, "does not say how a column is tied"),
+        ({"columns": None}, "without a description of their columns"),
         ({"noise": small().coefficients[["y", "x", "z"]]}, "noise has other rows or columns"),
-        ({"strengths": None, "counts": None}, "what takes them"),
+        ({"strengths": None, "counts": None}, "parts that need them"),
         ({"counts": small().counts.iloc[:2]}, "counts"),
         ({"ranking": None}, "strengths need a ranking"),
         ({"ranking": small().ranking.assign(position=[1, 3, 3])}, "positions"),
@@ -251,7 +251,7 @@ def test_a_failing_save_leaves_what_was_there(
 def test_the_folder_of_a_run_names_those_of_its_parties(tmp_path: Path) -> None:
     for party in "BA":
         small().save(tmp_path / party)
-    with pytest.raises(OutputError, match="name one of its folders: A, B"):
+    with pytest.raises(OutputError, match="name one party's folder: A, B"):
         Result.load(tmp_path)
 
 
@@ -302,7 +302,7 @@ def test_how_a_run_ended_is_no_part_of_its_result(tmp_path: Path) -> None:
         ("result.json", '"role": "coordinator"', '"role": "source"', "C is not the source of its plan"),
         ("matrix.csv", "0.1", "0.1x", "could not convert"),
         ("matrix.csv", "0.1,", "", "inhomogeneous"),
-        ("matrix.csv", ",x,", ",w,", "other target features"),
+        ("matrix.csv", ",x,", ",w,", "different target features"),
         ("matrix.csv", "A,p", "D,p", "not those of this plan's sources"),
         ("ranking.csv", "1,x", "one,x", "invalid literal"),
         ("ranking.csv", "1,x", "4,x", "positions"),

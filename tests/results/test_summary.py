@@ -120,7 +120,7 @@ def test_the_summary_shows_ranking_warnings_and_lines_of_cost() -> None:
 
 def test_a_warning_about_many_columns_is_one_line() -> None:
     lines = printed(synthetic(warnings=["2 features cancel\nx\ny"])).splitlines()
-    assert "Warning: 2 features cancel (which: in the report)" in lines
+    assert "Warning: 2 features cancel (listed in the report)" in lines
     assert not {"x", "y"} & set(lines)
 
 
