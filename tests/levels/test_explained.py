@@ -144,6 +144,22 @@ def test_rotations_are_uniform_orthogonal_and_fresh() -> None:
     assert (whitening.whitened(ranks, 1 << 20) != whitening.whitened(ranks, 1 << 20)).any()
 
 
+def test_with_exact_coefficients_the_sources_own_correlations_follow_as_the_privacy_page_says() -> None:
+    """The coordinator has ρ of another run and ZᵀZ: it solves ZᵀZ = ρᵀ·C⁻¹·ρ. Without noise it finds C."""
+    rng, n = np.random.default_rng(6), 500
+    base = rng.normal(size=n)
+    source = rank_columns([base + rng.normal(size=n), base - rng.normal(size=n), rng.normal(size=n)])
+    target = rank_columns([*(np.array([base, *rng.normal(size=(2, n))]) + rng.normal(size=(3, n))), base])
+    rho = np.corrcoef(np.vstack([source.matrix, target.matrix]))[:3, 3:]
+    y = target.matrix / np.linalg.norm(target.matrix, axis=1)[:, None]
+    opened = whitening.whitened(source, 1 << 28) / (1 << 28) @ y.T
+    solve = np.linalg.pinv(rho)
+    found = np.linalg.inv(solve.T @ (opened.T @ opened) @ solve)
+    np.testing.assert_allclose(found, np.corrcoef(source.matrix), atol=1e-4)
+    noisy = np.linalg.pinv(solve.T @ (lambda z: z.T @ z)(Opened(source, target).z()) @ solve)
+    assert np.abs(noisy - np.corrcoef(source.matrix)).max() > 0.05
+
+
 class Opened:
     """A level's sums and noise without a protocol, as often as a test wants."""
 
