@@ -133,9 +133,6 @@ def test_a_ledger_of_version_0_2_is_kept_listed_and_not_counted(
     assert "(of 0.2" in capsys.readouterr().out
 
 
-# ---- forgetting
-
-
 def test_forgetting_a_partner_keeps_the_lines_and_the_reason(ledger: Ledger) -> None:
     with pytest.raises(PolicyError):
         charge(ledger, make_run(3), 4.0)

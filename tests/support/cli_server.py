@@ -149,7 +149,8 @@ def main(protocol: str) -> None:
     os.environ.update(order["environment"])
     os.chdir(order["folder"])
     requests, theirs = socket.socketpair()
-    if not os.fork():  # the process that forks its roles
+    forker = os.fork()  # the process that forks its roles
+    if not forker:
         requests.close()
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -159,7 +160,12 @@ def main(protocol: str) -> None:
     forkserver.ForkServer._requests = lambda self, protocol: requests  # type: ignore[method-assign]
     roles = forkserver.ForkServer()
     supervisor.executing = lambda: roles.start  # type: ignore[assignment]
-    sys.exit(cli.main(order["arguments"]))
+    try:
+        code = cli.main(order["arguments"])
+    finally:
+        requests.close()
+        os.waitpid(forker, 0)
+    sys.exit(code)
 
 
 def _order() -> dict[str, Any]:
