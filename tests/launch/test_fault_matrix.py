@@ -383,7 +383,7 @@ def test_survivors(case: Case, tmp_path: Path, pytestconfig: pytest.Config) -> N
         if case.act == "at":
             arguments.setdefault("act", case.fault)
         endings, fault = globals()[case.act](run, case.party, **arguments)
-        assert run.processes() == []
+        eventually(lambda: run.processes() == [], 10.0, "the end of all processes")
     seconds = {
         label: ending.at - max(fault, run.marked(f"{label}.connect") or 0.0)
         for label, ending in endings.items()
