@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import settings
 
 pytest.register_assert_rewrite("support")  # so that shared assertions say what they compared
 
@@ -23,6 +24,10 @@ from support.inputs import write_inputs  # noqa: E402
 from support.meetings import Meeting  # noqa: E402
 from support.plan_files import YAML  # noqa: E402
 from support.sweeps import FakeRuns, LinearRuns  # noqa: E402
+
+# A machine that is busy is slow, and no fault is.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 def pytest_configure() -> None:

@@ -89,7 +89,7 @@ numerics = st.decimals(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.none(), numerics, st.integers(-(10**17) + 1, 10**17)), min_size=1, max_size=20))
 def test_numerics_come_as_they_are_to_the_last_digit(ask: Any, cells: list[Any]) -> None:
     rows = ", ".join(f"({i}, {'NULL' if cell is None else cell}::numeric)" for i, cell in enumerate(cells))

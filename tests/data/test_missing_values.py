@@ -92,7 +92,7 @@ def test_a_number_can_be_listed_as_missing(csv: Any) -> None:
     assert (found.ids.to_pylist(), found.column(0).tolist()) == (["a", "c", "e"], [1, 3, 5])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.lists(
         st.tuples(*[st.one_of(st.none(), st.integers(-5, 5), st.sampled_from([0.5, -1.5]))] * 3),
@@ -140,7 +140,7 @@ def test_it_is_said_which_columns_to_leave_out_to_keep_most_rows() -> None:
 # ---- the middle, and flags
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.one_of(st.none(), st.integers(-4, 4)), min_size=3, max_size=12))
 def test_a_missing_cell_is_ranked_as_the_median(cells: list[int | None]) -> None:
     values = pd.Series(cells, dtype="float64")

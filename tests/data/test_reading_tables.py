@@ -64,7 +64,7 @@ def test_csv_ids_stay_as_written(csv):
     assert table.column(0).tolist() == list(range(len(ids)))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(
         st.tuples(

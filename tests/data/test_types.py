@@ -72,7 +72,7 @@ def test_decimals_of_64_bits_stay_integers_and_wider_ones_become_places() -> Non
         assert values_of([Decimal(value) for value in values], wide).tolist() == [1, 0, 1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from([(pa.decimal128, 38), (pa.decimal256, 76)]).flatmap(
         lambda kind: st.tuples(
@@ -268,7 +268,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(values=st.lists(NUMBERS, min_size=4, max_size=40), block=st.sampled_from([40, 64, 128, 1 << 20]))
 def test_cells_are_what_pythons_numbers_are_in_blocks_of_any_size(
     values: list[str], block: int, tmp_path_factory: pytest.TempPathFactory

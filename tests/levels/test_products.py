@@ -104,7 +104,6 @@ def columns(n: int) -> st.SearchStrategy[np.ndarray]:
 
 
 @given(st.integers(3, 400).flatmap(lambda n: st.tuples(columns(n), columns(n))))
-@settings(deadline=None)
 def test_what_is_opened_gives_every_product_to_the_stated_precision(pair):
     source, target = (rank_columns([column]) for column in pair)
     n = source.n
@@ -228,7 +227,7 @@ def test_a_source_that_shifts_what_it_shares_stops_nothing(few, monkeypatch):
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([10, MAX_ROWS, *MANY]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_squared_differences_are_exact_at_any_number_of_rows(seed, n):
     rng = np.random.default_rng(seed)
     blocks = [rng.integers(1 - n, n, (5, 70)) for _ in range(3)]

@@ -177,7 +177,7 @@ def test_a_party_is_whose_key_it_has_whatever_it_says(meet: Meet) -> None:
     assert_connected(run.wait("A", "B", "C"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=100))
 def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
     near, far = socket.socketpair()
@@ -189,7 +189,7 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
             enter(near, tls("A"), Roster(PARTIES, A), C, Greeting(Use.MEET))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.one_of(
         st.binary(max_size=60),

@@ -87,7 +87,7 @@ rho = st.one_of(st.floats(-1, 1), st.just(math.nan))
 matrices = st.lists(st.lists(rho, min_size=3, max_size=3), min_size=1, max_size=4)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     values=st.lists(matrices, min_size=2, max_size=4),
     strength=st.sampled_from(["mean", "mean_abs"]),

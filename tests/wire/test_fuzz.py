@@ -60,7 +60,7 @@ def mutated(data: bytes, mutations: list[tuple[str, float, bytes]]) -> bytes:
 
 
 @pytest.mark.parametrize("row", VIEW.rows, ids=lambda row: f"{row.kind.name}-{row.senders[0].value}")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_a_message_comes_back_and_what_is_none_is_refused_without_much_memory(
     row: Row, data: st.DataObject
@@ -136,7 +136,7 @@ def test_any_stream_ends_a_link_with_our_own_error(link: Channel, examples: int)
     right = stream()
     seen: set[str] = set()
 
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(MUTATIONS)
     def check(mutations: list[tuple[str, float, bytes]]) -> None:
         tape = Tape(mutated(right, mutations))
@@ -164,7 +164,7 @@ def test_any_stream_ends_a_link_with_our_own_error(link: Channel, examples: int)
     assert "ProtocolViolation" in seen
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(min_size=HEADER, max_size=HEADER), st.integers(0, 2**64 - 1))
 def test_a_header_of_any_length_and_number(raw: bytes, number: int) -> None:
     due = b"MS\x01\x03" + raw[4:8] + number.to_bytes(8, "big") + raw[16:]

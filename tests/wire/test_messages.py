@@ -20,7 +20,7 @@ from mpc_spearman.wire.messages import MAX_BLOB, MAX_NAME, MAX_PAYLOAD, MAX_TEXT
 from support.messages import DIMENSIONS, PLANS, TYPES, assert_equal, messages, sent_of
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(messages())
 def test_every_type_comes_back(message: tuple[Any, ...]) -> None:
     fields, dimensions, values = message
@@ -45,7 +45,7 @@ def test_no_message_has_two_fields_of_one_name() -> None:
 # ---- what cannot be read
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(messages(), st.data())
 def test_truncated(message: tuple[Any, ...], data: st.DataObject) -> None:
     fields, dimensions, values = message
@@ -55,7 +55,7 @@ def test_truncated(message: tuple[Any, ...], data: st.DataObject) -> None:
         decode(fields, dimensions, memoryview(payload[:cut]))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(messages(), st.binary(min_size=1, max_size=9))
 def test_trailing_bytes(message: tuple[Any, ...], more: bytes) -> None:
     fields, dimensions, values = message
@@ -63,7 +63,7 @@ def test_trailing_bytes(message: tuple[Any, ...], more: bytes) -> None:
         decode(fields, dimensions, memoryview(encode(fields, dimensions, values) + more))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(TYPES), DIMENSIONS, st.binary(max_size=64))
 def test_any_bytes_are_read_as_they_would_be_written_or_refused(
     field: Field, dimensions: dict[str, int], payload: bytes

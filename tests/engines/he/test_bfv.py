@@ -65,7 +65,7 @@ def hold(parameters: Parameters, sizes: Sizes) -> None:
 
 
 @given(st.integers(3, MAX_ROWS), st.integers(1, 200), st.integers(1, 200))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target):
     sizes = rank_sizes(n, m_source, m_target)
     products = choose(sizes, "products")
@@ -82,7 +82,7 @@ def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target):
 @given(
     st.integers(3, 10**6), st.integers(1, 100), st.integers(1, 5), st.sampled_from(["tie_corrected", "paper"])
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_parameters_at_strengths_keep_their_promises(n, m, sources, estimator):
     columns = max(m, sources)
     encoding = Encoding.strengths(n, columns=columns, sources=sources, estimator=estimator, defined=columns)

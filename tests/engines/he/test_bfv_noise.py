@@ -230,7 +230,7 @@ def test_masks_differ_between_moduli_and_leave_only_the_results():
 
 
 @given(st.integers(2, 2**60), st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_uniform_draws_stay_below_their_bound(bound, seed):
     drawn = seal.uniform(Stream(seed.to_bytes(32, "big")), 3000, bound)
     assert drawn.shape == (3000,)

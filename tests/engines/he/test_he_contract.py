@@ -103,7 +103,7 @@ def columns(n: int = 40, bound: int = N - 1):
 
 
 @given(columns(), columns())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_differences_are_those_of_the_plaintexts(name, a, b):
     if name == "bfv":

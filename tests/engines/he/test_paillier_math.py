@@ -73,7 +73,7 @@ def test_every_plaintext_of_a_small_key_comes_back(h):
 
 
 @given(st.integers(), st.integers(), st.integers(-(10**6), 10**6), st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_homomorphism(a, b, factor, short):
     secret, public = numbers(512, short)
     x, y = public.encrypt(mpz(a)), public.encrypt(mpz(b))
@@ -83,7 +83,7 @@ def test_homomorphism(a, b, factor, short):
 
 
 @given(st.integers(0, 2**511))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_agreement_with_phe(m):
     for short in (False, True):
         secret, public = numbers(512, short)

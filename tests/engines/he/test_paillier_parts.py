@@ -9,7 +9,7 @@ import gmpy2
 import numpy as np
 import pytest
 from gmpy2 import mpz
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mpc_spearman.engines.he.paillier.multiexp import Digits, power_product
@@ -91,7 +91,6 @@ def test_residues_that_hold_no_slots_are_not_read(m):
     st.lists(st.tuples(st.integers(1, 5928), st.integers(-(2**62), 2**62)), min_size=1, max_size=40),
     st.integers(2, 14),
 )
-@settings(deadline=None)
 def test_power_product_is_the_product_of_powers(terms, width):
     terms = [(base, y) for base, y in terms if base % 7 and base % 11] or [(2, 3)]
     digits = Digits(width, next(k for k in range(1, 99) if _largest(width, k) >= 2**62))
