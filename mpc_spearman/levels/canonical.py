@@ -37,7 +37,7 @@ from mpc_spearman.privacy.scales import Scales, deviations
 from mpc_spearman.statistics import result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
-_WHITENED = "its whitened, turned columns"
+_WHITENED = "its columns, whitened and rotated at random"
 
 
 def _passed_on(sources: str | int) -> tuple[Field, ...]:
@@ -54,8 +54,8 @@ def _passed_on(sources: str | int) -> tuple[Field, ...]:
             (sources,),
             "the standard deviation of the noise in the products that they are the singular values of",
         ),
-        Field("kept", "int64", (sources,), "how many directions of a source's columns are kept"),
-        Field("kept_target", "int64", (1,), "how many directions of the target's columns are kept"),
+        Field("kept", "int64", (sources,), "how many independent directions a source's columns have"),
+        Field("kept_target", "int64", (1,), "how many independent directions the target's columns have"),
     )
 
 
@@ -64,8 +64,8 @@ class Canonical(Explained):
 
     name: ClassVar[Reveal] = "canonical"
     opens = (
-        "noisy products of a source's columns with the target's, both whitened and turned by rotations that "
-        "only their owners know, and so the canonical correlations"
+        "the canonical correlations: how much a source's columns as a whole have in common with "
+        "the target's; secret rotations mix the columns of both, so that none of them shows"
     )
     sent: ClassVar[tuple[Row, ...]] = (
         *(Row(Kind.COLUMNS, SOURCE, (receiver,), (KEPT,)) for receiver in Role),

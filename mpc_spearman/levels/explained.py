@@ -46,7 +46,7 @@ from mpc_spearman.privacy.scales import Scales, deviations, joined, most_noise, 
 from mpc_spearman.statistics import explained, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
-KEPT = Field("defined", "int64", (1,), "how many directions of its columns are kept: k")
+KEPT = Field("defined", "int64", (1,), "k, how many independent directions its columns have")
 DISTANCE = {"ranges": "a rounded bound on how much any two of its rows differ, its columns whitened"}
 
 
@@ -65,7 +65,7 @@ def _passed_on(sources: str | int) -> tuple[Field, ...]:
             (sources, "m_target"),
             "the standard deviation of the noise in the numbers whose squares R² adds up",
         ),
-        Field("kept", "int64", (sources,), "how many directions of a source's columns are kept: k"),
+        Field("kept", "int64", (sources,), "k, how many independent directions a source's columns have"),
     )
 
 
@@ -74,8 +74,9 @@ class Explained(Level):
 
     name: ClassVar[Reveal] = "explained"
     opens = (
-        "noisy products of the target's columns with a source's columns, whitened and turned by a rotation "
-        "that only the source knows, and so R² of each, and how much of two is explained by the same"
+        "how much of each target column a source's columns explain together (R²), and how much of two target "
+        "columns the same part of them explains; a secret rotation mixes the source's columns, so that none "
+        "of them shows"
     )
     sent: ClassVar[tuple[Row, ...]] = (
         Row(
@@ -87,7 +88,7 @@ class Explained(Level):
         *(Row(Kind.COLUMNS, SOURCE, (receiver,), (KEPT,)) for receiver in Role),
         *scale_rows({"ranges": (1,)}, Role.SOURCE, *Role, tells=DISTANCE),
         *scale_rows({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
-        *masked_rows("its whitened, turned columns", "m_source", "rounded scaled ranks"),
+        *masked_rows("its columns, whitened and rotated at random", "m_source", "rounded scaled ranks"),
         *opened_rows(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = (
