@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,6 +160,10 @@ def read(folder: Path) -> dict[str, Any]:
         raise OutputError(f"{folder / 'result.json'} is damaged: it contradicts the plan in it")
     if type(about["n"]) is not int:
         raise OutputError(f"{folder / 'result.json'} is damaged: its number of rows is no whole number")
+    if about["alignment"] is not None and not re.fullmatch("[0-9a-f]{64}", str(about["alignment"])):
+        raise OutputError(
+            f"{folder / 'result.json'} is damaged: its alignment tag is not 64 hexadecimal digits"
+        )
     parts: dict[str, Any] = {
         key: about[key] for key in ("plan", "party", "role", "n", "warnings", "alignment", "offered")
     }

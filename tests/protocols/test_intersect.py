@@ -151,8 +151,8 @@ def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
             {"max_ids": 169},
             "A (source) offers 170 ids to match, and the policy of B (target) has max_ids",
         ),
-        ("A", {"max_unmatched": 0.44}, "of the 200 ids of B (target) 110 are in common"),
-        ("B", {"max_unmatched": 0.35}, "of the 170 ids of A (source) 110 are in common"),
+        ("A", {"max_unmatched": 0.44}, "110 of the 200 ids of B (target) are common"),
+        ("B", {"max_unmatched": 0.35}, "110 of the 170 ids of A (source) are common"),
         ("A", {"min_rows": 111}, "have 110 ids in common, and the policy of A (source) has min_rows: 111"),
     ],
 )

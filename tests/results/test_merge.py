@@ -273,7 +273,7 @@ def test_nothing_is_overwritten(save: Save, tmp_path: Path) -> None:
     (tmp_path / "mine" / "thesis.tex").write_text("mine")
     with pytest.raises(OutputError, match=r"thesis\.tex"):
         merge(runs, tmp_path / "mine")
-    with pytest.raises(OutputError, match=r"name one of its folders: .*run0, run1$"):
+    with pytest.raises(OutputError, match=r"name one party's folder: .*run0, run1$"):
         merge([tmp_path, runs[1]], tmp_path / "out")
     with pytest.raises(OutputError, match=r"result\.json cannot be read"):
         merge([runs[0], tmp_path / "none"], tmp_path / "out")
