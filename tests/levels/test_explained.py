@@ -22,7 +22,7 @@ from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import explained
 from mpc_spearman.wire.keys import Stream
 from support.in_memory import run_in_memory
-from support.plans import plan
+from support.plans import SCHEMES, plan
 from support.recording import Recorded
 from support.references import DATA, SHARED, table
 
@@ -127,6 +127,21 @@ def test_whitening_keeps_no_direction_that_hangs_on_few_rows_and_is_the_same_aft
     exchanged = rank_columns([frame[name].to_numpy(float) for name in frame])
     np.testing.assert_array_equal(whitening.directions(exchanged), weights)
     np.testing.assert_array_equal(exchanged.gram, ranks.gram)
+
+
+def test_a_leverage_that_is_exactly_at_its_limit_is_not_above_it_in_any_row() -> None:
+    """A flag of 1 row in 11 has it, to what float64 rounds, which differs from row to row."""
+    for rare in (90, 55, 120):
+        flag = np.zeros(11 * rare, dtype=bool)
+        for start in (0, 7, 10 * rare):
+            assert (
+                len(
+                    whitening.directions(
+                        rank_columns([np.roll(flag | (np.arange(flag.size) < rare), start)] * 3)
+                    )
+                )
+                == 1
+            )
 
 
 def test_the_gram_matrix_is_exact_where_one_float64_sum_is_not() -> None:
@@ -402,3 +417,42 @@ def test_scales_state_the_largest_distance_of_two_rows() -> None:
     assert most <= stated.widths[0] <= 2.0 * most
     assert stated.problem(*level_of(plan(**NOISY)).limits(N, 8, "ranges")) is None
     assert isinstance(stated, Scales)
+
+
+@pytest.mark.parametrize("scheme", ["mpc", *SCHEMES])
+@pytest.mark.parametrize("level", ["explained", "canonical"])
+def test_what_is_opened_has_the_draws_of_the_source_and_the_target(
+    level: str, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the integer, under every protocol, with two sources."""
+    if scheme == "bfv":
+        pytest.importorskip("tenseal")
+    vectors, drawn, opened = dict[int, np.ndarray](), dict[str, np.ndarray](), list[np.ndarray]()
+    settings = {} if scheme == "mpc" else {"protocol": "he", "he": SCHEMES[scheme]}
+    results = {"target": level, "precision": "statistical"}
+    its = plan("A", "D", reveal=level, results=results, **settings)
+    kind: Any = type(level_of(its))
+    contribution, own_noise, conclude = kind.contribution, kind.own_noise, kind.conclude
+
+    def kept(self: Any, ranks: Ranks, *given: Any) -> Any:
+        own = contribution(self, ranks, *given)
+        vectors[ranks.m] = own.vectors.astype(object)
+        return own
+
+    def noted(self: Any, shapes: Shapes, me: Party) -> Any:
+        added = own_noise(self, shapes, me)
+        drawn[me.name] = added.astype(object)
+        return added
+
+    def seen(self: Any, product: np.ndarray, *given: Any) -> Any:
+        opened.append(np.array(product.tolist(), dtype=object))
+        return conclude(self, product, *given)
+
+    for name, watched in (("contribution", kept), ("own_noise", noted), ("conclude", seen)):
+        monkeypatch.setattr(kind, name, watched)
+    tables = {name: frame.head(80) for name, frame in (("A", A), ("D", D), ("B", B))}
+    run_in_memory(its, tables).result("B")
+    exact = np.vstack([vectors[8], vectors[2]]) @ vectors[5].T
+    assert (np.vstack([drawn["A"], drawn["D"]]) != 0).any()
+    assert (drawn["B"] != 0).any()
+    assert (opened[0] == exact + np.vstack([drawn["A"], drawn["D"]]) + drawn["B"]).all()

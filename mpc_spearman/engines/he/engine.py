@@ -76,10 +76,11 @@ class He(Engine):
                 multiply_vectors(run, key, run.roster.sources, own.vectors, own.added)
             return
         for source, key in receive_keys(run, computation).items():
+            added = own.added_in(computation, source)
             if run.roster.me == source:
-                encrypt_vectors(run, key, own.vectors)
+                encrypt_vectors(run, key, own.vectors, added)
             else:
-                multiply_vectors(run, key, [source], own.vectors)
+                multiply_vectors(run, key, [source], own.vectors, added)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
         """Make the keys while the others rank; then decrypt. A key for sums waits for their bounds."""
