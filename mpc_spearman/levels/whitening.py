@@ -13,8 +13,8 @@ has orthonormal rows that span what the columns span. Of U and Λ those directio
   so it would grow with the largest leverage.
 
 All of that depends on the table as a whole only: k and the directions are the same if two rows are exchanged.
-Sums over rows are exact integers, so they are the same to the last bit; only whether a leverage is above its
-limit is decided to what float64 rounds.
+Sums over rows are exact integers, so they are the same to the last bit; a leverage, which float64 rounds, is
+above its limit only if it is so by more than that.
 
 **What turning is for.** Who sees Z = X̃Ŷᵀ with independent normal noise, equal over the k rows of each column,
 sees O·(Z₀ + noise) in distribution, because such noise is the same in any turned position. O is independent
@@ -59,7 +59,8 @@ def directions(ranks: Ranks) -> Floats:
     weights = np.zeros((int(kept.sum()), ranks.m))
     weights[:, moving] = (vectors[:, kept] / np.sqrt(values[kept])).T / lengths[moving]
     leverages = _leverages(ranks, weights)
-    while (far := leverages > MOST * len(weights) / ranks.n).any() and len(weights):
+    # Not above the limit is what reaches it exactly, as a flag can, however float64 rounds it in some row.
+    while (far := leverages > MOST * len(weights) / ranks.n * (1 + 1e-10)).any() and len(weights):
         _, vectors = np.linalg.eigh(weights @ gram_matrix(ranks.matrix[:, far], ranks.n) @ weights.T)
         leverages -= _leverages(ranks, vectors[:, -1:].T @ weights)
         weights = vectors[:, :-1].T @ weights
