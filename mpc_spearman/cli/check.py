@@ -66,7 +66,7 @@ def run(parsed: argparse.Namespace) -> int:
     for line in (rows, *_meaning(found), *found.cautions, *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if not sentences:
-        console.print("this table and its owner's policy would not be refused")
+        console.print("nothing that this table alone decides would be refused")
         return 0
     return found.refusals[0].exit_code
 
@@ -115,7 +115,7 @@ def _meaning(found: DryRun) -> list[str]:
     if what in OUTSIDE:
         return [
             *heads,
-            f"noise: in {NUMBERS[what]} of (or by) these columns, in standard errors if nothing is related",
+            f"noise: in {NUMBERS[what]} that involves this column, in multiples of its chance variation",
         ]
     numbers = "coefficients" if what == "coefficients" else "strengths (means of coefficients)"
     return [

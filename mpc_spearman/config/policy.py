@@ -58,7 +58,10 @@ def check_policy_columns(plan: Plan, name: str, defined: int) -> None:
         and defined < policy.min_columns
         and not (within("coefficients", plan.reveal) or policy.allows("coefficients"))
     ):
-        asked = f"min_columns: {policy.min_columns} or more source columns that are not constant"
+        counted = (
+            "directions of a source" if plan.reveal in OUTSIDE else "source columns that are not constant"
+        )
+        asked = f"min_columns: {policy.min_columns} or more {counted}"
         _refuse(name, f"{asked}, but there {'is one' if defined == 1 else f'are {defined}'}")
 
 

@@ -38,12 +38,13 @@ class Results(Section):
 
     target: Grant | None = setting(
         "What the coordinator passes on to the target, at most what it has itself. Left out: `strengths`, or "
-        "what there is in place of them. `explained` and `canonical` at these levels alone.",
+        "what there is in place of them. `explained` and `canonical` only at the level of that name.",
         None,
     )
     sources: Grant | None = setting(
         "What it passes on to each source: of the matrix, and of what is explained, the source's own rows; "
-        "strengths and ranking are over all sources. Left out: `nothing`, at `canonical` that.",
+        "strengths and ranking are over all sources. Left out: `nothing`; at `reveal: canonical`, "
+        "`canonical`.",
         None,
     )
     precision: Precision = setting(

@@ -127,7 +127,8 @@ def check_places(table: Table, *, aligned: Path | None, unaligned: Path | None) 
     """
     for file in (aligned, unaligned):
         if file is not None and (file.is_dir() or not os.access(file.parent, os.W_OK)):
-            raise OutputError(f"{file} cannot be written: it is a folder, or its folder does not exist")
+            why = "it is a folder, or its folder does not exist or is not writable"
+            raise OutputError(f"{file} cannot be written: {why}")
     if unaligned is None or table.reopen is None:
         return
     source = table.reopen()

@@ -142,7 +142,7 @@ _SHARED: tuple[Row, ...] = (
                 "batch",
                 "bytes",
                 ("rows", "ciphertext_bytes"),
-                "nothing: ranks under the coordinator's encryption key",
+                "nothing: its vectors under the coordinator's encryption key",
                 protocols=_HE,
             ),
         ),

@@ -34,7 +34,7 @@ class Expected:
 
     Attributes
     ----------
-    numbers : {'coefficients', 'strengths', 'explained'}
+    numbers : {'coefficients', 'strengths', 'explained', 'canonical'}
         The finest that anyone is passed on.
     noise : ndarray of float64, shape (m,)
         s; 0 of a constant column.

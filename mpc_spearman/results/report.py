@@ -102,7 +102,7 @@ def render(result: Result) -> str:
         ("Estimator", _ESTIMATORS[plan["estimator"]]),
         *(
             ()
-            if found or "canonical" in result.holds
+            if found or plan["reveal"] == "canonical"
             else (("Strength", f"{STRENGTHS[plan['strength']]}, {plan['order']}"),)
         ),
         ("Precision", precision(result)),

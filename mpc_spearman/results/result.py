@@ -75,7 +75,8 @@ class Result:
     Raises
     ------
     ValueError
-        If a part is none, is of other features or parties than the rest, or not this party's by the plan.
+        If a part is malformed, is of other features or parties than the rest, or not this party's by the
+        plan.
     """
 
     _record: str | None = None
@@ -344,7 +345,7 @@ class Result:
         Raises
         ------
         NotRevealed
-            This copy has no ranking.
+            This copy has no ranking, as at ``reveal: canonical``.
         SetupError
             matplotlib is not installed.
         """

@@ -184,6 +184,8 @@ def first(result: Result) -> str:
             f"{name}: {best.source} explains {max(best.r2, 0):.0%} of the variance of its ranks, "
             f"{max(best.predictive, 0):.0%} expected of new rows"
         )
+    if result.plan["reveal"] == "canonical":
+        return str(result.withheld("canonical")).removesuffix(".")
     if not lines:
         return f"This copy of {printable(result.party)} ({result.role}) holds no ranking"
     top, m = lines[0], len(lines)

@@ -121,7 +121,7 @@ def summarize(result: Result, console: Console) -> None:
     else:
         for line in lines[:_SHOWN]:
             console.print(plain(f"{line.position:>4}  {line.feature}"))
-        if "canonical" not in result.holds:
+        if result.plan["reveal"] != "canonical":
             say(result.withheld("strengths" if lines else "ranking"), "dim")
     say(unseen(result))
     if len(lines) > _SHOWN:

@@ -238,7 +238,7 @@ def explained(spread: float, sources: int) -> list[str]:
     if spread > SPREAD:
         found.append(
             f"too few rows for these columns: where there is no relation R² varies by {spread:.2g}, noise "
-            "included. More rows or fewer columns would take less"
+            "included; use fewer columns, or more rows"
         )
     return [*found, *joint(sources)]
 

@@ -113,3 +113,6 @@ def test_a_mean_over_few_columns_needs_consent_to_coefficients(level: str) -> No
     plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
     with pytest.raises(PolicyError, match=r"min_columns: 5 or more source columns .*, but there are 4"):
         check_policy_columns(plan, "B", 4)
+    plan = load_plan(plan_with({"reveal": "explained", "parties.target": {"name": "B"} | local}))
+    with pytest.raises(PolicyError, match=r"min_columns: 5 or more directions of a source, but there are 4"):
+        check_policy_columns(plan, "B", 4)

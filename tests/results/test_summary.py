@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from mpc_spearman import units
-from mpc_spearman.results import charts, evidence, summary, terminal
+from mpc_spearman.errors import NotRevealed
+from mpc_spearman.results import charts, evidence, report, summary, terminal
 from mpc_spearman.results import costs as costs_of
 from mpc_spearman.results.result import Result
 from support.made_results import computed, cost_table, page, shared_plan, synthetic, tables
@@ -147,3 +148,14 @@ def test_a_copy_without_a_ranking_says_why() -> None:
     assert "holds no ranking" in text
     assert "(results.sources)" in text
     assert "wire    540 bytes in 3 messages, 1 rounds, A alone" in text
+
+
+def test_a_copy_without_canonical_correlations_says_why() -> None:
+    plan = shared_plan(reveal="canonical", results={"target": "canonical", "sources": "nothing"})
+    plan["results"]["precision"] = "statistical"
+    result = Result(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"])
+    assert "The canonical correlations are not in this result" in printed(result)
+    assert "ranking" not in printed(result)
+    assert "<p>The canonical correlations are not in this result" in report.render(result)
+    with pytest.raises(NotRevealed, match="nothing to draw"):
+        result.plot()
