@@ -37,7 +37,7 @@ from mpc_spearman.privacy.scales import Scales, deviations
 from mpc_spearman.statistics import result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
-_WHITENED = "its columns, whitened and rotated at random"
+_WHITENED = "its whitened, randomly rotated columns"
 
 
 def _passed_on(sources: str | int) -> tuple[Field, ...]:

@@ -88,7 +88,7 @@ class Explained(Level):
         *(Row(Kind.COLUMNS, SOURCE, (receiver,), (KEPT,)) for receiver in Role),
         *scale_rows({"ranges": (1,)}, Role.SOURCE, *Role, tells=DISTANCE),
         *scale_rows({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
-        *masked_rows("its columns, whitened and rotated at random", "m_source", "rounded scaled ranks"),
+        *masked_rows("its whitened, randomly rotated columns", "m_source", "rounded scaled ranks"),
         *opened_rows(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = (
