@@ -316,7 +316,15 @@ def _shown(folder: Path, message: bytes) -> bool:
             for part in _PASSED_ON
             if part in said
         )
-    except (OutputError, ProtocolViolation, KeyError, TypeError, ValueError, AttributeError):
+    except (
+        OutputError,
+        ProtocolViolation,
+        LookupError,
+        ArithmeticError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ):
         return False
 
 

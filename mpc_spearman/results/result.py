@@ -400,5 +400,5 @@ class Result:
         folder = Path(directory)
         try:
             return cls(**saved.read(folder)).with_record(saved.read_record(folder))
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, ArithmeticError, TypeError, ValueError, AttributeError) as error:
             raise OutputError(f"the run directory {folder} is damaged: {error}") from error

@@ -226,6 +226,11 @@ def read_about(directory: Path) -> dict[str, Any]:
 
 
 def read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Read a CSV that `csv_text` wrote: its header and its rows; ValueError if it is none."""
-    header, *rows = csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""), strict=True)
+    """Read a CSV that `csv_text` wrote: its header and its rows, equally long; ValueError if it is none."""
+    try:
+        header, *rows = csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""), strict=True)
+    except (csv.Error, ValueError) as error:
+        raise ValueError(f"{path} is not a CSV file: {error}") from error
+    if any(len(row) != len(header) for row in rows):
+        raise ValueError(f"{path} has rows that are not as long as its first")
     return header, rows
