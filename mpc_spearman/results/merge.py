@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mpc_spearman.config import least
+from mpc_spearman.config import OUTSIDE, least
 from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.results import run_directory
 from mpc_spearman.results.dataframes import COST_COLUMNS
@@ -34,6 +34,12 @@ _SAME: dict[str, Callable[[Result], Any]] = {
     "order": lambda result: result.plan["order"],
     "confidence": lambda result: result.plan["confidence"],
     "precision": lambda result: result.plan["results"]["precision"],
+}
+
+#: What there is nothing to merge of, by level.
+_OF_ONE_SOURCE = {
+    "explained": "each R² is over the columns of one source",
+    "canonical": "each correlation is of all columns of one source with all of the target's",
 }
 
 # A run directory as the caller named it, and the result in it.
@@ -79,6 +85,9 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
 
 def _check_mergeable(folder: Path, result: Result) -> None:
     """Refuse what cannot be merged with anything."""
+    reveal = result.plan["reveal"]
+    if reveal in OUTSIDE:
+        raise MergeError(f"{folder}: results of reveal: {reveal} cannot be merged: {_OF_ONE_SOURCE[reveal]}")
     if result.role != "target":
         raise MergeError(
             f"{folder} is the copy of {result.party}, the {result.role}: merging takes the target's run "

@@ -219,6 +219,10 @@ def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
 # ---- what is refused
 
 
+def outside(level: str) -> Result:
+    return result("D", ROW, plan={"reveal": level}, holds="nothing")
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -240,6 +244,8 @@ def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
         (result("D", ROW, holds="ranking"), r"orders do not add up.*\(results\.target\)"),
         (result("D", ROW, holds="nothing"), "holds no result at all"),
         (result("D", ROW, counts=None), "cannot be weighted"),
+        (outside("explained"), "results of reveal: explained cannot be merged: each R² is over the columns"),
+        (outside("canonical"), "results of reveal: canonical cannot be merged: each correlation is of all"),
     ],
 )
 def test_results_that_do_not_belong_together(
