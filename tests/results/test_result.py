@@ -301,7 +301,7 @@ def test_how_a_run_ended_is_no_part_of_its_result(tmp_path: Path) -> None:
         ("result.json", '"n": 50', '"n": 50.5', "no whole number"),
         ("result.json", '"role": "coordinator"', '"role": "source"', "C is not the source of its plan"),
         ("matrix.csv", "0.1", "0.1x", "could not convert"),
-        ("matrix.csv", "0.1,", "", "inhomogeneous"),
+        ("matrix.csv", "0.1,", "", "not as long as its first"),
         ("matrix.csv", ",x,", ",w,", "different target features"),
         ("matrix.csv", "A,p", "D,p", "not those of this plan's sources"),
         ("ranking.csv", "1,x", "one,x", "invalid literal"),
