@@ -19,7 +19,7 @@ from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.levels import whitening
-from mpc_spearman.levels.explained import DISTANCE, KEPT, Explained
+from mpc_spearman.levels.explained import DISTANCE, KEPT, Explained, farthest
 from mpc_spearman.levels.level import (
     COORDINATOR,
     SOURCE,
@@ -102,8 +102,8 @@ class Canonical(Explained):
         return {"ranges": whitening.distance(own.vectors, self.encoding(shapes).source_scale)}
 
     def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return √(2/n) to √2, on both sides."""
-        return math.sqrt(2 / n), math.sqrt(2)
+        """Return √(2/n) to the largest, on both sides."""
+        return math.sqrt(2 / n), farthest(vectors, n)
 
     def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> tuple[NDArray[np.float64], float]:
         """Return by how much noise, and chance, move Pillai's trace, for each own column the same."""

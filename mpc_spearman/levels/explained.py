@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Bounds, Computation, Contribution
-from mpc_spearman.errors import BoundError
+from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.levels import whitening
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import (
@@ -42,7 +42,7 @@ from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.gaussian import discrete_gaussian
-from mpc_spearman.privacy.scales import Scales, deviations, joined, most_noise, untied
+from mpc_spearman.privacy.scales import NOTHING, Scales, deviations, joined, most_noise, untied
 from mpc_spearman.statistics import explained, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
@@ -67,6 +67,11 @@ def _passed_on(sources: str | int) -> tuple[Field, ...]:
         ),
         Field("kept", "int64", (sources,), "k, how many independent directions a source's columns have"),
     )
+
+
+def farthest(vectors: int, n: int) -> float:
+    """Return an upper end of the distance of two rows, whitened from so many columns (0: any)."""
+    return min(math.sqrt(2), 2 * whitening.largest(vectors, n)) if vectors else math.sqrt(2)
 
 
 class Explained(Level):
@@ -142,7 +147,15 @@ class Explained(Level):
         return min(shapes.defined[source] for source in shapes.features)
 
     def admit(self, shapes: Shapes) -> None:
-        """Refuse a source of which no direction is left, or too few rows for its directions."""
+        """Refuse scales that k contradicts, a source of which no direction is left, or too few rows for k."""
+        for owner, scales in shapes.scales.items():
+            moving = sum(step != NOTHING for step in scales.ranges)
+            k = shapes.defined.get(owner, moving)
+            if moving != (min(k, 1) if owner in self.whitens(shapes) else k):
+                raise ProtocolViolation(
+                    f"{owner} states ranges other than 0 of {moving} vectors, which does not fit the {k} "
+                    "that it has: the noise of others would be too little"
+                )
         for source, columns in self.whitens(shapes).items():
             k = shapes.defined[source]
             if not k:
@@ -168,8 +181,8 @@ class Explained(Level):
         return {"ranges": Scales.of(own.vectors, [1 / encoding.target_scale] * ranks.m)}
 
     def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return √(2/n), the mean distance of two rows of one direction, to √2; of the target from 2/√n."""
-        return math.sqrt(2 if vectors else 4) / math.sqrt(n), math.sqrt(2)
+        """Return √(2/n), the mean distance of two rows of one direction (of the target 2/√n), to the most."""
+        return math.sqrt(2 if vectors else 4) / math.sqrt(n), farthest(vectors, n)
 
     def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
         """Return s of either owner's noise in each of the k products of a source, (sources, m_B)."""

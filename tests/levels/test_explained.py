@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ from scipy import stats
 
 from mpc_spearman.config.parties import Policy
 from mpc_spearman.data.ranks import Ranks, rank_columns, total
-from mpc_spearman.errors import BoundError, PlanError, PolicyError
+from mpc_spearman.errors import BoundError, PlanError, PolicyError, ProtocolViolation
 from mpc_spearman.levels import explained as level_module
 from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.loss import separation
-from mpc_spearman.privacy.scales import Scales
+from mpc_spearman.privacy.scales import NOTHING, Scales
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import explained
 from mpc_spearman.wire.keys import Stream
@@ -456,3 +457,28 @@ def test_what_is_opened_has_the_draws_of_the_source_and_the_target(
     assert (np.vstack([drawn["A"], drawn["D"]]) != 0).any()
     assert (drawn["B"] != 0).any()
     assert (opened[0] == exact + np.vstack([drawn["A"], drawn["D"]]) + drawn["B"]).all()
+
+
+@pytest.mark.parametrize("level", ["explained", "canonical"])
+def test_scales_of_nothing_beside_vectors_that_are_kept_are_refused(level: str) -> None:
+    opened = Opened(ranks_of(A), ranks_of(B), reveal=level)
+    shapes = opened.known(opened.vectors())
+    opened.level.admit(shapes)
+    for owner, scales in shapes.scales.items():
+        nothing = Scales((NOTHING, *scales.ranges[1:]), scales.diameter)
+        with pytest.raises(ProtocolViolation, match=f"{owner.name} .* does not fit the"):
+            opened.level.admit(replace(shapes, scales={**shapes.scales, owner: nothing}))
+
+
+@pytest.mark.parametrize("level", ["explained", "canonical"])
+def test_a_range_larger_than_so_many_columns_can_have_is_refused(level: str) -> None:
+    n, random = 4000, np.random.default_rng(3)
+    chosen = level_of(plan(**{**NOISY, "reveal": level, "results": {"precision": "statistical"}}))
+    for columns in (1, 3):
+        # rare flags have the largest leverages: the range is next to its upper end
+        for rare in (400, 410, 2000):
+            flags = [np.isin(np.arange(n), random.choice(n, rare, replace=False)) for _ in range(columns)]
+            honest = whitening.distance(whitening.whitened(rank_columns(flags), 1 << 24), 1 << 24)
+            assert honest.problem(*chosen.limits(n, columns, "ranges")) is None
+        assert Scales.of_range(1.4, True, n).problem(*chosen.limits(n, columns, "ranges"))
+        assert Scales.of_range(1.4, True, n).problem(*chosen.limits(n, 0, "ranges")) is None
