@@ -197,7 +197,8 @@ class Links:
 
         They are of the run's record, zeros where a party gives none. When this returns, every party has done
         all it had to do, but for one that is there and yet says nothing for a minute: nobody waits longer for
-        its signature, nor loses a result for it.
+        its signature, nor loses a result for it. The minute begins when a link is no longer far behind, for
+        which `send` waits as ever: over a slow one a result may take longer, and must arrive.
         """
         self.check()  # what is wrong by now still stops all
         for peer in self._roster.peers:
