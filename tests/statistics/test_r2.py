@@ -1,0 +1,45 @@
+"""R² of ranks: its test has the size that it says, and predictive R² is what new rows show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpc_spearman.statistics import explained
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize(("n", "k"), [(60, 10), (500, 5), (500, 40)])
+@pytest.mark.parametrize("kind", ["untied", "flag"])
+def test_the_test_has_the_size_that_it_says(n: int, k: int, noise: float, kind: str) -> None:
+    """Independent columns: p ≤ α about as often as α; `noise` is in standard errors."""
+    rng, times = np.random.default_rng([n, k, int(2 * noise), kind == "flag"]), 4000
+    x = np.linalg.qr(rng.normal(size=(n, k)) - 0)[0]
+    x = np.linalg.qr(x - x.mean(axis=0))[0]
+    y = np.arange(n) - (n - 1) / 2 if kind == "untied" else (np.arange(n) < n // 5) - (n // 5) / n
+    drawn = rng.permuted(np.tile(y / np.linalg.norm(y), (times, 1)), axis=1)
+    s = np.full(times, noise / np.sqrt(n - 1))
+    z = drawn @ x + s[:, None] * rng.normal(size=(times, k))
+    p = explained.pvalues(np.square(z).sum(axis=1) - k * s**2, s, np.full(times, k), n)
+    for alpha, low, high in ((0.05, 0.75, 1.25), (0.01, 0.5, 1.6)):
+        assert low < (p <= alpha).mean() / alpha < high
+    limit = explained.chance(s[:1], np.array([k]), n)
+    assert explained.pvalues(limit, s[:1], np.array([k]), n)[0] == pytest.approx(0.05, abs=1e-6)
+
+
+def test_predictive_r2_is_what_new_rows_show() -> None:
+    """n = 200, k = 15: over 400 samples, the fit's squared error on new rows against the mean's."""
+    rng, n, k = np.random.default_rng(4), 200, 15
+    said, shown = [], []
+    for _ in range(400):
+        x, new = rng.normal(size=(2, n, k))
+        y, later = (0.15 * (rows @ np.ones(k)) + rng.normal(size=n) for rows in (x, new))
+        weights = np.linalg.lstsq(np.column_stack([x, np.ones(n)]), y, rcond=None)[0]
+        r2 = (
+            1
+            - np.square(y - np.column_stack([x, np.ones(n)]) @ weights).sum() / np.square(y - y.mean()).sum()
+        )
+        off = later - np.column_stack([new, np.ones(n)]) @ weights
+        said.append(explained.predictive(np.array(r2), np.array(k), n))
+        shown.append(1 - np.square(off).mean() / (1 + k * 0.15**2))
+    assert np.mean(said) == pytest.approx(np.mean(shown), abs=0.02)
