@@ -80,6 +80,8 @@ class Canonical(Explained):
         Row(Kind.RESULT, COORDINATOR, SOURCE, _passed_on(1)),
     )
 
+    of_each: ClassVar[tuple[str, ...]] = ("canonical", "canonical_noise", "kept")
+
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
         """Return whitened, turned columns, (m, n)."""
         return Contribution(whitening.whitened(ranks, self.encoding(shapes).source_scale))
@@ -139,12 +141,6 @@ class Canonical(Explained):
             "kept": kept,
             "kept_target": np.array([columns]),
         }
-
-    def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
-        """Return what of it is about one source's columns."""
-        row = [list(shapes.features).index(source)]
-        parts = ("canonical", "canonical_noise", "kept")
-        return {**numbers, **{part: numbers[part][row] for part in parts}}  # type: ignore[literal-required,typeddict-item]
 
     def warnings(
         self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes

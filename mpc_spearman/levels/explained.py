@@ -101,6 +101,8 @@ class Explained(Level):
         Row(Kind.RESULT, COORDINATOR, SOURCE, _passed_on(1)),
     )
     owners_add: ClassVar[bool] = True
+    #: Numbers that have a row for each source.
+    of_each: ClassVar[tuple[str, ...]] = ("explained", "explained_noise", "kept")
 
     # --- what data parties contribute, and what is opened
 
@@ -254,8 +256,7 @@ class Explained(Level):
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
         """Return what of it is about one source's columns."""
         row = [list(shapes.features).index(source)]
-        parts = ("explained", "explained_noise", "kept")
-        return {**numbers, **{part: numbers[part][row] for part in parts}}  # type: ignore[literal-required,typeddict-item]
+        return {**numbers, **{part: numbers[part][row] for part in self.of_each}}  # type: ignore[literal-required,typeddict-item]
 
     def warnings(
         self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
