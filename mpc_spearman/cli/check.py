@@ -75,12 +75,11 @@ def _columns(found: DryRun) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    from mpc_spearman.config import OUTSIDE
     from mpc_spearman.statistics.reading import detectable
     from mpc_spearman.units import printable
 
-    noise, n = found.expected, found.table.n
-    means = noise is not None and noise.numbers not in OUTSIDE
+    noise, n = found.foreseen, found.table.n
+    means = noise is not None and noise.of_coefficients
     heads = [
         "column",
         "kind",
@@ -102,25 +101,19 @@ def _columns(found: DryRun) -> Table:
 
 
 def _meaning(found: DryRun) -> list[str]:
-    from mpc_spearman.config import OUTSIDE
-    from mpc_spearman.protocols.expect import NUMBERS
-
     heads = [
         "values: the number of different values",
         "outside: rows outside the largest group of equal values; fewer of them mean more noise",
     ]
-    if found.expected is None:
+    noise = found.foreseen
+    if noise is None:
         return [*heads, "results would be exact, without noise"]
-    what = found.expected.numbers
-    if what in OUTSIDE:
-        return [
-            *heads,
-            f"noise: in {NUMBERS[what]} that involves this column, in multiples of its chance variation",
-        ]
-    numbers = "coefficients" if what == "coefficients" else "strengths (means of coefficients)"
+    if not noise.of_coefficients:
+        multiples = "in multiples of its chance variation"
+        return [*heads, f"noise: in {noise.numbers} that involves this column, {multiples}"]
     return [
         *heads,
-        f"noise: in {numbers} about this column, in standard errors, if the other side has no ties",
+        f"noise: in {noise.numbers} about this column, in standard errors, if the other side has no ties",
         "seen from: the smallest |rho| that a test at 5 % finds in 8 of 10 samples, with this noise"
-        + ("" if what == "coefficients" else ", in standard errors of a single coefficient"),
+        + ("" if noise.numbers == "coefficients" else ", in standard errors of a single coefficient"),
     ]

@@ -46,11 +46,11 @@ def check_policy_rows(plan: Plan, name: str, n: int) -> None:
         _refuse(name, f"min_rows: {policy.min_rows} or more, but there are {n} rows")
 
 
-def check_policy_columns(plan: Plan, name: str, defined: int) -> None:
+def check_policy_columns(plan: Plan, name: str, defined: int, counts: str) -> None:
     """Refuse numbers over so few source columns that they are next to single coefficients.
 
-    `defined` is how many each is over (`mpc_spearman.levels.level.Level.behind`). Asked of an owner whose
-    policy stops short of coefficients; a `PolicyError`.
+    Each is over `defined` of what `counts` says (`mpc_spearman.levels.level.Level.behind`). Asked of an owner
+    whose policy stops short of coefficients; a `PolicyError`.
     """
     policy = _policy(plan, name)
     if (
@@ -58,10 +58,7 @@ def check_policy_columns(plan: Plan, name: str, defined: int) -> None:
         and defined < policy.min_columns
         and not (within("coefficients", plan.reveal) or policy.allows("coefficients"))
     ):
-        counted = (
-            "directions of a source" if plan.reveal in OUTSIDE else "source columns that are not constant"
-        )
-        asked = f"min_columns: {policy.min_columns} or more {counted}"
+        asked = f"min_columns: {policy.min_columns} or more {counts}"
         _refuse(name, f"{asked}, but there {'is one' if defined == 1 else f'are {defined}'}")
 
 
@@ -79,10 +76,9 @@ def _refuse(name: str, *broken: str) -> None:
 
 def _beyond(plan: Plan, policy: Policy) -> Iterator[str]:
     if not policy.allows(plan.reveal):
-        named = f"; to allow that as well, name it: [{', '.join((*policy.max_reveal, plan.reveal))}]"
         yield (
-            f"max_reveal: {', '.join(policy.max_reveal)} at most, but the plan has reveal: {plan.reveal}"
-            + (named if plan.reveal in OUTSIDE else "")
+            f"max_reveal: {', '.join(policy.max_reveal)} at most, but the plan has reveal: {plan.reveal}; "
+            f"to allow that as well, name it: [{', '.join((*policy.max_reveal, plan.reveal))}]"
         )
     if plan.protocol not in policy.protocols:
         listed = ", ".join(policy.protocols) or "none"

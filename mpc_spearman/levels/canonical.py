@@ -25,6 +25,7 @@ from mpc_spearman.levels.level import (
     SOURCE,
     TARGET,
     Description,
+    Foreseen,
     Numbers,
     masked_rows,
     opened_rows,
@@ -107,8 +108,8 @@ class Canonical(Explained):
         """Return √(2/n) to the largest, on both sides."""
         return math.sqrt(2 / n), farthest(vectors, n)
 
-    def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> tuple[NDArray[np.float64], float]:
-        """Return by how much noise, and chance, move Pillai's trace, for each own column the same."""
+    def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> Foreseen:
+        """Foresee by how much noise, and chance, move Pillai's trace, for each own column the same."""
         if shapes.scales:
             s = float(self.deviations(shapes).max())
             k = max(shapes.defined[source] for source in shapes.features) * self.columns(shapes)
@@ -119,7 +120,8 @@ class Canonical(Explained):
             stated = self.scales(own, ranks, role, shapes)["ranges"]
             s = float(deviations(stated, Scales.of_range(width, True, ranks.n), self.plan.privacy.loss).max())
             k = whitening.kept(own.vectors) * others
-        return np.full(ranks.m, math.sqrt(2 * k) * 2 * s**2), math.sqrt(2 * k) / ranks.n
+        noise = np.full(ranks.m, math.sqrt(2 * k) * 2 * s**2)
+        return self.moved("Pillai's trace", noise, math.sqrt(2 * k) / ranks.n)
 
     def conclude(
         self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes

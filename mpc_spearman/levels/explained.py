@@ -32,6 +32,7 @@ from mpc_spearman.levels.level import (
     SOURCE,
     TARGET,
     Description,
+    Foreseen,
     Level,
     Numbers,
     masked_rows,
@@ -101,6 +102,7 @@ class Explained(Level):
         Row(Kind.RESULT, COORDINATOR, SOURCE, _passed_on(1)),
     )
     owners_add: ClassVar[bool] = True
+    counts: ClassVar[str] = "directions of a source"
     #: Numbers that have a row for each source.
     of_each: ClassVar[tuple[str, ...]] = ("explained", "explained_noise", "kept")
 
@@ -207,8 +209,11 @@ class Explained(Level):
             sigma[shapes.rows(source)][: shapes.defined[source], : self.columns(shapes)] = steps
         return discrete_gaussian(sigma[shapes.rows(me)] if me in shapes.features else sigma)
 
-    def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> tuple[NDArray[np.float64], float]:
-        """Return by how much noise, and chance, move R² of (or with) each own column, (m,)."""
+    def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> Foreseen:
+        """Foresee by how much noise, and chance, move R² of (or with) each own column.
+
+        From all parties' scales, or, in a shape without, from one's own.
+        """
         if shapes.scales:
             s, k = self.deviations(shapes), max(shapes.defined[source] for source in shapes.features)
             of_each = s.max(axis=0) if role is Role.TARGET else np.full(ranks.m, np.median(s))
@@ -225,7 +230,17 @@ class Explained(Level):
                     ranks.m, deviations(stated, Scales.of_range(width, True, n), self.plan.privacy.loss)
                 )
             of_each = of_each * math.sqrt(len(shapes.features))
-        return math.sqrt(2 * k) * 2 * np.square(of_each), math.sqrt(2 * k) / ranks.n
+        return self.moved("R²", math.sqrt(2 * k) * 2 * np.square(of_each), math.sqrt(2 * k) / ranks.n)
+
+    @staticmethod
+    def moved(numbers: str, noise: NDArray[np.float64], error: float) -> Foreseen:
+        """Say what is too much for numbers from 0 to 1."""
+        most = float(np.median(noise)) + error
+        too_few = (
+            f"with noise {numbers} will vary by {most:.2g} where there is no relation. Use fewer columns, "
+            "or more rows"
+        )
+        return Foreseen(numbers, noise, error, too_few if most > explained.SPREAD else "")
 
     # --- what the coordinator makes of it
 

@@ -6,6 +6,7 @@ contribute, what to conclude and what to pass on; engines are asked for a comput
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Plan, Reveal
-from mpc_spearman.data.ranks import LARGEST, Ranks
+from mpc_spearman.data.ranks import LARGEST, Ranks, total
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.privacy.scales import Scales
+from mpc_spearman.privacy.loss import separation
+from mpc_spearman.privacy.scales import Scales, untied
 from mpc_spearman.statistics import reading
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
@@ -79,6 +81,36 @@ class Numbers(TypedDict, total=False):
     estimators: NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Foreseen:
+    """How much noise numbers about each of one's own columns will have, foreseen from these columns alone.
+
+    Attributes
+    ----------
+    numbers : str
+        What they are, in words.
+    noise : ndarray of float64, shape (m,)
+        Its standard deviation; 0 of a constant column.
+    error : float
+        By how much such a number varies by chance where nothing is related.
+    too_few : str
+        What to say, and to do, where rows are too few for this noise; empty where they are enough.
+    of_coefficients : bool
+        They are coefficients or means of them, which have standard errors and tests.
+    """
+
+    numbers: str
+    noise: NDArray[np.float64]
+    error: float
+    too_few: str = ""
+    of_coefficients: bool = False
+
+    @property
+    def ratio(self) -> NDArray[np.float64]:
+        """Noise in multiples of chance, (m,)."""
+        return self.noise / self.error
+
+
 class Level(ABC):
     """A level of ``reveal``, under a plan.
 
@@ -93,6 +125,8 @@ class Level(ABC):
         The fields of a result that ``results`` gives to whoever is granted this level, or one beyond it.
     owners_add : bool
         Owners add noise before anything is opened; else the coordinator has exact numbers, and adds it.
+    counts : str
+        What `behind` counts.
     """
 
     name: ClassVar[Reveal]
@@ -100,6 +134,7 @@ class Level(ABC):
     sent: ClassVar[tuple[Row, ...]] = ()
     granted: ClassVar[tuple[Row, ...]] = ()
     owners_add: ClassVar[bool] = False
+    counts: ClassVar[str] = "source columns that are not constant"
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -139,7 +174,7 @@ class Level(ABC):
         return ranks.defined
 
     def behind(self, shapes: Shapes) -> int:
-        """Return how many source columns a number that is opened is over, for ``policy.min_columns``."""
+        """Return over how many `counts` a number that is opened is, for ``policy.min_columns``."""
         return shapes.defined_sources
 
     def admit(self, shapes: Shapes) -> None:
@@ -165,13 +200,36 @@ class Level(ABC):
         """Draw what a data party adds to its part of what is opened (`Contribution.added`), before that."""
         return None
 
-    def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> tuple[NDArray[np.float64], float]:
-        """Foresee the noise in numbers about each of one's columns, (m,), and what these vary by chance.
+    def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> Foreseen:
+        """Foresee the noise in the finest numbers about one's own columns that anyone is passed on.
 
-        From all parties' scales, or, in a shape without, from one's own. At levels outside the order alone:
-        of others see :mod:`mpc_spearman.protocols.expect`.
+        The other side's columns are taken as having no ties, and its diameter as their number, the most.
         """
-        raise NotImplementedError
+        others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
+        n, mu, other = ranks.n, separation(self.plan.privacy.loss), untied(ranks.n)
+        units = [
+            0.0 if flat else 1 / math.sqrt(total(n) - term)
+            for term, flat in zip(ranks.tie_terms, ranks.constant, strict=True)
+        ]
+        own, error = Scales.of(ranks.matrix, units), 1 / math.sqrt(n - 1)
+        numbers, less = "strengths (means of coefficients)", "Use fewer columns, or more rows"
+        if "coefficients" in (self.plan.results.target, self.plan.results.sources):
+            numbers = "coefficients"
+            less = "Grant strengths, use fewer columns, or agree on privacy.unit: value"
+            spread = others if self.plan.privacy.unit == "value" else own.spread * others
+            noise = own.widths * other * math.sqrt(spread) / mu
+        elif role is Role.SOURCE:
+            count = max(1, ranks.defined)
+            mean = sum((x * unit for x, unit in zip(ranks.matrix, units, strict=True)), np.zeros(n)) / count
+            width = float(Scales.of_sum(ranks.matrix, units).widths[0]) / count
+            error *= max(float(np.linalg.norm(mean)), 1 / n)
+            noise = np.where(units, width * other * math.sqrt(others) / mu, 0.0)
+        else:  # of a mean of columns that are independent
+            width = min(other, 2 * math.sqrt(2 * math.log(n) / (n * others)))
+            noise, error = own.widths * width * math.sqrt(own.spread) / mu, error / math.sqrt(others)
+        ratio = float(np.median(noise[noise > 0])) / error if noise.any() else 0.0
+        too_few = f"noise will be {ratio:.2g} times the sampling error. {less}" if ratio > 1 else ""
+        return Foreseen(numbers, noise, error, too_few, of_coefficients=True)
 
     def without_own(self, numbers: Numbers, own: Contribution, shapes: Shapes) -> Numbers:
         """Take one's own noise off numbers that one has been passed on."""

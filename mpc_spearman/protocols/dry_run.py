@@ -12,10 +12,11 @@ from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import BoundError, MpcSpearmanError, PolicyError
 from mpc_spearman.levels import level_of
+from mpc_spearman.levels.level import Foreseen
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role, Roster
-from mpc_spearman.protocols.expect import Expected, expected, too_few_rows
 from mpc_spearman.protocols.load import own_table
+from mpc_spearman.protocols.protect import too_few_rows
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class DryRun:
 
     Attributes
     ----------
-    expected : Expected, optional
+    foreseen : Foreseen, optional
         How much noise results about each of its columns would have; None if they would be exact.
     refusals : tuple of MpcSpearmanError
         Its policy's, and those of the bounds that are about sizes.
@@ -34,7 +35,7 @@ class DryRun:
 
     table: Table
     ranks: Ranks
-    expected: Expected | None
+    foreseen: Foreseen | None
     refusals: tuple[MpcSpearmanError, ...]
     cautions: tuple[str, ...]
 
@@ -53,12 +54,13 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
     if as_source:
         features[roster.me] = table.m
     shapes = Shapes(table.n, features, other if as_source else table.m)
+    level = level_of(plan)
     known = as_source and len(roster.sources) == 1  # a strength is over the columns of all sources
     checks: tuple[Callable[[], None], ...] = (
         lambda: check_policy(plan, name),
         lambda: check_policy_rows(plan, name, table.n),
-        lambda: level_of(plan).check_rows(table.n),
-        *([lambda: check_policy_columns(plan, name, ranks.defined)] if known else []),
+        lambda: level.check_rows(table.n),
+        *([lambda: check_policy_columns(plan, name, ranks.defined, level.counts)] if known else []),
     )
     for check in checks:
         try:
@@ -68,10 +70,11 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
     cautions = (
         *table.cautions,
         *row_cautions(ranks, table.features),
-        *too_few_rows(plan, roster, ranks, shapes),
+        *too_few_rows(plan, ranks, roster.me.role, shapes),
         *_told_exactly(plan, table, ranks),
     )
-    return DryRun(table, ranks, expected(plan, ranks, roster.me.role, shapes), tuple(refusals), cautions)
+    foreseen = level.foreseen(ranks, roster.me.role, shapes) if level.noisy else None
+    return DryRun(table, ranks, foreseen, tuple(refusals), cautions)
 
 
 #: Rows outside the largest group below which a column's exact numbers are next to values of single rows.

@@ -22,7 +22,6 @@ from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.charges import ChargedRun, Told
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.privacy.scales import Scales
-from mpc_spearman.protocols.expect import too_few_rows
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.disclosure import grant
 from mpc_spearman.wire.kinds import Kind
@@ -77,7 +76,7 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
         scales={owner: said["ranges"] for owner, said in stated.items() if "ranges" in said},
         of_sums={owner: said["mean_range"] for owner, said in stated.items() if "mean_range" in said},
     )
-    check_policy_columns(run.plan, me.name, level.behind(shapes))
+    check_policy_columns(run.plan, me.name, level.behind(shapes), level.counts)
     level.admit(shapes)
     return shapes
 
@@ -98,9 +97,16 @@ def _heard(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> dic
 
 @step("protect")
 def advise(run: Run, ranks: Ranks, shapes: Shapes) -> None:
-    """Warn, before anything is sent, if noise will exceed the sampling error."""
-    for sentence in too_few_rows(run.plan, run.roster, ranks, shapes):
+    """Warn, before anything is sent, if noise will be too much for so few rows."""
+    for sentence in too_few_rows(run.plan, ranks, run.roster.me.role, shapes):
         run.say(sentence)
+
+
+def too_few_rows(plan: Plan, ranks: Ranks, role: Role, shapes: Shapes) -> list[str]:
+    """Say so where noise about one's own columns will be too much."""
+    level = level_of(plan)
+    why = level.foreseen(ranks, role, shapes).too_few if level.noisy else ""
+    return [f"too few rows for these columns: {why}"] if why else []
 
 
 def told(plan: Plan, roster: Roster) -> dict[str, Told]:

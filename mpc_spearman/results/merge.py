@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mpc_spearman.config import OUTSIDE, least
+from mpc_spearman.config import least
 from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.results import run_directory
 from mpc_spearman.results.dataframes import COST_COLUMNS
@@ -86,8 +86,8 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
 def _check_mergeable(folder: Path, result: Result) -> None:
     """Refuse what cannot be merged with anything."""
     reveal = result.plan["reveal"]
-    if reveal in OUTSIDE:
-        raise MergeError(f"{folder}: results of reveal: {reveal} cannot be merged: {_OF_ONE_SOURCE[reveal]}")
+    if why := _OF_ONE_SOURCE.get(reveal):
+        raise MergeError(f"{folder}: results of reveal: {reveal} cannot be merged: {why}")
     if result.role != "target":
         raise MergeError(
             f"{folder} is the copy of {result.party}, the {result.role}: merging takes the target's run "

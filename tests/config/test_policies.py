@@ -104,15 +104,15 @@ def test_every_broken_rule_is_named_and_unknown_parties_are_refused() -> None:
 def test_a_mean_over_few_columns_needs_consent_to_coefficients(level: str) -> None:
     local = {"policy": {"max_reveal": level}}
     plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
-    check_policy_columns(plan, "B", 2)
-    check_policy_columns(plan, "C", 1)
-    with pytest.raises(PolicyError, match=r"min_columns: 2 or more source columns .*, but there is one"):
-        check_policy_columns(plan, "B", 1)
-    check_policy_columns(load_plan(plan_with({"reveal": "strengths"})), "B", 1)
+    check_policy_columns(plan, "B", 2, "columns")
+    check_policy_columns(plan, "C", 1, "columns")
+    with pytest.raises(PolicyError, match="min_columns: 2 or more columns, but there is one"):
+        check_policy_columns(plan, "B", 1, "columns")
+    check_policy_columns(load_plan(plan_with({"reveal": "strengths"})), "B", 1, "columns")
     local["policy"]["min_columns"] = 5
     plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
-    with pytest.raises(PolicyError, match=r"min_columns: 5 or more source columns .*, but there are 4"):
-        check_policy_columns(plan, "B", 4)
+    with pytest.raises(PolicyError, match="min_columns: 5 or more columns, but there are 4"):
+        check_policy_columns(plan, "B", 4, "columns")
     plan = load_plan(plan_with({"reveal": "explained", "parties.target": {"name": "B"} | local}))
-    with pytest.raises(PolicyError, match=r"min_columns: 5 or more directions of a source, but there are 4"):
-        check_policy_columns(plan, "B", 4)
+    with pytest.raises(PolicyError, match="min_columns: 5 or more directions, but there are 4"):
+        check_policy_columns(plan, "B", 4, "directions")

@@ -15,12 +15,11 @@ from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.errors import PolicyError, ProtocolViolation
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Party, Roster
+from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.scales import NOTHING, Scales
 from mpc_spearman.protocols.compute import encode
 from mpc_spearman.protocols.describe import receive_description
-from mpc_spearman.protocols.expect import too_few_rows
-from mpc_spearman.protocols.protect import state, told
+from mpc_spearman.protocols.protect import state, told, too_few_rows
 from mpc_spearman.protocols.publish import publish
 from mpc_spearman.run import Run
 from mpc_spearman.wire.kinds import Kind
@@ -169,7 +168,7 @@ def test_too_few_rows_are_said_before_anything_is_sent():
     for n, many in ((100, True), (100_000, False)):
         its = plan(cautious=True, results={"target": "coefficients"})
         ranks = rank_columns(list(rng.random((10, n))))
-        sentences = list(too_few_rows(its, Roster.of(its, "A"), ranks, Shapes(n, {}, 10)))
+        sentences = too_few_rows(its, ranks, Role.SOURCE, Shapes(n, {}, 10))
         assert (sentences != []) == many
         assert all(
             "sampling error. Grant strengths, use fewer columns, or agree" in text for text in sentences
