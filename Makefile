@@ -18,11 +18,10 @@ test-all: check
 notebooks: install
 	$(BIN)/python notebooks/execute.py
 
-# Measures the tables of docs/costs.md again, in place; an hour, and a quiet one, with 16 GB. SPU=python adds SPU.
+# Measures the tables of docs/costs.md again, in place; an hour, and a quiet one, with 16 GB.
 benchmarks: install
-	for name in large estimate levels order alignment; do \
+	for name in large estimate levels alignment systems; do \
 		$(BIN)/python benchmarks/$$name.py --write || exit 1; done
-	$(BIN)/python benchmarks/systems.py --write $(if $(SPU),--spu $(SPU))
 
 check: install
 	$(BIN)/ruff format --check .

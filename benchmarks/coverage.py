@@ -16,6 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import measuring
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
@@ -82,11 +83,6 @@ DEPENDENCES: dict[str, Draw] = {"normal": normal, "t2": t2, "Clayton": clayton, 
 STRENGTHS = (0.1, 0.3, 0.6)
 
 
-def cut(values: Floats, levels: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Replace values by the number of their group; `levels` are the population's quantiles."""
-    return np.searchsorted(levels, values)
-
-
 def ranked(values: NDArray[np.generic], groups: int | None) -> tuple[Floats, Columns]:
     """Rank rows of samples, (samples, n): unit vectors, and what is known of each as a column."""
     samples, n = values.shape
@@ -119,7 +115,7 @@ def population(dependence: str, strength: float) -> tuple[dict[str, Floats], dic
         for name, shares in SHAPES.items():
             key = f"{side} {name}"
             levels[key] = np.quantile(values, np.cumsum(shares)[:-1]) if shares else np.empty(0)
-            groups = cut(values, levels[key]) if shares else values
+            groups = np.searchsorted(levels[key], values) if shares else values
             vectors[key] = ranked(groups, len(shares) if shares else None)[0][0]
     truths = {(a, b): float(vectors[f"x {a}"] @ vectors[f"y {b}"]) for a, b in KINDS}
     return levels, truths
@@ -136,7 +132,8 @@ def samples_of(
         drawn = DEPENDENCES[dependence](strength, (now, n), generator)
         sides = {
             f"{side} {name}": ranked(
-                cut(values, levels[f"{side} {name}"]) if shares else values, len(shares) if shares else None
+                np.searchsorted(levels[f"{side} {name}"], values) if shares else values,
+                len(shares) if shares else None,
             )
             for side, values in zip("xy", drawn, strict=True)
             for name, shares in SHAPES.items()
@@ -252,8 +249,6 @@ def students(rho: Floats, n: int) -> Floats:
 
 def main() -> None:
     """Print, or write, the tables."""
-    import measuring  # beside this file: a test loads the rest by its path
-
     parser = measuring.parser(__doc__)
     parser.add_argument("--samples", type=int, default=2_000, help="samples at the fewest rows")
     options = parser.parse_args()

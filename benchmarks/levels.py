@@ -1,9 +1,9 @@
 """Measure what each protocol, scheme and level costs on the demo's tables; print docs/costs.md's table.
 
-    python benchmarks/levels.py [--slow] [--write]
+    python benchmarks/levels.py [--write]
 
 Every cell is one run with three processes on this machine: seconds after start-up, and bytes on the wire.
-`--slow` adds Paillier with full randomness, half an hour; `--write` puts the table into docs/costs.md.
+`--write` puts the table into docs/costs.md.
 """
 
 from __future__ import annotations
@@ -28,16 +28,13 @@ SCHEMES = {
     "HE, BFV": ["protocol=he", "he.scheme=bfv"],
     "HE, Paillier, short randomness": ["protocol=he", "he.randomness=short"],
 }
-SLOW = {"HE, Paillier, full randomness": ["protocol=he"]}
 
 
 def main() -> None:
     """Run everything and print, or write, the table."""
-    parser = measuring.parser(__doc__)
-    parser.add_argument("--slow", action="store_true", help="with Paillier at full randomness")
-    options = parser.parse_args()
+    options = measuring.parser(__doc__).parse_args()
     rows = []
-    for name, settings in (SCHEMES | (SLOW if options.slow else {})).items():
+    for name, settings in SCHEMES.items():
         cells = [
             cost("mpc.yaml", [*settings, f"reveal={level}", *CONSENT])
             if (level, settings[0]) != ("ranking", "protocol=he")

@@ -16,7 +16,7 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("support")  # so that shared assertions say what they compared
 
-from mpc_spearman.comparison import page, prediction, sweep  # noqa: E402
+from mpc_spearman.comparison import prediction, sweep  # noqa: E402
 from mpc_spearman.data import csv_text  # noqa: E402
 from mpc_spearman.launch import supervisor  # noqa: E402
 from mpc_spearman.results import report  # noqa: E402
@@ -108,11 +108,9 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
-    """Runs without processes, and pages without figures, which take seconds to draw."""
+    """Runs of a sweep without processes."""
     runs = FakeRuns()
     monkeypatch.setattr(sweep, "run_local", runs)
-    monkeypatch.setattr(sweep, "monotonic", lambda: runs.clock)
-    monkeypatch.setattr(page, "figures", lambda table, network: {})
     return runs
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mpc_spearman.errors import PlanError
-
-if TYPE_CHECKING:
-    from mpc_spearman.comparison.network_model import Link
+#: What a command that is ended by Ctrl-C returns.
+INTERRUPTED = 130
 
 
 def add_plan(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
@@ -75,24 +73,23 @@ def features(text: str) -> tuple[int, int]:
     return int(source), int(target)
 
 
-def add_network(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name a network to put costs on."""
-    parser.add_argument(
-        "--bandwidth", type=float, metavar="MBIT/S", help="add the time of such a network (with --rtt)"
-    )
-    parser.add_argument("--rtt", type=float, metavar="MS", help="its round-trip time")
-
-
-def network(parsed: argparse.Namespace) -> Link | None:
-    """Return the network that was named."""
-    from mpc_spearman.comparison.network_model import Link
-
-    if (parsed.bandwidth is None) != (parsed.rtt is None):
-        raise PlanError("--bandwidth and --rtt: give both, or neither")
-    return None if parsed.rtt is None else Link(parsed.bandwidth * 1e6, parsed.rtt / 1000)
-
-
 def default_out(plan: str) -> Path:
     """Make up a new folder under ``runs/`` for a run of a plan."""
     started = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     return Path("runs", f"{Path(plan).stem}-{started}")
+
+
+def print_table(left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table whose last columns, of numbers, are aligned at their right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*left, box=None, pad_edge=False, padding=(0, 1))
+    for title in right:
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, 120)  # a pipe has no edge to wrap at
+    console.print(table, markup=False)

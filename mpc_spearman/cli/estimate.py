@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpc_spearman.cli import arguments
-from mpc_spearman.cli.arguments import add_quiet, add_settings, features
+from mpc_spearman.cli.arguments import add_quiet, add_settings, features, print_table
 from mpc_spearman.errors import PlanError
 
 if TYPE_CHECKING:
@@ -29,9 +28,9 @@ def add(commands: Any) -> None:
         "in memory. The plan is run a few times on this machine, with made-up tables of few rows, and the "
         "figures are extended to the rows asked for. This takes some seconds. Your tables are not read, and "
         "nothing is sent to anyone.",
-        epilog="Exit codes: 0 printed, 2 the plan or a number is wrong, or even a few rows take too long; 3 "
-        "something is not installed; 7 a run of so many rows or columns would be refused. Another code is "
-        "that of a run that failed; docs/errors.md has them all.",
+        epilog="Exit codes: 0 printed, 2 the plan or a number is wrong, 3 something is not installed, 7 a "
+        "run of so many rows or columns would be refused. Another code is that of a run that failed; "
+        "docs/errors.md has them all.",
     )
     add_settings(parser, "configs/mpc.yaml", "reveal=strengths")
     parser.add_argument("--rows", type=int, metavar="N", help="rows in common (default: the plan's `rows`)")
@@ -42,7 +41,10 @@ def add(commands: Any) -> None:
         metavar="AxB",
         help="columns of each source and of the target, such as 50x50",
     )
-    arguments.add_network(parser)
+    parser.add_argument(
+        "--bandwidth", type=float, metavar="MBIT/S", help="add the time of such a network (with --rtt)"
+    )
+    parser.add_argument("--rtt", type=float, metavar="MS", help="its round-trip time")
     parser.add_argument("--json", action="store_true", help="print JSON, times in seconds and sizes in bytes")
     add_quiet(parser)
     parser.set_defaults(run=run, prints=True)
@@ -50,6 +52,7 @@ def add(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Print it."""
+    from mpc_spearman.comparison import Link
     from mpc_spearman.comparison.prediction import estimate
     from mpc_spearman.comparison.variants import Size, variants
     from mpc_spearman.config import load_plan
@@ -59,7 +62,9 @@ def run(parsed: argparse.Namespace) -> int:
     rows = parsed.rows if parsed.rows is not None else plan.rows
     if rows is None or rows < 3 or min(parsed.features) < 1:
         raise PlanError("--rows, --features: at least 3 rows in common, and 1 column on each side")
-    link = arguments.network(parsed)
+    if (parsed.bandwidth is None) != (parsed.rtt is None):
+        raise PlanError("--bandwidth and --rtt: give both, or neither")
+    link = None if parsed.rtt is None else Link(parsed.bandwidth * 1e6, parsed.rtt / 1000)
     size = Size(rows, *parsed.features)
     (variant,) = variants([plan])
     with progress.shown(plan.names, quiet=parsed.quiet) as display:
@@ -106,29 +111,25 @@ def _suffix(plan: Plan) -> str:
 
 
 def _show(figures: dict[str, Any]) -> None:
-    """Print a line for each party."""
-    from rich.console import Console
+    """Print a line for each party, the time of all in the first."""
     from rich.filesize import decimal
-    from rich.table import Table
 
     from mpc_spearman.units import human_seconds, printable
 
-    console = Console()
-    table = Table("time", "party", box=None, pad_edge=False, padding=(0, 1))
-    for title in ("at work", "sent", "received", "memory"):
-        table.add_column(title, justify="right")
-    time = human_seconds(figures["seconds"])
-    for party in figures["parties"]:
-        table.add_row(
-            time,
-            printable(party["party"]),
-            human_seconds(party["seconds"]),
-            *(decimal(party[figure]) for figure in ("sent", "received", "memory")),
-        )
-        time = ""
-    if not console.is_terminal:
-        console.width = max(console.width, 120)  # a pipe has no edge to wrap at
-    console.print(table)
+    times = [human_seconds(figures["seconds"]), *[""] * len(figures["parties"])]
+    print_table(
+        ("time", "party"),
+        ("at work", "sent", "received", "memory"),
+        (
+            (
+                time,
+                printable(party["party"]),
+                human_seconds(party["seconds"]),
+                *(decimal(party[figure]) for figure in ("sent", "received", "memory")),
+            )
+            for time, party in zip(times, figures["parties"], strict=False)
+        ),
+    )
 
 
 def _margin(variant: Variant, size: Size, rows: Sequence[int]) -> str:

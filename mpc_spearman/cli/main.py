@@ -26,6 +26,7 @@ from mpc_spearman.cli import (
     output,
     verify,
 )
+from mpc_spearman.cli.arguments import INTERRUPTED
 from mpc_spearman.errors import MpcSpearmanError, OutputError, SetupError
 from mpc_spearman.units import printable
 from mpc_spearman.version import __version__
@@ -44,7 +45,6 @@ _COMMANDS = (
     verify,
     ledger,
 )
-_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return SetupError.exit_code
     except KeyboardInterrupt:
         print("interrupted: all roles were stopped, nothing was written", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
     lost = output.lost()
     if lost is None:
         return code

@@ -13,15 +13,10 @@ SEED = 20_240_611
 
 
 def tables(plan: Plan, size: Size) -> dict[str, pd.DataFrame]:
-    """Make a table for each data party.
+    """Make a table for each data party, the same for the same size and order of parties.
 
     Normal columns around one common factor, so that there is something to find; every third column is
     rounded, so that it has ties.
-
-    Returns
-    -------
-    dict of str to DataFrame
-        By party; the same for the same size and order of parties.
     """
     # Not a secret: the same tables every time are what is wanted here.
     rng = np.random.default_rng([SEED, *size])

@@ -24,24 +24,16 @@ from mpc_spearman.errors import PlanError
 
 @dataclass(frozen=True)
 class Link:
-    """Each party's connection to the others.
-
-    Attributes
-    ----------
-    bandwidth : float
-        Bits a second, in each direction.
-    rtt : float
-        Seconds to the other side and back.
-    """
+    """Each party's connection: bits a second in each direction, and seconds to the other side and back."""
 
     bandwidth: float
     rtt: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.bandwidth < float("inf"):
-            raise PlanError(f"bandwidth: {self.bandwidth!r} is not a number of bits a second above 0")
-        if not 0 <= self.rtt < float("inf"):
-            raise PlanError(f"rtt: {self.rtt!r} is not a number of seconds from 0")
+        if not (0 < self.bandwidth < float("inf") and 0 <= self.rtt < float("inf")):
+            raise PlanError(
+                f"bandwidth: {self.bandwidth!r} above 0 and rtt: {self.rtt!r} from 0 make a network"
+            )
 
     def __str__(self) -> str:
         return f"{self.bandwidth / 1e6:g} Mbit/s, {self.rtt * 1000:g} ms"
@@ -54,12 +46,7 @@ WAN = Link(bandwidth=1e8, rtt=0.040)
 
 
 def on_network(table: pd.DataFrame, link: Link) -> pd.DataFrame:
-    """Put measured runs on a network.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The tidy table of `compare`.
+    """Put measured runs, the tidy table of `compare`, on a network.
 
     Returns
     -------
@@ -74,19 +61,10 @@ def on_network(table: pd.DataFrame, link: Link) -> pd.DataFrame:
 
 
 def break_even(one: pd.Series, other: pd.Series) -> float | None:
-    """Return the bandwidth at which two runs take equally long.
+    """Return the factor by which a link's bandwidth has to change for two runs to take equally long.
 
-    Parameters
-    ----------
-    one, other : Series
-        Rows of ``per_run(on_network(table, link))``: transfer is inversely proportional to the bandwidth, so
-        from one link follow all with its round-trip time.
-
-    Returns
-    -------
-    float or None
-        The factor by which that link's bandwidth has to be multiplied; None where one of the two is faster
-        at any bandwidth.
+    `one` and `other` are rows of ``per_run(on_network(table, link))``. None where one of the two is faster at
+    any bandwidth.
     """
     ahead = (one["seconds"] + one["latency"]) - (other["seconds"] + other["latency"])
     behind = other["transfer"] - one["transfer"]

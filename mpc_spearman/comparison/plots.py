@@ -1,14 +1,13 @@
 """Figures of a comparison, for a paper's column: vector graphics, units, colour-blind-safe colours.
 
-Every function returns a `matplotlib.figure.Figure`; none touches matplotlib's global state. `svg` and `pdf`
-turn one into a file's content, the same for the same figure.
+Every function returns a `matplotlib.figure.Figure`; none touches matplotlib's global state. `svg` turns one
+into a file's content, the same for the same figure.
 """
 
 from __future__ import annotations
 
 import io
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import matplotlib
@@ -21,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from rich.filesize import decimal
 
 from mpc_spearman.comparison.network_model import Link, on_network
-from mpc_spearman.comparison.table import RUN, after_handshake, per_run
+from mpc_spearman.comparison.table import after_handshake, per_run
 from mpc_spearman.config import LEVELS
 
 #: Width of a page's text in inches; a journal's column is half of it, and figures scale to that.
@@ -46,7 +45,6 @@ STYLE: Any = {
     "hatch.linewidth": 0.5,
     "svg.fonttype": "none",
     "svg.hashsalt": "mpc_spearman",
-    "pdf.fonttype": 42,
     "figure.facecolor": "white",
 }
 #: Okabe and Ito's colours (https://jfly.uni-koeln.de/color/), and a marker for who sees none.
@@ -57,7 +55,7 @@ _SCHEMES = {
     "HE Paillier packed": ("#CC79A7", "v"),
     "HE Paillier literal": ("#000000", "D"),
 }
-_OTHERS = (("#E69F00", "P"), ("#56B4E9", "X"), ("#8c8c8c", "*"))
+_OTHER = ("#E69F00", "P")
 #: Phases that are shown as one, in the order of a run, with their colour.
 _PHASES = {
     "prepare": (("load", "intersect", "agree", "rank", "align", "describe"), "#bbbbbb"),
@@ -67,34 +65,28 @@ _PHASES = {
     "decrypt / reveal": (("decrypt", "reveal"), "#D55E00"),
     "publish": (("publish",), "#009E73"),
 }
-#: Nothing that differs from one time to the next, nor says what a figure's place does.
-_NO_METADATA: Any = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-#: A figure of the per-run table: what an axis is called, and how its ticks are written.
+#: A column of the per-run table: what its axis is called, and how its ticks are written.
 _QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
     "n": ("rows n", lambda x: f"{x / 1000:g}k" if x >= 1000 else f"{x:g}"),
     "columns": ("columns $m_A + m_B$", lambda x: f"{x:g}"),
     "seconds": ("time", lambda y: f"{y:,.9g} s"),
     "modelled": ("time", lambda y: f"{y:,.9g} s"),
     "bytes": ("data sent by all", lambda y: decimal(round(y)).replace(".0", "")),
+    "bandwidth": ("bandwidth, bit/s", lambda x: f"{x / 1e9:g} G" if x >= 1e9 else f"{x / 1e6:g} M"),
 }
 
 
+@matplotlib.rc_context(STYLE)
 def svg(figure: Figure) -> str:
     """Return a figure as SVG text."""
     buffer = io.StringIO()
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(buffer, format="svg", metadata=_NO_METADATA)
+    # Nothing that differs from one time to the next.
+    nothing: Any = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(buffer, format="svg", metadata=nothing)
     return buffer.getvalue()
 
 
-def pdf(figure: Figure) -> bytes:
-    """Return a figure as a PDF with embedded fonts."""
-    buffer = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(buffer, format="pdf", metadata={"CreationDate": None})
-    return buffer.getvalue()
-
-
+@matplotlib.rc_context(STYLE)
 def scaling(runs: pd.DataFrame, x: str, y: str, estimates: pd.DataFrame | None = None) -> Figure:
     """Draw a quantity of each run against its size: a panel per level, a line per scheme, both axes log.
 
@@ -108,52 +100,36 @@ def scaling(runs: pd.DataFrame, x: str, y: str, estimates: pd.DataFrame | None =
     estimates : DataFrame, optional
         Rows like those of `runs` that were not measured: drawn dotted, with hollow markers.
     """
-    parts = [runs.assign(measured=True)]
-    if estimates is not None:
-        parts.append(estimates.assign(measured=False))
-    every = pd.concat(parts, ignore_index=True)
-    every = _named(every.assign(columns=every["m_A"] + every["m_B"]))
-    levels = _levels(every)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
-        grid = figure.subplots(1, len(levels), sharex=True, sharey=True, squeeze=False)
-        for axes, level in zip(grid[0], levels, strict=True):
-            _lines(axes, every[every["level"] == level], x, y)
-        _name_sizes(grid, every[x])
-        _around(grid, levels, _QUANTITIES[x][0])
-        grid[0, 0].set_ylabel(_QUANTITIES[y][0])
-        _legend(figure, every["scheme"], extrapolated=estimates is not None)
+    guessed = runs.iloc[:0] if estimates is None else estimates
+    every = pd.concat([runs.assign(measured=True), guessed.assign(measured=False)], ignore_index=True)
+    every = every.assign(columns=every["m_A"] + every["m_B"])
+    figure, grid = _panels([_QUANTITIES[y][0]], _levels(every), _QUANTITIES[x][0], every["scheme"])
+    for axes, level in zip(grid[0], _levels(every), strict=True):
+        _lines(axes, every[every["level"] == level], x, y)
     return figure
 
 
-def networks(table: pd.DataFrame, links: Sequence[tuple[str, Link | None]]) -> Figure:
-    """Draw time against rows on several networks: a row of panels each, one per level, a line per scheme.
+@matplotlib.rc_context(STYLE)
+def networks(table: pd.DataFrame, links: Sequence[tuple[str, Link]]) -> Figure:
+    """Draw modelled time against rows: a row of panels for each network, one per level, a line per scheme.
 
     Parameters
     ----------
     table : DataFrame
         The tidy table; runs of one number of columns.
-    links : sequence of (str, Link or None)
-        Name and network; None for this machine alone, as measured.
+    links : sequence of (str, Link)
+        Names and networks.
     """
-    table = _named(table)
-    levels = _levels(table)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, 0.5 + 1.75 * len(links)), layout="constrained")
-        grid = figure.subplots(len(links), len(levels), sharex=True, sharey=True, squeeze=False)
-        for row, (name, link) in zip(grid, links, strict=True):
-            y = "seconds" if link is None else "modelled"
-            runs = per_run(table if link is None else on_network(table, link))
-            for axes, level in zip(row, levels, strict=True):
-                _lines(axes, runs[runs["level"] == level], "n", y)
-                axes.set_xlabel("")
-            row[0].set_ylabel(f"time, {name}")
-        _name_sizes(grid, table["n"])
-        _around(grid, levels, _QUANTITIES["n"][0])
-        _legend(figure, table["scheme"])
+    names = [f"time, {name}" for name, _ in links]
+    figure, grid = _panels(names, _levels(table), _QUANTITIES["n"][0], table["scheme"])
+    for row, (_, link) in zip(grid, links, strict=True):
+        runs = per_run(on_network(table, link)).assign(measured=True)
+        for axes, level in zip(row, _levels(table), strict=True):
+            _lines(axes, runs[runs["level"] == level], "n", "modelled")
     return figure
 
 
+@matplotlib.rc_context(STYLE)
 def bandwidths(table: pd.DataFrame, rtts: Sequence[float]) -> Figure:
     """Draw modelled time against bandwidth: a row of panels for each round-trip time, one panel per level.
 
@@ -164,27 +140,21 @@ def bandwidths(table: pd.DataFrame, rtts: Sequence[float]) -> Figure:
     rtts : sequence of float
         Seconds.
     """
-    table = _named(table)
-    levels = _levels(table)
+    names = [f"time, RTT {rtt * 1000:g} ms" for rtt in rtts]
+    figure, grid = _panels(names, _levels(table), _QUANTITIES["bandwidth"][0], table["scheme"])
     steps = [10 ** (5 + k / 16) for k in range(81)]  # 100 kbit/s to 10 Gbit/s
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, 0.6 + 1.75 * len(rtts)), layout="constrained")
-        grid = figure.subplots(len(rtts), len(levels), sharex=True, sharey=True, squeeze=False)
-        for row, rtt in zip(grid, rtts, strict=True):
-            runs = _median(per_run(on_network(table, Link(1.0, rtt))), ["seconds", "transfer", "latency"])
-            for axes, level in zip(row, levels, strict=True):
-                for run in runs[runs["level"] == level].to_dict("records"):
-                    fixed = run["seconds"] + run["latency"]
-                    colour, _ = _look(str(run["scheme"]))
-                    axes.plot(steps, [fixed + run["transfer"] / step for step in steps], color=colour)
-                _log(axes.xaxis, lambda x: f"{x / 1e9:g} G" if x >= 1e9 else f"{x / 1e6:g} M")
-                _log(axes.yaxis, _QUANTITIES["seconds"][1])
-            row[0].set_ylabel(f"time, RTT {rtt * 1000:g} ms")
-        _around(grid, levels, "bandwidth, bit/s")
-        _legend(figure, table["scheme"], markers=False)
+    for row, rtt in zip(grid, rtts, strict=True):
+        runs = per_run(on_network(table, Link(1.0, rtt)))
+        for axes, level in zip(row, _levels(table), strict=True):
+            for run in runs[runs["level"] == level].to_dict("records"):
+                fixed = run["seconds"] + run["latency"]
+                times = [fixed + run["transfer"] / step for step in steps]
+                axes.plot(steps, times, color=_look(str(run["scheme"]))[0])
+            _log(axes, "bandwidth", "seconds")
     return figure
 
 
+@matplotlib.rc_context(STYLE | {"axes.grid.axis": "x"})
 def phases(table: pd.DataFrame) -> Figure:
     """Draw what each party does in each phase: a row of panels per level, one per scheme, a bar per party.
 
@@ -193,24 +163,18 @@ def phases(table: pd.DataFrame) -> Figure:
     table : DataFrame
         The tidy table, with one size; each panel has its own time axis.
     """
-    table = _named(table)
     levels, schemes = _levels(table), _schemes(table["scheme"])
-    with matplotlib.rc_context(STYLE | {"axes.grid.axis": "x"}):
-        figure = Figure(figsize=(WIDTH, 0.9 + 0.95 * len(levels)), layout="constrained")
-        grid = figure.subplots(len(levels), len(schemes), squeeze=False)
-        for row, level in zip(grid, levels, strict=True):
-            for axes, scheme in zip(row, schemes, strict=True):
-                rows = table[(table["level"] == level) & (table["scheme"] == scheme)]
-                if rows.empty:
-                    axes.axis("off")
-                else:
-                    _bars(axes, rows)
-            next(axes for axes in row if axes.axison).set_ylabel(level)
-        _around(grid, [scheme.replace("HE Paillier", "Paillier") for scheme in schemes], "seconds")
-        shown = [name for name, (members, _) in _PHASES.items() if table["phase"].isin(members).any()]
-        handles = [Patch(color=_PHASES[name][1], label=name) for name in shown]
-        handles.append(Patch(facecolor="white", edgecolor="#777777", hatch="/////", label="waiting"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    shown = [name for name, (members, _) in _PHASES.items() if table["phase"].isin(members).any()]
+    handles: list[Any] = [Patch(color=_PHASES[name][1], label=name) for name in shown]
+    handles.append(Patch(facecolor="white", edgecolor="#777777", hatch="/////", label="waiting"))
+    titles = [scheme.replace("HE Paillier", "Paillier") for scheme in schemes]
+    figure, grid = _panels(levels, titles, "seconds", handles, height=0.95, share=False)
+    for row, level in zip(grid, levels, strict=True):
+        for axes, scheme in zip(row, schemes, strict=True):
+            rows = table[(table["level"] == level) & (table["scheme"] == scheme)]
+            axes.set_visible(not rows.empty)
+            if not rows.empty:
+                _bars(axes, rows)
     return figure
 
 
@@ -218,23 +182,17 @@ def _bars(axes: Axes, rows: pd.DataFrame) -> None:
     rows = after_handshake(rows)
     repeats = rows["repeat"].nunique()
     parties = list(dict.fromkeys(rows["party"]))[::-1]
-    start = dict.fromkeys(parties, 0.0)
+    start = pd.Series(0.0, parties)
     pieces = [(members, colour, "seconds") for members, colour in _PHASES.values()]
     pieces.append((tuple(rows["phase"].unique()), "white", "wait"))
     for members, colour, column in pieces:
         spent = rows[rows["phase"].isin(members)].groupby("party")[column].sum() / repeats
-        widths = [float(spent.get(party, 0.0)) for party in parties]
-        axes.barh(
-            parties,
-            widths,
-            left=[start[party] for party in parties],
-            color=colour,
-            edgecolor="#777777" if column == "wait" else "none",
-            linewidth=0.4 if column == "wait" else 0,
-            hatch="/////" if column == "wait" else None,
-            height=0.72,
+        widths = spent.reindex(parties, fill_value=0.0)
+        waiting: Any = (
+            {"edgecolor": "#777777", "linewidth": 0.4, "hatch": "/////"} if column == "wait" else {}
         )
-        start = {party: start[party] + width for party, width in zip(parties, widths, strict=True)}
+        axes.barh(parties, widths, left=start, color=colour, height=0.72, **waiting)
+        start += widths
     axes.locator_params(axis="x", nbins=3)
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(left=0)
@@ -243,87 +201,57 @@ def _bars(axes: Axes, rows: pd.DataFrame) -> None:
 # --- parts of figures -----------------------------------------------------------------------------------
 
 
-def _name_sizes(grid: Any, sizes: pd.Series) -> None:
-    """Put ticks at the sizes that were measured; the panels share their x axis."""
-    grid[-1, 0].set_xticks(_apart(sorted(set(sizes))))
-
-
-def _around(grid: Any, titles: Sequence[str], x: str) -> None:
-    """Title each column of panels, and name the x axis below its lowest panel; empty panels have neither."""
-    for column, title in zip(grid.T, titles, strict=True):
-        drawn = [axes for axes in column if axes.axison]
-        drawn[0].set_title(title)
-        drawn[-1].set_xlabel(x)
+def _panels(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    x: str,
+    legend: Iterable[Any],
+    *,
+    height: float = 1.75,
+    share: bool = True,
+) -> tuple[Figure, Any]:
+    """Make a grid of panels: names left of its rows and above its columns; a legend of schemes or handles."""
+    figure = Figure(figsize=(WIDTH, 0.9 + height * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), len(columns), sharex=share, sharey=share, squeeze=False)
+    for axes, title in zip(grid[0], columns, strict=True):
+        axes.set_title(title)
+    for axes, name in zip(grid[:, 0], rows, strict=True):
+        axes.set_ylabel(name)
+    for axes in grid[-1]:
+        axes.set_xlabel(x)
+    handles = list(legend)
+    if isinstance(legend, pd.Series):
+        looks = [(scheme, *_look(scheme)) for scheme in _schemes(legend)]
+        handles = [Line2D([], [], color=colour, marker=marker, label=name) for name, colour, marker in looks]
+    ncols = len(handles) if len(handles) < 6 else 4
+    figure.legend(handles=handles, loc="outside lower center", ncols=ncols, frameon=False)
+    return figure, grid
 
 
 def _lines(axes: Axes, runs: pd.DataFrame, x: str, y: str) -> None:
-    if "measured" not in runs:
-        runs = runs.assign(measured=True)
+    """Draw a line per scheme; what was not measured dotted, from the last point that was."""
     for scheme in _schemes(runs["scheme"]):
-        points = _median(runs[runs["scheme"] == scheme], [y]).sort_values(x)
         colour, marker = _look(scheme)
-        known, guessed = points[points["measured"]], points[~points["measured"]]
-        axes.plot(known[x], known[y], color=colour, marker=marker)
-        if len(guessed):
-            tail = pd.concat([known.tail(1), guessed])
-            axes.plot(tail[x], tail[y], color=colour, linestyle=":")
-            axes.plot(
-                guessed[x], guessed[y], color=colour, marker=marker, linestyle="", markerfacecolor="white"
-            )
-    _log(axes.xaxis, _QUANTITIES[x][1])
-    _log(axes.yaxis, _QUANTITIES[y][1])
-
-
-def _apart(sizes: Sequence[float]) -> list[float]:
-    """Choose, of the sizes that were measured, those that a log axis has room to name."""
-    kept = list(sizes[:1])
-    for size in sizes[1:]:
-        if math.log(size / kept[-1]) > math.log(sizes[-1] / sizes[0]) / 7:
-            kept.append(size)
-    return kept
-
-
-def _log(axis: Any, write: Callable[[float], str]) -> None:
-    """Make an axis logarithmic, with a tick at every power of ten, or at 1, 2, 5 where there are few."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-    low, high = axis.get_view_interval()
-    few = math.floor(math.log10(high)) - math.ceil(math.log10(low)) < 2  # fewer than three powers in view
-    axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=12))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
-    axis.set_minor_locator(NullLocator())
-
-
-def _legend(figure: Figure, names: pd.Series, *, markers: bool = True, extrapolated: bool = False) -> None:
-    handles = []
-    for scheme in _schemes(names):
-        colour, marker = _look(scheme)
-        handles.append(Line2D([], [], color=colour, marker=marker if markers else "", label=scheme))
-    if extrapolated:
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color="#666666",
-                linestyle=":",
-                marker="o",
-                markerfacecolor="white",
-                label="extrapolated",
-            )
+        own = runs[runs["scheme"] == scheme]
+        known, guessed = (
+            own[own["measured"] == is_known].groupby(x)[y].median() for is_known in (True, False)
         )
-    ncols = len(handles) if len(handles) < 6 else 3
-    figure.legend(handles=handles, loc="outside lower center", ncols=ncols, frameon=False)
+        axes.plot(known.index, known, color=colour, marker=marker)
+        tail = pd.concat([known.tail(1), guessed])
+        axes.plot(tail.index, tail, color=colour, linestyle=":")
+        axes.plot(guessed.index, guessed, color=colour, marker=marker, linestyle="", markerfacecolor="white")
+    _log(axes, x, y)
 
 
-def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """Put the estimator into the scheme's name where a scheme has both at one level: one line each."""
-    both = table.groupby(["scheme", "level"])["estimator"].transform("nunique") > 1
-    return table.assign(scheme=table["scheme"].where(~both, table["scheme"] + ", " + table["estimator"]))
-
-
-def _median(runs: pd.DataFrame, figures: list[str]) -> pd.DataFrame:
-    """Take repeats together."""
-    keys = [key for key in [*RUN, "columns", "measured"] if key in runs and key != "repeat"]
-    return runs.groupby(keys, sort=False)[figures].median().reset_index()
+def _log(axes: Axes, x: str, y: str) -> None:
+    """Make both axes logarithmic, with ticks at 1, 2 and 5 where these are few, in the quantities' units."""
+    axes.set(xscale="log", yscale="log")
+    for axis, quantity in ((axes.xaxis, x), (axes.yaxis, y)):
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,)))
+        write = _QUANTITIES[quantity][1]
+        axis.set_major_formatter(FuncFormatter(lambda value, _, write=write: write(value)))
+        axis.set_minor_locator(NullLocator())
 
 
 def _levels(table: pd.DataFrame) -> list[str]:
@@ -331,10 +259,8 @@ def _levels(table: pd.DataFrame) -> list[str]:
 
 
 def _schemes(names: pd.Series) -> list[str]:
-    known = [name for name in _SCHEMES if (names == name).any()]
-    return [*known, *sorted(set(names) - set(known))]
+    return sorted(set(names), key=lambda name: (*_SCHEMES, name).index(name))
 
 
 def _look(scheme: str) -> tuple[str, str]:
-    """Choose colour and marker; variants of a scheme get those left, by their name alone."""
-    return _SCHEMES.get(scheme) or _OTHERS[sum(scheme.encode()) % len(_OTHERS)]
+    return _SCHEMES.get(scheme, _OTHER)

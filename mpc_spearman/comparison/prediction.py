@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic
 from typing import NamedTuple
 
 import pandas as pd
@@ -30,7 +29,6 @@ import pyarrow.parquet
 from mpc_spearman.comparison import data
 from mpc_spearman.comparison.table import FIGURES, per_run, tidy
 from mpc_spearman.comparison.variants import Size, Variant
-from mpc_spearman.errors import PlanError
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import run_local
 from mpc_spearman.launch.supervisor import Note, Watch
@@ -38,7 +36,6 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Roster
 from mpc_spearman.protocols.agree import check_shapes
 from mpc_spearman.results.result import Result
-from mpc_spearman.units import human_seconds
 
 #: Cells of the first run under MPC: enough to fill buffers, or memory would seem to grow as they do.
 _FIRST_CELLS = 2_000_000
@@ -48,8 +45,6 @@ _FIRST_BFV, _FIRST_PAILLIER = 1000, {"full": 4, "short": 500}
 _MOST, _LEAST = 16, 2
 # Seconds that a run may be expected to take; whatever took half as long is the last one.
 _ENOUGH = 12.0
-#: Seconds that a run of a few rows may take, before it is stopped.
-LIMIT = 60.0
 #: Cells of the tables of a run, at most.
 _CELLS = 16_000_000
 # What takes as long whatever the rows, and may take very different times: primes are found by trying.
@@ -57,22 +52,10 @@ _FIXED = ("connect", "keys")
 
 
 class Estimate(NamedTuple):
-    """What was estimated, and from which runs.
-
-    Attributes
-    ----------
-    table : DataFrame
-        As `compare` returns it, ``repeat`` 0, columns `TIDY`.
-    rows : tuple of int
-        Of each run, in their order; the last one may have all rows.
-    """
+    """A table as `compare` returns it, and the rows of each run that was made; the last may have all."""
 
     table: pd.DataFrame
     rows: tuple[int, ...]
-
-
-class _TooLong(Exception):
-    """The first run has taken as long as it may."""
 
 
 def estimate(
@@ -88,25 +71,20 @@ def estimate(
 
     Parameters
     ----------
-    variant : Variant
-        The plan, without its tables and its owners' own policies.
-    size : Size
-        Rows in common, columns of each source, columns of the target.
     suffix : {".parquet", ".csv"}
         The kind of file that tables are read from.
-    watch, note : callable
-        Told of progress as by `run_local`; notes of the estimate itself come from "estimate".
-    server : ForkServer, optional
-        As for `run_local`.
+    watch, note, server
+        As for `run_local`; notes of the estimate itself come from "estimate".
 
     Raises
     ------
     BoundError
         A run of this plan would refuse the size.
-    PlanError
-        The first run, of a few rows, took longer than `LIMIT` seconds.
     """
-    _check(variant, size)
+    roster = Roster.of(variant.plan, variant.plan.names[0])
+    features = dict.fromkeys(roster.sources, size.m_A)
+    everyone = {**features, roster.target: size.m_B}
+    check_shapes(variant.plan, Shapes(size.n, features, size.m_B, everyone))
     he, columns = variant.plan.he, size.m_A + size.m_B
     first = max(1, _FIRST_CELLS // columns)
     if variant.protocol == "he":
@@ -128,26 +106,10 @@ def estimate(
     return Estimate(_line(rows, tables, size.n), tuple(rows))
 
 
-def _check(variant: Variant, size: Size) -> None:
-    """Refuse what a run of so many rows and columns would refuse once the parties know each other's sizes."""
-    plan = variant.plan
-    roster = Roster.of(plan, plan.names[0])
-    features = dict.fromkeys(roster.sources, size.m_A)
-    everyone = {**features, roster.target: size.m_B}
-    check_shapes(plan, Shapes(size.n, features, size.m_B, everyone))
-
-
 def _run(
     variant: Variant, size: Size, suffix: str, watch: Watch, note: Note, server: ForkServer
 ) -> pd.DataFrame:
     """Run the plan on made-up tables; return the rows of its costs in a comparison's table."""
-    began = monotonic()
-
-    def watched(party: str, phase: str, done: int, of: int) -> None:
-        if monotonic() - began > LIMIT:
-            raise _TooLong
-        watch(party, phase, done, of)
-
     with tempfile.TemporaryDirectory(prefix="mpc-spearman-estimate-") as folder:
         paths = {}
         for party, frame in data.tables(variant.plan, size).items():
@@ -155,14 +117,8 @@ def _run(
             table = pa.Table.from_pandas(frame, preserve_index=False)
             write = pa.csv.write_csv if suffix == ".csv" else pa.parquet.write_table
             write(table, paths[party])
-        try:
-            out = Path(folder, "out")
-            run_local(variant.plan, paths, out=out, watch=watched, note=note, server=server)
-        except _TooLong:
-            raise PlanError(
-                f"a run of {size} took longer than {human_seconds(LIMIT)} and was stopped: time grows in "
-                "proportion to the rows. Try fewer columns, or a faster scheme such as he.scheme=bfv"
-            ) from None
+        out = Path(folder, "out")
+        run_local(variant.plan, paths, out=out, watch=watch, note=note, server=server)
         # The coordinator's own copy has the costs of all, whoever is given the result.
         return tidy(variant, size, 0, Result.load(out / variant.plan.names[0]).cost)
 

@@ -44,12 +44,7 @@ def after_handshake(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def per_run(table: pd.DataFrame) -> pd.DataFrame:
-    """Sum a tidy table up: one row per run.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As `compare` returns it, with or without a network.
+    """Sum a tidy table up, with or without a network: one row per run.
 
     Returns
     -------

@@ -27,14 +27,9 @@ class Size(NamedTuple):
 class Variant:
     """One way to compute: a plan on made-up tables, and its name.
 
-    Attributes
-    ----------
-    protocol, scheme, level, estimator : str
-        As in the comparison's table; ``scheme`` is one of "MPC", "HE BFV", "HE Paillier literal" (the paper's
-        protocol), "HE Paillier packed" and "HE Paillier short" (short randomness), followed by whatever else
-        in the plan changes what is computed.
-    plan : Plan
-        Without tables, columns and ``rows``; the owners of made-up tables allow everything.
+    ``scheme`` is one of "MPC", "HE BFV", "HE Paillier literal" (the paper's protocol), "HE Paillier packed"
+    and "HE Paillier short" (short randomness), followed by whatever else in the plan changes what is
+    computed.
     """
 
     protocol: str

@@ -41,7 +41,7 @@ def test_the_presets_are_what_they_are_called() -> None:
     ("bandwidth", "rtt"), [(0, 1), (-1, 1), (float("nan"), 1), (1, -1), (1, float("inf"))]
 )
 def test_a_link_that_cannot_be_is_refused(bandwidth: float, rtt: float) -> None:
-    with pytest.raises(PlanError, match=r"bandwidth: |rtt: "):
+    with pytest.raises(PlanError, match="bandwidth"):
         Link(bandwidth, rtt)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from mpc_spearman.comparison import WAN, on_network, per_run
 from mpc_spearman.comparison import prediction as module
-from mpc_spearman.comparison.prediction import LIMIT, estimate
+from mpc_spearman.comparison.prediction import estimate
 from mpc_spearman.comparison.table import FIGURES, TIDY
 from mpc_spearman.comparison.variants import Size, Variant, variants
-from mpc_spearman.errors import BoundError, PlanError
+from mpc_spearman.errors import BoundError
 from support.harness import fork_server
 from support.plans import plan
 from support.sweeps import LinearRuns
@@ -65,15 +65,6 @@ def test_one_long_run_is_extended_in_proportion(linear_runs: LinearRuns) -> None
     tried = linear_runs.cost(4, "he").groupby("phase")["seconds"].sum()
     assert seconds["encrypt"] == pytest.approx(100 * tried["encrypt"])
     assert found.table["memory"].max() == linear_runs.cost(4, "he")["peak_memory_bytes"].max()
-
-
-def test_a_plan_of_which_a_few_rows_take_too_long_is_refused(
-    linear_runs: LinearRuns, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter([0.0, LIMIT + 1])
-    monkeypatch.setattr(module, "monotonic", lambda: next(clock))
-    with pytest.raises(PlanError, match="4 rows"):
-        estimate(variant(**SMALL), Size(400, 3, 4))
 
 
 def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(linear_runs: LinearRuns) -> None:

@@ -13,11 +13,9 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman.comparison import page
 from mpc_spearman.results import heat_map, report
 from mpc_spearman.results.charts import contrast
 from support.made_results import computed, synthetic, tables
-from support.sweeps import made_runs
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
@@ -137,15 +135,6 @@ def test_long_names_stay_on_the_page(letter: str, width: int, tmp_path: Path) ->
 
 def test_the_report_fits_a_narrow_window(tmp_path: Path) -> None:
     check_page(look(rendered(30, 30), tmp_path, width=NARROW))
-
-
-@pytest.mark.parametrize(("width", "dark"), [(WIDE, True), (NARROW, False)])
-def test_the_comparison_can_be_read(width: int, dark: bool, tmp_path: Path) -> None:
-    table = made_runs()
-    seen = look(page.render(table, None, page.figures(table, None)), tmp_path, width, dark)
-    check_page(seen)
-    assert seen["pictures"] == 4
-    assert seen["broken"] == 0
 
 
 def test_print_has_what_a_click_would_open(tmp_path: Path) -> None:

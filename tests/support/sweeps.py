@@ -28,8 +28,6 @@ class FakeRuns:
     def __init__(self) -> None:
         self.done: list[tuple[str, int]] = []
         self.error: Exception | None = None
-        self.slow: tuple[str, int] | None = None
-        self.clock = 0.0
 
     def __call__(
         self,
@@ -45,9 +43,6 @@ class FakeRuns:
         self.done.append((plan.reveal, n))
         if self.error is not None:
             raise self.error
-        if self.slow is not None and self.slow[0] == plan.reveal and n >= self.slow[1]:
-            self.clock += 60.0
-        watch("A", "rank", 0, 0)
         phases = costed(plan.protocol)
         numbers = {name: range(k, k + 3 * len(phases)) for k, name in enumerate(COLUMNS[2:])}
         who = {"party": [p for p in "CBA" for _ in phases], "phase": [*phases] * 3}
