@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from mpc_spearman.config.table_keys import Csv
 from mpc_spearman.data.columns import named
+from mpc_spearman.data.csv_text import CsvText
 from mpc_spearman.data.refusals import Unusable, show
 from mpc_spearman.data.sources import PARQUET
 from mpc_spearman.data.tables import Table
@@ -54,20 +55,18 @@ def take_aligned(table: Table, file: Path) -> Table:
 
 
 def _read(file: Path, fail: Callable[[str], TableError]) -> pa.LargeStringArray:
-    text = pa_csv.ConvertOptions(column_types={_HEADER: pa.large_string()}, strings_can_be_null=False)
     try:
         if file.exists() and not file.is_file():  # a pipe could block for ever
             raise fail("it is not a regular file")
-        with file.open("rb") as opened:
-            lines = pa_csv.ParseOptions(newlines_in_values=True)
-            read = pa_csv.read_csv(opened, parse_options=lines, convert_options=text)
+        text, blocks = CsvText(file, Csv(delimiter=",")), list[pa.LargeStringArray]()
+        if text.names != [_HEADER]:
+            raise fail(f"it is not a CSV file with one column, {_HEADER!r}")
+        text.read({0: blocks.append}, None)
+        return pa.concat_arrays(blocks)
     except OSError as error:
         raise fail(f"it cannot be read ({error.strerror or type(error).__name__})") from None
-    except (pa.ArrowException, ValueError):  # whose text may quote an id
-        raise fail("it is not a CSV file of ids") from None
-    if read.column_names != [_HEADER]:
-        raise fail(f"it is not a CSV file with one column, {_HEADER!r}")
-    return read.column(0).combine_chunks()
+    except Unusable as unusable:
+        raise fail(str(unusable)) from None
 
 
 def write_aligned(file: Path, ids: pa.LargeStringArray) -> None:
@@ -156,7 +155,7 @@ def _encoded(file: Path, table: pa.Table) -> pa.Buffer:
     if file.name.lower().endswith(PARQUET):
         pq.write_table(table, sink)
     else:
-        _write_csv(table, sink)
+        pa_csv.write_csv(table, sink)
     return sink.getvalue()
 
 
@@ -165,19 +164,3 @@ def _some(column: pa.Array | pa.ChunkedArray, rows: NDArray[np.bool_]) -> pa.Arr
     if pa.types.is_dictionary(column.type) and str(column.type.value_type) in _VIEWS:
         column = column.cast(column.type.value_type)
     return column.cast(_VIEWS.get(str(column.type), column.type)).filter(pa.array(rows))
-
-
-def _write_csv(table: pa.Table, sink: pa.BufferOutputStream) -> None:
-    """Write with quotes where one is needed anywhere, else without any."""
-    names = table.column_names
-    if not set("".join(names)) & set(',"\r\n'):
-        plain, options = (
-            pa.BufferOutputStream(),
-            pa_csv.WriteOptions(include_header=False, quoting_style="none"),
-        )
-        with suppress(pa.ArrowInvalid):
-            pa_csv.write_csv(table, plain, options)
-            sink.write((",".join(names) + "\n").encode())
-            sink.write(plain.getvalue())
-            return
-    pa_csv.write_csv(table, sink)

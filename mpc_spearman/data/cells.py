@@ -2,7 +2,7 @@
 
 White space (ASCII) around a cell does not count. Then a column is, in this order,
 
-- whole numbers, where every cell is digits with or without a sign: int64, or uint64 where one is beyond it;
+- whole numbers, where every cell is digits with or without a sign: int64;
 - real numbers, where every cell is a decimal number, with or without an exponent: float64, correctly rounded;
 - true and false, or yes and no, in any case: 1 and 0;
 - ISO 8601 dates, or dates with times, all with a zone or none: what they are since 1970.
@@ -50,7 +50,6 @@ _MOST_CATEGORIES = 12  # of a column of text that may have an order
 INFINITE = (
     "; if they stand for missing values, list inf or -inf under missing_values, else leave those rows out"
 )
-_INT64 = np.iinfo(np.int64).max
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -166,19 +165,11 @@ class Cells:
                 f"{other!r} and csv.thousands: {self._notation.decimal!r}; if it is a decimal {point}, "
                 "csv.thousands: none"
             )
-        kinds = {values.dtype for _, values in self._read}
-        if {np.dtype(np.int64), np.dtype(np.uint64)} == kinds:
-            if any(values.dtype == np.int64 and (values < 0).any() for _, values in self._read):
-                found = np.zeros(self._rows, dtype=bool)
-                for rows, values in self._read:
-                    found[rows] = values > _INT64
-                raise Unusable(at_rows(np.flatnonzero(found), "number", " beyond 64 bits"))
-            kinds = {np.dtype(np.uint64)}
-        dtype = np.dtype(np.float64) if len(kinds) > 1 else next(iter(kinds), np.dtype(np.int64))
-        found = np.zeros(self._rows, dtype=dtype)
+        real = any(values.dtype == np.float64 for _, values in self._read)
+        found = np.zeros(self._rows, dtype=np.float64 if real else np.int64)
         for rows, values in self._read:
             found[rows] = values
-        kind = kind or ("real numbers" if dtype == np.float64 else "whole numbers")
+        kind = kind or ("real numbers" if real else "whole numbers")
         return Numbers(found, np.concatenate(self._missing), kind)
 
     def _look_for_thousands(self, text: pa.LargeStringArray, values: Array | None) -> None:
@@ -315,20 +306,14 @@ def _plain(text: pa.LargeStringArray) -> Array | None:
 
 
 def _whole(text: pa.LargeStringArray) -> tuple[Array, Mask]:
-    """Read whole numbers; also mark those that neither int64 nor, where none is negative, uint64 holds."""
-    for kind in (pa.int64(), pa.uint64()):
-        try:
-            return text.cast(kind).to_numpy(), np.zeros(len(text), dtype=bool)
-        except pa.ArrowInvalid:
-            pass
-    signed = pc.any(pc.starts_with(text, "-")).as_py()
-    low, high = (-(2**63), 2**63 - 1) if signed else (0, 2**64 - 1)
-
-    def fits(written: str) -> bool:
-        digits = written.lstrip("-0")
-        return len(digits) <= 20 and low <= int(f"{'-' * written.startswith('-')}{digits or 0}") <= high
-
-    return np.empty(0), np.array([not fits(written) for written in text.to_pylist()])
+    """Read whole numbers; if int64 does not hold all, mark those that it does not hold."""
+    try:
+        return text.cast(pa.int64()).to_numpy(), np.zeros(len(text), dtype=bool)
+    except pa.ArrowInvalid:
+        pass
+    digits = [(written[:1] == "-", written.lstrip("-0")) for written in text.to_pylist()]
+    fits = [len(its) < 20 and int(its or 0) < 2**63 + negative for negative, its in digits]
+    return np.empty(0), ~np.array(fits)
 
 
 def _times(text: pa.LargeStringArray, rows: Rows) -> Array | None:

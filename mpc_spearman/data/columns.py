@@ -2,30 +2,23 @@
 
 Every type with an order that 64 bits can hold is read, without a step through another type: integers and
 booleans, floating point (widened to float64), decimals, dates, times, durations, dictionaries of these; and
-text, as :mod:`mpc_spearman.data.cells` reads it. Nothing is rounded: a decimal becomes its unscaled integer,
-or where that takes more than 64 bits its place among the column's distinct values.
+text, as :mod:`mpc_spearman.data.cells` reads it. Nothing is rounded: a decimal becomes its place among the
+column's distinct values.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.config.table_keys import Csv, TableKeys
+from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.cells import INFINITE, Cells, Numbers, since
 from mpc_spearman.data.gaps import Codes
-from mpc_spearman.data.notation import Notation, mask
+from mpc_spearman.data.notation import mask
 from mpc_spearman.data.refusals import Unusable, at
-
-_AGAINST = "its categories look like numbers, but in another order than the numbers'"
-
-Array = npt.NDArray[Any]
-Mask = npt.NDArray[np.bool_]
 
 
 def numbers(column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes) -> Numbers:
@@ -60,7 +53,9 @@ def numbers(column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes) -
             raise Unusable(f"{at(infinite, 'infinite value')}{INFINITE}")
         return Numbers(np.where(missing, 0.0, values) if missing.any() else values, missing, "real numbers")
     if pa.types.is_decimal(array.type):
-        return Numbers(_from_decimal(array, missing), missing, "decimals")
+        wide = pa.decimal256 if array.type.bit_width > 128 else pa.decimal128
+        places = pc.rank(array.cast(wide(array.type.precision, array.type.scale)), tiebreaker="dense")
+        return Numbers(places.to_numpy().astype(np.int64), missing, "decimals")
     kind = "whole numbers"
     if pa.types.is_temporal(array.type) and not pa.types.is_interval(array.type):
         array, kind = since(array), "dates or times"
@@ -99,10 +94,8 @@ def _from_dictionary(
     alike = all(chunk.dictionary.equals(column.chunk(0).dictionary) for chunk in column.chunks)
     values = whole(pa.chunked_array([array.dictionary]))
     ordered = array.type.ordered and alike and name not in keys.encode
-    against = ordered and _against(values)
     if not (ordered and is_text(values.type)):
-        found = numbers(pa.chunked_array([values.take(array.indices)]), name, keys, codes)
-        return found._replace(note=f"{_AGAINST}: the numbers' is used") if against else found
+        return numbers(pa.chunked_array([values.take(array.indices)]), name, keys, codes)
     if name in keys.convert:
         raise Unusable(
             "convert is about columns of text, and its categories have an order; take it out of convert"
@@ -112,39 +105,4 @@ def _from_dictionary(
     text = pc.ascii_trim_whitespace(values.fill_null(""))
     nothing = mask(values.is_null()) | codes.cells(text, default=False)
     missing = missing | (nothing[places] if len(nothing) else True)
-    return Numbers(places, missing, "categories", f"{_AGAINST}: the categories' is used" if against else "")
-
-
-def _against(categories: pa.Array) -> bool:
-    """Tell whether categories are numbers whose declared order is another than by their values."""
-    if is_text(categories.type):
-        notation = Notation(Csv())
-        categories = pc.ascii_trim_whitespace(categories.drop_null())
-        if not notation.matches(categories).all():
-            return False
-        categories = notation.plain(categories)
-    try:
-        values = np.asarray(categories.drop_null().cast(pa.float64()))
-    except pa.ArrowException:
-        return False
-    return bool((np.diff(values) < 0).any())
-
-
-def _from_decimal(array: pa.Array, missing: Mask) -> Array:
-    """Return unscaled integers, or where one takes more than 64 bits, places among the distinct values."""
-    size, buffer = array.type.bit_width // 8, array.buffers()[1]
-    if size <= 8:
-        values = np.frombuffer(buffer, f"<i{size}")[array.offset : array.offset + len(array)]
-        return np.where(missing, 0, values).astype(np.int64)
-    words = np.frombuffer(buffer, "<u8").reshape(-1, size // 8)[array.offset : array.offset + len(array)]
-    words = np.where(missing[:, None], np.uint64(0), words)
-    low, signed = words[:, 0], words.view("<i8")
-    if (signed[:, 1:] == (signed[:, 0] >> 63)[:, None]).all():
-        return signed[:, 0].astype(np.int64)
-    if not words[:, 1:].any():
-        return low.astype(np.uint64)
-    by_value = np.lexsort([*words.T[:-1], signed[:, -1]])
-    ordered = words[by_value]
-    places = np.zeros(len(words), dtype=np.int64)
-    places[by_value[1:]] = np.cumsum((ordered[1:] != ordered[:-1]).any(axis=1))
-    return places
+    return Numbers(places, missing, "categories")

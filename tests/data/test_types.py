@@ -58,18 +58,9 @@ DECIMALS |= {name: getattr(pa, name) for name in ("decimal32", "decimal64") if h
 
 
 @pytest.mark.parametrize("name", DECIMALS)
-def test_small_decimals_are_their_unscaled_integers(name: str) -> None:
-    found = values_of([Decimal("1.25"), Decimal("-3.00"), Decimal("0.01")], DECIMALS[name](9, 2))
-    assert (found.tolist(), found.dtype) == ([125, -300, 1], np.int64)
-
-
-def test_decimals_of_64_bits_stay_integers_and_wider_ones_become_places() -> None:
-    wide = pa.decimal128(38, 0)
-    assert values_of([Decimal(2**63 - 1), Decimal(-(2**63)), Decimal(0)], wide).dtype == np.int64
-    found = values_of([Decimal(2**64 - 1), Decimal(2**64 - 2), Decimal(0)], wide)
-    assert (found.tolist(), found.dtype) == ([2**64 - 1, 2**64 - 2, 0], np.uint64)
-    for values in ([2**64, -1, 2**64], [2**64, 0, 2**64], [2**63, -1, 2**63]):
-        assert values_of([Decimal(value) for value in values], wide).tolist() == [1, 0, 1]
+def test_decimals_are_their_places_among_distinct_values(name: str) -> None:
+    values = [Decimal("1.25"), Decimal("-3.00"), Decimal("1.25"), Decimal("0.01")]
+    assert rankdata(values_of(values, DECIMALS[name](9, 2))).tolist() == [3.5, 1, 3.5, 2]
 
 
 @settings(max_examples=60)
@@ -121,14 +112,13 @@ def test_a_categorical_is_the_same_from_a_frame_and_from_parquet(parquet: Any) -
     assert "list its order under encode" in text
 
 
-def test_a_categorical_of_text_in_order_has_that_order(parquet: Any) -> None:
+def test_a_categorical_of_text_in_order_has_that_order() -> None:
     grades = pd.Categorical(["mid", "low", None, "high"], categories=["low", "mid", "high"], ordered=True)
     frame = pd.DataFrame({"id": list("abcd"), "x": grades})
-    for source in (frame, parquet(pa.Table.from_pandas(frame))):
-        assert refusal(source).startswith("column 'x': 1 missing value, the first in data row 3")
-        assert read(source, missing="drop_rows").column(0).tolist() == [1, 0, 2]
-        other = read(source, missing="drop_rows", encode={"x": ["high", "mid", "low"]})
-        assert other.column(0).tolist() == [1, 2, 0]
+    assert refusal(frame).startswith("column 'x': 1 missing value, the first in data row 3")
+    assert read(frame, missing="drop_rows").column(0).tolist() == [1, 0, 2]
+    other = read(frame, missing="drop_rows", encode={"x": ["high", "mid", "low"]})
+    assert other.column(0).tolist() == [1, 2, 0]
 
 
 def test_an_order_that_two_chunks_do_not_share_is_none() -> None:
@@ -233,7 +223,6 @@ def cells(csv: Any, values: list[str], decimal: str = ".") -> list[Any]:
     [
         (["+7", " 8 ", "-0", "007"], [7, 8, 0, 7]),
         ([f"+{2**53 + 1}", str(2**53), "1"], [2**53 + 1, 2**53, 1]),
-        ([str(2**63), "+5", "0"], [2**63, 5, 0]),
         (["1.", ".5", "+1e2", "1E-2"], [1.0, 0.5, 100.0, 0.01]),
         (["123456789012345678901", "4.5", "-1"], [123456789012345678901.0, 4.5, -1.0]),
         (["1e-400", "0.5", "-1e-400"], [0.0, 0.5, -0.0]),
@@ -260,7 +249,7 @@ def test_cells_become_numbers(csv: Any, values: list[str], expected: Any) -> Non
 
 
 NUMBERS = st.one_of(
-    st.integers(-(2**63), 2**64 - 1).map(str),
+    st.integers(-(2**63), 2**63 + 1).map(str),
     st.integers(-99, 99).map("{:+d}".format),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
     st.decimals(allow_nan=False, allow_infinity=False, places=25).map("{:f}".format),
@@ -281,7 +270,7 @@ def test_cells_are_what_pythons_numbers_are_in_blocks_of_any_size(
     try:
         if len(kept) < 3:
             assert "left, without" in (said := refusal(path, missing="drop_rows")) or "are missing" in said
-        elif whole and min(map(int, kept)) < 0 and max(map(int, kept)) >= 2**63:
+        elif whole and max(map(int, kept)) >= 2**63:
             beyond = [i for i, value in enumerate(values) if value not in ("NA", "") and int(value) >= 2**63]
             said = refusal(path, missing="drop_rows")
             assert f" beyond 64 bits, the first in data row {beyond[0] + 1}" in said
