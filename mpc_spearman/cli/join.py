@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ def add(commands: Any) -> None:
         "directory's status.json has them too.",
     )
     add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
-    add_party(parser, "whose role to run; without --local, RANK in the environment decides")
+    add_party(parser, "whose role to run")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
     parser.add_argument(
         "--write-unaligned",
@@ -45,7 +44,9 @@ def run(parsed: argparse.Namespace) -> int:
     from mpc_spearman.results import terminal
     from mpc_spearman.units import printable
 
-    party = own_party(parsed) or _of_rank(load_plan(parsed.plan).names)
+    party = own_party(parsed)
+    if party is None:
+        raise PlanError("which party is this? name its local file by --local, or the party by --party")
     files = {"tables": parsed.table, "unaligned": parsed.write_unaligned}
     given = {of: {party: file} for of, file in files.items() if file is not None}
     plan = load_plan(parsed.plan, parsed.settings, **given, local=parsed.local, party=party)
@@ -57,14 +58,3 @@ def run(parsed: argparse.Namespace) -> int:
         result = run_party(plan, party, out, folder=folder, watch=display.watch, note=display.note)
     terminal.show(result, out / party)
     return 0
-
-
-def _of_rank(names: tuple[str, ...]) -> str:
-    rank = os.environ.get("RANK", "")
-    if not rank.isdecimal() or int(rank) >= len(names):
-        found = f"the environment's RANK is {rank[:20]!r}" if rank else "neither --party nor RANK says so"
-        raise PlanError(
-            f"which party is this? {found}: set --party to one of {', '.join(names)}, or set RANK to 0 to "
-            f"{len(names) - 1}, in that order"
-        )
-    return names[int(rank)]

@@ -30,11 +30,12 @@ from contextlib import suppress
 from typing import IO
 
 from mpc_spearman.launch import role_process, start
-from mpc_spearman.launch.processes import COMMAND, Process
-from mpc_spearman.launch.role_process import Assignment, Prepare
+from mpc_spearman.launch.pipe import Assignment
+from mpc_spearman.launch.role_process import Prepare
 
-#: Executes a fork server; it is given the protocol.
+#: Executes a fork server, which is given the protocol; and a single role, where it is not safe to fork.
 PROGRAM = start.command("mpc_spearman.launch.forkserver")
+COMMAND = start.command("mpc_spearman.launch.role_process")
 #: What keeps libraries from starting threads when they are imported: OpenBLAS, MKL, and Arrow's jemalloc. A
 #: role may use its share of the processors all the same (:func:`role_process.main`).
 _ONE_THREAD = {
@@ -86,15 +87,15 @@ class ForkServer:
         """Let the imports for a protocol begin, if they have not; returns without waiting for them."""
         self._requests(protocol)
 
-    def start(self, assignment: Assignment) -> Process:
-        """Start a role's process: a :data:`mpc_spearman.launch.processes.Start`."""
+    def start(self, assignment: Assignment) -> RoleProcess:
+        """Start a role's process, which will read its assignment from its standard input."""
         requests = self._requests(assignment.plan["protocol"])
         pairs = [socket.socketpair() for _ in range(4)]
         with suppress(OSError):  # the server is gone, and so is the role: it will be found to have ended
             socket.send_fds(requests, [b"\0"], [theirs.fileno() for _, theirs in pairs])
         for _, theirs in pairs:
             theirs.close()
-        return _Forked([ours for ours, _ in pairs])
+        return RoleProcess([ours for ours, _ in pairs])
 
     def _requests(self, protocol: str) -> socket.socket:
         """Return the socket of a protocol's server, after starting one if there is none that runs."""
@@ -118,8 +119,11 @@ class ForkServer:
             return requests
 
 
-class _Forked:
-    """A role's process, seen from the supervisor; see `Process`."""
+class RoleProcess:
+    """A role's process, seen from the supervisor: the part of `subprocess.Popen` that it uses.
+
+    `pid` is 0 while it has not begun, `returncode` None while nobody has waited for its end.
+    """
 
     def __init__(self, ends: Sequence[socket.socket]) -> None:
         self._ends = ends
@@ -127,11 +131,12 @@ class _Forked:
         stdin, stdout, stderr, self._control = ends
         self.pid = 0
         self.returncode: int | None = None
-        self.stdin: IO[bytes] | None = stdin.makefile("wb")
-        self.stdout: IO[bytes] | None = stdout.makefile("rb")
-        self.stderr: IO[bytes] | None = stderr.makefile("rb")
+        self.stdin: IO[bytes] = stdin.makefile("wb")
+        self.stdout: IO[bytes] = stdout.makefile("rb")
+        self.stderr: IO[bytes] = stderr.makefile("rb")
 
     def wait(self) -> int:
+        """Wait for its end, in one thread only; return its exit code, negative for a signal."""
         with self._control.makefile("rb") as lines:
             self.pid = int(lines.readline() or 0)
             status = lines.readline()
@@ -143,6 +148,7 @@ class _Forked:
         return code
 
     def kill(self) -> None:
+        """End it now. A second time: do not wait for it either."""
         if self.pid and not self._killed:
             closed, how = [self._control], socket.SHUT_WR  # the server will kill it, and say so
         else:  # a server that has not begun, or hangs
@@ -156,7 +162,7 @@ class _Forked:
 # --- the server's process -------------------------------------------------------------------------------
 
 
-def main(protocol: str, prepare: Prepare = role_process.unprepared) -> None:
+def main(protocol: str, prepare: Prepare = lambda assignment, supervisor: None) -> None:
     """Import what a protocol's roles need, then fork one at every request.
 
     `prepare` is as for :func:`role_process.main`, in every role.

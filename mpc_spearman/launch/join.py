@@ -8,7 +8,6 @@ The role runs in a process of its own, as it does when all roles are on one mach
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,10 @@ from mpc_spearman.config import Approval, DataParty, Plan, check_approval
 from mpc_spearman.errors import MpcSpearmanError, OutputError
 from mpc_spearman.files import write_whole
 from mpc_spearman.launch import supervisor
+from mpc_spearman.launch.forkserver import ForkServer
+from mpc_spearman.launch.pipe import Assignment
 from mpc_spearman.launch.rendezvous import meeting_point
-from mpc_spearman.launch.role_process import Assignment
+from mpc_spearman.privacy.ledger import Ledger, check_used
 from mpc_spearman.results import run_directory
 from mpc_spearman.results.result import Result
 
@@ -32,25 +33,20 @@ def run_party(
     watch: supervisor.Watch = lambda party, phase, done, of: None,
     note: supervisor.Note = lambda party, text: None,
 ) -> Result:
-    """Run one party's role and meet the others, each started on its own host.
+    """Run one party's role and meet the others, each started on its own host; return its own result.
 
     Parameters
     ----------
-    plan : Plan
+    plan
         The shared part and this party's own local part.
-    out : Path
+    out
         The party's run directory is written to ``out/<party>``. Its ``status.json`` says how the run ended,
         also where there is no result.
-    folder : Path, optional
+    folder
         Of the owner's plan; `out`, if there is none. The ledger is there, ``<party>.ledger``, if the policy
         names no other.
-    watch, note : callable
+    watch, note
         Told of progress, and of what is worth a sentence: party first.
-
-    Returns
-    -------
-    Result
-        This party's own.
 
     Raises
     ------
@@ -60,44 +56,35 @@ def run_party(
     plan.party(party)  # refuses one that the plan does not have, before there is a folder of its name
     directory = out.absolute() / party
     ledger = (out if folder is None else folder).absolute() / f"{party}.ledger"
-    with run_directory.locked(directory):
-        return _run_party(plan, party, directory, ledger, watch, note)
-
-
-def _run_party(
-    plan: Plan, party: str, directory: Path, ledger: Path, watch: supervisor.Watch, note: supervisor.Note
-) -> Result:
-    started = datetime.now(timezone.utc)
-    phase = "start"
+    phase, started, ending = "start", datetime.now(timezone.utc), None
 
     def watch_phase(party: str, now: str, done: int, of: int) -> None:
         nonlocal phase
         phase = now
         watch(party, now, done, of)
 
-    run_directory.check_replaceable(directory)
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise OutputError(f"cannot make the run directory {directory}: {error.strerror}") from None
-    ending: BaseException | None = None
-    try:
-        approval = check_approval(plan, party)  # of the plan as it is written
-        plan = _with_ledger(plan, party, ledger)
-        if approval is not None:
-            _check_runs(approval, plan, party)
-        assignment = Assignment.of(plan, party, meeting_point(plan, party), directory, roles=1)
-        if approval is not None:
-            assignment = replace(assignment, approval=approval.model_dump(mode="json"))
-        outcome = supervisor.launch([assignment], {}, watch=watch_phase, note=note)[party]
-        if outcome.error is not None:
-            raise outcome.error
-        return Result.load(directory)
-    except BaseException as error:
-        ending = error
-        raise
-    finally:
-        _write_status(directory, plan, party, started, phase, ending)
+    with run_directory.locked(directory):
+        run_directory.check_replaceable(directory)
+        try:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise OutputError(f"cannot make the run directory {directory}: {error.strerror}") from None
+        try:
+            approval = check_approval(plan, party)  # of the plan as it is written
+            plan = _with_ledger(plan, party, ledger)
+            if approval is not None:
+                _check_runs(approval, plan, party)
+            assignment = Assignment.of(plan, party, meeting_point(plan, party), directory, approval=approval)
+            with ForkServer() as server:
+                outcome = supervisor.launch([assignment], {}, server, watch=watch_phase, note=note)[party]
+            if outcome.error is not None:
+                raise outcome.error
+            return Result.load(directory)
+        except BaseException as error:
+            ending = error
+            raise
+        finally:
+            _write_status(directory, plan, party, started, phase, ending)
 
 
 def _with_ledger(plan: Plan, party: str, file: Path) -> Plan:
@@ -111,8 +98,6 @@ def _with_ledger(plan: Plan, party: str, file: Path) -> Plan:
 
 def _check_runs(approval: Approval, plan: Plan, party: str) -> None:
     """See before anyone is met that an approval is not used up; the ledger counts a run before it sends."""
-    from mpc_spearman.privacy.ledger import Ledger, check_used
-
     own = plan.party(party)
     if isinstance(own, DataParty) and own.policy.ledger is not None and own.policy.ledger.exists():
         check_used(approval, Ledger(own.policy.ledger).entries())

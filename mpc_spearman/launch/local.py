@@ -16,8 +16,8 @@ from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
 from mpc_spearman.installed import check_crypten
 from mpc_spearman.launch import folders, progress, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
+from mpc_spearman.launch.pipe import Assignment
 from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal
-from mpc_spearman.launch.role_process import Assignment
 from mpc_spearman.results import run_directory
 
 if TYPE_CHECKING:
@@ -51,14 +51,11 @@ def run_local(
         or of whatever else hands its tables to Arrow. It reaches its party through a pipe.
     out : path, optional
         Directory to keep: each party's run directory is written to ``out/<party>``, all or none.
-    watch : callable, optional
-        Told of progress: party, phase, steps done, steps in all (0 where unknown). Without it a notebook
-        shows progress below the cell; a script shows none.
-    note : callable, optional
-        Told what a role has to say, such as how long the run will take: party, text.
+    watch, note : callable, optional
+        Told of progress (party, phase, steps done, steps in all, 0 where unknown), and what a role has to say
+        (party, text). Without them a notebook shows progress below the cell; a script shows none.
     server : ForkServer, optional
         What starts the roles; to keep for several runs, since to start one takes longer than a small run.
-        Otherwise this run has its own.
     overrides : sequence of str
         ``key=value``, as on the command line.
     **settings
@@ -112,7 +109,7 @@ def run_local(
 
         staging = stack.enter_context(folders.temporary() if target is None else folders.beside(target))
         assigned = assignments(checked, staging)
-        outcomes = supervisor.launch(assigned, frames, start=server.start, watch=watch, note=note)
+        outcomes = supervisor.launch(assigned, frames, server, watch=watch, note=note)
         cause = supervisor.first_cause(outcomes)
         if cause is not None:
             raise supervisor.said(outcomes, cause) or RoleCrashed(f"party {cause.party} failed")
@@ -172,9 +169,9 @@ def correlate(
 
 def assignments(plan: Plan, staging: Path) -> list[Assignment]:
     """Make each role's assignment: its own part of the plan, its key, and where to meet and to write."""
-    keys, point = Rehearsal.of(plan.names), MeetingPoint(bind="127.0.0.1", listen="127.0.0.1:0")
+    keys = Rehearsal.of(plan.names)
     return [
-        Assignment.of(plan, name, point, staging / name, roles=len(plan.names), rehearsal=keys[name])
+        Assignment.of(plan, name, MeetingPoint(), staging / name, roles=len(plan.names), rehearsal=keys[name])
         for name in plan.names
     ]
 
@@ -185,8 +182,6 @@ def _plan(
     overrides: Sequence[str],
     settings: Mapping[str, Any],
 ) -> Plan:
-    if isinstance(overrides, str):
-        raise PlanError("overrides is a list of 'key=value', not one text")
     if isinstance(plan, Plan):
         if not (tables or overrides or settings):
             return plan

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
@@ -50,16 +49,16 @@ def shown(
 ) -> Iterator[Display]:
     """Show the progress of each party while the block runs.
 
-    On a terminal that is one live line per party, with rate and time left, in a notebook one line below the
-    cell. Elsewhere it is one line in all, what the parties have to say, and a line every ten seconds in a
-    long phase. `console` is in place of standard error.
+    On a terminal that is one live line per party, with the time left, in a notebook one line below the cell.
+    Elsewhere it is one line in all, what the parties have to say, and a line every ten seconds in a long
+    phase. `console` is in place of standard error.
     """
     if console is None and in_notebook() and not quiet:
         cell = _Cell()
         try:
             yield cell
         finally:
-            cell.clear()
+            cell.note("", "")
         return
     console = console or Console(stderr=True, quiet=quiet)
     if quiet or not console.is_terminal:
@@ -71,7 +70,6 @@ def shown(
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
@@ -92,16 +90,11 @@ class _Cell:
         self._phases[party] = f"{party}: {phase}" + (f" {done:,} of {of:,}" if of else "")
         if time.monotonic() - self._shown > 0.2:
             self._shown = time.monotonic()
-            self._write(", ".join(self._phases.values()))
+            self.note("", ", ".join(self._phases.values()))
 
     def note(self, party: str, text: str) -> None:
-        self._write(f"{party}: {printable(text)}")
-
-    def clear(self) -> None:
-        self._write("")
-
-    def _write(self, text: str) -> None:
-        self._line.update({"text/plain": text}, raw=True)
+        whose = f"{party}: " if party else ""
+        self._line.update({"text/plain": whose + printable(text)}, raw=True)
 
 
 class _Live:
@@ -109,34 +102,17 @@ class _Live:
 
     def __init__(self, bars: Progress, parties: Sequence[str]) -> None:
         self._bars = bars
-        self._tasks = {party: bars.add_task("start", total=None, party=party, rate="") for party in parties}
-        self._work: dict[str, _Work] = {}
+        self._tasks = {party: bars.add_task("start", total=None, party=party) for party in parties}
+        self._phases: dict[str, str] = {}
 
     def watch(self, party: str, phase: str, done: int, of: int) -> None:
-        task, work = self._tasks[party], self._work.get(party)
-        if work is None or work.phase != phase:
-            self._bars.reset(task, description=phase, total=of or None, party=party, rate="")
-            work = self._work[party] = _Work(phase, time.monotonic())
-        rate = work.rate(done)
-        shown_rate = f"{rate:.3g}/s" if of and rate else ""
-        self._bars.update(task, completed=done, total=of or None, rate=shown_rate)
+        if self._phases.get(party) != phase:
+            self._phases[party] = phase
+            self._bars.reset(self._tasks[party], description=phase, party=party)
+        self._bars.update(self._tasks[party], completed=done, total=of or None)
 
     def note(self, party: str, text: str) -> None:
         self._bars.console.print(f"{party}: {printable(text)}", highlight=False, markup=False)
-
-
-@dataclass
-class _Work:
-    """One party's current phase."""
-
-    phase: str
-    began: float
-    told: float = 0.0
-
-    def rate(self, done: int) -> float:
-        """Return steps a second so far; 0 in the first second, when it means nothing."""
-        elapsed = time.monotonic() - self.began
-        return done / elapsed if elapsed > 1.0 else 0.0
 
 
 class _Lines:
@@ -145,21 +121,22 @@ class _Lines:
     def __init__(self, console: Console, parties: Sequence[str]) -> None:
         self._console = console
         self._parties = parties
-        self._work: dict[str, _Work] = {}
+        # The phase that each party is in, since when, and when that was last told.
+        self._work: dict[str, tuple[str, float, float]] = {}
         self._last: dict[str, str] = {}
 
     def watch(self, party: str, phase: str, done: int, of: int) -> None:
         now = time.monotonic()
         if not self._work:
             self._say(f"running: {', '.join(self._parties)}")
-        work = self._work.get(party)
-        if work is None or work.phase != phase:
-            work = self._work[party] = _Work(phase, now, now)
-        if of and now - work.told > _EVERY:
-            work.told = now
-            rate = work.rate(done)
-            left = f", about {human_seconds((of - done) / rate)} left" if rate else ""
-            self._say(f"{party}: {phase} {done:,} of {of:,}, {rate:.3g}/s{left}")
+        known, began, told = self._work.get(party, ("", now, now))
+        if known != phase:
+            began = told = now
+        if of and now - told > _EVERY:
+            told = now
+            left = f", about {human_seconds((of - done) * (now - began) / done)} left" if done else ""
+            self._say(f"{party}: {phase} {done:,} of {of:,}{left}")
+        self._work[party] = phase, began, told
 
     def note(self, party: str, text: str) -> None:
         if self._last.get(party) != text:  # who waits says so again and again

@@ -45,19 +45,14 @@ def run_role(
 
     Parameters
     ----------
-    plan : Plan
+    plan
         The shared part and this party's own local part.
-    frame : pyarrow.Table or None
+    frame
         This party's table, where it is not a file; None for the coordinator.
-    join : callable
-        Meets the other parties, and gives a transport to them to its last argument, which agrees with them
-        over it: once, or again if all begin anew. The meter is told what only that knows.
-    ready : callable
-        Sees that this party can meet the others, before its table is read; raises what is wrong, or returns
-        who signs the run's record.
-    decline : callable
-        Tells the others where they meet that this party, having failed, will not come.
-    links : callable
+    join, ready, decline
+        How it meets the others: :class:`mpc_spearman.launch.rendezvous.Rendezvous`. A transport to them goes
+        to the last argument of `join`, which agrees with them over it: once, or again if all begin anew.
+    links
         Makes the links over the transport: `Links`, or what watches or changes its messages.
     approval, progress, say, block_bytes
         As in `Run`.

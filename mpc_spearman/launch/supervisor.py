@@ -18,8 +18,9 @@ from queue import Empty, Queue
 from typing import Any, Literal
 
 from mpc_spearman.errors import MpcSpearmanError, RoleCrashed, TableError
-from mpc_spearman.launch.processes import Start, executing
-from mpc_spearman.launch.role_process import Assignment, read_error
+from mpc_spearman.launch.forkserver import ForkServer
+from mpc_spearman.launch.pipe import Assignment, read_error
+from mpc_spearman.wire.aborts import reach
 
 #: Seconds the other roles have to end by themselves once one has failed: they are told by it, and stop.
 GRACE = 8.0
@@ -61,7 +62,7 @@ class _Child:
     """One role's process."""
 
     def __init__(
-        self, assignment: Assignment, frame: bytes, start: Start, events: Queue[tuple[str, Any]]
+        self, assignment: Assignment, frame: bytes, server: ForkServer, events: Queue[tuple[str, Any]]
     ) -> None:
         self.party = assignment.party
         self.phase = "start"
@@ -69,7 +70,7 @@ class _Child:
         self.done = False
         self.stopped = False
         self._complaints: list[str] = []
-        self.process = start(assignment)
+        self.process = server.start(assignment)
         self._start(self._feed, replace(assignment, frame=len(frame)).line() + frame)
         self._readers = [self._start(self._listen, events), self._start(self._complain)]
         self._waiter = self._start(self._wait, events)
@@ -109,11 +110,10 @@ class _Child:
             self._waiter.join()
         for reader, pipe in zip(self._readers, (self.process.stdout, self.process.stderr), strict=True):
             reader.join(5.0)
-            if pipe is not None and not reader.is_alive():
+            if not reader.is_alive():
                 pipe.close()
-        if self.process.stdin is not None:
-            with suppress(OSError):  # what could not be fed to it any more
-                self.process.stdin.close()
+        with suppress(OSError):  # what could not be fed to it any more
+            self.process.stdin.close()
 
     def outcome(self, seconds: float) -> Outcome:
         """Say how it ended."""
@@ -142,7 +142,6 @@ class _Child:
         return thread
 
     def _feed(self, data: bytes) -> None:
-        assert self.process.stdin is not None
         try:
             self.process.stdin.write(data)
             self.process.stdin.flush()
@@ -150,7 +149,6 @@ class _Child:
             return  # it is gone; its outcome says why
 
     def _listen(self, events: Queue[tuple[str, Any]]) -> None:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             report = json.loads(line)
             if "error" in report:
@@ -164,7 +162,6 @@ class _Child:
                 self.done = True
 
     def _complain(self) -> None:
-        assert self.process.stderr is not None
         for line in self.process.stderr:
             self._complaints.append(line.decode(errors="replace"))
             del self._complaints[:-100]
@@ -179,8 +176,8 @@ class _Child:
 def launch(
     assignments: Sequence[Assignment],
     frames: Mapping[str, bytes],
+    server: ForkServer,
     *,
-    start: Start | None = None,
     grace: float = GRACE,
     watch: Watch = lambda party, phase, done, of: None,
     note: Note = lambda party, text: None,
@@ -191,8 +188,7 @@ def launch(
     ended, and those that cannot because a signal froze them as soon as only they are left.
     When this returns or raises, no process is left.
 
-    `frames` are Arrow streams by party, of tables that are no files. `start` starts a role's process;
-    otherwise each is executed. The outcomes are by party.
+    `frames` are Arrow streams by party, of tables that are no files. The outcomes are by party.
     """
     events: Queue[tuple[str, Any]] = Queue()
     began = time.monotonic()
@@ -204,7 +200,7 @@ def launch(
     try:
         for assignment in assignments:
             frame = frames.get(assignment.party, b"")
-            children[assignment.party] = _Child(assignment, frame, start or executing(), events)
+            children[assignment.party] = _Child(assignment, frame, server, events)
         while len(outcomes) < len(children):
             left = [child for child in children.values() if child.party not in outcomes]
             if deadline and (time.monotonic() > deadline or all(child.frozen() for child in left)):
@@ -248,7 +244,6 @@ def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
     An error of a role's own comes before a process that died, and that before what the others noticed of it
     or were told. Who ended first counts among equals only.
     """
-    from mpc_spearman.wire.aborts import reach  # not above: a command that starts roles imports no NumPy
 
     def rank(outcome: Outcome) -> tuple[float, float]:
         if outcome.kind == "raised" and outcome.error is not None:

@@ -61,7 +61,7 @@ class CoordinatorMeeting(Meeting):
     def attend(
         self, where: Address, announce: Callable[[Address], None], fault: Exception | None = None
     ) -> None:
-        """Meet the others, or raise what went wrong: see :func:`mpc_spearman.launch.rendezvous.join`.
+        """Meet the others; raises as :func:`mpc_spearman.launch.rendezvous.Rendezvous.join`.
 
         `announce` is called with where this party listens, its port at least. A `fault` is what this party
         has failed with before: it is raised, and the others are told.

@@ -39,8 +39,8 @@ class DataPartyMeeting(Meeting):
         self._control: Control | None = None
         self._met = self._informed = False
 
-    def attend(self, find: Callable[[float], Address], fault: Exception | None = None) -> None:
-        """Meet the others; `find` returns where the coordinator is, in so many seconds.
+    def attend(self, find: Callable[[], Address], fault: Exception | None = None) -> None:
+        """Meet the others; `find` returns where the coordinator is.
 
         Else as `CoordinatorMeeting.attend`.
         """
@@ -51,7 +51,7 @@ class DataPartyMeeting(Meeting):
                 self._listener = Listener(own.listen, own.tls, self._roster, self, self._turned_away)
                 self._address = own.advertise or Address(own.listen.host, self._listener.port)
             while not self._met:
-                self._where = find(max(0.05, end - time.monotonic()))
+                self._where = find()
                 self._reach(end, fault is None)
                 if fault is not None:
                     raise fault

@@ -33,7 +33,7 @@ def connect(run: Run) -> None:
     Raises
     ------
     MpcSpearmanError
-        As `agree_keys`, and see :func:`mpc_spearman.launch.rendezvous.join`.
+        As `agree_keys`, and see :func:`mpc_spearman.launch.rendezvous.Rendezvous.join`.
     """
     run.links = run.meet()
 

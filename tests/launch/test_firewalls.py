@@ -13,7 +13,7 @@ from mpc_spearman.errors import PartyMissing, Unreachable
 from mpc_spearman.results.result import Result
 from support import firewalls
 from support.harness import fork_server
-from support.hosts import Job, hosts
+from support.hosts import AGENT_PORT, Job, hosts
 from support.plans import mapping
 
 PLAN = mapping(results={"sources": "coefficients"})
@@ -126,12 +126,12 @@ def test_hosts_with_ipv6_alone(listening: bool, tmp_path: Path, local: Result) -
 
 @pytest.mark.long
 def test_torchrun_with_two_open_ports(tmp_path: Path, local: Result) -> None:
-    """The agent's own store is on the first, all that is the run's on the second."""
+    """All that is the run's is on the first, torchrun's own store on the second."""
     with hosts("C", "B", "A") as network:
         firewalls.close(network, "A")
         firewalls.close(network, "B")
-        firewalls.close(network, "C", PORT, OTHER)
+        firewalls.close(network, "C", PORT, AGENT_PORT)
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
-            job.torchrun(C=[f"parties.coordinator.listen=10.77.0.1:{OTHER}"])
+            job.torchrun()
             job.check(local)
             assert way(job) == "forwarded"

@@ -5,73 +5,22 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mpc_spearman.errors import PeerDied, RoleCrashed
+from mpc_spearman.errors import PeerDied
 from mpc_spearman.launch import forkserver, role_process
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import assignments
-from mpc_spearman.launch.supervisor import Outcome, launch
 from support.harness import ROOT
 from support.plans import plan
 from support.processes import alive, eventually
-
-#: A fork server whose roles do what is written for their party. Before it forks it has drawn from every
-#: generator that there is, so that they could be shared.
-PROGRAM = """
-import os, random, secrets, signal, ssl, sys, time
-import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from mpc_spearman.launch import forkserver
-ssl.RAND_bytes(1), X25519PrivateKey.generate(), random.random(), np.random.random(), secrets.token_bytes(1)
-def role(assignment, supervisor):
-    def phase(name, done=0, of=0): supervisor.say(phase=name, done=done, of=of)
-    def note(text): supervisor.say(note=str(text))
-    def done(): supervisor.say(done=True); os._exit(0)
-    exec(assignment.environment["DO"], globals() | locals())
-forkserver.main(sys.argv[1], role)
-"""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ForkServer]:
-    with ForkServer([sys.executable, "-c", PROGRAM]) as made:
-        yield made
-
-
-def do(folder: Path, server: ForkServer, bodies: Mapping[str, str] | str, **more: Any) -> dict[str, Outcome]:
-    """Let forked roles of C, B and A do what is written for them."""
-    its = plan(**more.pop("settings", {}))
-    texts = dict.fromkeys(its.names, bodies) if isinstance(bodies, str) else bodies
-    assigned = [
-        replace(one, environment={**one.environment, "DO": texts[one.party]})
-        for one in assignments(its, folder)
-    ]
-    return launch(assigned, more.pop("tables", {}), start=server.start, **more)
-
-
-def notes(folder: Path, server: ForkServer, body: str, **more: Any) -> dict[str, list[str]]:
-    """What forked roles note."""
-    told: dict[str, list[str]] = {}
-    outcomes = do(
-        folder,
-        server,
-        body + "\ndone()",
-        note=lambda party, text: told.setdefault(party, []).append(text),
-        **more,
-    )
-    assert {outcome.kind for outcome in outcomes.values()} == {"returned"}, outcomes
-    return told
+from support.scripted import PROGRAM, do, notes, server_of
 
 
 def children(process: int) -> list[int]:
@@ -79,23 +28,15 @@ def children(process: int) -> list[int]:
     return [int(child) for task in tasks for child in task.read_text().split()]
 
 
-def server_of(roles: list[int]) -> int:
-    parents = {
-        int(re.findall(r"PPid:\s*(\d+)", Path(f"/proc/{role}/status").read_text())[0]) for role in roles
-    }
-    assert len(parents) == 1
-    return parents.pop()
-
-
 # ---- what a role is
 
 
-def test_each_is_a_process_of_its_own_with_its_own_files(server: ForkServer, tmp_path: Path) -> None:
+def test_each_is_a_process_of_its_own_with_its_own_files(tmp_path: Path) -> None:
     body = "import threading\nnote(os.getpid()), note(os.getsid(0)), note(os.getppid())\n" + (
         "for file in os.listdir('/proc/self/fd'):\n"
         "    if os.path.lexists(path := f'/proc/self/fd/{file}'): note(os.readlink(path))\n"
     )
-    told = notes(tmp_path, server, body)
+    told = notes(tmp_path, body)
     assert len({told[party][0] for party in "ABC"}) == 3
     assert all(process == session for process, session, *_ in told.values())
     assert len({parent for _, _, parent, *_ in told.values()}) == 1
@@ -107,18 +48,18 @@ def test_each_is_a_process_of_its_own_with_its_own_files(server: ForkServer, tmp
 
 
 def test_it_has_the_callers_environment_and_folder_of_now(
-    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notes(tmp_path, server, "")  # the server has begun
+    notes(tmp_path, "")  # the server has begun
     monkeypatch.setenv("LATER", "than the server")
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.chdir(tmp_path)
-    told = notes(tmp_path, server, "note(os.environ['LATER']), note('HOME' in os.environ), note(os.getcwd())")
+    told = notes(tmp_path, "note(os.environ['LATER']), note('HOME' in os.environ), note(os.getcwd())")
     assert told == {party: ["than the server", "False", str(tmp_path)] for party in "ABC"}
 
 
 def test_it_starts_from_one_thread_and_uses_its_share_of_the_processors(
-    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     body = (
@@ -133,30 +74,28 @@ def test_it_starts_from_one_thread_and_uses_its_share_of_the_processors(
         "role.run_role = look\n"
     )
     told: dict[str, list[str]] = {}
-    do(tmp_path, server, body, note=lambda party, text: told.setdefault(party, []).append(text))
+    do(tmp_path, body, note=lambda party, text: told.setdefault(party, []).append(text))
     assert told == {party: ["1", str(300**3), "[2]"] for party in "ABC"}
 
 
-def test_what_one_protocol_needs_is_no_part_of_the_others_memory(server: ForkServer, tmp_path: Path) -> None:
+def test_what_one_protocol_needs_is_no_part_of_the_others_memory(tmp_path: Path) -> None:
     look = "note([name in sys.modules for name in ('pandas', 'torch', 'crypten')])"
-    assert notes(tmp_path, server, look)["A"] == ["[True, True, True]"]
+    assert notes(tmp_path, look)["A"] == ["[True, True, True]"]
     he = {"protocol": "he", "he": {"key_bits": 512, "insecure": True}}
-    assert notes(tmp_path, server, look, settings=he)["A"] == ["[True, False, False]"]
+    assert notes(tmp_path, look, settings=he)["A"] == ["[True, False, False]"]
 
 
 # ---- what a role reports, and the memory it keeps
 
 
-def test_of_many_ticks_few_are_reported_but_each_phase_from_its_beginning_to_its_end(
-    server: ForkServer, tmp_path: Path
-) -> None:
+def test_of_many_ticks_few_are_reported_but_each_phase_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     body = (
         "for phase, of in (('rank', 3000), ('multiply', 2000), ('reveal', 0)):\n"
         "    for tick in range(1, (of or 1000) + 1): supervisor.progress(phase, tick, of)\n"
         "done()"
     )
     seen: list[tuple[str, int, int]] = []
-    do(tmp_path, server, body, watch=lambda party, *at: seen.append(at) if party == "A" else None)
+    do(tmp_path, body, watch=lambda party, *at: seen.append(at) if party == "A" else None)
     told = [at for at in seen if at[0] in ("rank", "multiply", "reveal")]
     assert {("rank", 1, 3000), ("rank", 3000, 3000), ("multiply", 1, 2000), ("multiply", 2000, 2000)} <= {
         *told
@@ -165,7 +104,7 @@ def test_of_many_ticks_few_are_reported_but_each_phase_from_its_beginning_to_its
     assert len(told) < 600
 
 
-def test_a_role_keeps_the_memory_that_it_has_freed(server: ForkServer, tmp_path: Path) -> None:
+def test_a_role_keeps_the_memory_that_it_has_freed(tmp_path: Path) -> None:
     if "glibc" not in platform.libc_ver():
         pytest.skip("another C library decides for itself")
     body = (
@@ -177,7 +116,7 @@ def test_a_role_keeps_the_memory_that_it_has_freed(server: ForkServer, tmp_path:
         "for _ in range(10): eight()\n"
         "note(faults() - before)"
     )
-    (faults,) = notes(tmp_path, server, body)["A"]
+    (faults,) = notes(tmp_path, body)["A"]
     assert int(faults) < 1000  # ten times eight blocks of 2 MB have 40,960 pages
 
 
@@ -211,14 +150,14 @@ note(json.dumps({
 """
 
 
-def test_roles_share_no_randomness(server: ForkServer, tmp_path: Path) -> None:
-    drawn = [json.loads(texts[0]) for _ in range(2) for texts in notes(tmp_path, server, DRAWS).values()]
+def test_roles_share_no_randomness(tmp_path: Path) -> None:
+    drawn = [json.loads(texts[0]) for _ in range(2) for texts in notes(tmp_path, DRAWS).values()]
     assert len(drawn) == 6
     for source in drawn[0]:
         assert len({str(one[source]) for one in drawn}) == 6, source
 
 
-def test_the_server_never_sees_a_plan_or_a_table(server: ForkServer, tmp_path: Path) -> None:
+def test_the_server_never_sees_a_plan_or_a_table(tmp_path: Path) -> None:
     secret = os.urandom(24)
     inverse = bytes(255 - byte for byte in secret)
     inside: dict[str, bool] = {}
@@ -231,7 +170,7 @@ def test_the_server_never_sees_a_plan_or_a_table(server: ForkServer, tmp_path: P
     # Put together only in the role: what the test gives it has it in no form.
     body = f"keep = bytes(255 - byte for byte in {inverse!r})\nphase(os.getpid())\ntime.sleep(600)"
     with suppress(_Seen):
-        do(tmp_path, server, body, watch=look)
+        do(tmp_path, body, watch=look)
     assert inside == {"role": True, "server": False}
 
 
@@ -256,55 +195,12 @@ def holds(process: int, what: bytes) -> bool:
 # ---- how a role ends
 
 
-def test_the_last_that_it_prints_is_quoted(server: ForkServer, tmp_path: Path) -> None:
-    bodies = {"A": "print('out of luck')\nsys.stdout.flush()\nos._exit(1)", "B": "done()", "C": "done()"}
-    table = os.urandom(300_000)  # more than a socket holds
-    error = do(tmp_path, server, bodies, tables={"A": table})["A"].error
-    assert type(error) is RoleCrashed
-    assert str(error) == (
-        "the process of party A ended with exit code 1 in phase start, without an error message; "
-        "the last it printed:\n"
-        "out of luck"
-    )
-
-
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        ("os._exit(7)", 7),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
-        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
-    ],
-)
-def test_its_exit_code_or_signal_is_seen(server: ForkServer, tmp_path: Path, body: str, code: int) -> None:
-    outcome = do(tmp_path, server, {"A": body, "B": "done()", "C": "done()"})["A"]
-    assert (outcome.kind, outcome.exit_code) == ("died", code)
-
-
-@pytest.mark.parametrize("how", ["time.sleep(600)", "os.kill(os.getpid(), signal.SIGSTOP)"])
-def test_who_does_not_end_by_itself_is_ended(server: ForkServer, tmp_path: Path, how: str) -> None:
-    # As one that is joined already: a role that is not ends when it is told of the first.
-    stays = f"supervisor.joined()\nphase(os.getpid())\n{how}\ntime.sleep(600)"
-    seen: list[int] = []
-    outcomes = do(
-        tmp_path,
-        server,
-        {"A": "os._exit(4)", "B": stays, "C": stays},
-        grace=0.5,
-        watch=lambda party, phase, *_: seen.append(int(phase)),
-    )
-    assert (outcomes["B"].kind, outcomes["C"].kind) == ("stopped", "stopped")
-    assert not any(map(alive, seen))
-
-
-def test_the_server_keeps_no_zombie(server: ForkServer, tmp_path: Path) -> None:
-    roles = [int(texts[0]) for texts in notes(tmp_path, server, "note(os.getppid())").values()]
+def test_the_server_keeps_no_zombie(tmp_path: Path) -> None:
+    roles = [int(texts[0]) for texts in notes(tmp_path, "note(os.getppid())").values()]
     assert children(roles[0]) == []
 
 
-def test_without_the_server_roles_end_and_the_next_run_has_another(
-    server: ForkServer, tmp_path: Path
-) -> None:
+def test_without_the_server_roles_end_and_the_next_run_has_another(tmp_path: Path) -> None:
     seen: list[int] = []
     stopped = "supervisor.joined()\nphase(os.getpid())\nos.kill(os.getpid(), signal.SIGSTOP)"
 
@@ -313,33 +209,26 @@ def test_without_the_server_roles_end_and_the_next_run_has_another(
         if len(seen) == 3:
             os.kill(server_of(seen), signal.SIGKILL)
 
-    outcomes = do(tmp_path, server, stopped, watch=watch)
+    outcomes = do(tmp_path, stopped, watch=watch)
     assert {(outcome.kind, outcome.exit_code) for outcome in outcomes.values()} == {("died", -signal.SIGKILL)}
     eventually(lambda: not any(map(alive, seen)))
-    assert len(notes(tmp_path, server, "note('again')")) == 3
+    assert len(notes(tmp_path, "note('again')")) == 3
 
 
 SUPERVISED = """
 import sys
-from dataclasses import replace
 from pathlib import Path
 sys.path.append({tests!r})
-from mpc_spearman.launch.forkserver import ForkServer
-from mpc_spearman.launch.local import assignments
-from mpc_spearman.launch.supervisor import launch
-from support.plans import plan
-body = {{"DO": "phase(os.getpid())\\nos.kill(os.getpid(), signal.SIGSTOP)"}}
-with ForkServer([sys.executable, "-c", {program!r}]) as server:
-    roles = assignments(plan(), Path({folder!r}))
-    roles = [replace(one, environment=one.environment | body) for one in roles]
-    launch(roles, {{}}, start=server.start, watch=lambda party, phase, *_: print(phase, flush=True))
+from support.scripted import do
+body = "phase(os.getpid())\\nos.kill(os.getpid(), signal.SIGSTOP)"
+do(Path({folder!r}), body, watch=lambda party, phase, *_: print(phase, flush=True))
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_without_the_supervisor_nothing_is_left(tmp_path: Path, number: int) -> None:
     """Though the roles are frozen, and could not notice by themselves."""
-    script = SUPERVISED.format(tests=str(ROOT / "tests"), program=PROGRAM, folder=str(tmp_path))
+    script = SUPERVISED.format(tests=str(ROOT / "tests"), folder=str(tmp_path))
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
@@ -360,7 +249,7 @@ def test_a_run_that_is_stopped_while_the_server_begins_leaves_nothing(tmp_path: 
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     try:
         with pytest.raises(KeyboardInterrupt), ForkServer([sys.executable, "-c", PROGRAM]) as server:
-            do(tmp_path, server, "time.sleep(600)")
+            do(tmp_path, "time.sleep(600)", server=server)
     finally:
         signal.signal(signal.SIGALRM, old)
     assert children(os.getpid()) == before
@@ -376,13 +265,12 @@ forkserver.main(sys.argv[1], lambda assignment, supervisor: None)
 """
 
 
-def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gone", ["supervisor", "party"])
+def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path, gone: str) -> None:
+    """And end, as forked ones do, when the supervisor is gone, or a party for which they wait."""
     mine = next(one for one in assignments(plan(), tmp_path) if one.party == "C")
     with ForkServer([sys.executable, "-c", THREADED]) as server:
         role = server.start(mine)
-        assert role.stdin is not None
-        assert role.stdout is not None
-        assert role.stderr is not None
         with role.stdin, role.stdout, role.stderr:
             role.stdin.write(mine.line())
             role.stdin.flush()
@@ -390,6 +278,12 @@ def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path) -> None:
                 assert line, "it has ended"
             (process,) = (each for one in children(os.getpid()) for each in children(one))
             assert forkserver.COMMAND[1] in Path(f"/proc/{process}/cmdline").read_text()
-            role.stdin.write(b'{"lost": "B", "about": null}\n')  # whom it waits for
-            role.stdin.flush()
-            assert role.wait() == PeerDied.exit_code
+            if gone == "supervisor":
+                role.stdin.close()  # its lifeline
+                role._ends[0].close()
+                assert role.wait() == 1
+            else:
+                role.stdin.write(b'{"lost": "B", "about": null}\n')
+                role.stdin.flush()
+                assert role.wait() == PeerDied.exit_code
+                assert b"party B ended before all had joined" in role.stdout.read()

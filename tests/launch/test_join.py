@@ -54,29 +54,21 @@ def test_a_party_that_the_plan_does_not_have(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("rank", "party", "error", "named"),
+    ("party", "error", "named"),
     [
-        ("", [], PlanError, "neither --party nor RANK says so: set --party to one of C, B, A"),
-        ("7", [], PlanError, "RANK is '7': set --party to one of C, B, A, or set RANK to 0 to 2"),
-        (
-            "1",
-            ["--party", "C"],
-            HandshakeError,
-            "RANK is 1, but in the plan C (coordinator) is number 0: leave",
-        ),
+        ([], PlanError, "which party is this? name its local file by --local"),
+        (["--party", "C"], HandshakeError, "RANK is 1, but in the plan C (coordinator) is number 0: leave"),
     ],
 )
-def test_a_rank_that_is_no_partys_or_anothers(
+def test_a_party_that_nobody_names_or_that_the_environment_contradicts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    rank: str,
     party: list[str],
     error: type[MpcSpearmanError],
     named: str,
 ) -> None:
-    monkeypatch.setenv("RANK", rank)
-    settings = ["network.address=127.0.0.1"]
-    command = ["join", str(CLUSTER), *settings, *party, "--out", str(tmp_path / "out")]
+    monkeypatch.setenv("RANK", "1")
+    command = ["join", str(CLUSTER), "network.address=127.0.0.1", *party, "--out", str(tmp_path / "out")]
     assert main(command) == error.exit_code
     assert named in " ".join(capsys.readouterr().err.split())

@@ -172,7 +172,7 @@ def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
 ) -> None:
     frames: dict[str, bytes] = {}
 
-    def look(orders: Any, given: dict[str, bytes], **_: Any) -> Any:
+    def look(orders: Any, given: dict[str, bytes], *_: Any, **__: Any) -> Any:
         frames.update(given)
         raise Ran
 

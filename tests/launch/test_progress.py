@@ -20,8 +20,6 @@ def test_on_a_terminal_every_party_has_a_live_line_through_all_its_phases() -> N
         display.note("B", "this will take [about] an hour")
         display.watch("B", "align", 0, 0)
         display._bars.refresh()  # type: ignore[attr-defined]
-        for task in display._bars.tasks:  # type: ignore[attr-defined]
-            assert {"party", "rate"} <= set(task.fields)
     assert "B: this will take [about] an hour" in shown.getvalue()
     assert "align" in shown.getvalue()
 
@@ -41,5 +39,5 @@ def test_in_a_pipe_it_is_one_line_and_for_a_long_phase_some_more(monkeypatch: py
     first, *more, note = shown.getvalue().splitlines()
     assert first == "running: C, B"
     assert len(more) == 2
-    assert all(line.startswith("B: rank ") and " of 1,000, 4/s, about " in line for line in more)
+    assert all(line.startswith("B: rank ") and " of 1,000, about " in line for line in more)
     assert note == "B: a long sentence stays on one line whatever the width is"

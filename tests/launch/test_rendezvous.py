@@ -13,7 +13,6 @@ from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PlanError
 from mpc_spearman.identity import Identity
 from mpc_spearman.launch import rendezvous
 from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal, meeting_point
-from mpc_spearman.parties import Roster
 from support import plans
 from support.members import members
 
@@ -45,16 +44,17 @@ def test_the_environment_comes_before_the_plan() -> None:
 
 def test_under_torchrun_the_port_is_the_agents_and_the_coordinator_has_its_own() -> None:
     environment = {"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "99", "TORCHELASTIC_USE_AGENT_STORE": "True"}
-    for port, own in ((4711, 4711), (99, 0)):
-        here = plan(address="127.0.0.2", port=port)
-        assert meeting_point(here, "C", environment) == MeetingPoint("10.0.0.7", own, agent=99)
+    here = plan(address="127.0.0.2", port=4711)
+    assert meeting_point(here, "C", environment) == MeetingPoint("10.0.0.7", 4711, bind="")
+    with pytest.raises(PlanError, match="torchrun itself uses port 99"):
+        meeting_point(plan(address="127.0.0.2", port=99), "C", environment)
 
 
 def test_the_coordinator_listens_where_its_plan_says() -> None:
     settings = ["network.address=10.0.0.7", "parties.coordinator.listen='192.0.2.7:4711'"]
     own = load_plan(content(), settings)
     assert meeting_point(own, "C", {}) == MeetingPoint("10.0.0.7", 4711, bind="192.0.2.7", patient=True)
-    assert meeting_point(own, "A", {}) == MeetingPoint("10.0.0.7", 29500, patient=True)
+    assert meeting_point(own, "A", {}) == MeetingPoint("10.0.0.7", 29500, bind="", patient=True)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_a_key_that_is_not_ones_own_line_is_refused_and_named(tmp_path: Path) ->
 
 def test_keys_of_a_rehearsal_are_in_no_plan_and_no_repr() -> None:
     made = Rehearsal.of(("C", "B", "A"))
-    whole = plans.plan()
-    assert rendezvous.own_tls(rendezvous.own_signer(whole, "A", made["A"]), Roster.of(whole, "A"))
+    signer = rendezvous.own_signer(plans.plan(), "A", made["A"])
+    assert str(signer.identity) == made["A"].identities["A"]
     assert made["A"].identities == made["C"].identities
     assert made["A"].key not in repr(made["A"])
     assert made["A"].key not in str(made["A"].identities)

@@ -84,8 +84,8 @@ def test_roles_on_this_machine(hostile: Path, script: str, tmp_path: Path, launc
 
 @pytest.mark.parametrize("launcher", ["mpc-spearman", pytest.param("torchrun", marks=pytest.mark.long)])
 def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
+        port, agent = free.getsockname()[1], other.getsockname()[1]
     network = {"address": "127.0.0.1", "port": port}
     plan = tmp_path / "plan.yaml"
     plan.write_text(json.dumps(with_keys(mapping(cautious=True, network=network), tmp_path)))
@@ -93,7 +93,7 @@ def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: s
     for rank, (party, table) in enumerate((("C", None), ("B", "clinic.csv"), ("A", "insurer.csv"))):
         if launcher == "torchrun":
             options = ("--nnodes=3", "--nproc_per_node=1", "--max-restarts=0", f"--node_rank={rank}")
-            at = ("--master_addr=127.0.0.1", f"--master_port={port}")
+            at = ("--master_addr=127.0.0.1", f"--master_port={agent}")
             command = [str(TORCHRUN), *options, *at, str(ROOT / "launchers" / "cluster.py"), str(plan)]
         else:
             command = [sys.executable, script, "join", str(plan)]

@@ -1,10 +1,9 @@
-"""The supervisor: how it sees roles end, with small stand-ins for their processes."""
+"""The supervisor: how it sees roles end, and which of several failures explains the others."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,77 +21,28 @@ from mpc_spearman.errors import (
     UnknownKey,
 )
 from mpc_spearman.launch.local import assignments
-from mpc_spearman.launch.processes import Start, executing
-from mpc_spearman.launch.role_process import Assignment
-from mpc_spearman.launch.supervisor import Outcome, first_cause, launch
-from support.harness import fork_server
+from mpc_spearman.launch.supervisor import Outcome, first_cause
 from support.plans import plan
 from support.processes import alive
+from support.scripted import do
 
-#: A stand-in for a role's process: it reads its order and its table, then does what is written for its party.
-STAND_IN = """
-import json, os, signal, sys, time
-order = json.loads(sys.stdin.buffer.readline())
-frame = sys.stdin.buffer.read(order["frame"])
-party = order["party"]
-def say(**report): print(json.dumps(report), flush=True)
-def phase(name, done=0, of=0): say(phase=name, done=done, of=of)
-def fail(name, code, text="x", about=None):
-    say(error=name, text=text, about=about); sys.exit(code)
-def wait(): return json.loads(sys.stdin.buffer.readline())["lost"]
-def done(): say(done=True); os._exit(0)
-"""
+REFUSED_TABLE = "supervisor.fail(TableError('no rows'))"
 
 
-@pytest.fixture
-def three(tmp_path: Path) -> list[Assignment]:
-    return assignments(plan(), tmp_path)
-
-
-def stand_in(**bodies: str) -> Start:
-    """Start roles that do what is written for their party."""
-    choices = "\n".join(
-        f"if party == {party!r}:\n" + "\n".join(f"    {line}" for line in body.splitlines())
-        for party, body in bodies.items()
-    )
-    return executing([sys.executable, "-IS", "-c", STAND_IN + choices])
-
-
-def test_all_return(three: list[Assignment]) -> None:
+def test_all_return_and_what_they_report_is_passed_on(tmp_path: Path) -> None:
     seen: list[tuple[Any, ...]] = []
-    outcomes = launch(
-        three,
-        {},
+    outcomes = do(
+        tmp_path,
+        {"A": "phase('rank')\nnote('it will take a while')\nphase('rank', 3, 7)\ndone()"},
         watch=lambda *report: seen.append(report),
-        start=stand_in(A="phase('rank')\nphase('rank', 3, 7)\ndone()", B="done()", C="done()"),
+        note=lambda *report: seen.append(report),
     )
     assert {(outcome.kind, outcome.error, outcome.exit_code) for outcome in outcomes.values()} == {
         ("returned", None, 0)
     }
-    assert seen == [("A", "rank", 0, 0), ("A", "rank", 3, 7)]
+    assert seen == [("A", "rank", 0, 0), ("A", "it will take a while"), ("A", "rank", 3, 7)]
     assert outcomes["A"].phase == "rank"
     assert first_cause(outcomes) is None
-
-
-def test_notes_are_passed_on(three: list[Assignment]) -> None:
-    notes: list[tuple[str, str]] = []
-    launch(
-        three,
-        {},
-        note=lambda *note: notes.append(note),
-        start=stand_in(A="say(note='it will take a while')\ndone()", B="done()", C="done()"),
-    )
-    assert notes == [("A", "it will take a while")]
-
-
-def test_each_process_gets_its_own_order_and_table_and_shares_no_memory(
-    three: list[Assignment], tmp_path: Path
-) -> None:
-    table = os.urandom(300_000)  # more than a pipe holds
-    body = f"open({str(tmp_path)!r} + '/' + party, 'wb').write(frame)\nphase(str(os.getpid()))\ndone()"
-    outcomes = launch(three, {"A": table}, start=stand_in(A=body, B=body, C=body))
-    assert [(tmp_path / party).read_bytes() for party in "ABC"] == [table, b"", b""]
-    assert len({outcome.phase for outcome in outcomes.values()} | {str(os.getpid())}) == 4
 
 
 def test_no_order_holds_another_partys_own_things(tmp_path: Path) -> None:
@@ -107,29 +57,29 @@ def test_no_order_holds_another_partys_own_things(tmp_path: Path) -> None:
         assert b"surname" not in lines[other]
 
 
-def test_a_reported_error_is_rebuilt_and_the_others_are_told_who_is_lost(three: list[Assignment]) -> None:
-    told = "fail('PeerDied', 12, 'lost ' + wait(), ['PeerDied', 'A', 'connect'])"
-    outcomes = launch(three, {}, start=stand_in(A="fail('TableError', 4, 'no rows')", B=told, C=told))
+def test_a_reported_error_is_rebuilt_and_those_who_wait_are_told(tmp_path: Path) -> None:
+    waits = "time.sleep(600)"
+    outcomes = do(tmp_path, {"A": f"phase('rank')\n{REFUSED_TABLE}", "B": waits, "C": waits})
     assert outcomes["A"].kind == "raised"
     assert type(outcomes["A"].error) is TableError
     assert str(outcomes["A"].error) == "no rows"
     assert outcomes["A"].exit_code == 4
     for party in "BC":
-        assert type(outcomes[party].error) is PeerDied
-        assert str(outcomes[party].error) == "lost A"
-        assert outcomes[party].error is not None
-        assert outcomes[party].error.about == ("PeerDied", "A", "connect")
+        told = outcomes[party].error
+        assert type(told) is PeerFailed
+        assert told.about == ("TableError", "A", "rank")
     assert first_cause(outcomes) is outcomes["A"]
 
 
-def test_an_error_of_a_class_nobody_knows_is_still_an_error(three: list[Assignment]) -> None:
-    outcomes = launch(three, {}, start=stand_in(A="fail('Oops', 1)", B="done()", C="done()"))
+def test_an_error_of_a_class_nobody_knows_is_still_an_error(tmp_path: Path) -> None:
+    outcomes = do(tmp_path, {"A": "supervisor.say(error='Oops', text='x', about=None)\nos._exit(1)"})
     assert type(outcomes["A"].error) is MpcSpearmanError
 
 
-def test_a_process_that_ends_without_a_word_is_quoted(three: list[Assignment]) -> None:
-    start = stand_in(A="phase('rank')\nraise SystemExit('out of luck')", B="done()", C="done()")
-    error = launch(three, {}, start=start)["A"].error
+def test_the_last_that_a_process_printed_is_quoted(tmp_path: Path) -> None:
+    table = os.urandom(300_000)  # more than a socket holds
+    body = "phase('rank')\nprint('out of luck')\nsys.stdout.flush()\nos._exit(1)"
+    error = do(tmp_path, {"A": body}, tables={"A": table})["A"].error
     assert type(error) is RoleCrashed
     assert str(error) == (
         "the process of party A ended with exit code 1 in phase rank, without an error message; "
@@ -138,45 +88,48 @@ def test_a_process_that_ends_without_a_word_is_quoted(three: list[Assignment]) -
     )
 
 
-def test_a_process_that_says_done_and_then_fails_has_not_returned(three: list[Assignment]) -> None:
-    start = stand_in(A="say(done=True)\nos._exit(9)", B="done()", C="done()")
-    assert launch(three, {}, start=start)["A"].kind == "died"
+def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
+    """A library that prints must not be mistaken for the role itself."""
+    body = "print('{\"error\": \"TableError\"}', flush=True)\nphase('rank')\ndone()"
+    outcomes = do(tmp_path, body)
+    assert {(outcome.kind, outcome.phase) for outcome in outcomes.values()} == {("returned", "rank")}
 
 
-def test_a_signal_is_named(three: list[Assignment]) -> None:
-    start = stand_in(A="os.kill(os.getpid(), signal.SIGSEGV)", B="done()", C="done()")
-    outcome = launch(three, {}, start=start)["A"]
-    assert (outcome.kind, outcome.exit_code) == ("died", -signal.SIGSEGV)
-    assert "ended by signal SIGSEGV in phase start" in str(outcome.error)
+@pytest.mark.parametrize(
+    ("body", "code", "how"),
+    [
+        ("os._exit(7)", 7, "with exit code 7"),
+        ("supervisor.say(done=True)\nos._exit(9)", 9, "with exit code 9"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV, "by signal SIGSEGV"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, "by signal SIGKILL"),
+    ],
+)
+def test_an_exit_code_or_signal_is_seen(tmp_path: Path, body: str, code: int, how: str) -> None:
+    outcome = do(tmp_path, {"A": body})["A"]
+    assert (outcome.kind, outcome.exit_code) == ("died", code)
+    assert f"ended {how} in phase start" in str(outcome.error)
 
 
 @pytest.mark.parametrize(
     "how", ["time.sleep(600)", "os.kill(os.getpid(), signal.SIGSTOP)", "while True: phase('rank', 1, 2)"]
 )
-def test_who_does_not_end_by_itself_is_ended(three: list[Assignment], how: str) -> None:
-    outcomes = launch(three, {}, grace=0.5, start=stand_in(A="fail('TableError', 4)", B=how, C=how))
+def test_who_does_not_end_by_itself_is_ended(tmp_path: Path, how: str) -> None:
+    # As one that is joined already: a role that is not ends when it is told of the first.
+    stays = f"supervisor.joined()\nnote(os.getpid())\n{how}"
+    seen: list[int] = []
+    outcomes = do(
+        tmp_path,
+        {"A": REFUSED_TABLE, "B": stays, "C": stays},
+        grace=0.5,
+        note=lambda party, text: seen.append(int(text)),
+    )
     assert (outcomes["B"].kind, outcomes["C"].kind) == ("stopped", "stopped")
     assert first_cause(outcomes) is outcomes["A"]
-
-
-def test_a_stopped_process_that_never_read_its_table_holds_nobody_up(three: list[Assignment]) -> None:
-    fails = stand_in(A="fail('TableError', 4)")
-    stuck = executing(
-        [sys.executable, "-IS", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"]
-    )
-    outcomes = launch(
-        three,
-        dict.fromkeys("ABC", bytes(1_000_000)),
-        grace=0.5,
-        start=lambda assignment: (fails if assignment.party == "A" else stuck)(assignment),
-    )
-    assert sorted(outcome.kind for outcome in outcomes.values()) == ["raised", "stopped", "stopped"]
+    assert not any(map(alive, seen))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
-def test_whatever_ends_the_launcher_leaves_no_process(
-    three: list[Assignment], error: type[BaseException]
-) -> None:
+def test_whatever_ends_the_launcher_leaves_no_process(tmp_path: Path, error: type[BaseException]) -> None:
     pids: list[int] = []
 
     def watch(party: str, phase: str, done: int, of: int) -> None:
@@ -185,52 +138,9 @@ def test_whatever_ends_the_launcher_leaves_no_process(
             assert all(alive(process) for process in pids)
             raise error
 
-    body = "phase(str(os.getpid()))\ntime.sleep(600)"
     with pytest.raises(error):
-        launch(three, {}, watch=watch, start=stand_in(A=body, B=body, C=body))
+        do(tmp_path, "phase(str(os.getpid()))\ntime.sleep(600)", watch=watch)
     assert not any(alive(process) for process in pids)
-
-
-def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
-    # A library that prints must not be mistaken for the role itself.
-    script = (
-        "import os\n"
-        "from mpc_spearman.launch import role_process\n"
-        "def prints(assignment, supervisor):\n"
-        '    print(\'{"error": "TableError"}\', flush=True)\n'
-        "    supervisor.say(phase='rank', done=0, of=0)\n"
-        "    supervisor.say(done=True)\n"
-        "    os._exit(0)\n"
-        "role_process.main(prints)\n"
-    )
-    start = executing([sys.executable, "-c", script])
-    outcomes = launch(assignments(plan(), tmp_path), {}, start=start)
-    assert {outcome.kind for outcome in outcomes.values()} == {"returned"}
-    assert {outcome.phase for outcome in outcomes.values()} == {"rank"}
-
-
-@pytest.mark.parametrize("gone", ["supervisor", "party"])
-def test_a_role_that_waits_for_others_ends_when_they_or_the_supervisor_are_gone(
-    tmp_path: Path, gone: str
-) -> None:
-    mine = next(one for one in assignments(plan(), tmp_path) if one.party == "C")
-    role = (executing() if gone == "supervisor" else fork_server().start)(mine)
-    assert role.stdin is not None
-    assert role.stdout is not None
-    assert role.stderr is not None
-    with role.stdin, role.stdout, role.stderr:
-        role.stdin.write(mine.line())
-        role.stdin.flush()
-        while b'"connect"' not in (line := role.stdout.readline()):
-            assert line, "it has ended"
-        if gone == "supervisor":
-            role.stdin.close()  # its lifeline
-            assert role.wait() == 1
-        else:
-            role.stdin.write(b'{"lost": "B", "about": null}\n')
-            role.stdin.flush()
-            assert role.wait() == PeerDied.exit_code
-            assert b"party B ended before all had joined" in role.stdout.read()
 
 
 # ---- which failure explains the others

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
-from mpc_spearman.launch import forkserver, role_process, supervisor
+from mpc_spearman.launch import forkserver, role_process
 
 # From <linux/prctl.h> and <linux/sched.h>.
 _PR_SET_NAME, _CLONE_NEWNET = 15, 0x40000000
@@ -158,8 +158,6 @@ def main(protocol: str) -> None:
         role_process.main(server.prepare)
     theirs.close()
     forkserver.ForkServer._requests = lambda self, protocol: requests  # type: ignore[method-assign]
-    roles = forkserver.ForkServer()
-    supervisor.executing = lambda: roles.start  # type: ignore[assignment]
     try:
         code = cli.main(order["arguments"])
     finally:

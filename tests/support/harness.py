@@ -80,4 +80,4 @@ def run_roles(
         own = plans[party].party(party)
         assert isinstance(own, DataParty)
         streams[party] = arrow(party, frame, own)
-    return Roles(launch(assigned, streams, start=fork_server().start, grace=EVER, watch=watch), staging)
+    return Roles(launch(assigned, streams, fork_server(), grace=EVER, watch=watch), staging)

@@ -22,6 +22,8 @@ from support.plans import with_keys
 from support.server import hooked
 from support.shaping import ShapedNetwork, unavailable
 
+#: Where torchrun's own agents meet.
+AGENT_PORT = 29400
 _TORCHRUN = Path(sys.executable).parent / "torchrun"
 
 
@@ -123,7 +125,7 @@ class Job:
                 "node_rank": rank,
                 "max-restarts": 0,
                 "master_addr": self.address,
-                "master_port": self.port,
+                "master_port": AGENT_PORT,
             }
             command = [str(_TORCHRUN), *(f"--{option}={value}" for option, value in node.items())]
             launcher = str(ROOT / "launchers" / "cluster.py")

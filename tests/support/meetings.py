@@ -116,7 +116,7 @@ class Meeting:
             arguments = (where or ANYWHERE, self._address.put, fault)
         else:
             side = DataPartyMeeting(roster, Settings(**settings), agree)
-            arguments = (lambda seconds: where or self.address, fault)
+            arguments = (lambda: where or self.address, fault)
         self.sides[label] = side
 
         def meet() -> None:

@@ -1,6 +1,6 @@
-"""Roles' processes for tests, with hooks: a fork server, or a single role.
+"""Roles' processes for tests, with hooks.
 
-``python tests/support/server.py PROTOCOL`` is the program of a `ForkServer`, without PROTOCOL that of a role.
+``python tests/support/server.py PROTOCOL`` is the program of a `ForkServer`.
 The environment variable `HOOK` of a role names a hook and its arguments, in JSON:
 ``["module:function", {…}]``, the module in this folder. The hook takes the place of ``run_role``: it is
 called as that is, with ``run_role`` before all else and the arguments by name, and runs it with other plans,
@@ -42,9 +42,6 @@ def prepare(assignment: Any, supervisor: Any) -> None:
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])
-    from mpc_spearman.launch import forkserver, role_process
+    from mpc_spearman.launch import forkserver
 
-    if sys.argv[1:]:
-        forkserver.main(sys.argv[1], prepare)
-    else:
-        role_process.main(prepare)
+    forkserver.main(sys.argv[1], prepare)

@@ -1,0 +1,70 @@
+"""Forked roles that do what is written for them in place of their part of a run."""
+
+from __future__ import annotations
+
+import atexit
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mpc_spearman.launch.forkserver import ForkServer
+from mpc_spearman.launch.local import assignments
+from mpc_spearman.launch.supervisor import Outcome, launch
+from support.plans import plan
+
+#: A fork server whose roles do what is written for their party. Before it forks it has drawn from every
+#: generator that there is, so that they could be shared.
+PROGRAM = """
+import os, random, secrets, signal, ssl, sys, time
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from mpc_spearman.errors import TableError
+from mpc_spearman.launch import forkserver
+ssl.RAND_bytes(1), X25519PrivateKey.generate(), random.random(), np.random.random(), secrets.token_bytes(1)
+def role(assignment, supervisor):
+    def phase(name, done=0, of=0): supervisor.say(phase=name, done=done, of=of)
+    def note(text): supervisor.say(note=str(text))
+    def done(): supervisor.say(done=True); os._exit(0)
+    exec(assignment.environment["DO"], globals() | locals())
+forkserver.main(sys.argv[1], role)
+"""
+
+
+@cache
+def server() -> ForkServer:
+    made = ForkServer([sys.executable, "-c", PROGRAM])
+    atexit.register(made.close)
+    return made
+
+
+def do(folder: Path, bodies: Mapping[str, str] | str, **more: Any) -> dict[str, Outcome]:
+    """Let forked roles of C, B and A do what is written for them; who has nothing to do is done."""
+    its = plan(**more.pop("settings", {}))
+    texts = dict.fromkeys(its.names, bodies) if isinstance(bodies, str) else bodies
+    assigned = [
+        replace(one, environment={**one.environment, "DO": texts.get(one.party, "done()")})
+        for one in assignments(its, folder)
+    ]
+    return launch(assigned, more.pop("tables", {}), more.pop("server", None) or server(), **more)
+
+
+def notes(folder: Path, body: str, **more: Any) -> dict[str, list[str]]:
+    """Return what forked roles note."""
+    told: dict[str, list[str]] = {}
+    note = lambda party, text: told.setdefault(party, []).append(text)  # noqa: E731
+    outcomes = do(folder, body + "\ndone()", note=note, **more)
+    assert {outcome.kind for outcome in outcomes.values()} == {"returned"}, outcomes
+    return told
+
+
+def server_of(roles: list[int]) -> int:
+    """Find the process that forked these."""
+    parents = {
+        int(re.findall(r"PPid:\s*(\d+)", Path(f"/proc/{role}/status").read_text())[0]) for role in roles
+    }
+    assert len(parents) == 1
+    return parents.pop()
