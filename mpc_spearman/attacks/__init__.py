@@ -2,8 +2,8 @@
 
 Shares on the wire hide every row; the numbers that a run publishes need not. Each module here is one attack
 by a party that has its own table and what it received, and nothing else, as a function of arrays. On exact
-results they work, on published ones they fail: tests hold both. Whoever answers for a table may want to try
-them on it, and the notebook ``what_is_learnt`` does. No run imports them.
+results they work, on published ones they fail: tests check both. The notebook ``what_is_learnt`` shows some.
+No run imports them.
 
 =====================  ==================  =================================================================
 module                 run by              recovers
@@ -17,6 +17,6 @@ module                 run by              recovers
 :mod:`.twister`        any                 that masks come from a Mersenne Twister, as stock CrypTen's do
 =====================  ==================  =================================================================
 
-Flags are told by their smaller group: of more than half the rows the zeros take the part of the ones, and the
-coefficients change sign. :mod:`.simulated` makes tables and exact coefficients.
+A flag stands for its smaller group: if more than half of the rows have a 1, zeros and ones change places, and
+the coefficients change sign. :mod:`.simulated` makes tables and exact coefficients.
 """

@@ -1,11 +1,10 @@
-"""The best guess that there is: which of two rows is whose, by who knows everything else.
+"""The best possible guess which of two rows is whose, by an attacker who knows everything else.
 
 The guarantee (docs/guarantee.md) is about an attacker who has both tables that a pair of rows can make, and
 one published copy. What it can do is a test between two normal distributions with known means, and the
 likelihood ratio is the best there is (Neyman and Pearson): it is right with chance Φ(d′/2), where d′ is how
-far the two means are apart in standard deviations of the noise. So d′ ≤ μ is the whole of it, and no other
-attack on such a pair can do better: not one that solves equations, nor one on an order, a list of the
-strongest, or anything else that is made of the same numbers.
+far the two means are apart in standard deviations of the noise. So the guarantee is d′ ≤ μ. No other attack
+on such a pair does better: equations and orders are functions of the same numbers.
 """
 
 from __future__ import annotations

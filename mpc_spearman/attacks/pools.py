@@ -3,8 +3,8 @@
 Columns that are the same for all rows but M (questions that only M people were asked, say) are tests of pools
 of these M. An exact coefficient gives the number of flagged people in a pool, and so would any grid that is
 fine enough for the n rows. So tens of columns name everybody flagged among the M, in a table of any length.
-The mean over several flags is one more unknown per row and flag, no more: the sizes of the flags' groups tell
-them apart. Noise in proportion to a column's range is what stops it: that of a column on few rows is large.
+A mean over several flags can be solved as well, because the flags' groups differ in size. Noise in proportion
+to a column's range stops this attack: a column that differs in few rows has a large range.
 
 This is quantitative group testing, by integer programme.
 

@@ -2,8 +2,8 @@
 
 A source that adds 2^63·e_i or 2^62·e_i to the ranks it shares changes what is opened by a multiple of
 that and of the target's rank in row i, modulo 2^64. If opened values beyond their bound stop a run, all
-can see the bit. The source departs from the protocol here; it is what asks for values beyond their bound
-to become NaN instead.
+can see the bit. The source departs from the protocol here. This attack is why values beyond their bound
+become NaN instead.
 
 References
 ----------

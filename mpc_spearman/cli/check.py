@@ -1,4 +1,4 @@
-"""``mpc-spearman check``: whether a data owner's table passes a plan, found out alone."""
+"""``mpc-spearman check``: check a data owner's table against a plan, without the other parties."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def add(commands: Any) -> None:
         "for each column its "
         "kind, how many rows lie outside its largest group of equal values, how much noise results about it "
         "would have, and which correlation would still be seen.",
-        epilog="Exit codes: 0 nothing would be refused, 2 the plan is wrong, 4 the table cannot be used, 6 "
-        "the owner's policy would refuse.",
+        epilog="Exit codes: 0 table and policy fit the plan, 2 the plan is wrong, 4 the table cannot be "
+        "used, 6 the owner's policy does not allow the plan.",
     )
     add_settings(parser, "configs/mpc.yaml", "results.target=coefficients")
     add_party(parser, "the data party")
@@ -66,7 +66,7 @@ def run(parsed: argparse.Namespace) -> int:
     for line in (rows, *_meaning(found), *found.cautions, *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if not sentences:
-        console.print("nothing that this table alone decides would be refused")
+        console.print("this table and its policy fit the plan")
         return 0
     return found.refusals[0].exit_code
 

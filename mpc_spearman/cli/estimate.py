@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
         "figures are extended to the rows asked for. This takes some seconds. Your tables are not read, and "
         "nothing is sent to anyone.",
         epilog="Exit codes: 0 printed, 2 the plan or a number is wrong, 3 something is not installed, 7 a "
-        "run of so many rows or columns would be refused. Another code is that of a run that failed; "
+        "run of so many rows or columns would be refused. If a run fails, the code is that of its error: "
         "docs/errors.md has them all.",
     )
     add_settings(parser, "configs/mpc.yaml", "reveal=strengths")
@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
         help="columns of each source and of the target, such as 50x50",
     )
     parser.add_argument(
-        "--bandwidth", type=float, metavar="MBIT/S", help="add the time of such a network (with --rtt)"
+        "--bandwidth", type=float, metavar="MBIT/S", help="add the time on such a network (needs --rtt)"
     )
     parser.add_argument("--rtt", type=float, metavar="MS", help="its round-trip time")
     parser.add_argument("--json", action="store_true", help="print JSON, times in seconds and sizes in bytes")

@@ -15,11 +15,10 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "init",
         help="make a party's key and its local file, or a plan for two tables",
-        description="With --party, make NAME.key, by which the other parties know this one, and NAME.yaml, "
-        "its local file, and print the line that goes below the party's name in the shared plan. The line is "
-        "no secret, the key is. Of a TABLE, the local file has ids, columns, what is left out and why, and "
-        "what only its owner knows. Of two tables, write a plan to rehearse on this machine, the second "
-        "being the target's. Nothing is sent.",
+        description="With --party, make the party's key (NAME.key) and its local file (NAME.yaml), and print "
+        "the line for the shared plan. The line is not secret; the key is. With a TABLE, the local file also "
+        "lists its ids and columns, what is left out and why, and what its owner has to decide. With two "
+        "tables, write a plan to rehearse on this machine; the second one is the target's. Nothing is sent.",
         epilog="Exit codes: 0 done, 2 usage or a name that no party can have, 4 a table cannot be read, 16 a "
         "file exists or cannot be written.",
     )

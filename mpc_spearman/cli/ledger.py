@@ -1,4 +1,4 @@
-"""``mpc-spearman ledger``: what an owner's runs have told each partner."""
+"""``mpc-spearman ledger``: how much an owner's runs have revealed to each partner."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def add(commands: Any) -> None:
     """Add the command to the parser's commands."""
     parser = commands.add_parser(
         "ledger",
-        help="show what a data owner's runs have told each partner",
-        description="Show a data owner's ledger: its runs, and what they told each partner in all.",
+        help="show how much a data owner's runs have revealed to each partner",
+        description="Show a data owner's ledger: its runs, and how much they revealed to each partner.",
         epilog="Exit codes: 0 done, 2 usage, no such file or partner, or a file that others may read, 6 the "
         "ledger is damaged.",
     )
@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
         "--forget",
         nargs=2,
         metavar=("PARTNER", "REASON"),
-        help="stop counting what PARTNER was told so far; the lines stay, and REASON is added",
+        help="set PARTNER's sum to zero; its runs stay listed, and REASON is recorded",
     )
     parser.set_defaults(run=run, prints=True)
 

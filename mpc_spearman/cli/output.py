@@ -1,4 +1,4 @@
-"""The command's output streams, such that what cannot be printed is lost and ends nothing.
+"""The command's output streams: text that cannot be printed is lost, and the run goes on.
 
 A run is worth more than its progress: a pipe whose reader has gone, a full disk behind a redirection or a
 locale without some character must neither end it nor leave the other parties waiting.

@@ -1,7 +1,7 @@
-"""An approval: that somebody who is asked agrees to one plan, signed with a key of their own.
+"""An approval: another person than the owner agrees to one plan, and signs it with a key of their own.
 
-Whoever runs ``join`` can change the owner's local file, so also take ``policy.approved_by`` out of it: an
-approval stops mistakes, and a change that nobody has looked at, not somebody who is determined.
+Whoever runs ``join`` can also take ``policy.approved_by`` out of the owner's local file. So an approval
+prevents mistakes and changes that nobody has looked at. It does not stop somebody who is determined.
 
 A file of two lines: the approval as canonical JSON, and the signature over exactly these bytes in base64.
 """

@@ -1,4 +1,4 @@
-"""What of a plan does not go together, found in its raw values, so that all is reported at once."""
+"""Keys of a plan that contradict each other, found in its raw values, so that all are reported at once."""
 
 from __future__ import annotations
 

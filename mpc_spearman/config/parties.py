@@ -62,8 +62,7 @@ class Policy(Section):
 
     max_reveal: Annotated[tuple[Reveal, ...], BeforeValidator(one_or_more)] = setting(
         "The most that the coordinator may open: one level, or several as in `[coefficients, explained]`. "
-        "`differences`, nearly all ranks, has to be allowed here, and so have `explained` and "
-        "`canonical`, which no other includes.",
+        "`differences`, `explained` and `canonical` have to be named.",
         ("coefficients",),
         "a level, or a list of levels",
     )
@@ -73,9 +72,7 @@ class Policy(Section):
     results_to: tuple[Literal["target", "sources"], ...] = setting(
         "The roles that the coordinator may pass results to.", ("target", "sources"), "a list of roles"
     )
-    exact: Flag = flag(
-        "Accepts `results.precision: exact`, with which published numbers can be solved for rows."
-    )
+    exact: Flag = flag("Accepts `results.precision: exact`: rows can be computed from results without noise.")
     min_rows: Count = whole("The fewest rows that this owner takes part with.", low=1, default=30)
     max_ids: Count = whole(
         "Under `alignment: intersect`: the most ids that another party may submit.",
@@ -98,15 +95,15 @@ class Policy(Section):
     )
     unit: Unit = setting("`value` accepts `privacy.unit: value`, which hides less.", "row")
     min_columns: Count = whole(
-        "The fewest source columns that a strength may be a mean over, constant ones not counted, over all "
-        "sources; at `explained` and `canonical`, the fewest directions of a source. "
-        "Applies below `reveal: coefficients`, to an owner whose `max_reveal` is also below it.",
+        "The fewest source columns, constant ones not counted, that a strength may be a mean over; at "
+        "`explained` and `canonical`, the fewest directions of a source. It has an effect if `max_reveal` "
+        "does not allow `coefficients`.",
         low=1,
         default=2,
     )
     min_key_bits: Count = key_bits("The shortest Paillier key (`he.key_bits`) that this owner accepts.")
     ledger: OptionalFile = optional_file(
-        "This owner's record of what its runs told each partner, made at first use: "
+        "This owner's record of how much its runs revealed to each partner, made at first use: "
         "docs/privacy.md#the-ledger. Left out, `join` uses `NAME.ledger` beside the plan; `local` keeps none."
     )
     approved_by: Annotated[Text | None, AfterValidator(_identity)] = setting(

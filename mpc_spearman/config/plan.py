@@ -71,8 +71,8 @@ class Plan(Section):
         "descending",
     )
     top: Count | None = whole(
-        "At `reveal: ranking`: open only which features are the `top` strongest, not their order. Fewer than "
-        "the target has features.",
+        "At `reveal: ranking`: open only which features are the `top` strongest, not their order. It must be "
+        "below the number of the target's features.",
         low=1,
     )
     opened_to: OpenedTo = setting(

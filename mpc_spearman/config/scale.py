@@ -1,9 +1,8 @@
 """The levels of ``reveal`` and the grants of ``results``: most in one order, from the least to the most.
 
-A level says what the coordinator learns; a grant what it passes on to a party. Both are points of one scale,
-on which row-wise differences are the coordinator's alone. `OUTSIDE` are levels that tell other things: none
-reaches further than another or than a point of the scale, and each can be granted at itself alone. What a
-level does is in its module of :mod:`mpc_spearman.levels`.
+A level says what the coordinator learns, a grant what it passes on to a party. Both are points of one scale;
+row-wise differences cannot be granted. Levels in `OUTSIDE` are not on the scale; each can be granted at its
+own level only. What a level does is in its module of :mod:`mpc_spearman.levels`.
 """
 
 from __future__ import annotations

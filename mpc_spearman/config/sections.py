@@ -38,12 +38,12 @@ class Results(Section):
 
     target: Grant | None = setting(
         "What the coordinator passes on to the target, at most what it has itself. Left out: `strengths`, or "
-        "what there is in place of them. `explained` and `canonical` only at the level of that name.",
+        "what the level has in place of them. `explained` and `canonical` only at the level of that name.",
         None,
     )
     sources: Grant | None = setting(
-        "What it passes on to each source: of the matrix, and of what is explained, the source's own rows; "
-        "strengths and ranking are over all sources. Left out: `nothing`; at `reveal: canonical`, "
+        "What the coordinator passes on to each source. A source gets only its own rows of coefficients and "
+        "of R²; strengths and ranking are over all sources. Left out: `nothing`; at `reveal: canonical`, "
         "`canonical`.",
         None,
     )
@@ -58,8 +58,9 @@ class Privacy(Section):
     """How much a run may tell a receiver about whose row is whose (docs/guarantee.md)."""
 
     loss: Loss = privacy_loss(
-        "How much one party's results may reveal. At 2, who knows everything else guesses which of two rows "
-        "is whose 84 times in 100 at most. A smaller loss means more noise: docs/privacy.md#the-guarantee.",
+        "How much one party's results may reveal. At 2, an attacker who knows everything else guesses right "
+        "at most 84 times in 100 which of two rows is whose. A smaller loss means more noise: "
+        "docs/privacy.md#the-guarantee.",
         LOSS,
     )
     unit: Unit = setting(

@@ -49,8 +49,8 @@ class Csv(Section):
     )
     decimal: Literal[".", ","] = setting("The decimal mark of numbers in text.", ".")
     thousands: Literal[".", ",", "'", " ", "none"] | None = setting(
-        "The thousands separator of numbers in text; ` ` is a space of any width. Left out: none, and a "
-        "column that reads both ways is refused, which `none` allows: docs/tables.md#text.",
+        "The thousands separator of numbers in text; ` ` is a space of any width. Left out: none; a "
+        "column that can be read both ways is refused, unless this is `none`: docs/tables.md#text.",
         None,
     )
     encoding: Annotated[Text, AfterValidator(_codec)] = setting(
@@ -136,10 +136,10 @@ class TableKeys(Section):
         "where it is and 0 elsewhere."
     )
     missing_values: tuple[Text, ...] = setting(
-        "Cells that are missing values, beside empty ones: as text, ignoring case, and as numbers and dates "
+        "What stands for a missing value, besides an empty cell. Case is ignored; numbers and dates match "
         "however they are written.",
         ("NA", "N/A", "NaN", "NULL", "None"),
-        "a list of what is written for no value",
+        "a list of values",
     )
     duplicates: Literal["error", "drop"] = setting(
         "What happens to rows with a duplicate id; `drop` leaves out all of them: docs/tables.md#ids.",

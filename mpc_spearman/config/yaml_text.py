@@ -1,4 +1,4 @@
-"""YAML text as people type it, in plans and settings: nothing is read otherwise than it looks."""
+"""YAML text as people type it, in plans and settings: every value is read as it looks."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def numbers(column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes) -
     for key, names in (("encode", keys.encode), ("convert", keys.convert)):
         if name in names:
             raise Unusable(
-                f"{key} is about columns of text, and it is {named(array.type)}; take it out of {key}"
+                f"{key} is for columns of text, and this is {named(array.type)}; take it out of {key}"
             )
     missing |= codes.typed(array)
     if pa.types.is_floating(array.type):

@@ -1,4 +1,4 @@
-"""The columns of row ids: their text, made alike as the plan says, joined, each there once.
+"""The columns of row ids: their text, normalised as the plan says, joined, without duplicates.
 
 Ids are compared as text. Text stays as it is written, whole numbers become their decimal digits and dates
 their ISO form, ``2020-01-31``; nothing else can be an id. All is done by Arrow's kernels, not row by row.

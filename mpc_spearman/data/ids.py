@@ -1,4 +1,4 @@
-"""Row ids: their order and digest, and the target's tag, by which results over the same rows know each other.
+"""Row ids: their order and digest, and the target's tag, which shows that two results are over the same rows.
 
 Ids are an Arrow array of text, and what is done to them is done to its buffers, not row by row.
 

@@ -2,9 +2,9 @@
 
 A pseudonym is HMAC-SHA256 of the length-prefixed id, cut to 128 bits, under a key that the data parties of
 one run have and the coordinator does not (Kamara, Mohassel, Raykova and Sadeghian, "Scaling private set
-intersection to billion-element sets", FC 2014, ePrint 2012/542). To whoever has no key, those of
-different ids are independent and uniform, and so are those of the same id in two runs: of sets of pseudonyms
-only their sizes and overlaps say anything. Two ids among 10^8 have the same one with a chance of 2^-76.
+intersection to billion-element sets", FC 2014, ePrint 2012/542). Without the key, pseudonyms are
+independent and uniform, also those of one id in two runs. So sets of pseudonyms reveal only their sizes and
+overlaps. With 10^8 ids, two have the same pseudonym with a chance of 2^-76.
 
 Sets of pseudonyms are arrays of NumPy's type ``S16``, ascending: compared byte by byte, which for strings of
 one length is exact.

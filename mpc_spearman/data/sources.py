@@ -122,7 +122,7 @@ def _end(path: Path) -> str:
     end = next((end for end in CSV + PARQUET + ARROW if name.endswith(end)), "")
     if not end:
         ends = ", ".join(CSV + PARQUET + ARROW)
-        raise Unusable(f"the name of {path.name} ends in {path.suffix!r}, that of a table in one of {ends}")
+        raise Unusable(f"{path.name} ends in {path.suffix!r}; the name of a table ends in one of {ends}")
     if path.exists() and not path.is_file():  # a pipe could block for ever
         raise Unusable("it is not a regular file")
     path.open("rb").close()

@@ -1,6 +1,6 @@
 """What each column of a table holds, what stands in the way of its use, and what would mend that.
 
-For the owner of the table alone, and on its own machine: what is suggested under ``encode`` are cells.
+For the table's owner alone, because suggestions under ``encode`` quote cells.
 """
 
 from __future__ import annotations

@@ -288,6 +288,6 @@ def _ids(
         made = f" (after {', '.join(normalise)})" if normalise else ""
         raise Unusable(
             f"{where}: {at(later, 'duplicate id', made)}, which repeats data row {first}; "
-            "duplicates: drop leaves all rows of such ids out, under alignment: intersect"
+            "duplicates: drop leaves out all rows with such ids, under alignment: intersect"
         )
     return ids, ~all_copies

@@ -53,7 +53,7 @@ def _passed_on(sources: str | int) -> tuple[Field, ...]:
             "canonical_noise",
             "float64",
             (sources,),
-            "the standard deviation of the noise in the products that they are the singular values of",
+            "the standard deviation of the noise in the products whose singular values they are",
         ),
         Field("kept", "int64", (sources,), "how many independent directions a source's columns have"),
         Field("kept_target", "int64", (1,), "how many independent directions the target's columns have"),

@@ -56,7 +56,7 @@ def described(columns: str) -> tuple[Field, ...]:
             "skewness",
             "float64",
             (columns,),
-            "the skewness of each feature's ranks: of one with two values, which group is larger",
+            "the skewness of each feature's ranks, which shows, with two values, which group is larger",
         ),
     )
 
@@ -88,7 +88,7 @@ def passed_on(rows: str, other: str, columns: str) -> tuple[Field, ...]:
             "float64",
             (columns,),
             "the skewness of the ranks of each feature of the other side, rounded to a tenth of it unless "
-            "precision: exact: of one with two values, the sizes of the two groups to about a fifth",
+            "precision: exact; it shows, with two values, the sizes of the two groups to about a fifth",
         ),
     )
 

@@ -48,7 +48,7 @@ from mpc_spearman.statistics import explained, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 KEPT = Field("defined", "int64", (1,), "k, how many independent directions its columns have")
-DISTANCE = {"ranges": "a rounded bound on how much any two of its rows differ, its columns whitened"}
+DISTANCE = {"ranges": "a rounded bound on how much any two of its rows differ in its whitened columns"}
 
 
 def _passed_on(sources: str | int) -> tuple[Field, ...]:
@@ -64,7 +64,7 @@ def _passed_on(sources: str | int) -> tuple[Field, ...]:
             "explained_noise",
             "float64",
             (sources, "m_target"),
-            "the standard deviation of the noise in the numbers whose squares R² adds up",
+            "the standard deviation of the noise in the products whose squares add up to R²",
         ),
         Field("kept", "int64", (sources,), "k, how many independent directions a source's columns have"),
     )
@@ -157,20 +157,19 @@ class Explained(Level):
             k = shapes.defined.get(owner, moving)
             if moving != (min(k, 1) if owner in self.whitens(shapes) else k):
                 raise ProtocolViolation(
-                    f"{owner} states ranges other than 0 of {moving} vectors, which does not fit the {k} "
-                    "that it has: the noise of others would be too little"
+                    f"{owner} states ranges above 0 for {moving} vectors, but has {k}: the noise of others "
+                    "would be too small"
                 )
         for source, columns in self.whitens(shapes).items():
             k = shapes.defined[source]
             if not k:
                 raise BoundError(
-                    f"reveal: {self.name} has nothing to work with: of the {columns} columns "
-                    f"of {source.name} none is left. They are constant, or so few rows stand apart in them "
-                    "that noise could not hide these. Use other columns"
+                    f"reveal: {self.name} can use none of the {columns} columns of {source.name}: they are "
+                    "constant, or differ in so few rows that noise could not hide these. Use other columns"
                 )
             if shapes.n < explained.ROWS_EACH * k:
                 raise BoundError(
-                    f"reveal: {self.name} takes {explained.ROWS_EACH} rows for each direction of a source's "
+                    f"reveal: {self.name} needs {explained.ROWS_EACH} rows for each direction of a source's "
                     f"columns; {source.name} has {k} and there are {shapes.n} rows. Use fewer columns, or "
                     "more rows"
                 )

@@ -305,8 +305,8 @@ def scale_rows(
 ) -> list[Row]:
     """Declare what a data party states about its vectors, from which the noise is computed."""
     tells = {
-        "ranges": "a rounded range of each of its vectors: of a column with two values, about how many rows "
-        "have each",
+        "ranges": "a rounded range of each of its vectors, which shows, for a column with two values, about "
+        "how many rows have each",
         "mean_range": "a rounded range of the mean of its columns",
         "diameter": "a rounded bound on how much any two of its rows differ",
         **tells,

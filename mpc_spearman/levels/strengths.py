@@ -60,7 +60,8 @@ _PASSED_ON = (
         "errors",
         "float64",
         ("m_target",),
-        "the standard error of each strength: how strongly the sources' columns correlate with each other",
+        "the standard error of each strength, which shows how strongly the sources' columns correlate with "
+        "each other",
     ),
 )
 

@@ -8,8 +8,8 @@ guarantees is in docs/guarantee.md (Canonne, Kamath and Steinke, arXiv 2004.0001
 exp(-x²/2σ²); about one in eight is. So draws beyond 10σ never come, which changes the distribution by
 2·10^-23. Whether it is kept is decided exactly: a uniform number is compared with exp(-x²/2σ²) in float64,
 within bounds for all its errors, and where these do not decide, once in 10^12, by further bits and more
-digits, until they do (the lazy comparison of Karney, ACM TOMS 42, 2016). How often is drawn does not depend
-on what is kept at last.
+digits, until they do (the lazy comparison of Karney, ACM TOMS 42, 2016). The number of draws does not depend
+on the value that is kept.
 
 OpenDP has this distribution as well, and was not used: it draws one number at a time for one σ, where here
 every number has its own, and is a compiled dependency of many times the size of these lines.

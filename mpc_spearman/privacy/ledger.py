@@ -2,10 +2,10 @@
 
 The first line has the format's number; every other line an entry (:mod:`mpc_spearman.privacy.charges`) and a
 check, SHA-256 over the check before it and the entry. Lines are only ever added, under a lock on the file.
-What is damaged, cut short or of another format is refused, never passed over. What is not seen is that whole
-lines are gone from the end, as where an old copy was put back.
+A line that is damaged, cut short or of another format is refused, never skipped. Missing lines at the end, as
+in an old copy, are not noticed.
 
-A ledger of version 0.2, format 1, is gone on with: its runs are listed and not counted.
+A ledger of version 0.2 (format 1) is continued: its runs are listed and not counted.
 """
 
 from __future__ import annotations
@@ -197,14 +197,14 @@ class Ledger:
         if rest:
             raise PolicyError(
                 f"{_SETTING}: {self.path}, line {len(lines) + 2} is cut short. If a run was killed while "
-                "writing it, it had sent nothing: take the line out. If not, put a whole copy back"
+                "writing it, that run had sent nothing: delete the line. Otherwise restore a copy"
             )
         return entries, check
 
     def _damaged(self, number: int) -> PolicyError:
         return PolicyError(
             f"{_SETTING}: {self.path}, line {number} is damaged, or an earlier line was changed or removed. "
-            "Put a whole copy of the ledger back; or, to begin without what it says, name another file"
+            "Restore a copy of the ledger, or name another file to begin a new one"
         )
 
     def _add(self, file: FileIO, check: str, entry: Charge | Forgotten) -> None:

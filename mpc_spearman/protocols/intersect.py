@@ -13,9 +13,9 @@ ePrint 2012/542), their protocol for a semi-honest server:
    the party does not have.
 5. The data parties put the common rows into a fresh order that all of them can make.
 
-The coordinator learns sizes and overlaps of the sets; a data party which of its own rows all others have. A
-coordinator that marks other rows than those in common is found out in ``align``, before a share of a column
-leaves, but not one that leaves out rows of all (docs/security.md).
+The coordinator learns sizes and overlaps of the sets, a data party which of its own rows all others have. If
+the coordinator marks other rows than the common ones, ``align`` detects it before a share of a column leaves.
+It does not detect that the coordinator leaves out the same rows at all parties (docs/security.md).
 """
 
 from __future__ import annotations

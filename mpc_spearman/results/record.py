@@ -54,10 +54,10 @@ _PASSED_ON = (
 Digest = Annotated[Text, Field(pattern="^[0-9a-f]{64}$")]
 
 PROVES = (
-    "What a signature proves: its key's owner took part in this run of this plan, over so many rows, and\n"
-    "agrees to what was passed on to it; the coordinator's, that it sent exactly these messages. What it\n"
-    "does not prove: that tables were real, that a result is right, or that nobody was told more by\n"
-    "another way. Pages and p-values beside it are not looked at. The times are the coordinator's."
+    "A signature proves that its key's owner took part in this run of this plan, with this number of\n"
+    "rows, and agrees to what it was given. The coordinator's proves that it sent exactly these messages.\n"
+    "Not proved: that tables were real, that a result is right, or that nobody learnt more in another\n"
+    "way. Pages and p-values are not checked. The times are the coordinator's."
 )
 
 

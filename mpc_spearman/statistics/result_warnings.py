@@ -198,8 +198,8 @@ def noise(what: str, noise: NDArray[np.float64], errors: NDArray[np.float64] | f
     if not more.any():
         return []
     return [
-        f"{int(more.sum())} of {more.size} {what} carry more noise than chance variation, up to "
-        f"{ratio.max():.1f} times as much: more rows or fewer columns would need less noise"
+        f"{int(more.sum())} of {more.size} {what} have more noise than chance variation, up to "
+        f"{ratio.max():.1f} times as much: more rows or fewer columns would mean less noise"
     ]
 
 
@@ -219,8 +219,8 @@ def intervals(low: NDArray[np.float64], testable: NDArray[np.bool_], n: int) -> 
 def fewer_directions(sources: Sequence[str]) -> list[str]:
     """Say of which sources fewer directions are used than there are columns: `sources` are lines."""
     return _listed(
-        "fewer directions are used than a source has columns: the others repeat these, are constant, or are "
-        "about so few rows that noise could not hide them",
+        "fewer directions are used than a source has columns: the others repeat these, are constant, or "
+        "differ in so few rows that noise could not hide these",
         sources,
     )
 
@@ -281,7 +281,7 @@ def eq2_unseen() -> list[str]:
     """Say what the coordinator cannot know at ``strengths`` and ``ranking`` under ``paper``."""
     return [
         "eq. 2 (estimator: paper) takes ties for agreement, and below reveal: coefficients the coordinator "
-        "cannot see how many there are: the ranking may be of ties"
+        "cannot see how many there are: the ranking may reflect ties alone"
     ]
 
 

@@ -32,7 +32,7 @@ def check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
 def test_a_table_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
     code, said = check(capsys, "--party", "A", "--other", "6", "results.target=coefficients")
     assert code == 0
-    assert "nothing that this table alone decides would be refused" in said
+    assert "this table and its policy fit the plan" in said
     assert "outpatient" in said
     head = said.splitlines()[0]
     for name in ("values", "outside", "noise", "seen from"):

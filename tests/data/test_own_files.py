@@ -214,7 +214,7 @@ def test_what_is_said_of_text_is_refused_for_numbers() -> None:
     for keys in ({"encode": {"x": ["1", "2"]}}, {"convert": {"x": "percent"}}):
         (key,) = keys
         said = refusal(pd.DataFrame({"id": list("abc"), "x": [1, 2, 3]}), **keys)
-        assert said == f"column 'x': {key} is about columns of text, and it is int64; take it out of {key}"
+        assert said == f"column 'x': {key} is for columns of text, and this is int64; take it out of {key}"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_the_first_line_of_excel_names_the_separator(first: str, encoding: str, 
 def test_a_file_beside_part_files_is_named(tmp_path: Path) -> None:
     for name in ("1.csv", "README.md"):
         (tmp_path / name).write_text("id,x\na,1\nb,2\nc,3\n")
-    assert refusal(tmp_path).startswith("the name of README.md ends in '.md'")
+    assert refusal(tmp_path).startswith("README.md ends in '.md'")
 
 
 def test_ids_with_characters_of_no_width_are_said_and_made_alike() -> None:

@@ -273,8 +273,8 @@ def test_several_sources_have_an_r2_each_and_a_source_sees_its_own() -> None:
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        (table(**{f"c{i}": RNG.normal(size=40) for i in range(9)}), "takes 5 rows for each direction"),
-        (table(c=np.zeros(40)), "none is left"),
+        (table(**{f"c{i}": RNG.normal(size=40) for i in range(9)}), "needs 5 rows for each direction"),
+        (table(c=np.zeros(40)), "can use none"),
     ],
 )
 def test_a_source_that_leaves_too_little_is_refused_before_anything_is_sent(
