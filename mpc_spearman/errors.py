@@ -2,32 +2,32 @@
 
 ::
 
-    MpcSpearmanError                 1   anything that has no code of its own
-    ├── PlanError                    2   the plan is wrong: a key, a value, or two that do not go together
-    ├── SetupError                   3   something this machine needs is not installed
-    ├── TableError                   4   a party's table cannot be used
-    ├── DisclosureError              5   too many ids to match, or too few in common, for an owner's policy
-    ├── PolicyError                  6   the plan goes beyond what a data owner's policy allows
-    │   └── ApprovalError           26   the owner's policy asks for an approval that this run does not have
-    ├── BoundError                   7   the numbers do not fit the encoding
-    ├── HandshakeError               8   the parties do not run the same thing
-    │   ├── PlanMismatch             9   their plans differ, key by key
-    │   └── AlignmentError          10   their rows differ in number, ids or order, or too few are in common
-    ├── NetworkError                11   a link failed
-    │   ├── PeerDied                12   a peer's process or connection is gone
-    │   ├── PeerTimeout             13   a peer was silent beyond ``network.timeout``
-    │   ├── PeerFailed              14   a peer stopped with an error of its own
-    │   ├── PartyMissing            18   a party has not joined in time
-    │   ├── Unreachable             25   a party cannot reach another one's address
-    │   └── TlsError                19   TLS with a peer failed, or cannot be set up
-    │       ├── UnknownKey          21   a party's key is not the one in a plan
-    │       └── PlaintextPeer       23   a peer does not speak TLS
-    ├── ProtocolViolation           15   a peer sent what the protocol does not allow here
-    ├── OutputError                 16   the run directory cannot be written or read
-    ├── RoleCrashed                 17   a role's process exited without an error message
-    ├── MergeError                  24   results that cannot be merged
-    ├── RecordError                 27   a run's record is not signed by all, or does not fit
-    └── NotRevealed                  -   Python only: this run did not reveal what was asked of its result
+    MpcSpearmanError                 1
+    ├── PlanError                    2
+    ├── SetupError                   3
+    ├── TableError                   4
+    ├── DisclosureError              5
+    ├── PolicyError                  6
+    │   └── ApprovalError           26
+    ├── BoundError                   7
+    ├── HandshakeError               8
+    │   ├── PlanMismatch             9
+    │   └── AlignmentError          10
+    ├── NetworkError                11
+    │   ├── PeerDied                12
+    │   ├── PeerTimeout             13
+    │   ├── PeerFailed              14
+    │   ├── PartyMissing            18
+    │   ├── Unreachable             25
+    │   └── TlsError                19
+    │       ├── UnknownKey          21
+    │       └── PlaintextPeer       23
+    ├── ProtocolViolation           15
+    ├── OutputError                 16
+    ├── RoleCrashed                 17
+    ├── MergeError                  24
+    ├── RecordError                 27
+    └── NotRevealed                  -
 
 Ctrl-C ends with 130, SIGTERM with 143, SIGHUP with 129, as shells expect.
 
@@ -41,7 +41,7 @@ from typing import ClassVar
 
 
 class MpcSpearmanError(Exception):
-    """Base of every error this package raises on purpose.
+    """An error without a code of its own. The base of all errors of this package.
 
     Attributes
     ----------
@@ -67,98 +67,98 @@ class MpcSpearmanError(Exception):
 
 
 class PlanError(MpcSpearmanError):
-    """A plan that cannot be run: unknown key, bad value, or a contradiction."""
+    """The plan is wrong (a key, a value, or two that contradict each other), or the command's usage."""
 
     exit_code = 2
     public = "its plan is not valid"
 
 
 class SetupError(MpcSpearmanError):
-    """Something the run needs is missing from this machine."""
+    """Something that this machine needs is not installed."""
 
     exit_code = 3
     public = "its installation is incomplete"
 
 
 class TableError(MpcSpearmanError):
-    """A table that cannot be read or holds something that cannot be ranked."""
+    """A party's table cannot be used."""
 
     exit_code = 4
     public = "its table was refused"
 
 
 class DisclosureError(MpcSpearmanError):
-    """A party offers more ids, or fewer are in common, than an owner's policy takes part with."""
+    """Too many ids to match, or too few in common, for an owner's policy."""
 
     exit_code = 5
     public = "an owner's limit on ids to match stopped it"
 
 
 class PolicyError(MpcSpearmanError):
-    """The plan asks for more than this data owner's policy allows."""
+    """The plan goes beyond what a data owner's policy allows."""
 
     exit_code = 6
     public = "its owner's policy does not allow this plan"
 
 
 class ApprovalError(PolicyError):
-    """The owner's policy asks for an approval, and there is none of exactly this run."""
+    """The required approval is missing, forged, expired or for something else: docs/hosts.md#approval."""
 
     exit_code = 26
     public = "its owner's approval of this run is missing"
 
 
 class BoundError(MpcSpearmanError):
-    """A value could leave the range in which the arithmetic is exact."""
+    """The numbers do not fit the encoding."""
 
     exit_code = 7
     public = "the numbers do not fit the encoding"
 
 
 class HandshakeError(MpcSpearmanError):
-    """The parties do not agree on what they are about to run."""
+    """The parties do not agree on what they run, such as their versions."""
 
     exit_code = 8
     public = "the handshake failed"
 
 
 class PlanMismatch(HandshakeError):
-    """The shared parts of two parties' plans differ."""
+    """The shared plans differ; the keys are named."""
 
     exit_code = 9
     public = "the parties' plans differ"
 
 
 class AlignmentError(HandshakeError):
-    """The data parties do not hold the same rows in the same order, or have too few in common."""
+    """The parties' rows differ in number, ids or order, or too few are in common."""
 
     exit_code = 10
     public = "the parties' rows are not the same, or too few are in common"
 
 
 class NetworkError(MpcSpearmanError):
-    """A link to a peer failed."""
+    """A link to another party failed."""
 
     exit_code = 11
     public = "a link failed"
 
 
 class PeerDied(NetworkError):
-    """A peer's process or connection is gone."""
+    """Another party's process or connection is gone."""
 
     exit_code = 12
     public = "it lost a peer"
 
 
 class PeerTimeout(NetworkError):
-    """Nothing, not even a keep-alive, came from a peer for ``network.timeout`` seconds."""
+    """Another party was silent for too long (``network.timeout``, ``network.message_timeout``)."""
 
     exit_code = 13
     public = "a peer was silent for too long"
 
 
 class PeerFailed(NetworkError):
-    """A peer stopped with an error of its own and said so."""
+    """Another party stopped with an error of its own."""
 
     exit_code = 14
     public = "another party stopped"
@@ -172,7 +172,7 @@ class PartyMissing(NetworkError):
 
 
 class Unreachable(NetworkError):
-    """A party cannot reach another one where that listens; what is between them may be why.
+    """Others cannot reach this party where it listens, or it cannot reach the coordinator again.
 
     Attributes
     ----------
@@ -186,56 +186,56 @@ class Unreachable(NetworkError):
 
 
 class TlsError(NetworkError):
-    """TLS with a peer failed, or this machine does not allow it."""
+    """TLS with another party failed, or this machine does not allow it."""
 
     exit_code = 19
     public = "TLS with a peer failed"
 
 
 class UnknownKey(TlsError):
-    """A party shows another key than the plan has for it, or this party's own is not in a peer's plan."""
+    """Another party shows a key that is not in the plan, or its plan lacks this party's key."""
 
     exit_code = 21
     public = "a party's key is not the one in the plan"
 
 
 class PlaintextPeer(TlsError):
-    """A peer does not speak TLS."""
+    """The other side does not speak TLS."""
 
     exit_code = 23
     public = "a peer does not speak TLS"
 
 
 class ProtocolViolation(MpcSpearmanError):
-    """A peer sent something malformed, out of order, or not in the view table."""
+    """Another party sent what the protocol does not allow here."""
 
     exit_code = 15
     public = "a peer broke the protocol"
 
 
 class OutputError(MpcSpearmanError):
-    """A run directory cannot be written, or one that is read is not whole."""
+    """The results folder cannot be written or read."""
 
     exit_code = 16
     public = "its results could not be written"
 
 
 class RoleCrashed(MpcSpearmanError):
-    """A role's process ended without reporting a result or an error."""
+    """A role's process exited without an error message."""
 
     exit_code = 17
     public = "it crashed"
 
 
 class MergeError(MpcSpearmanError):
-    """Results that do not belong together, or hold too little to be merged."""
+    """The results cannot be merged."""
 
     exit_code = 24
     public = "results could not be merged"
 
 
 class RecordError(MpcSpearmanError):
-    """The signed record of a run that is missing, damaged or altered, or is not signed by all."""
+    """The signed record is missing, altered, or not signed by all: docs/hosts.md#the-record."""
 
     exit_code = 27
     public = "a record does not hold"

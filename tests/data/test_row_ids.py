@@ -116,7 +116,7 @@ def test_ids_that_become_empty_or_equal_are_refused(csv: Any) -> None:
     lines = lines.replace("SECRET", "8")
     assert refusal(csv(lines), normalise=["digits"]) == (
         "column 'id': 1 duplicate id (after digits), the first in data row 3, which repeats data row 1"
-        "; duplicates: drop leaves all rows of such ids out, under alignment: intersect"
+        "; duplicates: drop leaves out all rows with such ids, under alignment: intersect"
     )
     found = read(csv(lines), normalise=["digits"], duplicates="drop")
     assert found.ids.to_pylist() == ["8", "7", "9"]
@@ -149,7 +149,7 @@ def test_what_is_said_of_several_id_columns(csv: Any) -> None:
     )
     assert refusal(csv(lines.replace(",,", ",q,")), id=["a", "b"]) == (
         "columns 'a', 'b': 1 duplicate id, the first in data row 3, which repeats data row 1"
-        "; duplicates: drop leaves all rows of such ids out, under alignment: intersect"
+        "; duplicates: drop leaves out all rows with such ids, under alignment: intersect"
     )
     assert refusal(csv(lines), id=["a", "c"]).startswith("id: there is no column 'c'")
 

@@ -168,7 +168,7 @@ def test_a_line_that_is_cut_short_taken_out_or_moved_is_refused_with_its_number(
     first, second, _ = whole.splitlines(keepends=True)
     for size, line in [(len(whole) - 1, 3), (len(first + second) + 1, 3), (len(first) + 40, 2)]:
         ledger.path.write_bytes(whole[:size])
-        with pytest.raises(PolicyError, match=rf"ledger, line {line} is cut short.*take the line out"):
+        with pytest.raises(PolicyError, match=rf"ledger, line {line} is cut short.*delete the line"):
             charge(ledger, make_run())
     ledger.path.write_bytes(first + second)  # taken out
     charge(ledger, make_run(2))
