@@ -84,7 +84,7 @@ def write_unaligned(file: Path, aligned: Table) -> None:
     """Write all other rows of a table's source, with all its columns, as `write_aligned` writes.
 
     They are in the source's order: those that are not common to all parties, and those that were left out
-    because they are incomplete or there more than once. Cells of CSV files stay as they are written; a table
+    because they are incomplete or have a duplicate id. Cells of CSV files stay as they are written; a table
     of another format keeps its types where the file's name ends in one of ``PARQUET``.
 
     Parameters

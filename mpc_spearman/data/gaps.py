@@ -148,7 +148,7 @@ def middle(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.NDAr
 def looks_like_a_code(values: npt.NDArray[Any]) -> bool:
     """Tell whether the lowest or the highest value looks like a code for a missing one, such as -999.
 
-    It does where its digits are all nines (two or more), it is there more than once, and it is further from
+    It does where its digits are all nines (two or more), it occurs more than once, and it is further from
     the next value than that is from the one at the other end.
 
     Parameters

@@ -71,7 +71,7 @@ def join(names: Sequence[str], columns: Sequence[pa.LargeStringArray]) -> pa.Lar
 
 
 def repeated(ids: pa.LargeStringArray) -> tuple[Mask, Mask]:
-    """Mark the rows whose id is there more than once.
+    """Mark the rows with a duplicate id.
 
     Returns
     -------

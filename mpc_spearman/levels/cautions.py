@@ -23,7 +23,7 @@ def impossible(plan: Plan, counts: NDArray[np.int64], shapes: Shapes) -> list[st
 
 
 def repeated_columns(party: str, names: Sequence[str], ranks: Ranks) -> list[str]:
-    """Say which of a source's own columns are there more than once: nobody else can tell."""
+    """Say which of a source's own columns are duplicates: nobody else can tell."""
     groups = []
     for members in equal_or_reversed(ranks):
         first = ranks.matrix[members[0]]

@@ -377,7 +377,7 @@ def test_scales_of_nothing_beside_vectors_that_are_kept_are_refused(level: str) 
     opened.level.admit(shapes)
     for owner, scales in shapes.scales.items():
         nothing = Scales((NOTHING, *scales.ranges[1:]), scales.diameter)
-        with pytest.raises(ProtocolViolation, match=f"{owner.name} .* does not fit the"):
+        with pytest.raises(ProtocolViolation, match=f"{owner.name} .* states ranges"):
             opened.level.admit(replace(shapes, scales={**shapes.scales, owner: nothing}))
 
 
