@@ -26,12 +26,6 @@ def add(commands: Any) -> None:
     add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
     add_party(parser, "whose role to run")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
-    parser.add_argument(
-        "--write-unaligned",
-        type=path,
-        metavar="FILE",
-        help="write its rows that not all data parties have to FILE, under alignment: intersect",
-    )
     parser.set_defaults(run=run)
 
 
@@ -47,9 +41,8 @@ def run(parsed: argparse.Namespace) -> int:
     party = own_party(parsed)
     if party is None:
         raise PlanError("which party is this? name its local file by --local, or the party by --party")
-    files = {"tables": parsed.table, "unaligned": parsed.write_unaligned}
-    given = {of: {party: file} for of, file in files.items() if file is not None}
-    plan = load_plan(parsed.plan, parsed.settings, **given, local=parsed.local, party=party)
+    tables = {} if parsed.table is None else {party: parsed.table}
+    plan = load_plan(parsed.plan, parsed.settings, tables, local=parsed.local, party=party)
     out = parsed.out or default_out(parsed.plan)
     if not parsed.quiet:
         print(printable("\n".join(beginning(plan, party)), keep="\n"), file=sys.stderr)

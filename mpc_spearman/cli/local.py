@@ -27,15 +27,6 @@ def add(commands: Any) -> None:
         metavar="PARTY=FILE",
         help="a party's table, in place of the plan's (repeatable)",
     )
-    parser.add_argument(
-        "--write-unaligned",
-        action="append",
-        default=[],
-        type=party_file,
-        metavar="PARTY=FILE",
-        help="write a party's rows that not all data parties have to FILE, under alignment: intersect "
-        "(repeatable)",
-    )
     parser.set_defaults(run=run)
 
 
@@ -52,7 +43,7 @@ def run(parsed: argparse.Namespace) -> int:
     from mpc_spearman.config import load_plan
     from mpc_spearman.launch.forkserver import ForkServer
 
-    plan = load_plan(parsed.plan, parsed.settings, dict(parsed.table), dict(parsed.write_unaligned))
+    plan = load_plan(parsed.plan, parsed.settings, dict(parsed.table))
     out = parsed.out or default_out(parsed.plan)
     with ForkServer() as server:
         server.prepare(plan.protocol)  # what takes longest to import; all below is imported meanwhile

@@ -20,7 +20,7 @@ from pydantic import AwareDatetime, ValidationError
 from mpc_spearman.config.fields import Count, Name, Section, Text, whole
 from mpc_spearman.config.parties import DataParty
 from mpc_spearman.config.plan import Plan
-from mpc_spearman.config.wording import canonical, shown
+from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import ApprovalError, OutputError, PlanError
 from mpc_spearman.files import write_whole
 
@@ -37,18 +37,9 @@ _ELSEWHERE: dict[str, Any] = {
 
 
 class Approval(Section):
-    """What is signed.
+    """What is signed: what was approved by digests, the last day (UTC) to begin a run, and how many runs.
 
-    Attributes
-    ----------
-    plan : str
-        The shared plan's digest, hexadecimal.
-    local : str
-        `local_digest` of the party's own part.
-    made : datetime
-        Tells two approvals of the same thing apart: each is for its own runs.
-    until : date
-        The last day (UTC) on which a run may begin.
+    `made` tells two approvals of the same thing apart: each is for its own runs.
     """
 
     party: Name
@@ -59,21 +50,20 @@ class Approval(Section):
     runs: Count = whole("How many runs may send something. The ledger counts them.", low=1, default=1)
 
     @property
-    def text(self) -> str:
+    def text(self) -> bytes:
         """What is signed."""
-        return canonical(self.model_dump(mode="json"))
+        return canonical(self.model_dump(mode="json")).encode()
 
     @property
     def digest(self) -> str:
         """The SHA-256 of it, hexadecimal, by which the ledger counts its runs."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return hashlib.sha256(self.text).hexdigest()
 
 
 def local_digest(plan: Plan, party: str, folder: Path) -> str:
     """Digest all that is local to a data party and says what it gives: its table, how it is read, its policy.
 
-    Files below `folder` count by their place in it, so that a folder can be copied. What is in the table, or
-    what a query answers, is not looked at.
+    Files below `folder` count by their place in it, so that a folder can be copied. Contents do not count.
     """
     own = plan.party(party)
     content = own.model_dump(mode="json", exclude=_ELSEWHERE)
@@ -88,23 +78,16 @@ def local_digest(plan: Plan, party: str, folder: Path) -> str:
 
 
 def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -> Path:
-    """Sign an approval and write it to ``policy.approval``.
-
-    `PlanError` if the party is no data party, or its policy does not name this key, or it is a party's.
-    """
+    """Sign an approval and write it to ``policy.approval``; `PlanError` if this key may not."""
     own = plan.party(party)
     if not isinstance(own, DataParty):
         raise PlanError(f"{party} is the coordinator, which needs no approval")
     for name, identity in plan.identities.items():
         if identity == str(officer):
-            raise PlanError(
-                f"this is the key of party {name}: an approver needs a separate key (mpc-spearman key)"
-            )
+            raise PlanError(f"this is the key of party {name}: an approver needs a key of its own")
     if own.policy.approved_by != str(officer) or own.policy.approval is None:
-        raise PlanError(
-            f"the policy of party {party} names another key, or none: `approved_by: {officer}` below "
-            "`policy` makes `join` ask for this one's approval"
-        )
+        below = f"`approved_by: {officer}` below `policy` makes `join` ask for this one's approval"
+        raise PlanError(f"the policy of party {party} names another key, or none: {below}")
     file = own.policy.approval
     approval = Approval(
         party=party,
@@ -114,9 +97,9 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
         until=until,
         runs=runs,
     )
-    text = approval.text.encode()
+    signature = b64encode(officer.sign(_PURPOSE, approval.text))
     try:
-        write_whole(file, text + b"\n" + b64encode(officer.sign(_PURPOSE, text)) + b"\n", 0o644)
+        write_whole(file, approval.text + b"\n" + signature + b"\n", 0o644)
     except OSError as error:
         raise OutputError(f"cannot write {file}: {error.strerror}") from None
     return file
@@ -125,28 +108,22 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
 def check_approval(plan: Plan, party: str) -> Approval | None:
     """Return the approval of a run that is about to begin; None where the owner's policy asks for none.
 
-    `ApprovalError` if it is missing, forged, of something else, or expired. Whether it is used up only the
-    ledger knows.
+    `ApprovalError` if it is missing, forged, of something else, or expired. Only the ledger knows if used up.
     """
     own = plan.party(party)
     if not isinstance(own, DataParty) or own.policy.approved_by is None:
         return None
-    file, key = own.policy.approval, own.policy.approved_by
-    how = "`mpc-spearman approve` makes one"
-    if file is None:
-        raise ApprovalError(f"party {party} has no approval: {how}, and `policy.approval` names it")
-    if not file.is_file():  # a pipe could block for ever
-        raise ApprovalError(f"party {party} has no approval: {file} is no file; {how}")
+    file, how = own.policy.approval, "`mpc-spearman approve` makes one, and `policy.approval` names it"
+    if file is None or not file.is_file():  # a pipe could block for ever
+        raise ApprovalError(f"party {party} has no approval{f' in {file}' if file else ''}: {how}")
     try:
         with file.open("rb") as opened:
             text, _, signature = opened.read(_LONGEST).partition(b"\n")
     except OSError as error:
         raise ApprovalError(f"party {party}: its approval {file} cannot be read: {error.strerror}") from None
-    if not _signed(key, text, signature):
-        raise ApprovalError(
-            f"party {party}: {file} is not signed with the key of policy.approved_by, or was changed since; "
-            f"{how}"
-        )
+    if not _signed(own.policy.approved_by, text, signature):
+        why = "is not signed with the key of policy.approved_by, or was changed since"
+        raise ApprovalError(f"party {party}: {file} {why}; {how}")
     try:
         approval = Approval.model_validate_json(text)
     except ValidationError:
@@ -157,10 +134,8 @@ def check_approval(plan: Plan, party: str) -> Approval | None:
         ("local part (table, columns or policy)", approval.local, local_digest(plan, party, file.parent)),
     ):
         if approved != found:
-            raise ApprovalError(
-                f"party {party}: {file} approves a different {what}: {shown(approved)}, but this is "
-                f"{shown(found)}. Settings on the command line count. Undo the change, or have it approved"
-            )
+            undo = "Settings on the command line count. Undo the change, or have it approved"
+            raise ApprovalError(f"party {party}: {file} approves a different {what}. {undo}")
     if datetime.now(timezone.utc).date() > approval.until:
         raise ApprovalError(f"party {party}: {file} was valid until {approval.until}; {how}")
     return approval

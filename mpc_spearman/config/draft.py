@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from mpc_spearman.config.wording import Location, dotted, nearest, shown
-from mpc_spearman.config.yaml_text import parse, parse_value, plain
+from mpc_spearman.config.yaml_text import parse, parse_value
 from mpc_spearman.errors import PlanError
 
 # Bytes of a file; the shared part has to fit a message to each peer (`mpc_spearman.wire.messages.MAX_TEXT`).
 _LONGEST = 1 << 20
+# Files of a data party, of its policy and of any party.
+_TABLES = ("table", "alignment_key", "aligned", "write_aligned", "write_unaligned")
+_RECORDS = ("ledger", "approval")
 
 
 @dataclass
@@ -47,47 +50,32 @@ class Draft:
 
     @classmethod
     def read(cls, source: str | Path | Mapping[str, Any]) -> Draft:
-        """Take a mapping as it is, or read a YAML file.
-
-        Raises
-        ------
-        PlanError
-            The file cannot be read, or does not hold keys and values.
-        """
-        if not isinstance(source, (Mapping, str, Path)):
-            raise PlanError(f"a plan is a file or a mapping, not {type(source).__name__}")
+        """Take a mapping as it is, or read a YAML file; `PlanError` if it does not hold keys and values."""
         if isinstance(source, Mapping):
-            try:
-                return cls("plan", Path.cwd(), plain(source))
-            except RecursionError:
-                raise PlanError("plan: not a plan: it is nested without end") from None
+            return cls("plan", Path.cwd(), _copied(source))
+        if not isinstance(source, (str, Path)):
+            raise PlanError(f"a plan is a file or a mapping, not {type(source).__name__}")
         path = Path(os.path.expanduser(source))
         try:
             with path.open("rb") as file:
                 written = file.read(_LONGEST + 1)
             if len(written) > _LONGEST:  # such as a table given by mistake
-                raise PlanError(f"{path}: it is not a plan: it is longer than {_LONGEST >> 20} MiB")
-            content, repeated = parse(written.decode("utf-8-sig"))
+                raise ValueError(f"it is not a plan: it is longer than {_LONGEST >> 20} MiB")
+            content, misread = parse(written.decode("utf-8-sig"))
+            if not isinstance(content, dict):
+                # Not what is in it: a table given by mistake would be quoted.
+                raise ValueError("it is not a plan: a plan is made of 'key: value' lines")
         except FileNotFoundError:
-            folder = path.parent
-            there = tuple(
-                sorted(file.name for pattern in ("*.yaml", "*.yml") for file in folder.glob(pattern))
-            )
-            known = f"; plans in {folder}: {', '.join(there)}" if there else ""
-            raise PlanError(f"{path}: no such file{nearest(path.name, there) or known}") from None
+            there = tuple(sorted(file.name for file in path.parent.glob("*.y*ml")))
+            raise PlanError(f"{path}: no such file{nearest(path.name, there)}") from None
         except OSError as error:
             raise PlanError(f"{path}: cannot be read: {error.strerror or error}") from None
         except UnicodeDecodeError as error:
             raise PlanError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
         except ValueError as error:
             raise PlanError(f"{path}: {error}") from None
-        if content is None:
-            raise PlanError(f"{path}: the file is empty; a plan needs at least the key parties")
-        if not isinstance(content, dict):
-            # Not what is in it: a table given by mistake would be quoted.
-            raise PlanError(f"{path}: it is not a plan: a plan is made of 'key: value' lines")
         draft = cls(str(path), path.absolute().parent, content)
-        for location, text in repeated:
+        for location, text in misread:
             draft.report(location, text)
         return draft
 
@@ -107,54 +95,46 @@ class Draft:
             self.problems.append(f"{start}: not of the form key=value, as in network.timeout=30")
             return
         try:
-            value, repeated = parse_value(written)
+            value, misread = parse_value(written)
         except ValueError as error:
             self.problems.append(f"{start}: the value is not {str(error).partition('not ')[2]}")
             return
         node: Any = self.data
         location: Location = ()
-        for depth, part in enumerate(path):
+        for last, part in zip([*[False] * (len(path) - 1), True], path, strict=True):
             step: str | int = part
             if isinstance(node, list):
-                names = tuple(str(item.get("name")) if isinstance(item, dict) else "" for item in node)
-                position = (
-                    int(part) if part.isdecimal() else names.index(part) if part in names else len(node)
-                )
-                if position >= len(node):
-                    has = ", ".join(filter(None, names)) or f"{len(node)} items, counted from 0"
-                    hint = nearest(part, names) or f"; it has {has}"
-                    self.problems.append(f"{start}: {dotted(location)} has no item {shown(part)}{hint}")
+                names = [item.get("name") if isinstance(item, dict) else None for item in node]
+                step = names.index(part) if part in names else int(part) if part.isdecimal() else len(node)
+                if step >= len(node):
+                    has = ", ".join(str(name) for name in names if name)
+                    self.problems.append(
+                        f"{start}: {dotted(location)} has no item {shown(part)}; it has {has}"
+                    )
                     return
-                step = position
             elif not isinstance(node, dict):
-                found = f"{dotted(location)} is {shown(node)}, and has no keys below it"
-                self.problems.append(f"{start}: {found}")
+                self.problems.append(
+                    f"{start}: {dotted(location)} is {shown(node)}, and has no keys below it"
+                )
                 return
             location = (*location, step)
-            if depth == len(path) - 1:
+            if last:
                 node[step] = value
-            else:
-                if isinstance(node, dict) and node.get(step) is None:
-                    node[step] = {}
-                    self.origins.setdefault(location, start)
-                node = node[step]
+            elif isinstance(node, dict) and node.get(step) is None:
+                node[step] = {}
+                self.origins.setdefault(location, start)
+            node = node[step]
         # What an earlier override set below this key is gone, and so is its name.
         self.origins = {k: v for k, v in self.origins.items() if k[: len(location)] != location}
         self.origins[location] = start
-        for inside, problem in repeated:
+        for inside, problem in misread:
             self.report((*location, *inside), problem)
 
     def add_local(self, own: Draft, party: str | None, shared: Mapping[str, Sequence[str]]) -> None:
         """Put a party's local file where it belongs: beside the party's name, or in a section.
 
-        Parameters
-        ----------
-        own : Draft
-            Of that file.
-        party : str, optional
-            Whose it is, where the file does not say so (``party``).
-        shared : mapping
-            The sections that it may have keys of, to those keys.
+        The file's ``party`` says whose it is, or else `party`. `shared` has the sections of the shared plan
+        that it may have keys of, and these keys.
         """
         said = own.data.pop("party", None)
         names = [entry.get("name") for entry in self._parties()]
@@ -175,8 +155,7 @@ class Draft:
                     continue
                 section = value if isinstance(value, dict) else {}
                 for inside in section.keys() - set(shared[key]):
-                    text = f"is not local; local keys here: {', '.join(shared[key])}"
-                    own.report((key, inside), f"{text}. Shared keys belong in the shared plan")
+                    own.report((key, inside), f"is not local; local keys here: {', '.join(shared[key])}")
                 self.data[key] = {**(self.data.get(key) or {}), **section}
                 self.origins.update(dict.fromkeys(((key, inside) for inside in section), own.where))
         self.problems += own.problems
@@ -187,47 +166,39 @@ class Draft:
 
     def approvers(self) -> dict[str, Any]:
         """Return who approves each data party's runs, by the party's name."""
-        policies = {str(party.get("name")): party.get("policy") for party in self.data_parties()}
-        return {
-            name: policy.get("approved_by") if isinstance(policy, dict) else None
-            for name, policy in policies.items()
-        }
+        return {str(party.get("name")): _policy(party).get("approved_by") for party in self.data_parties()}
 
     def _parties(self) -> list[dict[Any, Any]]:
         """Return all parties' mappings, the coordinator's first; an empty one for what is none."""
         parties = self.data.get("parties")
         parties = parties if isinstance(parties, dict) else {}
         sources = parties.get("sources")
-        found = [
-            parties.get("coordinator"),
-            parties.get("target"),
-            *(sources if isinstance(sources, list) else []),
-        ]
+        found = [parties.get("coordinator"), parties.get("target")]
+        found += sources if isinstance(sources, list) else []
         return [party if isinstance(party, dict) else {} for party in found]
 
-    def set_file(self, party: str, key: str, file: Path | None) -> None:
-        """Give the data party of that name another file (or none), such as its ``table``."""
-        names = tuple(str(entry.get("name")) for entry in self.data_parties())
-        if party not in names:
-            hint = nearest(party, names) or f"; data parties: {', '.join(names) or 'none'}"
-            self.problems.append(f"{key} for {shown(party)}: the plan has no data party of that name{hint}")
-            return
-        self.data_parties()[names.index(party)][key] = file
+    def set_table(self, party: str, file: Path | None) -> None:
+        """Give the data party of that name another table, or none."""
+        found = {str(entry.get("name")): entry for entry in self.data_parties()}
+        if party in found:
+            found[party]["table"] = file
+        else:
+            known = f"data parties: {', '.join(found) or 'none'}"
+            self.problems.append(
+                f"table for {shown(party)}: the plan has no data party of that name; {known}"
+            )
 
     def place_files(self, folder: Path) -> None:
         """Make the paths of all files absolute, reading relative ones from `folder`."""
-        policies = [party.get("policy") for party in self.data_parties()]
+        policies = [_policy(party) for party in self.data_parties()]
         for party, policy in zip(self.data_parties(), policies, strict=True):
-            if isinstance(policy, dict) and policy.get("approved_by"):
+            if policy.get("approved_by"):
                 policy.setdefault("approval", f"{party.get('name')}.approval")
-        files = [
-            *product(
-                self.data_parties(),
-                ("table", "alignment_key", "aligned", "write_aligned", "write_unaligned"),
-            ),
-            *product((section for section in policies if isinstance(section, dict)), ("ledger", "approval")),
+        files = (
+            *product(self.data_parties(), _TABLES),
+            *product(policies, _RECORDS),
             *product(self._parties(), ("key",)),
-        ]
+        )
         for section, key in files:
             file = section.get(key)
             # An empty path would name the folder itself, NUL is no part of any, an address is none: left for
@@ -235,3 +206,17 @@ class Draft:
             text = str(file)
             if isinstance(file, (str, Path)) and text.strip() and "\0" not in text and "://" not in text:
                 section[key] = (folder / os.path.expanduser(file)).resolve()
+
+
+def _policy(party: Mapping[Any, Any]) -> dict[Any, Any]:
+    policy = party.get("policy")
+    return policy if isinstance(policy, dict) else {}
+
+
+def _copied(value: object) -> Any:
+    """Copy into dicts and lists."""
+    if isinstance(value, Mapping):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_copied(item) for item in value]
+    return value

@@ -59,36 +59,18 @@ OptionalFile = Annotated[Path | None, BeforeValidator(_file)]
 Count = Annotated[int, Strict()]  # strict: true is not 1, and 3.0 is not 3
 
 
-def _own_names(model: type) -> list[str]:
-    """List a section's own names, without the hundred that every model has: what ``help`` of it shows."""
-    inherited = {name for one in BaseModel.__mro__ for name in vars(one)}
-    own = {name for one in model.__mro__ for name in vars(one)} - inherited
-    return sorted(name for name in own if not name.startswith("_"))
-
-
-_Metaclass: Any = type("_Metaclass", (type(BaseModel),), {"__dir__": _own_names})
-
-
-class Section(BaseModel, metaclass=_Metaclass):  # type: ignore[metaclass]  # made as it runs
+class Section(BaseModel):
     """A part of the plan: frozen, and unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def setting(meaning: str, default: Any = ..., allowed: str = "", **bounds: Any) -> Any:
-    """Declare a key of a plan.
+    """Declare a key of a plan, with bounds as `pydantic.Field` takes them.
 
-    Parameters
-    ----------
-    meaning
-        What the key does: the one place that explains it. ``docs/plan_tables.py`` makes the tables of
-        docs/plan.md of it; a page named in it becomes a link.
-    default
-        Left out, every plan has to have the key.
-    allowed
-        What completes "<value> is not ..." in an error; not needed where a type lists its values.
-    **bounds
-        As `pydantic.Field` takes them.
+    `meaning` is the one place that explains the key: ``docs/plan_tables.py`` makes the tables of docs/plan.md
+    of it, where a page named in it becomes a link. Without a `default` every plan has to have the key.
+    `allowed` completes "<value> is not ..." in an error; not needed where a type lists its values.
     """
     return Field(default=default, description=meaning, json_schema_extra={"allowed": allowed}, **bounds)
 

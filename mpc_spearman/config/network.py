@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator
 
 from mpc_spearman.config.fields import Count, Seconds, Section, Text, seconds, setting
 
@@ -17,9 +17,10 @@ def host_name(text: str) -> str:
         try:
             IPv6Address(host)
         except ValueError:
-            raise ValueError(
+            why = (
                 "is not a host's name or address, such as 10.0.0.7 or 2001:db8::7 (the port is network.port)"
-            ) from None
+            )
+            raise ValueError(why) from None
     return host
 
 
@@ -39,27 +40,17 @@ def host_and_port(text: str, *, any_address: bool = False) -> tuple[str, int]:
     return host, int(port)
 
 
-def _no_list(value: object) -> object:
-    if isinstance(value, list):  # of YAML, where an address in brackets has no quotes
-        raise ValueError(
-            "is read by YAML as a list: put an address in brackets in quotes, or leave out the brackets"
-        )
-    return value
-
-
 def _proxy(value: str | None) -> str | None:
     if value is not None:
         scheme, _, rest = value.partition("://")
         if scheme != "http" or "@" in rest:
-            raise ValueError(
-                "is not http://HOST:PORT; credentials go into the environment: MPC_SPEARMAN_PROXY_USER, "
-                "MPC_SPEARMAN_PROXY_PASSWORD"
-            )
+            where = "MPC_SPEARMAN_PROXY_USER, MPC_SPEARMAN_PROXY_PASSWORD"
+            raise ValueError(f"is not http://HOST:PORT; credentials go into the environment: {where}")
         host_and_port(rest.removesuffix("/"))
     return value
 
 
-Host = Annotated[Text, BeforeValidator(_no_list), AfterValidator(host_name)]
+Host = Annotated[Text, AfterValidator(host_name)]
 
 
 class Network(Section):

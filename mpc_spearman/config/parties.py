@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -36,7 +36,7 @@ from mpc_spearman.config.network import host_and_port
 from mpc_spearman.config.scale import Reveal, within
 from mpc_spearman.config.sections import LOSS, Protocol, Unit
 from mpc_spearman.config.table_keys import TableKeys, one_or_more
-from mpc_spearman.config.wording import TABLE_KINDS
+from mpc_spearman.config.wording import TABLE_KINDS, Location
 
 # What may hold a semicolon, or a word, that is no part of SQL's grammar.
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -75,13 +75,11 @@ class Policy(Section):
     exact: Flag = flag("Accepts `results.precision: exact`: rows can be computed from results without noise.")
     min_rows: Count = whole("The fewest rows that this owner takes part with.", low=1, default=30)
     max_ids: Count = whole(
-        "Under `alignment: intersect`: the most ids that another party may submit.",
-        low=1,
-        default=10_000_000,
+        "Under `alignment: intersect`: the most ids that another party may submit.", 1, 10_000_000
     )
     max_unmatched: Share = setting(
-        "Under `alignment: intersect`: the largest share of another party's ids that may turn out not to be "
-        "common to all: docs/privacy.md#membership.",
+        "Under `alignment: intersect`: the largest share of another party's ids that need not be common to "
+        "all: docs/privacy.md#membership.",
         1.0,
         "a number from 0 to 1",
         ge=0,
@@ -125,9 +123,8 @@ class AnyParty(Section):
     """What every party has. All but its name and identity is local."""
 
     name: Name = setting(
-        "The party's name, also that of its folder of results: at most 64 characters, without "
-        "`/`, `\\` and `=`.",
-        allowed="text",
+        "The party's name, also that of its folder of results.",
+        allowed="a text of at most 64 characters without `/`, `\\` and `=`",
     )
     identity: Annotated[Text | None, AfterValidator(_identity)] = setting(
         "The party's public key, `ed25519:` and base64, as `mpc-spearman init --party NAME` prints it: "
@@ -140,15 +137,14 @@ class AnyParty(Section):
         "needs it, also at the coordinator."
     )
     advertise: Annotated[Text | None, AfterValidator(_advertise)] = setting(
-        "Where others dial this party, if that is not where it listens: in a container, or behind an address "
-        "translation.",
+        "Where others dial this party, if not where it listens: in a container, behind address translation.",
         None,
         "HOST:PORT, such as 192.0.2.7:29501",
     )
     listen: Text | None = setting(
-        "Where other parties can dial this one; port 0 means any free port. Two data parties without it are "
-        "connected through the coordinator's host: docs/hosts.md#ports-and-firewalls. At the coordinator: "
-        "where it listens, if not at `network.port` of all its addresses.",
+        "Where others can dial this party; port 0 means any free port. Data parties without it are connected "
+        "through the coordinator's host: docs/hosts.md#ports-and-firewalls. At the coordinator: where it "
+        "listens, if not at `network.port` of all its addresses.",
         None,
         "HOST:PORT, such as 10.0.0.7:29501",
     )
@@ -170,8 +166,7 @@ class Query(Section):
 
     query: Text = setting("One `SELECT`, or `WITH ... SELECT`: docs/tables.md#databases.", allowed="SQL")
     connection: Text = setting(
-        "The environment variable that holds the database's address. Never the address itself: it may hold a "
-        "password, and a plan is mailed around.",
+        "The environment variable that holds the database's address, which may hold a password.",
         allowed="env:NAME",
     )
 
@@ -179,10 +174,8 @@ class Query(Section):
     def _is_safe(self) -> Query:
         # Not by a validator of each key: its text would quote a password, or what a query looks for.
         if not _CONNECTION.fullmatch(self.connection):
-            raise ValueError(
-                "connection is not env:NAME; put the database's address into an environment variable, and "
-                "its name here"
-            )
+            where = "put the database's address into an environment variable, and its name here"
+            raise ValueError(f"connection is not env:NAME; {where}")
         code = _QUOTED.sub(" ", self.query.strip().removesuffix(";"))
         if not re.match(r"\s*(select|with)\b", code, re.IGNORECASE) or ";" in code:
             raise ValueError("query is not one SELECT statement (or WITH ... SELECT)")
@@ -254,3 +247,10 @@ class Parties(Section):
     def everyone(self) -> tuple[AnyOne, ...]:
         """The coordinator, the target, the sources."""
         return (self.coordinator, self.target, *self.sources)
+
+    def places(self) -> Iterator[tuple[Location, AnyOne]]:
+        """Yield everyone with their place in a plan."""
+        yield ("parties", "coordinator"), self.coordinator
+        yield ("parties", "target"), self.target
+        for position, source in enumerate(self.sources):
+            yield ("parties", "sources", position), source

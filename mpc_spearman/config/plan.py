@@ -5,8 +5,9 @@ parties and compared in the handshake, except what stands beside a party's ``nam
 ``key``, its ``table`` and how it is read, ``policy`` and ``listen`` (and the target's ``alignment_key``) are
 **local**, never sent and not in the digest. On one machine a single file may hold both.
 
-`load_plan` is the entry point. It reports every problem it finds at once, each on a line of its own that
-names the file (or the override), the key, the value, and what would be allowed.
+`load_plan` is the entry point. It reports all values that are wrong at once, each on a line of its own that
+names the file (or the override), the key, the value, and what would be allowed; and then what does not go
+together.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.draft import Draft
@@ -129,12 +131,10 @@ class Plan(Section):
         return results.model_copy(update={key: getattr(results, key) or default for key, default in defaults})
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self, info: ValidationInfo) -> Plan:
-        if info.context is _LOADING:
-            return self
-        problems = [f"plan: {dotted(key)}: {text}" for key, text in contradictions(self.model_dump())]
-        if problems:
-            raise PlanError("\n".join(problems))
+    def _agrees_with_itself(self) -> Plan:
+        if found := list(contradictions(self)):
+            lines = "\n".join(f"{dotted(location)}: {text}" for location, text in found)
+            raise PydanticCustomError("contradictions", "{lines}", {"lines": lines, "found": found})
         return self
 
     @property
@@ -209,15 +209,11 @@ _KNOWN = {"name", "identity"}
 #: Of sections that are shared, the keys that are not.
 LOCAL = {"network": ("message_timeout", "address", "port", "proxy"), "he": ("workers",)}
 
-# The context in which `load_plan` makes a plan: it has looked for contradictions itself.
-_LOADING = object()
-
 
 def load_plan(
     source: str | Path | Mapping[str, Any],
     overrides: Sequence[str] = (),
     tables: Mapping[str, Path | None] = MappingProxyType({}),
-    unaligned: Mapping[str, Path] = MappingProxyType({}),
     local: Path | None = None,
     party: str | None = None,
 ) -> Plan:
@@ -226,14 +222,12 @@ def load_plan(
     Parameters
     ----------
     source : str, Path or mapping
-        A YAML file, or the content of one. ``${...}`` is not expanded.
+        A YAML file, or the content of one.
     overrides : sequence of str
         Each ``key=value``: a dotted key such as ``network.timeout`` and a value in YAML. An item of
         a list is named by its position, a source also by its name: ``parties.sources.A.exclude=[x]``.
     tables : mapping
         Party name to table, in place of the plan's; None for a table that is not a file.
-    unaligned : mapping
-        Party name to its ``write_unaligned``, in place of the plan's.
     local : Path, optional
         One party's local file: the keys that belong beside its name, ``network`` with `address`, `port` or
         `proxy`, and ``he.workers``. They come before the plan's and after the overrides.
@@ -249,7 +243,7 @@ def load_plan(
     Raises
     ------
     PlanError
-        All that is wrong, one problem per line.
+        One problem per line.
     """
     draft = Draft.read(source)
     draft.place_files(draft.folder)
@@ -262,24 +256,20 @@ def load_plan(
         draft.override(override)
     for name, approver in draft.approvers().items():
         if approvers.get(name) not in (None, approver):
-            draft.problems.append(
-                f"{draft.where}: no setting on the command line can change policy.approved_by of party "
-                f"{shown(name)}; change it in the party's local part"
-            )
-    for key, files in (("table", tables), ("write_unaligned", unaligned)):
-        for party, file in files.items():
-            draft.set_file(party, key, file)
+            why = "no setting on the command line can change policy.approved_by; the local part can"
+            draft.problems.append(f"{draft.where}: party {shown(name)}: {why}")
+    for name, file in tables.items():
+        draft.set_table(name, file)
     draft.place_files(Path.cwd())
-    # First what does not go together, from the raw values: the models look at that only once every
-    # single value is right, and a user should not have to run twice to see both kinds of problem.
-    for location, text in contradictions(draft.data):
-        draft.report(location, text)
     try:
-        plan = Plan.model_validate(draft.data, context=_LOADING)
+        plan = Plan.model_validate(draft.data)
     except ValidationError as error:
         for problem in error.errors(include_url=False):
+            if problem["type"] == "contradictions":
+                for location, text in problem["ctx"]["found"]:
+                    draft.report(location, text)
             # Of a list whose items are all wrong pydantic also says that it is too short.
-            if problem["type"] != "too_short" or not problem["input"]:
+            elif problem["type"] != "too_short" or not problem["input"]:
                 draft.report(*explain(problem, Plan))
     if draft.problems:
         raise PlanError("\n".join(draft.problems))

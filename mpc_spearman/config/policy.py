@@ -26,15 +26,7 @@ AGREE_TO_ALL = MappingProxyType(
 
 
 def check_policy(plan: Plan, name: str) -> None:
-    """Refuse a plan that goes beyond the policy of data party `name`; the coordinator has none.
-
-    Raises
-    ------
-    PolicyError
-        Every rule the plan breaks, one per line: the party, the rule, and what the plan asks for.
-    PlanError
-        No party has that name.
-    """
+    """Refuse, with a `PolicyError` that has every broken rule, a plan beyond the policy of party `name`."""
     if policy := _policy(plan, name):
         _refuse(name, *_beyond(plan, policy))
 
@@ -49,8 +41,7 @@ def check_policy_rows(plan: Plan, name: str, n: int) -> None:
 def check_policy_columns(plan: Plan, name: str, defined: int, counts: str) -> None:
     """Refuse numbers over so few source columns that they are next to single coefficients.
 
-    Each is over `defined` of what `counts` says (`mpc_spearman.levels.level.Level.behind`). Asked of an owner
-    whose policy stops short of coefficients; a `PolicyError`.
+    Each is over `defined` of what `counts` says. Asked of an owner whose policy stops short of coefficients.
     """
     policy = _policy(plan, name)
     if (

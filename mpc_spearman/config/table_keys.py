@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo, field_validator, model_validator
 
@@ -99,11 +98,6 @@ class Missing(Section):
         return middle
 
 
-def drops_rows(missing: object) -> bool:
-    """Tell whether a plan's ``missing``, as it is written or checked, leaves out rows."""
-    return missing == "drop_rows" or (isinstance(missing, Mapping) and missing.get("drop_rows") is True)
-
-
 class TableKeys(Section):
     """How a data party's table is read."""
 
@@ -147,23 +141,19 @@ class TableKeys(Section):
     )
     csv: Csv = Csv()
 
-    @field_validator("id", "features")
+    @field_validator("id", "features", "convert")
     @classmethod
-    def _once(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    def _names_each_column_once(cls, names: Any, info: ValidationInfo) -> Any:
+        others = {"features": ("id", "exclude"), "convert": ("encode",)}.get(str(info.field_name), ())
         for name in names or ():
-            if names and names.count(name) > 1:
+            if isinstance(names, tuple) and names.count(name) > 1:
                 raise ValueError(f"lists {shown(name)} more than once")
+            for other in others:
+                if name in info.data.get(other, ()):
+                    raise ValueError(
+                        f"lists {shown(name)}, which {other} lists too; take it out of one of them"
+                    )
         return names
-
-    @field_validator("features")
-    @classmethod
-    def _are_features(cls, features: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
-        for name in features or ():
-            if name in info.data.get("id", ()):
-                raise ValueError(f"lists {shown(name)}, which is this party's id column; take it out")
-            if name in info.data.get("exclude", ()):
-                raise ValueError(f"lists {shown(name)}, which exclude lists too; take it out of one of them")
-        return features
 
     @field_validator("missing_flags")
     @classmethod
@@ -171,14 +161,6 @@ class TableKeys(Section):
         if flags and "missing" in info.data and not info.data["missing"].middle:
             raise ValueError("needs missing: middle, which keeps the rows with missing values")
         return flags
-
-    @field_validator("convert")
-    @classmethod
-    def _has_no_order(cls, convert: dict[str, Convert], info: ValidationInfo) -> dict[str, Convert]:
-        for column in convert:
-            if column in info.data.get("encode", ()):
-                raise ValueError(f"lists {shown(column)}, which encode lists too; take it out of one of them")
-        return convert
 
     @field_validator("encode")
     @classmethod

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
-from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin
@@ -30,18 +28,12 @@ _MOST_DIFFERENCES = 50
 def shown(value: object) -> str:
     """Write a value as a plan would, on one short line, for an error text."""
     if value is None or isinstance(value, bool):
-        text = "null" if value is None else str(value).lower()
-    elif isinstance(value, float) and not math.isfinite(value):
-        text = ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
-    elif isinstance(value, int) and value.bit_length() > 1000:  # Python itself refuses to write some
-        text = "a number too long to show"
-    elif isinstance(value, (Path, date)):
-        text = repr(str(value))
-    else:
-        try:
-            text = repr(value)  # not str: repr escapes whatever a terminal should not be sent
-        except (ValueError, RecursionError):  # such numbers again inside a list, lists without end
-            text = f"a {type(value).__name__} too long to show"
+        return "null" if value is None else str(value).lower()
+    try:
+        # not str: repr escapes whatever a terminal should not be sent
+        text = repr(str(value) if isinstance(value, Path) else value)
+    except (ValueError, RecursionError):  # numbers that Python refuses to write, lists without end
+        text = "a value too long to show"
     address, mark, secret = text.partition("://")  # what follows may be a password
     return _cut(f"{address}{mark}{'…' if secret else ''}")
 
@@ -59,15 +51,7 @@ def nearest(word: object, names: tuple[str, ...]) -> str:
 
 
 def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str]:
-    """Turn what pydantic found into where it is, what is there, what is allowed, and what to do.
-
-    Parameters
-    ----------
-    problem : ErrorDetails
-        One entry of ``ValidationError.errors()``.
-    plan : type
-        The model of the whole plan.
-    """
+    """Turn one of pydantic's problems with a `plan` into where it is, what is there and what is allowed."""
     location = tuple(part for part in problem["loc"] if part not in TABLE_KINDS)
     kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
@@ -76,7 +60,6 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
         return location, f"{shown(location[-1])} is not a key; keys are text"
     if kind == "missing":
         return location, "is missing; every plan needs it"
-
     field, model = _resolve(location, plan)
     allowed = choices(field.annotation) if field else ()
     offer = f"; allowed: {', '.join(allowed)}" if allowed else ""
@@ -84,89 +67,42 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
         scalar = isinstance(value, (str, int, float, Path))
         return location, f"{f'{shown(value)} ' if scalar else ''}{problem['ctx']['error']}{offer}"
     if value is None:
-        return location, f"null is not a value here; {_leave_out(field)}"
-    if kind == "literal_error":
-        return location, f"{shown(value)} is not allowed{offer}{nearest(value, allowed)}"
-    if kind == "model_type" and model is not None:
+        needed = field is None or field.is_required()
         return (
             location,
-            f"{shown(value)} is not a mapping; write {', '.join(model.model_fields)} below it",
+            f"null is not a value here{'' if needed else '; leave the key out to use its default'}",
         )
-    if kind == "string_type":
-        return location, f"{shown(value)} is not text but {_yaml_kind(value)}; put it in quotes"
-    what = (allowed_text(field) if field else "") or problem["msg"]
-    if kind == "tuple_type":
-        hint = (
-            f"; write [{_cut(value)}]"
-            if isinstance(value, str) and value.isprintable() and "://" not in value
-            else "; start each item with '- '"
-        )
-        return location, f"{shown(value)} is not {what}{hint}"
-    return location, f"{shown(value)} is not {what}{_unquote(value, kind)}"
+    what = f"is not {(allowed_text(field) if field else '') or problem['msg']}"
+    if kind == "literal_error":
+        what = f"is not allowed{offer}{nearest(value, allowed)}"
+    elif kind == "model_type" and model is not None:
+        what = f"is not a mapping; write {', '.join(model.model_fields)} below it"
+    elif kind == "string_type":
+        what = "is not text; put it in quotes"
+    elif kind == "tuple_type":
+        what += "; write it in brackets, [...], or start each item with '- '"
+    return location, f"{shown(value)} {what}"
 
 
-def _leave_out(field: FieldInfo | None) -> str:
-    if field is None or field.is_required():
-        return "this key is needed"
-    return "leave the key out to use its default"
-
-
-def _yaml_kind(value: object) -> str:
-    """Name what YAML made of a word without quotes."""
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, (int, float)):
-        return "a number"
-    if isinstance(value, (list, dict)):
-        return "a list" if isinstance(value, list) else "a mapping"
-    return f"a {type(value).__name__}"
-
-
-def _unquote(value: object, kind: str) -> str:
-    """Say how to write a number that YAML took for text: "60", but also 1e3."""
-    if not isinstance(value, str) or kind not in ("int_type", "float_type"):
-        return ""
-    try:
-        number = float(value)
-    except ValueError:
-        return ""
-    if not math.isfinite(number):
-        return ""
-    plain = str(int(number)) if number == int(number) and abs(number) < 2**53 else repr(number)
-    return f"; YAML reads it as text, write {plain}"
-
-
-#: Keys of earlier versions, by their last two parts, and what to do instead.
-_BY_IDENTITIES = (
-    "is gone: parties are identified by keys. Each makes one with mpc-spearman init --party "
-    "NAME, and the line "
-    "that this prints goes beside the party's name in the shared plan. Remove this key"
-)
-_BY_FORM = "is gone: remove it, or write he.form: literal for the paper to the letter"
-_BY_NOISE = "is gone: noise hides whose row is whose, so no table is refused for its columns any more."
+_BY_KEYS = "parties are identified by keys: docs/hosts.md#keys"
+_BY_FORM = "write he.form: literal for the paper to the letter"
+_BY_NOISE = "noise protects rows, limited by privacy.loss and policy.loss"
 _RULES = ("min_group", "min_rows_per_feature", "budget")
+#: Keys of earlier versions, by their last two parts, and what took their place.
 _REPLACED = {
-    **dict.fromkeys(("network.tls", "network.secret", "network.pins", "policy.tls"), _BY_IDENTITIES),
+    **dict.fromkeys(("network.tls", "network.secret", "network.pins", "policy.tls"), _BY_KEYS),
     **dict.fromkeys(("he.pairs", "he.packing"), _BY_FORM),
-    **{
-        f"privacy.{key}": f"{_BY_NOISE} Remove this key; privacy.loss says how much a run may reveal"
-        for key in _RULES
-    },
-    **{
-        f"policy.{key}": f"{_BY_NOISE} Remove this key; policy.loss limits how much a run may reveal"
-        for key in _RULES
-    },
+    **dict.fromkeys((f"{section}.{key}" for section in ("privacy", "policy") for key in _RULES), _BY_NOISE),
 }
 
 
 def _unknown_key(location: Location, plan: type[BaseModel]) -> str:
     _, model = _resolve(location[:-1], plan)
     names = tuple(model.model_fields) if model else ()
-    word = location[-1]
-    if gone := _REPLACED.get(dotted(location[-2:])):
-        return gone
-    elsewhere = [dotted(place) for place in _all_keys(plan, ()) if place[-1] == word]
-    hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else nearest(word, names)
+    if instead := _REPLACED.get(dotted(location[-2:])):
+        return f"is gone, remove it: {instead}"
+    elsewhere = [dotted(place) for place in _all_keys(plan, ()) if place[-1] == location[-1]]
+    hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else nearest(location[-1], names)
     return f"there is no such key; keys here: {', '.join(names)}{hint}"
 
 
@@ -198,8 +134,7 @@ def choices(annotation: Any) -> tuple[str, ...]:
 def _all_keys(model: type[BaseModel], above: Location) -> Iterator[Location]:
     for name, field in model.model_fields.items():
         yield (*above, name)
-        below = model_in(field.annotation)
-        if below is not None:
+        if (below := model_in(field.annotation)) is not None:
             several = (0,) if get_origin(field.annotation) is tuple else ()
             yield from _all_keys(below, (*above, name, *several))
 
@@ -211,8 +146,7 @@ def canonical(content: object) -> str:
 
 def spoken(digest: bytes) -> str:
     """Write a digest in groups of four hexadecimal digits, as people read it to each other."""
-    text = digest.hex()
-    return " ".join(text[start : start + 4] for start in range(0, len(text), 4))
+    return digest.hex(" ", 2)
 
 
 def differences(mine: str, theirs: str) -> list[str]:

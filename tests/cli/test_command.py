@@ -87,7 +87,7 @@ def test_a_mistyped_command_is_offered_the_nearest(capsys: pytest.CaptureFixture
 def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
     """As argcomplete asks: by environment, with the answer on file descriptor 8."""
     said = tmp_path / "said"
-    for line, answer in (("mpc-spearman che", "check"), ("mpc-spearman local --wri", "--write-unaligned")):
+    for line, answer in (("mpc-spearman che", "check"), ("mpc-spearman local --tab", "--table")):
         asked = {
             "_ARGCOMPLETE": "1",
             "_ARGCOMPLETE_IFS": "\n",
@@ -184,7 +184,7 @@ def test_join_takes_files_of_its_own_party(tmp_path: Path, monkeypatch: pytest.M
         raise errors.PeerDied("enough seen")
 
     monkeypatch.setattr(join, "run_party", run_party)
-    files = ["--table", str(tmp_path / "b.csv"), "--write-unaligned", str(tmp_path / "rest.csv")]
+    files = ["--table", str(tmp_path / "b.csv"), f"parties.target.write_unaligned={tmp_path / 'rest.csv'}"]
     plan = str(ROOT / "configs" / "intersect.yaml")
     assert main(["join", plan, "--party", "B", *files, "--out", str(tmp_path)]) == errors.PeerDied.exit_code
     ((target, source),) = seen

@@ -85,6 +85,7 @@ TOGETHER: list[dict[str, Any]] = [
     {"parties.target.name": "C"},
     {"parties.sources.0.name": "b"},
     {"privacy.unit": "value", "reveal": "strengths"},
+    {"privacy.unit": "value", "reveal": "explained", "results.target": "nothing"},
     {"privacy.unit": "value", "results.target": "strengths"},
     {"privacy.unit": "value", "results.target": "coefficients", "results.sources": "ranking"},
 ]
@@ -118,15 +119,11 @@ def test_rows_are_left_out_only_where_the_others_can_tell_which_are_there() -> N
         load_plan(plan_with({"parties.sources.0.missing": value}))
 
 
-@pytest.mark.parametrize(
-    ("written", "kind"),
-    [("7", "a number"), ("1.5", "a number"), ("true", "true or false"), ("[a]", "a list")],
-)
-def test_column_names_that_yaml_does_not_read_as_text(plan_file: Path, written: str, kind: str) -> None:
+@pytest.mark.parametrize("written", ["7", "1.5", "true", "[a]"])
+def test_column_names_that_yaml_does_not_read_as_text(plan_file: Path, written: str) -> None:
     line = problem(plan_file, f"parties.target.features=[ok, {written}]")
     assert ": parties.target.features.1: " in line
-    assert f"is not text but {kind}" in line
-    assert line.endswith("put it in quotes")
+    assert line.endswith("is not text; put it in quotes")
     assert load_plan(plan_file, [f"parties.target.features=[ok, '{written}']"]).parties.target.features == (
         "ok",
         written,
@@ -158,12 +155,11 @@ def test_everything_wrong_is_said_at_once_and_names_file_or_override(plan_file: 
     plan_file.write_text(
         YAML.replace("coefficients", "strengths") + "strength: mean_abs\norder: up\n", "utf-8"
     )
+    assert problem(plan_file, "order=ascending").startswith(f"{plan_file}: strength: 'mean_abs' needs")
     lines = problems(plan_file, "network.timeout=true", "netwrk.timeout=3", "oops", Z=None)
-    assert len(lines) == 6
     starts = (
         "override 'oops': not of the form key=value",
         "table for 'Z': the plan has no data party of that name; data parties: B, A",
-        f"{plan_file}: strength: 'mean_abs' needs",
         f"{plan_file}: order: 'up' is not allowed",
         "override 'network.timeout=true': network.timeout: true is not",
         "override 'netwrk.timeout=3': netwrk: there is no such key",
@@ -178,9 +174,9 @@ def test_everything_wrong_is_said_at_once_and_names_file_or_override(plan_file: 
         ("rows", "not of the form key=value, as in network.timeout=30"),
         ("=3", "not of the form key=value, as in network.timeout=30"),
         ("a..b=3", "not of the form key=value, as in network.timeout=30"),
-        ("rows=[", "the value is not valid YAML: expected the node content"),
+        ("rows=[a, ]]", "the value is not valid YAML: expected"),
         ("reveal.x=3", "reveal is 'coefficients', and has no keys below it"),
-        ("parties.sources.AA.id=x", "parties.sources has no item 'AA'; did you mean 'A'?"),
+        ("parties.sources.AA.id=x", "parties.sources has no item 'AA'; it has A"),
         ("parties.sources.1.id=x", "parties.sources has no item '1'; it has A"),
         ("parties.sources.-1.id=x", "parties.sources has no item '-1'; it has A"),
         ("parties.target.nam=x", "parties.target.nam: there is no such key"),
@@ -255,5 +251,5 @@ def test_names_that_the_locale_lacks(key: str, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("key", ["budget", "min_group", "min_rows_per_feature"])
 def test_a_key_that_went_says_what_took_its_place(section: str, key: str) -> None:
     line = problem(plan_with({f"{section}.{key}": 1}))
-    assert line.startswith(f"plan: {section}.{key}: is gone: ")
-    assert ("policy.loss" if "policy" in section else "privacy.loss") in line
+    assert line.startswith(f"plan: {section}.{key}: is gone, remove it: ")
+    assert "privacy.loss and policy.loss" in line

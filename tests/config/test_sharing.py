@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-import re
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +242,7 @@ def test_no_two_parties_have_one_key_and_none_has_what_is_no_key() -> None:
 def test_keys_of_earlier_versions_are_told_what_replaced_them(key: str) -> None:
     with pytest.raises(PlanError) as raised:
         load_plan(plan_with({key: "insecure"}))
-    assert f"plan: {key}: is gone: parties are identified by keys" in str(raised.value)
+    assert f"plan: {key}: is gone, remove it: parties are identified by keys" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -297,34 +296,24 @@ def test_listen() -> None:
         ("10.0.0.7", "10.0.0.7"),
         ("c.example.org", "c.example.org"),
         ("::1", "::1"),
-        ("[::1]", "::1"),
-        ('"[::1]"', "::1"),
-        ("[fe80::1%eth0.7]", "fe80::1%eth0.7"),
+        ("'[::1]'", "::1"),
+        ("'[fe80::1%eth0.7]'", "fe80::1%eth0.7"),
     ],
 )
 def test_the_address_where_parties_meet(written: str, address: str) -> None:
     assert load_plan(MINIMAL, [f"network.address={written}"]).network.address == address
 
 
-@pytest.mark.parametrize("written", ["10.0.0.7:29500", "[::1]:29500", "[c]", "[10.0.0.7]", "[c, d]", "a:b"])
+@pytest.mark.parametrize("written", ["10.0.0.7:29500", "[::1]:29500", "[::1]", "[c]", "a:b"])
 def test_bad_addresses(written: str) -> None:
-    with pytest.raises(PlanError, match=r"network\.address: "):
+    with pytest.raises(PlanError, match=r"network\.address"):
         load_plan(MINIMAL, [f"network.address={written}"])
 
 
-def test_an_address_in_brackets_without_quotes(tmp_path: Path) -> None:
-    """On the command line it can only be an address; in a file YAML stops at it, and the error says why."""
+def test_an_address_with_a_port_needs_no_quotes_in_a_setting() -> None:
     plan = load_plan(MINIMAL, ["parties.target.listen=[::1]:29501", "parties.target.exclude=[a:b, c]"])
     assert plan.parties.target.listen == "[::1]:29501"
     assert plan.parties.target.exclude == ("a:b", "c")
-    file = tmp_path / "plan.yaml"
-    for line, words in (
-        ("  address: [::1]", "put an address in brackets in quotes: '[::1]'"),
-        ("  address: [2001:db8::7]", "is read by YAML as a list"),
-    ):
-        file.write_text(f"network:\n{line}\nparties: {json.dumps(MINIMAL['parties'])}\n")
-        with pytest.raises(PlanError, match=re.escape(words)):
-            load_plan(file)
 
 
 # ---- differences -----------------------------------------------------------------------------------

@@ -49,7 +49,9 @@ def joined(*tables: pd.DataFrame) -> list[pd.DataFrame]:
 def test_the_demo_from_raw_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command as the plan's first lines give it; and what it leaves to the insurer to complete."""
     rest = tmp_path / "rest.csv"
-    code = main(["local", str(PLAN), "--out", str(tmp_path / "out"), "--write-unaligned", f"A={rest}"])
+    code = main(
+        ["local", str(PLAN), "--out", str(tmp_path / "out"), f"parties.sources.A.write_unaligned={rest}"]
+    )
     said = capsys.readouterr().out
     assert code == 0
     insurer, clinic = joined(raw("insurer"), raw("clinic"))
