@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,10 +101,8 @@ def run_local(
             _check_place(target, checked)
         server = server or stack.enter_context(ForkServer())
         server.prepare(checked.protocol)
-        # Slow, and meanwhile the server imports more; what reads a result takes the second.
+        # Slow, and meanwhile the server imports more.
         from mpc_spearman.results.result import Result
-
-        import_module("scipy.special")
 
         staging = stack.enter_context(folders.temporary() if target is None else folders.beside(target))
         assigned = assignments(checked, staging)

@@ -8,29 +8,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mpc_spearman.config import Plan
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.results.dataframes import CANONICAL_ROWS, ESTIMATORS, MATRIX_ROWS, column_table
+from mpc_spearman.results import derived
+from mpc_spearman.results.parts import PARTS
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import explained, pvalues, result_warnings
 from mpc_spearman.statistics.columns import Columns
-from mpc_spearman.statistics.intervals import intervals
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The names of the matrix's rows and columns, as far as a party knows them.
-
-    Attributes
-    ----------
-    sources : sequence of (str, str)
-        Party and feature of each row.
-    target : sequence of str
-    """
+    """The names of the matrix's rows, (party, feature), and columns, as far as a party knows them."""
 
     sources: Sequence[tuple[str, str]]
     target: Sequence[str]
@@ -40,33 +32,6 @@ class Labels:
         """Say whose the sources' features are: their rows are stacked in roster order."""
         owners = [party.name for party, features in shapes.features.items() for _ in range(features)]
         return cls(list(zip(owners, sources, strict=True)) if sources else [], target)
-
-
-def _explained(plan: Plan, me: Party, numbers: Numbers, target: Sequence[str]) -> pd.DataFrame:
-    """Label what each source's columns explain of each of the target's features."""
-    r2, s = numbers["explained"], numbers["explained_noise"]
-    index = pd.MultiIndex.from_product([_sources(plan, me), list(target)], names=MATRIX_ROWS)
-    k = np.repeat(numbers["kept"], len(target))
-    return pd.DataFrame({"r2": r2.ravel(), "noise": s.ravel(), "k": k}, index=index)
-
-
-def _canonical(plan: Plan, me: Party, numbers: Numbers) -> pd.DataFrame:
-    """Label the canonical correlations of each source's columns with the target's."""
-    found = numbers["canonical"]
-    count = range(1, found.shape[1] + 1)
-    return pd.DataFrame(
-        {
-            "correlation": found.ravel(),
-            "noise": np.repeat(numbers["canonical_noise"], len(count)),
-            "k_source": np.repeat(numbers["kept"], len(count)),
-            "k_target": int(numbers["kept_target"][0]),
-        },
-        index=pd.MultiIndex.from_product([_sources(plan, me), count], names=CANONICAL_ROWS),
-    )
-
-
-def _sources(plan: Plan, me: Party) -> list[str]:
-    return [me.name] if me.role is Role.SOURCE else [source.name for source in plan.parties.sources]
 
 
 def assemble(
@@ -88,81 +53,70 @@ def assemble(
         Aligned rows.
     numbers : Numbers
         As far as this party has them.
-    warnings : sequence of str
     **about
         The other arguments of `Result`: what the run cost, and what else is known of it.
     """
     columns = pd.Index(list(labels.target), dtype="object")
-    rows = pd.MultiIndex.from_tuples(list(labels.sources), names=MATRIX_ROWS)
-
-    def matrix(values: NDArray[np.float64]) -> pd.DataFrame:
-        return pd.DataFrame(values, index=rows, columns=columns)
-
-    def series(values: NDArray[Any] | None, name: str) -> pd.Series[Any] | None:
-        return None if values is None else pd.Series(values, index=columns, name=name)
-
-    matrices: dict[str, Any] = {}
+    sources = [me.name] if me.role is Role.SOURCE else [source.name for source in plan.parties.sources]
+    warnings = list(warnings)
+    parts: dict[str, Any] = {}
+    for name in ("strengths", "counts", "errors"):
+        if (values := numbers.get(name)) is not None:
+            parts[name] = pd.Series(values, index=columns)
+    if (both := numbers.get("estimators")) is not None:
+        parts["estimators"] = pd.DataFrame(both, columns, list(PARTS["estimators"].columns or ()))
     if "coefficients" in numbers:
+        rho, noise = numbers["coefficients"], numbers.get("noise")
+        rows = pd.MultiIndex.from_tuples(list(labels.sources))
+        matrix = parts["coefficients"] = pd.DataFrame(rho, rows, columns)
         source = Columns(numbers["source_ties"], numbers["source_skewness"])
         target = Columns(numbers["target_ties"], numbers["target_skewness"])
         names = [(plan.parties.target.name, name) for name in labels.target]
-        sides = [column_table(labels.sources, source), column_table(names, target)]
-        matrices = {"coefficients": matrix(numbers["coefficients"]), "columns": pd.concat(sides)}
-        pairs: dict[str, Any] = {
-            "n": n,
-            "source": source.rows,
-            "target": target,
-            "estimator": plan.estimator,
-            "noise": numbers.get("noise", 0.0),
-        }
-        if "noise" in numbers:
-            matrices["noise"] = matrix(numbers["noise"])
-        rho = numbers["coefficients"]
-        low, _ = intervals(rho, confidence=plan.confidence, **pairs)
+        sides = [derived.column_table(labels.sources, source), derived.column_table(names, target)]
+        parts["columns"] = pd.concat(sides)
+        if noise is not None:
+            parts["noise"] = pd.DataFrame(noise, rows, columns)
+        pairs = derived.evidence(matrix, parts["columns"], parts.get("noise"), n, plan.estimator)
+        parts |= derived.inferences(matrix, pairs, plan.confidence)
         testable = pvalues.testable(source.rows, target, plan.estimator) & ~np.isnan(rho)
-        warnings = [
-            *warnings,
+        warnings += [
             *result_warnings.pvalues(**pairs),
-            *result_warnings.intervals(low, testable, n),
-            *result_warnings.noise("coefficients", np.asarray(numbers.get("noise", 0.0)), 1 / np.sqrt(n - 1)),
+            *result_warnings.intervals(parts["intervals"].to_numpy()[::2], testable, n),
+            *result_warnings.noise("coefficients", np.asarray(pairs["noise"]), 1 / np.sqrt(n - 1)),
         ]
-    ranking = None
     if "explained" in numbers:
-        told = _explained(plan, me, numbers, labels.target)
-        positions = explained.positions(numbers["explained"], numbers["kept"], n, plan.order)
-        numbers, matrices = {**numbers, "positions": positions}, {"explained": told}
-        warnings = [
-            *warnings,
-            *result_warnings.explained(
-                explained.spread(numbers["explained_noise"], numbers["kept"][:, None], n).max(),
-                len(numbers["kept"]),
-            ),
-        ]
+        r2, s, k = numbers["explained"], numbers["explained_noise"], numbers["kept"]
+        numbers = {**numbers, "positions": explained.positions(r2, k, n, plan.order)}
+        told = pd.DataFrame(
+            {"r2": r2.ravel(), "noise": s.ravel(), "k": np.repeat(k, len(columns))},
+            index=pd.MultiIndex.from_product([sources, columns]),
+        )
+        parts["explained"] = derived.concluded(told, n)
+        warnings += result_warnings.explained(explained.spread(s, k[:, None], n).max(), len(k))
     if "canonical" in numbers:
-        told = _canonical(plan, me, numbers)
-        matrices = {"canonical": told}
-        warnings = [*warnings, *result_warnings.joint(len(numbers["kept"]))]
+        found, k = numbers["canonical"], numbers["kept"]
+        each = found.shape[1]
+        told = pd.DataFrame(
+            {
+                "correlation": found.ravel(),
+                "noise": np.repeat(numbers["canonical_noise"], each),
+                "k_source": np.repeat(k, each),
+                "k_target": int(numbers["kept_target"][0]),
+            },
+            index=pd.MultiIndex.from_product([sources, range(1, each + 1)], names=["party", "number"]),
+        )
+        parts["canonical"] = derived.concluded_canonical(told, n)
+        warnings += result_warnings.joint(len(k))
     if "positions" in numbers:
         order = np.argsort(numbers["positions"], kind="stable")  # equals in the table's order
         ranking = pd.DataFrame({"position": numbers["positions"][order], "feature": columns[order].tolist()})
         if "strengths" in numbers:
             ranking["strength"] = numbers["strengths"][order]
-    errors = numbers.get("errors")
-    if errors is not None and "strengths_noise" in numbers:
-        warnings = [*warnings, *result_warnings.noise("strengths", numbers["strengths_noise"], errors)]
-        errors = np.hypot(errors, numbers["strengths_noise"])
-    both = numbers.get("estimators")
+        parts["ranking"] = ranking
+    if "errors" in numbers and "strengths_noise" in numbers:
+        errors, s = numbers["errors"], numbers["strengths_noise"]
+        warnings += result_warnings.noise("strengths", s, errors)
+        parts["errors"] = pd.Series(np.hypot(errors, s), index=columns)
     return Result(
-        plan=plan.shared(),
-        party=me.name,
-        role=me.role.value,
-        n=n,
-        warnings=warnings,
-        **matrices,
-        strengths=series(numbers.get("strengths"), "strength"),
-        counts=series(numbers.get("counts"), "count"),
-        errors=series(errors, "error"),
-        ranking=ranking,
-        estimators=None if both is None else pd.DataFrame(both, index=columns, columns=ESTIMATORS),
-        **about,
+        plan=plan.shared(), party=me.name, role=me.role.value, n=n, warnings=warnings, **parts, **about
     )

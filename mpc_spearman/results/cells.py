@@ -1,14 +1,19 @@
-r"""Names in CSV files: written so that no spreadsheet runs them and no terminal obeys them, and read back.
+r"""CSV files: numbers that read back to the same float64, and names that no spreadsheet or terminal obeys.
 
-A name that begins with ``=``, ``+``, ``-`` or ``@``, full-width or not, after spaces or not, or with an
-apostrophe, gets an apostrophe before it: to a spreadsheet, text. Control characters, line separators and
-those that turn the direction of writing are written as ``\uXXXX``, as is a semicolon before one of the
-former, at which some spreadsheets would begin a new cell; a backslash is doubled.
+Floats are written with `repr`, and an undefined number is an empty cell. A name that begins with ``=``,
+``+``, ``-`` or ``@``, full-width or not, after spaces or not, or with an apostrophe, gets an apostrophe
+before it: to a spreadsheet, text. Control characters, line separators and those that turn the direction of
+writing are written as ``\uXXXX``, as is a semicolon before one of the former, at which some spreadsheets
+would begin a new cell; a backslash is doubled.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import re
+from collections.abc import Iterable, Sequence
 
 _FORMULA = "=+\\-@＝＋－＠"
 _BEGINS = re.compile(rf"\s*[{_FORMULA}]|'")
@@ -39,3 +44,31 @@ def read(text: str) -> str:
     if written(name) != text:
         raise ValueError("a name that is not written as names are")
     return name
+
+
+def number(text: str) -> float:
+    """Return the number in a cell; NaN for an empty one."""
+    return float(text) if text else math.nan
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Write a table."""
+
+    def cell(value: object) -> str:
+        if isinstance(value, float):
+            return "" if math.isnan(value) else repr(float(value))
+        text = written(value) if isinstance(value, str) else str(value)
+        return '"' + text.replace('"', '""') + '"' if set(text) & set(',"') else text
+
+    return "".join(",".join(map(cell, row)) + "\n" for row in (header, *rows))
+
+
+def read_csv(text: str) -> tuple[list[str], list[list[str]]]:
+    """Read the header and the rows, equally long, that `csv_text` wrote; `ValueError` if it is no table."""
+    try:
+        header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    except csv.Error as error:
+        raise ValueError(f"no CSV file: {error}") from error
+    if any(len(row) != len(header) for row in rows):
+        raise ValueError("a row that is not as long as the first")
+    return header, rows

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mpc_spearman.results.charts import number
-from mpc_spearman.results.dataframes import known_columns
+from mpc_spearman.results.derived import known_columns
 from mpc_spearman.statistics import reading
 from mpc_spearman.statistics.columns import Ties
 from mpc_spearman.statistics.intervals import INTERVAL_ROWS

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import least
 from mpc_spearman.errors import MergeError, OutputError
-from mpc_spearman.results import run_directory
-from mpc_spearman.results.dataframes import COST_COLUMNS
+from mpc_spearman.results import derived, run_directory
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators
 
@@ -36,12 +35,8 @@ _SAME: dict[str, Callable[[Result], Any]] = {
     "precision": lambda result: result.plan["results"]["precision"],
 }
 
-#: What there is nothing to merge of, by level.
-_OF_ONE_SOURCE = {
-    "explained": "each R² is over the columns of one source",
-    "canonical": "each correlation is of all columns of one source with all of the target's",
-}
-
+#: Levels whose results are of one source alone.
+_OUTSIDE = ("explained", "canonical")
 # A run directory as the caller named it, and the result in it.
 Loaded = tuple[Path, Result]
 
@@ -85,87 +80,95 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
 
 def _check_mergeable(folder: Path, result: Result) -> None:
     """Refuse what cannot be merged with anything."""
-    reveal = result.plan["reveal"]
-    if why := _OF_ONE_SOURCE.get(reveal):
-        raise MergeError(f"{folder}: results of reveal: {reveal} cannot be merged: {why}")
-    if result.role != "target":
-        raise MergeError(
-            f"{folder} is the copy of {result.party}, the {result.role}: merging takes the target's run "
-            "directories, for only the target can tell whether two runs had the same rows"
-        )
-    if result.withheld("strengths"):
-        why = result.withheld("strengths")
-        what = (
-            "holds no result at all"
-            if result.withheld("ranking")
-            else "holds the order of the features only, and orders do not add up: which feature is first "
-            "over all sources depends on by how much it is first with each"
-        )
-        raise MergeError(f"{folder} {what}. {why}")
-    if result.withheld("counts"):
-        raise MergeError(
-            f"{folder} does not say over how many coefficients its strengths are means, so they "
-            "cannot be weighted"
-        )
-    if result.alignment is None:
-        raise MergeError(
-            f"{folder} has no tag of its row ids, so nothing shows that its rows are those of the other "
-            "runs: set parties.target.alignment_key to the same file (of the target's own) in all runs"
-        )
+    reveal, why = result.plan["reveal"], result.withheld("strengths")
+    order = (
+        "it holds the order of the features only, and orders do not add up: which feature is first over all "
+        "sources depends on by how much it is first with each"
+    )
+    refused = (
+        (reveal in _OUTSIDE, f"results of reveal: {reveal} cannot be merged: each is of one source alone"),
+        (
+            result.role != "target",
+            f"it is the copy of {result.party}, the {result.role}: merging takes the target's run "
+            "directories, for only the target can tell whether two runs had the same rows",
+        ),
+        (why, f"{'it holds no result at all' if result.withheld('ranking') else order}. {why}"),
+        (
+            result.alignment is None,
+            "it has no tag of its row ids, so nothing shows that its rows are those of the other runs: set "
+            "parties.target.alignment_key to the same file (of the target's own) in all runs",
+        ),
+    )
+    for wrong, what in refused:
+        if wrong:
+            raise MergeError(f"{folder}: {what}")
 
 
 def _check_together(first: Loaded, other: Loaded) -> None:
     """Refuse results of different things."""
+    pair = f"{first[0]} and {other[0]} cannot be merged"
     for what, of in _SAME.items():
         here, there = of(first[1]), of(other[1])
         if here != there:
             found = "" if isinstance(here, list) else f": {here!r} and {there!r}"
-            raise MergeError(f"{first[0]} and {other[0]} cannot be merged: the {what} differs{found}")
+            raise MergeError(f"{pair}: the {what} differs{found}")
     if not hmac.compare_digest(first[1].alignment or "", other[1].alignment or ""):
-        raise MergeError(
-            f"{first[0]} and {other[0]} cannot be merged: other row ids, or another "
-            "parties.target.alignment_key"
-        )
+        raise MergeError(f"{pair}: other row ids, or another parties.target.alignment_key")
 
 
 def _plan(runs: Sequence[Loaded]) -> dict[str, Any]:
     """Return the plan that one run with all sources would have had, at the least that all revealed."""
     plans = [result.plan for _, result in runs]
-    plan = plans[0]
-    plan["parties"]["sources"] = [source for one in plans for source in one["parties"]["sources"]]
-    taken = {plan["parties"][role]["name"].casefold() for role in ("coordinator", "target")}
-    for source in plan["parties"]["sources"]:
+    parties = plans[0]["parties"]
+    parties["sources"] = [source for one in plans for source in one["parties"]["sources"]]
+    taken = {parties[role]["name"].casefold() for role in ("coordinator", "target")}
+    for source in parties["sources"]:
         name = source["name"]
         if name.casefold() in taken:
-            holders = [str(folder) for folder, result in runs if name in _names(result)]
+            folders = ", ".join(str(folder) for folder, _ in runs)
             raise MergeError(
-                f"party {name!r} is in more than one of the runs ({', '.join(holders)}): its rows would "
-                "count twice, or two parties have one name; leave one of those runs out"
+                f"party {name!r} is in more than one of the runs ({folders}): its rows would count twice, or "
+                "two parties have one name; leave one of those runs out"
             )
         taken.add(name.casefold())
-    for party in (plan["parties"]["coordinator"], plan["parties"]["target"], *plan["parties"]["sources"]):
+    for party in (parties["coordinator"], parties["target"], *parties["sources"]):
         party.pop("identity", None)  # which may be another one in every run
+    plan = plans[0]
     plan["reveal"] = least(one["reveal"] for one in plans)
     for role in ("target", "sources"):
         plan["results"][role] = least(one["results"][role] for one in plans)
     return plan
 
 
-def _names(result: Result) -> list[str]:
-    parties = result.plan["parties"]
-    return [parties["coordinator"]["name"], *(source["name"] for source in parties["sources"])]
-
-
 def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
     results = [result for _, result in runs]
     first = results[0]
     features = list(first.strengths.index)
-    coefficients = _stacked(results, "coefficients")
-    if coefficients is not None:
-        mu, counts = estimators.strengths(coefficients.to_numpy(), plan["strength"])
+    parts: dict[str, Any] = {}
+    if all("coefficients" in result.holds for result in results):
+        matrix = parts["coefficients"] = pd.concat([result.coefficients for result in results])
+        described = pd.concat([result.columns for result in results])
+        own = described.index.get_level_values("party") == first.party
+        once = ~described.index.duplicated()
+        parts["columns"] = pd.concat([described[~own], described[own & once]])
+        if all("noise" in result.holds for result in results):
+            parts["noise"] = pd.concat([result.noise for result in results])
+        pairs = derived.evidence(matrix, parts["columns"], parts.get("noise"), first.n, plan["estimator"])
+        parts |= derived.inferences(matrix, pairs, plan["confidence"])
+        mu, counts = estimators.strengths(matrix.to_numpy(), plan["strength"])
     else:
         mu, counts = _weighted(results)
+    if all("errors" in result.holds for result in results):
+        # Bounds: the errors of the runs may go up and down together.
+        weights, errors = (np.array([getattr(one, name) for one in results]) for name in ("counts", "errors"))
+        merged = (weights * errors).sum(axis=0) / np.maximum(weights.sum(axis=0), 1)
+        parts["errors"] = pd.Series(merged, features)
     order = estimators.order(mu, plan["order"])
+    ranking = {
+        "position": np.sort(estimators.positions(mu, plan["order"])),
+        "feature": [features[q] for q in order],
+        "strength": mu[order],
+    }
     return Result(
         plan=plan,
         party=first.party,
@@ -174,49 +177,11 @@ def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
         cost=_cost(results),
         alignment=first.alignment,
         warnings=_warnings(runs),
-        coefficients=coefficients,
-        columns=_columns(results),
-        noise=_stacked(results, "noise"),
-        strengths=pd.Series(mu, index=features, name="strength"),
-        counts=pd.Series(counts, index=features, name="count"),
-        errors=_errors(results),
-        ranking=pd.DataFrame(
-            {
-                "position": np.sort(estimators.positions(mu, plan["order"])),
-                "feature": [features[q] for q in order],
-                "strength": mu[order],
-            }
-        ),
+        strengths=pd.Series(mu, features),
+        counts=pd.Series(counts, features),
+        ranking=pd.DataFrame(ranking),
+        **parts,
     )
-
-
-def _stacked(results: Sequence[Result], part: Any) -> pd.DataFrame | None:
-    """All rows of a matrix, where every run has them."""
-    if any(result.withheld(part) or result.withheld("coefficients") for result in results):
-        return None
-    rows: list[pd.DataFrame] = [getattr(result, part) for result in results]
-    return pd.concat(rows)
-
-
-def _columns(results: Sequence[Result]) -> pd.DataFrame | None:
-    """Put together what is known of all sources' columns, and of the target's own."""
-    described = _stacked(results, "columns")
-    if described is None:
-        return None
-    target = results[0].party
-    own = described.index.get_level_values("party") == target
-    once = ~described.index.duplicated()
-    return pd.concat([described[~own], described[own & once]])
-
-
-def _errors(results: Sequence[Result]) -> pd.Series[float] | None:
-    """Bound the standard errors of merged strengths: those of the runs may go up and down together."""
-    if any(result.withheld("errors") for result in results):
-        return None
-    counts = np.array([result.counts.to_numpy() for result in results])
-    errors = np.array([result.errors.to_numpy() for result in results])
-    merged = (counts * errors).sum(axis=0) / np.maximum(counts.sum(axis=0), 1)
-    return pd.Series(merged, index=results[0].strengths.index)
 
 
 def _weighted(results: Sequence[Result]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -235,10 +200,9 @@ def _weighted(results: Sequence[Result]) -> tuple[NDArray[np.float64], NDArray[n
 def _cost(results: Sequence[Result]) -> pd.DataFrame:
     """Add up what all runs cost: sums by party and phase, and the largest memory."""
     together = pd.concat([result.cost for result in results], ignore_index=True)
-    how = {name: "sum" for name in COST_COLUMNS if name not in ("party", "phase")}
-    how["peak_memory_bytes"] = "max"
+    how = dict.fromkeys(together.columns[2:], "sum") | {"peak_memory_bytes": "max"}
     merged: pd.DataFrame = together.groupby(["party", "phase"], sort=False, as_index=False).agg(how)
-    return merged[list(COST_COLUMNS)]
+    return merged
 
 
 def _warnings(runs: Sequence[Loaded]) -> list[str]:

@@ -1,59 +1,174 @@
-"""The parts of a result: what each takes, why a party lacks one, and which go together."""
+"""The parts of a result: the form and the file of each, who is given it, and which go together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
 
 from mpc_spearman.config import GRANTS, LEVELS, within
+from mpc_spearman.results import cells
+from mpc_spearman.statistics.columns import Ties
+from mpc_spearman.wire import meter
 
 RoleName = Literal["coordinator", "target", "source"]
-Part = Literal[
-    "coefficients",
-    "columns",
-    "noise",
-    "pvalues",
-    "intervals",
-    "qvalues",
-    "strengths",
-    "counts",
-    "errors",
-    "ranking",
-    "estimators",
-    "explained",
-    "canonical",
-]
 
-#: The level of ``reveal``, and grant of ``results``, that each part takes, where it is not `coefficients`.
-_NEEDS = {
-    "strengths": "strengths",
-    "counts": "strengths",
-    "errors": "strengths",
-    "ranking": "ranking",
-    "explained": "explained",
-    "canonical": "canonical",
-}
-#: Parts that follow from the coefficients and what goes with them.
-DERIVED: tuple[Part, ...] = ("pvalues", "intervals", "qvalues")
-IN_WORDS = {
-    "columns": "columns' ties",
-    "errors": "standard errors of the strengths",
-    "pvalues": "p-values",
-    "intervals": "confidence intervals",
-    "qvalues": "q-values",
-    "estimators": "strengths under both estimators",
-    "explained": "shares that are explained",
-    "canonical": "canonical correlations",
-}
+_READ: dict[Callable[[Any], Any], Callable[[str], Any]] = {float: cells.number, int: int}
+
+
+@dataclass(frozen=True)
+class Part:
+    """The form of a table.
+
+    Attributes
+    ----------
+    needs : str
+        The level of ``reveal``, and for data parties the grant of ``results``, that a party has it at.
+    words : str
+        What sentences call it.
+    file : str
+        Where it is saved; ``result.json`` for a series by target feature.
+    index : tuple of str
+        What names its rows; empty where they are numbered.
+    columns : mapping of str to callable
+        Their types by name; None where the columns are the target's features, of float64.
+    """
+
+    needs: str
+    words: str
+    file: str
+    index: tuple[str, ...] = ("party", "feature")
+    columns: Mapping[str, Callable[[Any], Any]] | None = None
+
+    def plain(self, table: Any) -> Any:
+        """Copy a table into its one form, whoever made it; `ValueError` if it has another."""
+        columns: Mapping[str, Callable[[Any], Any]] = self.columns or dict.fromkeys(table.columns, float)
+        if self.file == "result.json":
+            table = table.to_frame(*columns)
+        # A ranking can be known without strengths.
+        columns = {name: kind for name, kind in columns.items() if name != "strength" or name in table}
+        distinct = table.index.is_unique and table.columns.is_unique
+        if (
+            list(table.columns) != list(columns)
+            or table.index.nlevels != max(1, len(self.index))
+            or not distinct
+        ):
+            labels = (*self.index, *(self.columns or ("the target's features",)))
+            raise ValueError(f"the {self.words} have the columns {', '.join(labels)}, and no label twice")
+        index = _labels(table.index, self.index) if self.index else None
+        if self.columns is None:
+            names = [str(name) for name in columns]
+            return pd.DataFrame(table.to_numpy(dtype=np.float64, copy=True), index=index, columns=names)
+        plain = {name: [kind(cell) for cell in table[name]] for name, kind in columns.items()}
+        copied = pd.DataFrame(plain, index=index)
+        return copied.squeeze(axis=1) if self.file == "result.json" else copied
+
+    def text(self, table: pd.DataFrame) -> str:
+        """Write the table as CSV."""
+        keys = table.index.to_frame().itertuples(index=False, name=None) if self.index else [()] * len(table)
+        rows = table.itertuples(index=False, name=None)
+        lines = ([*key, *row] for key, row in zip(keys, rows, strict=True))
+        return cells.csv_text([*self.index, *table.columns], lines)
+
+    def read(self, text: str) -> pd.DataFrame:
+        """Read what `text` wrote; `ValueError` if it is something else."""
+        header, rows = cells.read_csv(text)
+        k = len(self.index)
+        names = list(map(cells.read, header[k:]))
+        kinds = (self.columns or dict.fromkeys(names, float)).values()
+        read = [_READ.get(kind, cells.read) for kind in kinds]
+        values = [[of(cell) for of, cell in zip(read, row[k:], strict=True)] for row in rows]
+        keys = [tuple(map(cells.read, row[:k])) for row in rows]
+        index = _labels(keys if k > 1 else [key for (key,) in keys], self.index) if k else None
+        table: pd.DataFrame = self.plain(pd.DataFrame(values, index=index, columns=names))
+        return table
+
+
+def _labels(keys: Any, names: tuple[str, ...]) -> pd.Index[Any]:
+    if len(names) == 1:
+        return pd.Index([str(key) for key in keys])
+    kinds = [int if name == "number" else str for name in names]
+    return pd.MultiIndex.from_tuples(
+        [tuple(kind(label) for kind, label in zip(kinds, key, strict=True)) for key in keys], names=names
+    )
+
+
+def _tied(word: Any) -> str:
+    return Ties.named(word).word
+
+
+def _series(needs: str, words: str, name: str, kind: type) -> Part:
+    return Part(needs, words, "result.json", ("feature",), {name: kind})
+
+
+_COEFFICIENTS = "coefficients"
+#: Every part that a party can be given; a property of `Result` says what it is.
+PARTS = {
+    "coefficients": Part(_COEFFICIENTS, "coefficients", "matrix.csv"),
+    "columns": Part(
+        _COEFFICIENTS, "columns' ties", "columns.csv", columns={"ties": _tied, "skewness": float}
+    ),
+    "noise": Part(_COEFFICIENTS, "noise", "noise.csv"),
+    "pvalues": Part(_COEFFICIENTS, "p-values", "pvalues.csv"),
+    "intervals": Part(
+        _COEFFICIENTS, "confidence intervals", "intervals.csv", ("party", "feature", "bound")
+    ),
+    "qvalues": Part(_COEFFICIENTS, "q-values", "qvalues.csv"),
+    "strengths": _series("strengths", "strengths", "strength", float),
+    "counts": _series("strengths", "counts", "count", int),
+    "errors": _series("strengths", "standard errors of the strengths", "error", float),
+    "ranking": Part(
+        "ranking", "ranking", "ranking.csv", (), {"position": int, "feature": str, "strength": float}
+    ),
+    "estimators": Part(
+        _COEFFICIENTS,
+        "strengths under both estimators",
+        "estimators.csv",
+        ("feature",),
+        {"tie_corrected": float, "paper": float},
+    ),
+    "explained": Part(
+        "explained",
+        "shares that are explained",
+        "explained.csv",
+        columns={"r2": float, "noise": float, "k": int, "predictive": float, "p": float, "q": float},
+    ),
+    "canonical": Part(
+        "canonical",
+        "canonical correlations",
+        "canonical.csv",
+        ("party", "number"),
+        {
+            "correlation": float, "noise": float, "k_source": int, "k_target": int, "chance": float,
+            "trace": float, "p": float,
+        },
+    ),
+}  # fmt: skip
+#: What a run cost; what its columns count is said at `mpc_spearman.wire.meter.PhaseCost`.
+COST = Part(
+    "",
+    "costs",
+    "cost.csv",
+    (),
+    {
+        name: str if name in ("party", "phase") else float if name.endswith("seconds") else int
+        for name in meter.COLUMNS
+    },
+)
+_MATRICES = {"coefficients", "columns", "noise", "pvalues", "intervals", "qvalues"}
 
 
 def _within(need: str, level: str) -> bool:
     return within(need, level) or (need == "ranking" and level == "explained")
 
 
-def beyond(part: Part, plan: Mapping[str, Any], role: RoleName) -> str | None:
+def beyond(part: str, plan: Mapping[str, Any], role: RoleName) -> str | None:
     """Say what keeps the plan from giving this party a part; None if nothing does."""
-    need, level = _NEEDS.get(part, "coefficients"), str(plan.get("reveal"))
+    need, level = PARTS[part].needs, str(plan.get("reveal"))
     if plan.get("opened_to") == "target" and role != "target":
         return "not in this result: the order was opened to the target alone (opened_to)"
     if level in LEVELS and not _within(need, level):
@@ -72,41 +187,46 @@ def beyond(part: Part, plan: Mapping[str, Any], role: RoleName) -> str | None:
 def check(plan: Mapping[str, Any], party: str, role: RoleName, parts: Mapping[str, Any]) -> None:
     """Refuse labels that do not go together, and what the plan does not give this party; `ValueError`."""
     parties = plan["parties"]
-    sources = [source["name"] for source in parties["sources"]]
-    names = sources if role == "source" else [parties[role]["name"]]
-    if party not in names:
+    target, sources = parties["target"]["name"], [source["name"] for source in parties["sources"]]
+    if party not in (sources if role == "source" else [parties[role]["name"]]):
         raise ValueError(f"{party} is not the {role} of its plan")
-    for part in get_args(Part):
-        if part in parts and beyond(part, plan, role) is not None:
+    for part in parts:
+        if beyond(part, plan, role) is not None:
             raise ValueError(f"the plan in it does not give {part} to this party")
+    ranking = parts.get("ranking")
+    if ranking is not None:
+        # Each has its place in the list as its position, or shares the position of the one before.
+        steps = enumerate(pairwise([1, *ranking["position"]]), start=1)
+        if not all(position in (place, before) for place, (before, position) in steps):
+            raise ValueError("the positions of a ranking are 1, 2, …, which equals share")
+    ranked = [] if ranking is None else sorted(ranking["feature"])
     for part in parts.keys() & {"explained", "canonical"}:
-        if list(parts[part].index.unique(0)) != ([party] if role == "source" else sources):
+        index = parts[part].index
+        if list(index.unique(0)) != ([party] if role == "source" else sources):
             raise ValueError(f"what is {part} is of others than the sources")
-    if "explained" in parts:
-        found = parts["explained"].index
-        if "ranking" not in parts or set(parts["ranking"]["feature"]) != set(found.unique(1)):
+        if part == "explained" and ranked != sorted(index.unique(1)):
             raise ValueError("the ranking is of other features than what is explained")
     if "strengths" not in parts:
         if parts.keys() - {"ranking", "explained", "canonical"} or "strength" in parts.get("ranking", ()):
             raise ValueError("there are no strengths, but parts that need them")
         return
     features = parts["strengths"].index
-    for name in parts.keys() & {"counts", "errors", "estimators"}:
-        if not parts[name].index.equals(features):
-            raise ValueError(f"the {name} are not those of the strengths")
-    ranking = parts.get("ranking", {})
-    if "strength" not in ranking or sorted(ranking["feature"]) != sorted(features):
+    if ranked != sorted(features) or "strength" not in parts["ranking"]:
         raise ValueError("strengths need a ranking with strengths, of the same features")
-    if ("coefficients" in parts) != ("columns" in parts):
-        raise ValueError("there are coefficients without a description of their columns, or the reverse")
-    if "coefficients" in parts:
-        matrix, target = parts["coefficients"], parties["target"]["name"]
-        if not set(matrix.index.get_level_values("party")) <= set(sources):
-            raise ValueError("the coefficients' rows are not those of this plan's sources")
-        if not matrix.columns.equals(features):
-            raise ValueError("the coefficients and the strengths have different target features")
-        if list(parts["columns"].index) != [*matrix.index, *((target, name) for name in features)]:
-            raise ValueError("the columns described are not those of the coefficients")
-        noise = parts.get("noise", matrix)
-        if not (noise.index.equals(matrix.index) and noise.columns.equals(features)):
-            raise ValueError("the noise has other rows or columns than the coefficients")
+    given = parts.keys() & _MATRICES
+    if given and given | {"noise"} != _MATRICES:
+        raise ValueError(f"there are {', '.join(sorted(given))} without what belongs to them")
+    rows = list(parts["coefficients"].index) if given else []
+    if not {owner for owner, _ in rows} <= set(sources):
+        raise ValueError("the coefficients' rows are not those of this plan's sources")
+    expected = {
+        **dict.fromkeys(_MATRICES, rows),
+        "columns": [*rows, *((target, name) for name in features)],
+        "intervals": [(*row, bound) for row in rows for bound in ("low", "high")],
+    }
+    for part in parts.keys() - {"ranking"}:
+        table, wide = parts[part], PARTS[part].columns is None
+        if list(table.index) != expected.get(part, list(features)) or (
+            wide and list(table.columns) != list(features)
+        ):
+            raise ValueError(f"the {PARTS[part].words} are of other columns than the rest")

@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import pandas as pd
 from pydantic import AwareDatetime, Field
 
-from mpc_spearman.config import Plan
+from mpc_spearman.config import OUTSIDE, Plan
 from mpc_spearman.config.fields import Count, Flag, Name, Section, Text
 from mpc_spearman.config.wording import canonical, spoken
 from mpc_spearman.errors import OutputError, ProtocolViolation, RecordError
@@ -35,7 +34,6 @@ from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.results import run_directory, saved
-from mpc_spearman.results.dataframes import CANONICAL_TOLD, TOLD
 from mpc_spearman.results.saved import RECORD
 from mpc_spearman.statistics import estimators, explained
 from mpc_spearman.version import __version__
@@ -49,7 +47,7 @@ _PURPOSE = "record of a run"
 _CLOCKS_APART = timedelta(hours=1)
 _PASSED_ON = (
     "positions", "strengths", "counts", "errors", "coefficients", "noise", "source_names", "target_names",
-    "explained", "explained_noise", "kept",
+    "explained", "explained_noise", "kept", "canonical", "canonical_noise", "kept_target",
 )  # fmt: skip
 Digest = Annotated[Text, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -69,28 +67,11 @@ class Granted(Section):
 
 
 class Record(Section):
-    """What all parties sign.
+    """What all parties sign: digests, commitments and the run's id are hexadecimal.
 
-    Attributes
-    ----------
-    version : str
-        The package's.
-    plan : str
-        Digest of the shared plan, hexadecimal.
-    run : str
-        The run's id, hexadecimal.
-    rows : int
-        Rows common to all.
-    rehearsal : bool
-        The identities were made for this run on one machine: they prove nothing about anybody.
-    identities : dict of str to str
-        Each party's public key.
-    opened : dict of str to str
-        Whom the protocol's values were opened to, and at which level.
-    granted : dict of str to Granted
-        For each data party, what the coordinator passed on.
-    began, ended : datetime
-        By the coordinator's clock.
+    ``rehearsal`` says that the identities were made for this run on one machine, and prove nothing about
+    anybody; ``opened``, whom the protocol's values were opened to, and at which level; ``began`` and
+    ``ended`` are by the coordinator's clock.
     """
 
     version: Text
@@ -111,14 +92,7 @@ class Record(Section):
     ) -> Record:  # fmt: skip
         """Write down a run that ends now, as far as a party knows it.
 
-        Parameters
-        ----------
-        run : bytes
-            The run's id.
-        identities : mapping of str to str
-            By party.
-        messages : mapping of str to bytes
-            By receiver, the messages with results that this party knows.
+        `messages` are those with results that this party knows, by receiver.
         """
         shared = plan.shared()
         grants = {
@@ -168,21 +142,9 @@ def commitment(run: bytes, grant: str, message: bytes | None) -> str:
 
 
 def sign(text: str, own: Record, me: str, identity: Identity) -> tuple[bytes, list[str]]:
-    """Sign the coordinator's record if it is what this party knows.
+    """Sign the coordinator's record if it is this party's `own`; return the signature and what differs.
 
-    Parameters
-    ----------
-    text : str
-        The coordinator's.
-    own : Record
-        This party's.
-
-    Returns
-    -------
-    bytes
-        The signature, or `NO_SIGNATURE`.
-    list of str
-        What differs.
+    The signature is `NO_SIGNATURE` if anything does.
     """
     try:
         stated = Record.read(text)
@@ -291,27 +253,32 @@ def _shown(folder: Path, message: bytes) -> bool:
     """Tell whether what a data party's folder shows is what a message has passed on to it."""
     try:
         held = saved.read(folder)
-        if "canonical" in held:
-            return _canonical_shown(held, message)
-        matrix, ranking = held.get("coefficients"), held["ranking"]
-        rows = [] if matrix is None else [name for _, name in matrix.index]
-        fields = VIEW.fields(held["plan"], Kind.RESULT, Role.COORDINATOR, Role(held["role"])) or ()
-        sizes = {"m_target": len(ranking), "m_source": len(rows), "m_sources": len(rows)}
-        told = held.get("explained")
-        sizes["sources"] = 0 if told is None else len(told) // len(ranking)
+        plan, ranking = held["plan"], held.get("ranking")
+        table: Any = held.get(plan["reveal"])
+        rows = [name for _, name in held["coefficients"].index] if "coefficients" in held else []
+        sources, each = 0, {}
+        if plan["reveal"] in OUTSIDE:  # a table with a block for each source
+            sources = len(table.index.unique(0))
+            each = {name: column.to_numpy().reshape(sources, -1) for name, column in table.items()}
+        m_target = len(table) // sources if ranking is None else len(ranking)
+        sizes = {"m_target": m_target, "m_source": len(rows), "m_sources": len(rows), "sources": sources}
+        fields = VIEW.fields(plan, Kind.RESULT, Role.COORDINATOR, Role(held["role"])) or ()
         said = _less_own(dict(decode(fields, sizes, memoryview(message))), held)
-        if told is not None:
-            r2, k = said["explained"], said["kept"]
-            said["positions"] = explained.positions(r2, k, held["n"], held["plan"]["order"])
-            r2, s, k = (told[name].to_numpy().reshape(r2.shape) for name in TOLD)
-            held |= {"explained": r2, "explained_noise": s, "kept": k[:, 0]}
-        order = np.argsort(said["positions"], kind="stable")
-        named = held.get("strengths", pd.Series()).index if told is None else told.index.unique(1)
-        names = list(named) or said.get("target_names")
-        held |= {"source_names": rows, "target_names": names, "positions": ranking["position"]}
-        said["positions"] = said["positions"][order]
-        in_order = names is None or [names[at] for at in order] == ranking["feature"].tolist()
-        return in_order and all(
+        names = list(held["strengths"].index) if "strengths" in held else said.get("target_names")
+        if plan["reveal"] == "canonical":
+            held |= {"canonical": each["correlation"], "canonical_noise": each["noise"][:, 0]}
+            held |= {"kept": each["k_source"][:, 0], "kept_target": each["k_target"][0, :1]}
+        if plan["reveal"] == "explained":
+            names = list(table.index.unique(1))
+            said["positions"] = explained.positions(said["explained"], said["kept"], held["n"], plan["order"])
+            held |= {"explained": each["r2"], "explained_noise": each["noise"], "kept": each["k"][:, 0]}
+        if ranking is not None:
+            order = np.argsort(said["positions"], kind="stable")
+            if names is not None and [names[at] for at in order] != ranking["feature"].tolist():
+                return False
+            said["positions"] = said["positions"][order]
+            held |= {"source_names": rows, "target_names": names, "positions": ranking["position"]}
+        return all(
             np.array_equal(said[part], np.asarray(held[part]), equal_nan=not part.endswith("names"))
             for part in _PASSED_ON
             if part in said
@@ -326,26 +293,6 @@ def _shown(folder: Path, message: bytes) -> bool:
         AttributeError,
     ):
         return False
-
-
-def _canonical_shown(held: Mapping[str, Any], message: bytes) -> bool:
-    told, fields = (
-        held["canonical"],
-        VIEW.fields(held["plan"], Kind.RESULT, Role.COORDINATOR, Role(held["role"])),
-    )
-    sources = len(told.index.unique(0))
-    sizes = {"m_target": len(told) // sources, "sources": sources}
-    said = decode(fields or (), sizes, memoryview(message))
-    found, s, k, of_target = (told[name].to_numpy().reshape(sources, -1) for name in CANONICAL_TOLD)
-    return all(
-        np.array_equal(said[part], shown, equal_nan=True)
-        for part, shown in (
-            ("canonical", found),
-            ("canonical_noise", s[:, 0]),
-            ("kept", k[:, 0]),
-            ("kept_target", of_target[0, :1]),
-        )
-    )
 
 
 def _less_own(said: dict[str, Any], held: Mapping[str, Any]) -> dict[str, Any]:

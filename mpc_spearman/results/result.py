@@ -1,12 +1,4 @@
-"""One party's copy of a run's result, why it lacks the rest, and its run directory.
-
-A run directory holds ``result.json``, ``cost.csv``, ``report.html`` and, as far as the run revealed them to
-this party, ``matrix.csv``, ``columns.csv``, ``noise.csv``, ``pvalues.csv``, ``intervals.csv``,
-``qvalues.csv``, ``ranking.csv``, ``estimators.csv``, ``explained.csv`` and ``canonical.csv``.
-p-values, intervals and q-values follow from the others: they are written for whoever opens the files, and
-computed again when a result is loaded.
-``record.json`` is what all parties have signed.
-"""
+"""One party's copy of a run's result, why it lacks the rest, and its run directory."""
 
 from __future__ import annotations
 
@@ -14,63 +6,54 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.results import notebook, run_directory, saved
-from mpc_spearman.results.dataframes import (
-    PLAIN,
-    concluded,
-    concluded_canonical,
-    interval_matrix,
-    known_columns,
-    plain_cost,
-)
-from mpc_spearman.results.parts import DERIVED, IN_WORDS, Part, RoleName, beyond, check
-from mpc_spearman.statistics.intervals import intervals
-from mpc_spearman.statistics.pvalues import pvalues, qvalues
+from mpc_spearman.results.parts import COST, PARTS, RoleName, beyond, check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Result:
     """What one party knows when a run has ended.
 
-    Everything is copied in and copied out, so a result does not change once it exists. A part that was not
-    given raises `NotRevealed` when asked for, with the setting that withheld it.
+    Tables are copied in and copied out, so a result does not change once it exists. A part that this party
+    was not given raises `NotRevealed` when asked for, with the setting that withheld it.
 
     Parameters
     ----------
     plan : mapping
         The plan's shared part, as ``Plan.shared()`` gives it.
+    cost : DataFrame
+        As the property of this name.
+    offered : mapping of str to int
+        As the property of this name.
+    **parts : DataFrame or Series, optional
+        As the properties of these names. Parts that follow from others are given as well:
+        :mod:`mpc_spearman.results.derived` computes them.
+
+    Attributes
+    ----------
     party : str
         Whose copy this is.
     role : {"coordinator", "target", "source"}
     n : int
         Aligned rows.
-    cost : DataFrame
-        Columns `COST_COLUMNS`, one row per party and phase.
-    warnings : sequence of str
-        Sentences a reader of the result must know.
-    alignment : str, optional
-        The tag of the row ids that :mod:`mpc_spearman.data.ids` makes: 64 hexadecimal digits.
-    offered : mapping of str to int
-        Under ``alignment: intersect``: how many rows a party has, of which `n` are common to all. A data
-        party knows its own number, the coordinator everyone's.
-    **parts : DataFrame or Series, optional
-        ``coefficients``, ``columns``, ``noise``, ``strengths``, ``counts``, ``errors``, ``ranking`` and
-        ``estimators``, as the properties of these names return them; of ``explained`` the first three
-        columns, of ``canonical`` four. Coefficients need columns and strengths, strengths a ranking with
-        strengths.
+    warnings : tuple of str
+        What a reader must know before using the numbers.
+    alignment : str or None
+        The target's tag of the row ids, for merging; None without an alignment key.
+    record : str or None
+        The text of ``record.json``, what all parties have signed (:mod:`mpc_spearman.results.record`).
 
     Raises
     ------
@@ -79,7 +62,16 @@ class Result:
         plan.
     """
 
-    _record: str | None = None
+    party: str
+    role: RoleName
+    n: int
+    warnings: tuple[str, ...]
+    alignment: str | None
+    record: str | None
+    _plan: dict[str, Any]
+    _offered: dict[str, int]
+    _cost: pd.DataFrame
+    _parts: dict[str, Any]
 
     def __init__(
         self,
@@ -92,23 +84,27 @@ class Result:
         warnings: Sequence[str] = (),
         alignment: str | None = None,
         offered: Mapping[str, int] = MappingProxyType({}),
+        record: str | None = None,
         **parts: pd.DataFrame | pd.Series[Any] | None,
     ) -> None:
-        self._plan: dict[str, Any] = json.loads(json.dumps(plan, allow_nan=False))
-        self._party, self._role, self._n = party, role, int(n)
-        self._warnings = tuple(warnings)
-        self._alignment = alignment
-        self._offered = {str(name): int(rows) for name, rows in offered.items()}
-        self._cost = plain_cost(cost)
-        self._parts: dict[str, Any] = {
-            name: PLAIN[name](part) for name, part in parts.items() if part is not None
-        }
+        vars(self).update(
+            party=party,
+            role=role,
+            n=int(n),
+            warnings=tuple(warnings),
+            alignment=alignment,
+            record=record,
+            _plan=json.loads(json.dumps(plan, allow_nan=False)),
+            _offered=dict(offered),
+            _cost=COST.plain(cost),
+            _parts={name: PARTS[name].plain(part) for name, part in parts.items() if part is not None},
+        )
         check(self._plan, party, role, self._parts)
 
     def __repr__(self) -> str:
         held = ", ".join(self.holds) or "nothing"
         return (
-            f"<Result of {self._role} {self._party!r}: n={self._n}, protocol={self._plan.get('protocol')}, "
+            f"<Result of {self.role} {self.party!r}: n={self.n}, protocol={self._plan.get('protocol')}, "
             f"reveal={self._plan.get('reveal')}, estimator={self._plan.get('estimator')}; holds {held}>"
         )
 
@@ -127,48 +123,21 @@ class Result:
         return hashlib.sha256(canonical(self._plan).encode()).digest()
 
     @property
-    def record(self) -> str | None:
-        """The text of ``record.json``, what all parties have signed; None if there is none."""
-        return self._record
-
-    @property
-    def party(self) -> str:
-        """Whose copy this is."""
-        return self._party
-
-    @property
-    def role(self) -> RoleName:
-        """That party's role."""
-        return self._role
-
-    @property
-    def n(self) -> int:
-        """Aligned rows."""
-        return self._n
-
-    @property
-    def holds(self) -> tuple[Part, ...]:
-        """Names of the parts that were revealed to this party."""
-        return tuple(part for part in get_args(Part) if self.withheld(part) is None)
-
-    @property
-    def alignment(self) -> str | None:
-        """The target's tag of the row ids, for merging; None without an alignment key."""
-        return self._alignment
+    def holds(self) -> tuple[str, ...]:
+        """Names of the parts that this party was given."""
+        return tuple(name for name in PARTS if name in self._parts)
 
     @property
     def offered(self) -> dict[str, int]:
-        """How many rows each party has, of which `n` are common, as far as this one knows; empty if not."""
+        """Under ``alignment: intersect``: how many rows each party had, of which `n` are common to all.
+
+        A data party knows its own number, the coordinator everyone's.
+        """
         return dict(self._offered)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before using the numbers."""
-        return self._warnings
-
-    @property
     def cost(self) -> pd.DataFrame:
-        """Cost per party and phase; columns `COST_COLUMNS`. Data parties see their own only."""
+        """Cost per party and phase, with the columns of ``cost.csv``. Data parties see their own only."""
         return self._cost.copy()
 
     @property
@@ -192,8 +161,7 @@ class Result:
     @property
     def pvalues(self) -> pd.DataFrame:
         """Two-sided p-values of M, same shape; NaN where undefined (`mpc_spearman.statistics.pvalues`)."""
-        matrix = self._frame("pvalues")
-        return pd.DataFrame(self._p.copy(), index=matrix.index, columns=matrix.columns)
+        return self._frame("pvalues")
 
     @property
     def intervals(self) -> pd.DataFrame:
@@ -202,33 +170,12 @@ class Result:
         ``result.intervals.xs("low", level="bound")`` has the form of M. NaN where there is none
         (`mpc_spearman.statistics.intervals`).
         """
-        matrix = self._frame("intervals")
-        ends = intervals(**self._evidence, confidence=self._plan["confidence"])
-        return interval_matrix(matrix, *ends)
+        return self._frame("intervals")
 
     @property
     def qvalues(self) -> pd.DataFrame:
         """q-values of M (Benjamini and Hochberg), same shape: over all pairs in this copy with a p-value."""
-        matrix = self._frame("qvalues")
-        return pd.DataFrame(qvalues(self._p), index=matrix.index, columns=matrix.columns)
-
-    @cached_property
-    def _evidence(self) -> dict[str, Any]:
-        """Gather what p-values and intervals are made from, by the names of their arguments."""
-        matrix, columns, noise = self._parts["coefficients"], self._parts["columns"], self._parts.get("noise")
-        m = len(matrix)
-        return {
-            "rho": matrix.to_numpy(),
-            "n": self._n,
-            "source": known_columns(columns[:m]).rows,
-            "target": known_columns(columns[m:]),
-            "estimator": self._plan["estimator"],
-            "noise": 0.0 if noise is None else noise.to_numpy(),
-        }
-
-    @cached_property
-    def _p(self) -> NDArray[np.float64]:
-        return pvalues(**self._evidence)
+        return self._frame("qvalues")
 
     @property
     def strengths(self) -> pd.Series[float]:
@@ -273,7 +220,7 @@ class Result:
         (how many directions of the columns are used), ``predictive`` (the share expected of new rows, which
         the ranking goes by), ``p`` and ``q`` (of independence). See docs/statistics.md.
         """
-        return concluded(self._frame("explained"), self._n)
+        return self._frame("explained")
 
     @property
     def canonical(self) -> pd.DataFrame:
@@ -284,39 +231,32 @@ class Result:
         largest that chance gives), and, the same for all of a party, Pillai's ``trace``, less what noise
         adds, and the ``p`` of independence.
         """
-        return concluded_canonical(self._frame("canonical"), self._n)
+        return self._frame("canonical")
 
-    def _frame(self, part: Part) -> pd.DataFrame:
+    def _frame(self, part: str) -> pd.DataFrame:
         why = self.withheld(part)
         if why is not None:
             raise NotRevealed(why)
-        copied: pd.DataFrame = self._parts["coefficients" if part in DERIVED else part].copy()
+        copied: pd.DataFrame = self._parts[part].copy()
         return copied
 
-    def _series(self, part: Part) -> pd.Series[Any]:
+    def _series(self, part: str) -> pd.Series[Any]:
         series: Any = self._frame(part)
         return series  # type: ignore[no-any-return]
 
-    def withheld(self, part: Part) -> str | None:
-        """Say why a part is missing.
+    def withheld(self, part: str) -> str | None:
+        """Return a sentence with the level or grant that withheld a part; None if this copy has it.
 
         Parameters
         ----------
         part : str
             The attribute asked for, such as ``"coefficients"``.
-
-        Returns
-        -------
-        str or None
-            A sentence naming the level or grant that withheld it; None if this result has it.
         """
-        if ("coefficients" if part in DERIVED else part) in self._parts:
+        if part in self._parts:
             return None
-        name = IN_WORDS.get(part, part)
         verb = "is" if part == "ranking" else "are"
-        return (
-            f"The {name} {verb} {beyond(part, self._plan, self._role) or 'not in this copy of the result'}."
-        )
+        why = beyond(part, self._plan, self.role) or "not in this copy of the result"
+        return f"The {PARTS[part].words} {verb} {why}."
 
     def pairs(self) -> pd.DataFrame:
         """Return every pair of columns in a row of its own, the coefficient farthest from 0 first.
@@ -353,28 +293,24 @@ class Result:
 
     def with_warning(self, text: str) -> Result:
         """Return the same result with one more warning."""
-        more = copy(self)
-        more._warnings = (*self._warnings, text)
-        return more
+        return self._with(warnings=(*self.warnings, text))
 
     def with_record(self, record: str | None) -> Result:
-        """Return the same result with its record (:mod:`mpc_spearman.results.record`)."""
-        more = copy(self)
-        more._record = record
-        return more
+        """Return the same result with its record."""
+        return self._with(record=record)
+
+    def _with(self, **attributes: Any) -> Result:
+        other = copy(self)
+        vars(other).update(attributes)
+        return other
 
     def save(self, directory: str | Path) -> Path:
-        """Write the run directory, whole or not at all.
+        """Write the run directory, whole or not at all, and return its absolute path.
 
         Parameters
         ----------
         directory : str or Path
             Created with its parents. An earlier run directory there is replaced.
-
-        Returns
-        -------
-        Path
-            The directory written.
 
         Raises
         ------
@@ -385,12 +321,7 @@ class Result:
 
     @classmethod
     def load(cls, directory: str | Path) -> Result:
-        """Read a run directory that `save` wrote.
-
-        Returns
-        -------
-        Result
-            Equal, float for float, to the one saved.
+        """Read a run directory that `save` wrote: equal, float for float, to the result saved.
 
         Raises
         ------
@@ -399,6 +330,6 @@ class Result:
         """
         folder = Path(directory)
         try:
-            return cls(**saved.read(folder)).with_record(saved.read_record(folder))
+            return cls(**saved.read(folder))
         except (LookupError, ArithmeticError, TypeError, ValueError, AttributeError) as error:
             raise OutputError(f"the run directory {folder} is damaged: {error}") from error

@@ -1,27 +1,19 @@
-"""Run directories as files: written whole or not at all, and read with suspicion.
-
-What the files mean is `mpc_spearman.results.result`'s business. Here a directory is replaced in one rename,
-text is UTF-8 with Unix line ends, and floats are written with `repr`, which reads back to the same float64.
-An undefined number is an empty cell.
-"""
+"""Run directories as files: each is held by one run at a time, and written whole or not at all."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from mpc_spearman.errors import OutputError
 from mpc_spearman.files import create, lock
-from mpc_spearman.results import cells
+from mpc_spearman.results.parts import PARTS
 
 SCHEMA_VERSION = 3
 
@@ -29,16 +21,7 @@ _LOCK = ".lock"
 #: Every file a run directory can hold. A directory that holds anything else is somebody's, and is left alone.
 FILES = (
     "result.json",
-    "matrix.csv",
-    "columns.csv",
-    "noise.csv",
-    "pvalues.csv",
-    "intervals.csv",
-    "qvalues.csv",
-    "ranking.csv",
-    "estimators.csv",
-    "explained.csv",
-    "canonical.csv",
+    *dict.fromkeys(part.file for part in PARTS.values() if part.file != "result.json"),
     "cost.csv",
     "report.html",
     "record.json",
@@ -47,19 +30,9 @@ FILES = (
 
 
 def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
-    """Make `directory` hold exactly `files`, or leave it as it was.
+    """Make `directory` hold exactly `files`, text by name, or leave it as it was; return its absolute path.
 
-    Parameters
-    ----------
-    directory : str or Path
-        Created with its parents where missing. An empty directory or an earlier run directory is replaced.
-    files : mapping of str to str
-        Text by file name; names from `FILES`.
-
-    Returns
-    -------
-    Path
-        The absolute path of the directory written.
+    It is created with its parents where missing. An empty directory or an earlier run directory is replaced.
 
     Raises
     ------
@@ -128,13 +101,7 @@ def is_lock(name: str) -> bool:
 
 
 def check_replaceable(directory: str | Path) -> None:
-    """Refuse a place that is neither free, an empty directory nor an earlier run directory.
-
-    Raises
-    ------
-    OutputError
-        Naming the directory and what is in the way.
-    """
+    """Refuse, by `OutputError`, what is neither free, an empty directory nor an earlier run directory."""
     target = Path(directory)
     if not target.exists():
         return
@@ -152,17 +119,9 @@ def check_replaceable(directory: str | Path) -> None:
 
 
 def swap(moves: Mapping[Path, Path]) -> None:
-    """Rename each `part` to its `target`, all of them or none.
+    """Rename each part to its target, on one file system: all of them or, by `OSError`, none.
 
-    Parameters
-    ----------
-    moves : mapping of Path to Path
-        From part to target, on one file system. What stood at a target survives until all are in place.
-
-    Raises
-    ------
-    OSError
-        One rename failed; all others were undone.
+    What stood at a target survives until all are in place.
     """
     undo: list[tuple[Path, Path]] = []
     asides: list[Path] = []
@@ -183,18 +142,6 @@ def swap(moves: Mapping[Path, Path]) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Write a table as CSV: NaN as an empty cell, other floats with `repr`, text as names are written."""
-
-    def cell(value: object) -> str:
-        if isinstance(value, float):
-            return "" if math.isnan(value) else repr(float(value))
-        text = cells.written(value) if isinstance(value, str) else str(value)
-        return '"' + text.replace('"', '""') + '"' if set(text) & set(',"') else text
-
-    return "".join(",".join(map(cell, row)) + "\n" for row in (header, *rows))
-
-
 def read_bytes(path: Path) -> bytes:
     """Read a file of a run directory; `OutputError` if it cannot be."""
     try:
@@ -204,13 +151,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_about(directory: Path) -> dict[str, Any]:
-    """Read ``result.json``.
-
-    Raises
-    ------
-    OutputError
-        If it is missing, damaged or of another schema version.
-    """
+    """Read ``result.json``; `OutputError` if it is missing, damaged or of another schema version."""
     path = directory / "result.json"
     parties = [] if path.exists() else sorted(file.parent.name for file in directory.glob("*/result.json"))
     if parties:
@@ -223,14 +164,3 @@ def read_about(directory: Path) -> dict[str, Any]:
     if found != SCHEMA_VERSION:
         raise OutputError(f"{path} has schema version {found!r}; this package reads {SCHEMA_VERSION}")
     return dict(about)
-
-
-def read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Read a CSV that `csv_text` wrote: its header and its rows, equally long; ValueError if it is none."""
-    try:
-        header, *rows = csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""), strict=True)
-    except (csv.Error, ValueError) as error:
-        raise ValueError(f"{path} is not a CSV file: {error}") from error
-    if any(len(row) != len(header) for row in rows):
-        raise ValueError(f"{path} has rows that are not as long as its first")
-    return header, rows

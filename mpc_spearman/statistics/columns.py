@@ -1,7 +1,7 @@
 """What is known of a column's ties wherever coefficients are tested: a class, and the skewness of its ranks.
 
-Both are the owner's to compute, from the ranks alone. Everything about two columns that the tests and the
-intervals take follows from them: of a column of two values even the sizes of its two groups.
+Its owner computes both from the ranks alone. Tests and intervals take nothing else of a column: if it has two
+values, even the sizes of the two groups follow from them.
 """
 
 from __future__ import annotations
@@ -37,21 +37,19 @@ class Ties(IntEnum):
 
     @classmethod
     def named(cls, word: str) -> Ties:
-        """Read `word` back; `KeyError` if it is none."""
-        return cls[word.upper().replace(" ", "_")]
+        """Read `word` back; `ValueError` if it is none."""
+        try:
+            return cls[word.upper().replace(" ", "_")]
+        except KeyError:
+            raise ValueError(f"{word!r} does not say how a column is tied") from None
 
 
 @dataclass(frozen=True)
 class Columns:
     """One side's columns; what takes two sides lets them broadcast, so the sources' come as `rows`.
 
-    Attributes
-    ----------
-    ties : ndarray of int64, shape (m,)
-        Values of `Ties`.
-    skewness : ndarray of float64, shape (m,)
-        Third standardised moment of the ranks; 0 without ties, positive where the larger of two groups is
-        below.
+    `ties` has values of `Ties`. `skewness` is the third standardised moment of the ranks: 0 without ties,
+    positive where the larger of two groups is below.
     """
 
     ties: NDArray[np.int64]
@@ -69,13 +67,7 @@ class Columns:
 
 
 def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> NDArray[np.int64]:
-    """Class of each column by its tie term T, and by whether it has two values.
-
-    Returns
-    -------
-    ndarray of int64, shape (m,)
-        Values of `Ties`.
-    """
+    """Class of each column, a value of `Ties`, by its tie term T and by whether it has two values."""
     full = total(n)
 
     def of(term: int, flag: bool) -> Ties:
@@ -92,8 +84,7 @@ def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> NDArra
 def rounded(skewness: NDArray[np.float64]) -> NDArray[np.float64]:
     """Skewness as a receiver is told it: to the nearest power of 2^(1/4), and 0 below 1/16.
 
-    So the sizes of a flag's two groups are told to within about a fifth, which tests and intervals hardly
-    feel.
+    So receivers know the sizes of a flag's two groups to within about a fifth.
     """
     size = np.abs(skewness)
     coarse = 2.0 ** (np.rint(4 * np.log2(np.maximum(size, 1 / 16))) / 4)

@@ -33,22 +33,10 @@ _BELOW_ONE = math.nextafter(1.0, 0.0)
 def products_from_differences(
     squares: NDArray[Any], source_ties: Sequence[int], target_ties: Sequence[int], n: int
 ) -> NDArray[np.object_]:
-    """S from the sums of squared differences of centred doubled ranks.
+    """S, shape (m_A, m_B), of Python integers, from sums of squared differences of centred doubled ranks.
 
-    Parameters
-    ----------
-    squares : ndarray of Python int or int64, shape (m_A, m_B)
-        Q_pq = sum_i (x_pi - y_qi)^2. Q can reach 4N: it must be summed where that fits. Negative where what
-        was opened are not differences of ranks.
-    source_ties, target_ties : sequence of int
-        T of each column.
-    n : int
-        Rows.
-
-    Returns
-    -------
-    ndarray of object (Python int), shape (m_A, m_B)
-        2S = (N - T_x) + (N - T_y) - Q; where that is odd, or Q negative, N + 1, which no S reaches.
+    `squares` are Q_pq = sum_i (x_pi - y_qi)^2, shape (m_A, m_B), at most 4N. 2S = (N - T_x) + (N - T_y) - Q;
+    where that is odd, or Q negative, no ranks were opened and S is N + 1, which ranks do not reach.
     """
     result = np.empty((len(source_ties), len(target_ties)), dtype=object)
     for p, row in enumerate(squares.tolist()):
@@ -71,20 +59,8 @@ def coefficients(
     constant; exactly 1 or -1 only if the integers say so (S^2 = (N - T_x)(N - T_y)).
     ``paper``: (2S + T_x + T_y)/(2N), correctly rounded, a number everywhere.
 
-    Parameters
-    ----------
-    products : ndarray of Python int or int64, shape (m_A, m_B)
-        S of each pair.
-    source_ties, target_ties : sequence of int, lengths m_A and m_B
-        T of each column.
-    n : int
-        Rows, at least 2.
-    estimator : str
-        As in the plan.
-
-    Returns
-    -------
-    ndarray of float64, shape (m_A, m_B)
+    `products` are S, Python integers or int64, and the result is float64, both of shape (m_A, m_B). The tie
+    terms T are of each source column, m_A, and of each of the target's, m_B. There are n >= 2 rows.
     """
     full = total(n)
     result = np.full((len(source_ties), len(target_ties)), math.nan)
@@ -107,21 +83,10 @@ def coefficients(
 
 
 def strengths(rho: NDArray[np.float64], strength: Strength) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Mean coefficient (or mean absolute coefficient) of each target column over the source columns.
+    """Mean coefficient, or mean absolute coefficient, of each target column, and over how many it is.
 
-    Parameters
-    ----------
-    rho : ndarray of float64, shape (m_A, m_B)
-        Coefficients of all sources, stacked; NaN where undefined.
-    strength : str
-        "mean" (the paper's mu) or "mean_abs".
-
-    Returns
-    -------
-    mu : ndarray of float64, shape (m_B,)
-        Over the defined coefficients, NaN where there are none.
-    count : ndarray of int64, shape (m_B,)
-        How many those are.
+    `rho`, shape (m_A, m_B), has the source columns as rows and NaN where undefined. A mean, shape (m_B,), is
+    over the defined coefficients (the paper's mu), NaN where there are none.
     """
     values = np.abs(rho) if strength == "mean_abs" else rho
     defined = ~np.isnan(values)
@@ -134,9 +99,9 @@ def strengths(rho: NDArray[np.float64], strength: Strength) -> tuple[NDArray[np.
 
 
 def positions(mu: NDArray[np.float64], order: Order) -> NDArray[np.int64]:
-    """Position of each of the target's columns in the ranking, from 1; equal strengths share one.
+    """Position of each of the target's columns in the ranking, from 1, shape (m_B,).
 
-    Undefined strengths share the last. `mu` and what is returned have shape (m_B,).
+    Equal strengths share a position, and undefined ones the last.
     """
     sign = -1.0 if order == "descending" else 1.0
     keys = np.where(np.isnan(mu), np.inf, sign * mu)
@@ -144,10 +109,10 @@ def positions(mu: NDArray[np.float64], order: Order) -> NDArray[np.int64]:
 
 
 def order(mu: NDArray[np.float64], order: Order) -> list[int]:
-    """Sort the target's columns by strength; return their indices.
+    """Sort the target's columns by strength, shape (m_B,); return their indices.
 
     Undefined strengths come last, equal ones keep the table's order, under both orders: "descending", as in
-    the paper's final text, and "ascending", as in its draft. `mu` has shape (m_B,).
+    the paper's final text, and "ascending", as in its draft.
     """
     sign = -1.0 if order == "descending" else 1.0
     return sorted(

@@ -1,9 +1,10 @@
-r"""What a side's columns explain together of a feature's ranks: R², what of it is chance, and its test.
+"""What a side's columns explain together of a feature's ranks: R², what of it is chance, and its test.
 
 R² is the share of the variance of a feature's ranks that the best linear combination of k directions gives.
-Where the feature is independent of all of them it has mean k/(n - 1), exactly, over all ways of pairing rows,
-and about the beta distribution of k/2 and (n - 1 - k)/2. `r2` here is less the bias of noise, k·s², with s
-the standard deviation of the noise in each of the k products that it is made of: it may be below 0.
+Under independence it has mean k/(n - 1), exactly, over all ways of pairing rows, and about the beta
+distribution of k/2 and (n - 1 - k)/2. `r2` here is less the bias of noise, k·s², with s the standard
+deviation of the noise in each of the k products that it is made of: it may be below 0. See
+docs/statistics.md, "What is explained".
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ SPREAD = 0.1
 def predictive(r2: Floats, k: NDArray[np.int64], n: int) -> Floats:
     """Estimate the share that the fitted combination explains of new rows.
 
-    Adjusted for the k weights twice: once for R² being too high in these rows, once for the weights' error in
-    new ones (Stein 1960; Darlington 1968), for normal columns. Below 0 it says: worse than the mean.
+    For normal columns (Stein 1960; Darlington 1968). Below 0 the weights do worse than the mean.
     """
     return 1 - (1 - r2) * ((n - 1) / (n - k - 1)) * ((n - 2) / (n - k - 2)) * ((n + 1) / n)
 
@@ -43,9 +43,7 @@ def spread(s: Floats, k: NDArray[np.int64], n: int) -> Floats:
 def pvalues(r2: Floats, s: Floats, k: NDArray[np.int64], n: int) -> Floats:
     """Compute p-values of independence of all of a side's columns; NaN where `r2` is.
 
-    Without noise by F. With it R² is the sum of the beta variable, noise, and their product, of mean M and
-    variance V below; its distribution is taken as the gamma distribution of these. Where rows are many that
-    is χ² with k degrees of freedom, of Σz²/(1/(n - 1) + s²).
+    Without noise by F, with it by the gamma distribution that has R²'s mean and variance (`_gamma`).
     """
     from scipy import special
 
@@ -70,9 +68,8 @@ def pillai_pvalues(
 ) -> Floats:
     """Compute p-values of independence of two sides with k and `of_target` directions, from Pillai's trace.
 
-    The trace, Σ of squared canonical correlations, is less k·of_target·s², which noise adds. It has mean
-    k·of_target/(n - 1) and a known variance where one side's rows come in any order (Pillai 1955); its
-    distribution is taken as the gamma distribution of these and of the noise.
+    The trace, Σ of squared canonical correlations, is less k·of_target·s², which noise adds. Its
+    distribution is taken as the gamma distribution of its mean and variance (Pillai 1955; `_gamma`).
     """
     from scipy import special
 

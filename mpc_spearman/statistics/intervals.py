@@ -46,22 +46,7 @@ def intervals(
     confidence: float,
     noise: _Floats | float = 0.0,
 ) -> tuple[_Floats, _Floats]:
-    """Confidence intervals of rank correlations.
-
-    Parameters
-    ----------
-    rho : ndarray of float64, shape (m_A, m_B)
-        Coefficients; NaN where undefined. Noisy ones may be beyond ±1.
-    n : int
-        Rows.
-    source, target : Columns
-        They broadcast to the shape of `rho`.
-    estimator : str
-        As in the plan.
-    confidence : float
-        Such as 0.95.
-    noise : ndarray of float64, shape (m_A, m_B), or float
-        Standard deviation of the noise in each coefficient; 0 for exact ones.
+    """Confidence intervals of rank correlations; arguments as of `pvalues`, `confidence` such as 0.95.
 
     Returns
     -------

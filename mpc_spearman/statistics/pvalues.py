@@ -67,13 +67,10 @@ def pvalues(
 
     - Neither column tied, up to `EXACT_ROWS` rows: exact, the share of the n! arrangements.
     - Two values in each column: exact, the hypergeometric distribution of their table.
-    - Otherwise Student's t with n - 2 degrees of freedom at t = rho sqrt((n - 2)/(1 - rho^2)), as
-      ``scipy.stats.spearmanr`` has it. Where both columns are tied so that S is skewed, Pearson's type III
-      distribution at the normal deviate that has the same p-value; where both have many ties, at
-      rho sqrt(n - 1), since t is too small for coefficients near 1 of few groups.
-
-    With noise there is no exact test: type III at
-    rho/sqrt(1/(n - 1) + s^2), which is the normal without skewness.
+    - Otherwise Student's t with n - 2 degrees of freedom, as ``scipy.stats.spearmanr`` has it. Where S is
+      skewed, Pearson's type III distribution at the normal deviate that has the same p-value; where both
+      columns have many ties, at rho sqrt(n - 1).
+    - With noise type III at rho/sqrt(1/(n - 1) + s^2), which is the normal without skewness.
 
     Parameters
     ----------
@@ -84,7 +81,6 @@ def pvalues(
     source, target : Columns
         They broadcast to the shape of `rho`. Where `noise` is 0, with their skewness unrounded.
     estimator : str
-        As in the plan.
     noise : ndarray of float64, shape (m_A, m_B), or float
         Standard deviation of the noise in each coefficient; 0 for exact ones.
 
@@ -94,11 +90,7 @@ def pvalues(
         NaN where there is no coefficient, the pair is not `testable`, or S is skewed beyond `TOO_SKEWED` and
         has no exact test.
     """
-    from scipy.special import (
-        ndtr,
-        ndtri,
-        stdtr,
-    )  # only who has coefficients needs it: not at everyone's start
+    from scipy.special import ndtr, ndtri, stdtr  # not at everyone's start: only coefficients need it
 
     tied = np.maximum(source.ties, target.ties)
     many = np.minimum(source.ties, target.ties) >= Ties.MANY
@@ -183,15 +175,10 @@ def _at_least(k: NDArray[Any], a: NDArray[np.float64], b: NDArray[np.float64], n
 
 @lru_cache(maxsize=1)
 def _tails(n: int) -> NDArray[np.float64]:
-    """Two-sided tail of D = sum d^2 over all arrangements of n ranks without ties.
+    """At D = sum d^2 up to half = n(n^2 - 1)/6: the share of the n! arrangements with |rho| >= 1 - D/half.
 
     Row by row, over all sets of ranks that the rows so far can have: 2^n sets, each with the numbers of ways
-    to every sum. Rho = 1 - D/half is symmetric about D = half = n(n^2 - 1)/6, so sums beyond it are dropped.
-
-    Returns
-    -------
-    ndarray of float64, shape (half + 1,)
-        At D: the share of the n! arrangements with |rho| >= 1 - D/half. Counts are exact up to n = 18.
+    to every sum. Rho = 1 - D/half is symmetric about D = half, so sums beyond it are dropped.
     """
     half = n * (n * n - 1) // 6
     sizes = np.array([bin(chosen).count("1") for chosen in range(1 << n)])
@@ -214,22 +201,13 @@ def _tails(n: int) -> NDArray[np.float64]:
 def qvalues(pvalues: NDArray[np.float64]) -> NDArray[np.float64]:
     """Smallest false discovery rates at which each pair would be among the discoveries.
 
-    Benjamini and Hochberg (1995), over all pairs that have a p-value.
-
-    Parameters
-    ----------
-    pvalues : ndarray of float64
-        NaN where there is none.
-
-    Returns
-    -------
-    ndarray of float64, same shape
-        NaN where there is no p-value.
+    Benjamini and Hochberg (1995), over all pairs that have a p-value, as
+    ``scipy.stats.false_discovery_control``, whose import would take longer than a small run.
+    NaN where there is no p-value.
     """
     found = np.full_like(pvalues, np.nan)
     defined = ~np.isnan(pvalues)
     values = pvalues[defined]
-    # As scipy.stats.false_discovery_control, whose import would take longer than a small run.
     falling = np.argsort(values)[::-1]
     scaled = values[falling] * (len(values) / np.arange(len(values), 0, -1))
     values[falling] = np.minimum.accumulate(np.minimum(scaled, 1.0))

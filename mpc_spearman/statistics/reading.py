@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,33 +22,19 @@ _HALVINGS = 52
 
 
 def detectable(n: int, tests: int = 1, noise: float = 0.0) -> float:
-    """Smallest |rho| of the population that a test finds with probability `POWER`.
+    """Smallest |rho| of untied columns that a test finds with probability `POWER`; 1 where none is.
 
-    Of columns without ties, about: where r exceeds its critical value under independence, as a normal
-    variable whose variance at rho is that of :mod:`mpc_spearman.statistics.intervals` (Bonett and Wright).
-
-    Parameters
-    ----------
-    n : int
-        Rows, at least 4.
-    tests : int
-        How many pairs are tested: each at `LEVEL` divided by their number (Bonferroni).
-    noise : float
-        Standard deviation of the noise in a coefficient.
-
-    Returns
-    -------
-    float
-        1 where no |rho| below 1 is found so often.
+    About: r is taken as normal with the variance of :mod:`mpc_spearman.statistics.intervals`. There are
+    n >= 4 rows; each of the `tests` is at `LEVEL` divided by their number (Bonferroni); `noise` is the
+    standard deviation of the noise in a coefficient.
     """
-    from scipy.special import ndtri
-
-    critical = -ndtri(LEVEL / tests / 2) * np.sqrt(1 / (n - 1) + noise**2)
+    normal = NormalDist()  # SciPy's would take time to import in a process that needs nothing else of it
+    critical = -normal.inv_cdf(LEVEL / tests / 2) * np.sqrt(1 / (n - 1) + noise**2)
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         rho = (low + high) / 2
         spread = np.sqrt((1 - rho**2) ** 2 * (1 + rho**2 / 2) / (n - 3) + noise**2)
-        low, high = (low, rho) if rho - ndtri(POWER) * spread > critical else (rho, high)
+        low, high = (low, rho) if rho - normal.inv_cdf(POWER) * spread > critical else (rho, high)
     return high
 
 
@@ -55,17 +42,10 @@ def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float
     """Say by how much a mean over a source's columns varies where all is chance, from 0 to 1.
 
     Times 1/sqrt(n - 1) that is the standard deviation, over all ways of pairing the source's rows with a
-    target column, of the mean of its coefficients: the length of the mean of its columns' unit vectors. Of
-    absolute coefficients, which are those of normal variables for many rows, two with correlation c have the
-    covariance (2/pi)(sqrt(1 - c^2) + c arcsin c - 1).
-
-    Parameters
-    ----------
-    ranks : Ranks
-        The source's.
-    strength, estimator : str
-        As in the plan. Under ``paper`` the mean is over constant columns too, and vectors are ranks over
-        sqrt(N).
+    target column, of the mean of its coefficients. For ``mean`` it is the length of the mean of the columns'
+    unit vectors. For ``mean_abs`` coefficients are taken as normal: two absolute ones with correlation c have
+    the covariance (2/pi)(sqrt(1 - c^2) + c arcsin c - 1). Under ``paper`` the mean is over constant columns
+    too, and vectors are ranks over sqrt(N).
     """
     squares = np.array([total(ranks.n) - term for term in ranks.tie_terms], dtype=np.float64)
     defined = squares > 0
@@ -87,24 +67,10 @@ def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float
 
 
 def strength_error(norms: Sequence[float], n: int) -> float:
-    """Compute the standard error of a strength whose target column has nothing to do with the sources'.
+    """Compute the standard error of a strength whose target column is independent of the sources'.
 
-    A strength is the inner product of the target's unit vector with u, the sum of the vectors u_s = (sum of
-    source s's unit vectors)/K, K being the columns of all sources. Over all ways of pairing rows its variance
-    is the squared length of u over n - 1. Each source knows the length of its own u_s (`mean_length`, times
-    its share of the K columns); over several, u is at most as long as they are together.
-
-    Parameters
-    ----------
-    norms : sequence of float
-        Length of each source's u_s, from 0 to 1.
-    n : int
-        Rows.
-
-    Returns
-    -------
-    float
-        With several sources an upper bound.
+    `norms` are each source's `mean_length` times its share of all columns. With several sources this is an
+    upper bound: docs/statistics.md, "Strengths".
     """
     return sum(norms) / math.sqrt(n - 1)
 
@@ -112,19 +78,8 @@ def strength_error(norms: Sequence[float], n: int) -> float:
 def unresolved(strengths: NDArray[np.float64], error: NDArray[np.float64] | float) -> NDArray[np.bool_]:
     """Tell of each strength but the first whether it is too close to the one before to be told apart.
 
-    Too close is less than 1.96 standard errors of a difference, as of target columns that have nothing to do
-    with each other; NaN is never told apart.
-
-    Parameters
-    ----------
-    strengths : ndarray of float64, shape (m_B,)
-        In the order of the ranking.
-    error : ndarray of float64, shape (m_B,), or float
-        Standard error of each.
-
-    Returns
-    -------
-    ndarray of bool, shape (m_B - 1,)
+    `strengths`, shape (m_B,), are in the order of the ranking. Too close is less than 1.96 standard errors of
+    a difference, as of independent target columns; NaN is never told apart.
     """
     squares = np.broadcast_to(np.square(error), strengths.shape)
     apart: NDArray[np.bool_] = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(squares[1:] + squares[:-1])
@@ -144,8 +99,8 @@ def largest(flags: Columns, n: int) -> NDArray[np.float64]:
 def auc(rho: NDArray[np.float64], flags: Columns, n: int) -> NDArray[np.float64]:
     """How often a row with the upper value of a flag has the larger value of a column without ties.
 
-    Of a row of either group drawn at random: 1/2 + S/(2 (N - T)) with T of the flag, which is the area under
-    the curve of the column as a classifier of the flag, and 1/2 + rho/(2 `largest`).
+    1/2 + S/(2 (N - T)) with T of the flag, which is 1/2 + rho/(2 `largest`): the area under the curve of the
+    column as a classifier of the flag.
     """
     found: NDArray[np.float64] = 0.5 + rho / (2 * largest(flags, n))
     return found

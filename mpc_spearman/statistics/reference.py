@@ -1,8 +1,8 @@
 """The answer on pooled data, for tests and notebooks: what a run must reproduce without pooling.
 
-A separate path on purpose: ranks by ``scipy.stats.rankdata``, eq. 2 as the paper writes it, square roots
-of integers to 128 bits, p-values by SciPy's distributions or, at few rows, by counting arrangements. It
-shares no code with the run's own arithmetic.
+A separate path on purpose, which shares no code with a run's arithmetic: ranks by ``scipy.stats.rankdata``,
+eq. 2 as the paper writes it, square roots of integers to 128 bits, p-values by SciPy's distributions or, at
+few rows, by counting arrangements.
 """
 
 from __future__ import annotations
@@ -32,18 +32,8 @@ _BITS = 128  # |rho| is 0 or above 2^-63, so 65 bits or more of it are exact bef
 class Reference:
     """What :func:`reference` found, in the form of a run's result.
 
-    Attributes
-    ----------
-    coefficients, pvalues : DataFrame
-        Rows (party, feature), columns the target's features; NaN where undefined. p-values are those of
-        :func:`mpc_spearman.statistics.pvalues.pvalues`, but at up to `EXACT_ROWS` rows exact for all pairs:
-        a run, which does not know who is tied with whom, approximates those of tied columns.
-    strengths : Series of float64
-        By target feature, in table order.
-    counts : Series of int64
-        Over how many coefficients each strength is.
-    ranking : DataFrame
-        Columns position (from 1), feature, strength.
+    p-values are those of `mpc_spearman.statistics.pvalues.pvalues`, but at up to `EXACT_ROWS` rows exact
+    for all pairs: a run, which does not know who is tied with whom, approximates those of tied columns.
     """
 
     coefficients: pd.DataFrame
@@ -63,32 +53,22 @@ def reference(
 ) -> Reference:
     """Rank correlations and ranking computed openly on all parties' tables together.
 
-    Parameters
-    ----------
-    source : mapping of party name to DataFrame
-        Feature columns only (no id), rows aligned with the target's.
-    target : DataFrame
-        Feature columns only.
-    estimator, strength, order : str
-        As in the plan.
+    `source` has a table for each party, with rows aligned with the target's; no table has ids. The other
+    arguments are as in the plan.
     """
     n = len(target)
     x = np.stack([_doubled(table[name]) for table in source.values() for name in table.columns])
     y = np.stack([_doubled(target[name]) for name in target.columns])
-    products, x_squares, y_squares = _products(x, y), _squares(x), _squares(y)
-    rho = np.array(
-        [
-            [_rho(s, a, b, n, estimator) for s, b in zip(row, y_squares, strict=True)]
-            for row, a in zip(products, x_squares, strict=True)
-        ]
-    )
-
+    products = _products(x, y)
+    squares = [[int(_products(row[None], row[None])[0, 0]) for row in side] for side in (x, y)]
+    a, b = np.meshgrid(*(np.array(side, dtype=object) for side in squares), indexing="ij")
+    rho = np.vectorize(_rho, otypes=[float])(products, a, b, n, estimator)
     untied = n * (n * n - 1) // 3
-    testable = np.array([[_testable(a, b, untied, estimator) for b in y_squares] for a in x_squares])
+    testable = (a == untied) & (b == untied) if estimator == "paper" else a * b > 0
     p = _pvalues(x, y, rho)
     for i, j in np.argwhere(testable & (n <= EXACT_ROWS)):
-        p[i, j] = _exact(x[i], y[j], products[i][j])
-    p[~testable] = np.nan
+        p[i, j] = _exact(x[i], y[j], products[i, j])
+    p[~testable.astype(bool)] = np.nan
 
     rows = pd.MultiIndex.from_tuples(
         [(party, name) for party, table in source.items() for name in table.columns],
@@ -137,7 +117,7 @@ def _pvalues(x: NDArray[np.int64], y: NDArray[np.int64], rho: NDArray[np.float64
         if len(groups[0][i]) == len(groups[1][j]) == 2:
             a, b = int(groups[0][i][1]), int(groups[1][j][1])
             k = np.arange(max(0, a + b - n), min(a, b) + 1)
-            as_large = np.abs(n * (n * k - a * b)) >= abs(_products(x[i : i + 1], y[j : j + 1])[0][0])
+            as_large = np.abs(n * (n * k - a * b)) >= abs(_products(x[i : i + 1], y[j : j + 1])[0, 0])
             p[i, j] = min(1.0, stats.hypergeom(n, a, b).pmf(k)[as_large].sum())
     return p
 
@@ -179,25 +159,13 @@ def _doubled(column: pd.Series[Any]) -> NDArray[np.int64]:
     return doubled
 
 
-def _products(x: NDArray[np.int64], y: NDArray[np.int64]) -> list[list[int]]:
-    """Every inner product of a row of x with a row of y, exactly.
+def _products(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[Any]:
+    """Every inner product of a row of x with a row of y, as Python integers.
 
-    A float64 product is exact while no partial sum can pass 2^53. Block by block of 2^53 // (n - 1)^2 rows
-    (all rows at once up to n of about 208,000) that holds in any order of summation; the blocks' sums are
-    added as Python integers.
+    A product of two is below n^2, so 2^18 of them fit int64 up to n = 5,900,000.
     """
-    n = x.shape[1]
-    block = max(1, 2**53 // max(1, n - 1) ** 2)
-    sums = np.zeros((len(x), len(y)), dtype=object)
-    for start in range(0, n, block):
-        part = slice(start, start + block)
-        exact = x[:, part].astype(np.float64) @ y[:, part].astype(np.float64).T
-        sums = sums + exact.astype(np.int64).astype(object)
-    return [[int(value) for value in row] for row in sums.tolist()]
-
-
-def _squares(x: NDArray[np.int64]) -> list[int]:
-    return [_products(row[None], row[None])[0][0] for row in x]
+    blocks = (slice(start, start + 2**18) for start in range(0, x.shape[1], 2**18))
+    return sum((x[:, rows] @ y[:, rows].T).astype(object) for rows in blocks)  # type: ignore[return-value]
 
 
 def _rho(s: int, a: int, b: int, n: int, estimator: Estimator) -> float:
@@ -209,7 +177,3 @@ def _rho(s: int, a: int, b: int, n: int, estimator: Estimator) -> float:
         return math.nan
     root = math.isqrt((s * s << (2 * _BITS)) // (a * b))
     return math.copysign(root / (1 << _BITS), s)
-
-
-def _testable(a: int, b: int, untied: int, estimator: Estimator) -> bool:
-    return a == b == untied if estimator == "paper" else a * b > 0

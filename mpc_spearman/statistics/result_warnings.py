@@ -1,9 +1,8 @@
 """The sentences in ``Result.warnings``: what a reader must know before trusting a number.
 
-Each function returns none, or one, unless it says otherwise: about several columns a sentence that says how
+Each function returns none or one, unless it says otherwise: about several columns a sentence that says how
 many, and below it a line about each. `party` is the owner of the columns named `features`, n counts rows.
-Sentences name parties and columns, tie terms and counts, never cells. Who may be shown which of them follows
-from what that role has learnt; that is the caller's business.
+Sentences name parties and columns, and say counts, never cells. The caller knows who may be shown which.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ def _number(count: int, noun: str) -> str:
 def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) -> list[str]:
     """Name the columns with ties: under eq. 2, S/N + (T_x + T_y)/(2N), each adds T/(2N) to a coefficient."""
     found = [
-        f"{feature}: its tie term {int(term)} is {int(term) / total(n):.3g} of the largest possible and adds "
-        f"{int(term) / (2 * total(n)):.3g} to every coefficient of this column"
+        f"{feature}: ties add {int(term) / (2 * total(n)):.3g} to every coefficient of this column"
         for feature, term in zip(features, tie_terms, strict=True)
         if term
     ]
@@ -75,10 +73,7 @@ def constants(party: str, features: Sequence[str], flags: Sequence[bool], estima
 
 
 def repeated(party: str, groups: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
-    """Name columns that a mean over all columns of their owner counts more than once, or not at all.
-
-    Each group has those that order the rows alike, and those that order them the other way round.
-    """
+    """Name groups of columns that order the rows alike, and those that order them the other way round."""
     found = [
         ", ".join(same) + (f"; reversed: {', '.join(other)}" if other else "")
         for same, other in groups
@@ -96,8 +91,7 @@ def cancellations(
 ) -> list[str]:
     """Name the target features whose mean hides coefficients of opposite signs.
 
-    `mu` and `mean_abs` are means of rho and of |rho|, flagged when |mu| < ``CANCELLED`` * mean |rho| and mean
-    |rho| >= ``NOTEWORTHY``.
+    `mu` and `mean_abs` are means of rho and of |rho|.
     """
     found = [
         f"{feature}: strength {_minus(f'{mean:.3f}')}, mean |rho| {size:.3f}"
@@ -118,23 +112,22 @@ def eq2(
     apart = np.abs(corrected - paper)
     if not np.nanmax(apart, initial=0.0) > TIED:
         return []
-    true, wrong = estimators.order(corrected, order), estimators.order(paper, order)
-    first = wrong[0]
+    right, wrong = (
+        ["undefined" if np.isnan(mu) else _minus(f"{mu:.3g}") for mu in strengths]
+        for strengths in (corrected, paper)
+    )
+    true, first = estimators.order(corrected, order), estimators.order(paper, order)[0]
     if true[0] == first:
         worst = int(np.nanargmax(apart))
         return [
-            f"ties shift eq. 2: it gives {features[worst]} a strength of {_strength(paper[worst])}, which "
-            f"is {_strength(corrected[worst])} when ties are accounted for"
+            f"ties shift eq. 2: it gives {features[worst]} a strength of {wrong[worst]}, which is "
+            f"{right[worst]} when ties are accounted for"
         ]
     return [
-        f"ties mislead eq. 2: it ranks {features[first]} first with a strength of {_strength(paper[first])}, "
-        f"which is {_strength(corrected[first])} (position {true.index(first) + 1} of {len(true)}) when ties "
-        f"are accounted for; then {features[true[0]]} is first with {_strength(corrected[true[0]])}"
+        f"ties mislead eq. 2: it ranks {features[first]} first with a strength of {wrong[first]}, which is "
+        f"{right[first]} (position {true.index(first) + 1} of {len(true)}) when ties are accounted for; then "
+        f"{features[true[0]]} is first with {right[true[0]]}"
     ]
-
-
-def _strength(value: float) -> str:
-    return "undefined" if np.isnan(value) else _minus(f"{value:.3g}")
 
 
 def _minus(number: str) -> str:
@@ -149,18 +142,13 @@ def pvalues(
     estimator: Estimator,
     noise: NDArray[np.float64] | float = 0.0,
 ) -> list[str]:
-    """Say for how many pairs there is no p-value, or a poor one: at most a sentence for each reason.
-
-    Arguments are those of :func:`mpc_spearman.statistics.pvalues.pvalues`.
-    """
+    """Say for how many pairs there is no p-value, or a poor one; arguments as of `pvalues.pvalues`."""
     kept = tests.testable(source, target, estimator)
     skew = np.broadcast_to(tests.null_skewness(n, source, target, noise), kept.shape)
-    exact = tests.two_flags(source, target) & (np.asarray(noise) == 0)
-    if n <= tests.EXACT_ROWS:
-        exact = exact | ((np.maximum(source.ties, target.ties) == Ties.NONE) & (np.asarray(noise) == 0))
+    untied = (np.maximum(source.ties, target.ties) == Ties.NONE) & (n <= tests.EXACT_ROWS)
+    exact = (tests.two_flags(source, target) | untied) & (np.asarray(noise) == 0)
     too_skewed = kept & ~exact & (skew > tests.TOO_SKEWED)
-    skewed = kept & ~exact & ~too_skewed & (skew > tests.SKEWED)
-    few = kept & ~exact & ~too_skewed & (n < FEW_ROWS)
+    approximate = kept & ~exact & ~too_skewed
     missing = (
         "with ties eq. 2 (estimator: paper) is not the rank correlation, so its distribution is unknown"
         if estimator == "paper"
@@ -174,12 +162,12 @@ def pvalues(
             f"{tests.TOO_SKEWED:g}, where no approximation holds",
         ),
         (
-            skewed,
+            approximate & (skew > tests.SKEWED),
             "p-values are rough: both columns are so skewed by ties that chance alone has a skewness above "
             f"{tests.SKEWED:g}",
         ),
         (
-            few,
+            approximate & (n < FEW_ROWS),
             f"p-values are approximations, which as few rows as {n} make unreliable, the more so the smaller "
             "they are",
         ),
@@ -188,10 +176,7 @@ def pvalues(
 
 
 def noise(what: str, noise: NDArray[np.float64], errors: NDArray[np.float64] | float) -> list[str]:
-    """Say how many numbers, named `what`, carry more noise than they vary by chance.
-
-    `noise` is the standard deviation of the noise in each, `errors` their standard errors without it.
-    """
+    """Say how many numbers, named `what`, carry more noise (standard deviations) than they vary by chance."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where((noise > 0) & (np.asarray(errors) > 0), noise / errors, 0.0)
     more = ratio > 1
@@ -226,21 +211,14 @@ def fewer_directions(sources: Sequence[str]) -> list[str]:
 
 
 def explained(spread: float, sources: int) -> list[str]:
-    """Say how far R² can be believed, and what several of them are not.
-
-    Parameters
-    ----------
-    spread : float
-        How much R² varies where there is no relation, noise included, at most.
-    sources : int
-    """
-    found = []
-    if spread > SPREAD:
-        found.append(
-            f"too few rows for these columns: where there is no relation R² varies by {spread:.2g}, noise "
-            "included; use fewer columns, or more rows"
-        )
-    return [*found, *joint(sources)]
+    """Say how far R² can be believed: `spread` is how much it varies, at most, where there is no relation."""
+    if spread <= SPREAD:
+        return joint(sources)
+    return [
+        f"too few rows for these columns: where there is no relation R² varies by {spread:.2g}, noise "
+        "included; use fewer columns, or more rows",
+        *joint(sources),
+    ]
 
 
 def joint(sources: int) -> list[str]:
@@ -256,8 +234,7 @@ def joint(sources: int) -> list[str]:
 def impossible(counts: NDArray[np.int64], expected: int, constant: int) -> list[str]:
     """Say that something was opened that ranks cannot give.
 
-    `counts` are over how many coefficients each strength is; `expected` is that number where the target's
-    column is defined, and for `constant` of its columns none is.
+    `counts` are over how many coefficients each strength is: `expected`, and 0 for `constant` of them.
     """
     short = int((counts < expected).sum()) - constant
     if not expected or short <= 0:
@@ -286,10 +263,7 @@ def eq2_unseen() -> list[str]:
 
 
 def order_note(resolution: float, top: int | None) -> list[str]:
-    """Say what an order, or only the `top` features, is like where no strengths were opened.
-
-    Strengths closer than `resolution` may be in either order.
-    """
+    """Say what an order, or only the `top` features, is like where no strengths were opened."""
     near = f"strengths closer than {resolution:.1g} may come in either order"
     if top is not None:
         return [

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mpc_spearman.errors import OutputError
 from mpc_spearman.results import cells
 from mpc_spearman.results.result import Result
-from support.made_results import change, costs, matrix_of, parts, seal, shared_plan, small
+from support.made_results import change, costs, made, matrix_of, parts, seal, shared_plan, small
 
 #: What makes a spreadsheet take a cell for a formula.
 FORMULA = "=+-@＝＋－＠\t\r"
@@ -73,7 +73,7 @@ def test_a_result_with_such_names_comes_back(tmp_path: Path) -> None:
     matrix = matrix_of(values, names, [("A", name) for name in names])
     held = parts(matrix, plan)
     both = pd.DataFrame({"tie_corrected": held["strengths"], "paper": held["strengths"]})
-    saved = Result(
+    saved = made(
         plan=plan,
         party="C",
         role="coordinator",

@@ -21,7 +21,7 @@ from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.results.merge import merge
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
-from support.made_results import change, costs, listing, matrix_of, parts, shared_plan
+from support.made_results import change, costs, listing, made, matrix_of, parts, shared_plan
 from support.plans import plan
 from support.tables import id_array
 
@@ -56,7 +56,7 @@ def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **ch
         "alignment": TAG,
         **held,
     }
-    return Result(**(base | changes))
+    return made(**(base | changes))
 
 
 Save = Callable[..., list[Path]]
@@ -243,9 +243,8 @@ def outside(level: str) -> Result:
         (result("D", ROW, role="source", party="D"), "is the copy of D, the source"),
         (result("D", ROW, holds="ranking"), r"orders do not add up.*\(results\.target\)"),
         (result("D", ROW, holds="nothing"), "holds no result at all"),
-        (result("D", ROW, counts=None), "cannot be weighted"),
-        (outside("explained"), "results of reveal: explained cannot be merged: each R² is over the columns"),
-        (outside("canonical"), "results of reveal: canonical cannot be merged: each correlation is of all"),
+        (outside("explained"), "results of reveal: explained cannot be merged"),
+        (outside("canonical"), "results of reveal: canonical cannot be merged"),
     ],
 )
 def test_results_that_do_not_belong_together(

@@ -201,7 +201,8 @@ def test_what_was_not_passed_on_is_absent_with_one_sentence(grant: str) -> None:
     if grant in ("strengths", "coefficients"):
         held |= {"strengths": full.strengths, "counts": full.counts}
     if grant == "coefficients":
-        held |= {part: getattr(full, part) for part in ("coefficients", "columns")}
+        matrices = ("coefficients", "columns", "pvalues", "intervals", "qvalues")
+        held |= {part: getattr(full, part) for part in matrices}
     plan = shared_plan()
     plan["results"]["target"] = grant
     copy = Result(plan=plan, party="B", role="target", n=60, cost=cost_table(), **held)

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.data.ranks import rank_columns
-from mpc_spearman.results import report, saved
-from mpc_spearman.results.dataframes import column_table
+from mpc_spearman.results import derived, report, saved
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics.columns import Columns, Ties
@@ -39,6 +38,16 @@ def cost_table(*rows: tuple[Any, ...]) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=list(COLUMNS))
 
 
+def made(**about: Any) -> Result:
+    """Make a result, with what follows from its coefficients where that is not given."""
+    matrix, columns = about.get("coefficients"), about.get("columns")
+    if matrix is not None and columns is not None and "pvalues" not in about:
+        plan = about["plan"]
+        pairs = derived.evidence(matrix, columns, about.get("noise"), about["n"], plan["estimator"])
+        about |= derived.inferences(matrix, pairs, plan["confidence"])
+    return Result(**about)
+
+
 def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: Any) -> Result:
     """The coordinator's result on these tables; `coordinator` is its name, ``results`` goes to the plan."""
     in_plan = ("estimator", "strength", "order", "reveal", "results")
@@ -56,10 +65,10 @@ def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: A
         "cost": cost_table(*(_cost(party) for party in (coordinator, "B", *source))),
     }
     columns = pd.concat(
-        column_table([(party, str(name)) for name in table], known(table))
+        derived.column_table([(party, str(name)) for name in table], known(table))
         for party, table in [*source.items(), (plan["parties"]["target"]["name"], target)]
     )
-    return Result(**(base | parts(found.coefficients, plan) | {"columns": columns} | changes))
+    return made(**(base | parts(found.coefficients, plan) | {"columns": columns} | changes))
 
 
 def tables(n: int, source: int, target: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -157,7 +166,7 @@ def parts(
     order = estimators.order(mu, plan["order"])
     return {
         "coefficients": matrix,
-        "columns": column_table(labels, alike),
+        "columns": derived.column_table(labels, alike),
         "strengths": pd.Series(mu, names),
         "counts": pd.Series(counts, names),
         "ranking": pd.DataFrame(
@@ -191,7 +200,7 @@ def small(**changes: Any) -> Result:
         "warnings": ["z is constant"],
         **parts(matrix, plan),
     }
-    return Result(**(base | changes))
+    return made(**(base | changes))
 
 
 def without(*absent: str, **changes: Any) -> Result:
