@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.filesize import decimal
 
+from mpc_spearman.results.summary import Line, Table
 from mpc_spearman.units import human_seconds, printable
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from mpc_spearman.results.result import Result
 
 #: The cost row that is no phase: it runs beside them all. And how those begin that say what the coordinator's
@@ -52,77 +50,49 @@ class Totals:
 
 def totals(result: Result) -> Totals:
     """Sum up a result's cost table."""
-    cost, passed_on = _apart(result.cost)
-    beside = cost["phase"] == BESIDE
-    complete = _parties(result.plan) <= set(cost["party"])
+    cost, parties = result.cost, result.plan["parties"]
+    names = {party["name"] for party in (parties["coordinator"], parties["target"], *parties["sources"])}
+    complete = names <= set(cost["party"])
+    passed_on, beside = cost["phase"].str.startswith(FORWARDED), cost["phase"] == BESIDE
     moved = cost["bytes_sent"] + (0 if complete else cost["bytes_received"])
-    by_party = cost[~beside].groupby("party", sort=False)
-    memory = cost.groupby("party", sort=False)["peak_memory_bytes"].max()
+    phases = cost[~beside & ~passed_on]
+    by_party = phases.groupby("party", sort=False)
+    memory = cost[~passed_on].groupby("party", sort=False)["peak_memory_bytes"].max()
     return Totals(
         complete=complete,
-        seconds=float((by_party["seconds"].sum() + by_party["wait_seconds"].sum()).max() if len(cost) else 0),
-        busiest=float(by_party["seconds"].sum().max() if len(cost) else 0),
-        wire=int(moved[~beside].sum()),
+        seconds=float((by_party["seconds"].sum() + by_party["wait_seconds"].sum()).max()),
+        busiest=float(by_party["seconds"].sum().max()),
+        wire=int(moved[phases.index].sum()),
         beside=int(moved[beside].sum()),
         forwarded=tuple(
-            (printable(str(row["phase"]).removeprefix(FORWARDED)), int(row["bytes_sent"]))
-            for row in passed_on.to_dict("records")
+            (printable(str(phase).removeprefix(FORWARDED)), int(size))
+            for phase, size in cost.loc[passed_on, ["phase", "bytes_sent"]].itertuples(index=False)
         ),
-        messages=int(cost.loc[~beside, "messages"].sum()),
-        rounds=int(by_party["rounds"].sum().max() if len(cost) else 0),
+        messages=int(phases["messages"].sum()),
+        rounds=int(by_party["rounds"].sum().max()),
         memory=tuple((printable(str(party)), int(peak)) for party, peak in memory.items()),
     )
 
 
-def _apart(cost: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rows of what parties did themselves, and those of what was forwarded."""
-    forwarded = cost["phase"].str.startswith(FORWARDED)
-    return cost[~forwarded], cost[forwarded]
-
-
-def _parties(plan: Mapping[str, Any]) -> set[str]:
-    parties = plan["parties"]
-    return {
-        parties["coordinator"]["name"],
-        parties["target"]["name"],
-        *(p["name"] for p in parties["sources"]),
-    }
-
-
-def by_party(result: Result) -> list[dict[str, Any]]:
-    """Rows per party in the order of the phases, without phases in which nothing happened."""
-    cost, passed_on = _apart(result.cost)
-    numbers = list(cost.columns[2:])
-    longest = float((cost["seconds"] + cost["wait_seconds"]).max()) if len(cost) else 0.0
-    tables = []
-    for party, rows in cost.groupby("party", sort=False):
-        phases = rows[rows["phase"] != BESIDE]
-        sums = {name: phases[name].sum() for name in numbers}
-        sums["peak_memory_bytes"] = phases["peak_memory_bytes"].max()
-        lines = [
-            _cost_line(row, longest) for row in phases.to_dict("records") if any(row[k] for k in numbers)
-        ]
-        lines.append({**_cost_line({"phase": "all phases", **sums}, 0.0), "total": True})
-        for row in rows[rows["phase"] == BESIDE].to_dict("records"):
-            lines.append(_cost_line({**row, "phase": "keep-alives, beside them"}, 0.0))
-        for row in passed_on[passed_on["party"] == party].to_dict("records"):
-            lines.append(_cost_line({**row, "phase": printable(str(row["phase"]))}, 0.0))
-        tables.append({"party": printable(str(party)), "lines": lines})
+def by_party(result: Result) -> dict[str, Table]:
+    """List each party's phases in which anything happened, their sum, and what runs beside them."""
+    head = ("phase", "computing", "waiting", "sent", "received", "messages", "rounds", "peak memory")
+    tables = {}
+    for party, rows in result.cost.groupby("party", sort=False):
+        aside = rows["phase"].str.startswith((BESIDE, FORWARDED))
+        whole = rows[~aside].drop(columns="party").sum()
+        whole["phase"], whole["peak_memory_bytes"] = "all phases", rows["peak_memory_bytes"].max()
+        phases, others = (
+            part.drop(columns="party").to_numpy().tolist() for part in (rows[~aside], rows[aside])
+        )
+        lines = [_line(*row) for row in (*phases, whole.tolist(), *others) if any(row[1:])]
+        tables[printable(str(party))] = Table(head, lines, len(lines))
     return tables
 
 
-def _cost_line(row: Mapping[Any, Any], longest: float) -> dict[str, Any]:
-    compute, wait, memory = row["seconds"], row["wait_seconds"], int(row["peak_memory_bytes"])
-    share = 100 / longest if longest else 0.0
-    return {
-        "phase": row["phase"],
-        "compute": human_seconds(compute),
-        "wait": human_seconds(wait),
-        "bars": (round(compute * share, 2), round(wait * share, 2)) if longest else None,
-        "sent": decimal(int(row["bytes_sent"])),
-        "received": decimal(int(row["bytes_received"])),
-        "messages": f"{int(row['messages']):,}",
-        "rounds": f"{int(row['rounds']):,}",
-        "memory": decimal(memory) if memory else "–",
-        "total": False,
-    }
+def _line(
+    phase: str, seconds: float, wait: float, sent: int, received: int, messages: int, rounds: int, memory: int
+) -> Line:
+    times = (human_seconds(seconds), human_seconds(wait))
+    counts = (decimal(int(sent)), decimal(int(received)), f"{int(messages):,}", f"{int(rounds):,}")
+    return Line((printable(phase), *times, *counts, decimal(int(memory)) if memory else "–"))

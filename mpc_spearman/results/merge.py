@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mpc_spearman.config import least
+from mpc_spearman.config import OUTSIDE, least
 from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.results import derived, run_directory
 from mpc_spearman.results.result import Result
@@ -35,8 +35,7 @@ _SAME: dict[str, Callable[[Result], Any]] = {
     "precision": lambda result: result.plan["results"]["precision"],
 }
 
-#: Levels whose results are of one source alone.
-_OUTSIDE = ("explained", "canonical")
+
 # A run directory as the caller named it, and the result in it.
 Loaded = tuple[Path, Result]
 
@@ -86,7 +85,7 @@ def _check_mergeable(folder: Path, result: Result) -> None:
         "sources depends on by how much it is first with each"
     )
     refused = (
-        (reveal in _OUTSIDE, f"results of reveal: {reveal} cannot be merged: each is of one source alone"),
+        (reveal in OUTSIDE, f"results of reveal: {reveal} cannot be merged: each is of one source alone"),
         (
             result.role != "target",
             f"it is the copy of {result.party}, the {result.role}: merging takes the target's run "

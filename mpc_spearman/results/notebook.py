@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.errors import NotRevealed, SetupError
-from mpc_spearman.results import evidence
-from mpc_spearman.results.summary import STRENGTHS, headline, ranking_lines, shares
+from mpc_spearman.results import summary
 from mpc_spearman.units import printable
 
 if TYPE_CHECKING:
@@ -21,20 +20,18 @@ if TYPE_CHECKING:
 
     from mpc_spearman.results.result import Result
 
-#: Rows of each table in the HTML, and columns of a figure whose names are shown.
+#: Lines of each table in the HTML, and columns of a figure whose names are shown.
 _SHOWN = 10
 _NAMED = 50
 
 
 def pairs(result: Result) -> pd.DataFrame:
     """Lay out the coefficients as one long table, farthest from 0 first; see `Result.pairs`."""
-    rho = result.coefficients
-    owners, sources = (np.repeat(rho.index.get_level_values(level), rho.shape[1]) for level in (0, 1))
-    ends = result.intervals
+    rho, ends = result.coefficients, result.intervals
     table = pd.DataFrame(
         {
-            "party": owners,
-            "source": sources,
+            "party": np.repeat(rho.index.get_level_values(0), rho.shape[1]),
+            "source": np.repeat(rho.index.get_level_values(1), rho.shape[1]),
             "target": np.tile(rho.columns, rho.shape[0]),
             "rho": rho.to_numpy().ravel(),
             "p": result.pvalues.to_numpy().ravel(),
@@ -48,16 +45,15 @@ def pairs(result: Result) -> pd.DataFrame:
 
 
 def html(result: Result) -> str:
-    """Say in HTML what came out: the ranking, the strongest pairs, the warnings."""
-    parts = [f"<b>{escape(headline(result, evidence.pairs(result)))}.</b> {result.n:,} rows."]
-    if result.withheld("canonical") is None:
-        parts.append(_table(result.canonical.dropna(subset="correlation").reset_index()))
-    elif result.withheld("explained") is None:
-        parts.append(_table(result.explained.reset_index()))
-    elif result.withheld("ranking") is None:
-        parts.append(_table(result.ranking))
-    if result.withheld("coefficients") is None:
-        parts.append(_table(pairs(result)))
+    """Say in HTML what came out: the strongest pairs, the ranking, the warnings."""
+    known, ranked = summary.pairs(result), summary.ranked(result)
+    parts = [f"<b>{escape(summary.headline(result, known))}.</b> {result.n:,} rows."]
+    for table in (None if known is None else summary.pair_table(result, known, _SHOWN), ranked):
+        if table is not None:
+            shown = pd.DataFrame([line.cells for line in table.lines[:_SHOWN]], columns=table.head)
+            parts.append(shown.to_html(index=False))
+            if (more := len(table.lines) - len(shown) + table.more) > 0:
+                parts.append(f"<div>… and {more:,} more</div>")
     for text in result.warnings:
         parts.append(f"<div>Warning: {escape(printable(text.splitlines()[0]))}</div>")
     return "\n".join(parts)
@@ -79,45 +75,41 @@ def figure(result: Result) -> Figure:
             self.savefig(file, format="png", dpi=110)
             return file.getvalue()
 
-    whole = result.withheld("coefficients") is None
+    whole = "coefficients" in result.holds
     m_target = len(result.ranking)
     m_sources = len(result.coefficients) if whole else 0
     height = 1.6 + 0.24 * min(max(m_target, m_sources), _NAMED)
     width = 4.0 + (2.4 + 0.45 * min(m_target, 2 * _NAMED // 3) if whole else 0)
     drawn = Picture(figsize=(width, height), layout="constrained")
-    if not whole:
-        _bars(drawn.subplots(), result)
-        return drawn
-    left, right = drawn.subplots(1, 2, width_ratios=(3.2, width - 3.2))
+    if whole:
+        left, right = drawn.subplots(1, 2, width_ratios=(3.2, width - 3.2))
+        _heat_map(right, result)
+    else:
+        left = drawn.subplots()
     _bars(left, result)
-    _heat_map(right, result)
     return drawn
-
-
-def _table(table: pd.DataFrame) -> str:
-    more = f"<div>… and {len(table) - _SHOWN:,} more</div>" if len(table) > _SHOWN else ""
-    shown = table.head(_SHOWN).map(lambda cell: printable(cell) if isinstance(cell, str) else cell)
-    text: str = shown.to_html(index=False, na_rep="–", float_format=lambda value: f"{value:.3g}")
-    return text + more
 
 
 def _bars(axes: Axes, result: Result) -> None:
     """Draw each feature's strength, the strongest on top; without strengths say where each stands."""
-    lines = shares(result) or ranking_lines(result)
-    if found := shares(result):
-        known, values = True, [share.r2 for share in found]
-        axes.plot([share.chance for share in found], range(len(found)), "|", color="#000000", markersize=12)
-    else:
-        known = "strength" in result.ranking
-        values = [line.strength if known else -line.position for line in ranking_lines(result)]
-    axes.barh(range(len(lines)), np.nan_to_num(values), color="#0072B2")
-    axes.invert_yaxis()
-    _names(axes.yaxis, [line.feature for line in lines])
-    axes.axvline(0, color="#666666", linewidth=0.8)
-    strength = (
-        "R²; the mark: once in 20 by chance" if found else f"strength, {STRENGTHS[result.plan['strength']]}"
+    table = summary.ranked(result)
+    assert table is not None  # reading `Result.ranking` has raised
+    values, name = (
+        [line.value for line in table.lines],
+        f"strength, {summary.STRENGTHS[result.plan['strength']]}",
     )
-    axes.set_xlabel(strength if known else "−position")
+    if "explained" in result.holds:
+        name = "R²; the mark: once in 20 by chance"
+        axes.plot(
+            [line.mark for line in table.lines], range(len(values)), "|", color="#000000", markersize=12
+        )
+    elif "strengths" not in result.holds:
+        values, name = (-result.ranking["position"]).tolist(), "−position"
+    axes.barh(range(len(values)), np.nan_to_num(values), color="#0072B2")
+    axes.invert_yaxis()
+    _names(axes.yaxis, table.column("feature"))
+    axes.axvline(0, color="#666666", linewidth=0.8)
+    axes.set_xlabel(name)
 
 
 def _heat_map(axes: Axes, result: Result) -> None:

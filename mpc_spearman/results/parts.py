@@ -79,9 +79,12 @@ class Part:
         header, rows = cells.read_csv(text)
         k = len(self.index)
         names = list(map(cells.read, header[k:]))
-        kinds = (self.columns or dict.fromkeys(names, float)).values()
-        read = [_READ.get(kind, cells.read) for kind in kinds]
-        values = [[of(cell) for of, cell in zip(read, row[k:], strict=True)] for row in rows]
+        values: Any
+        if self.columns is None:
+            values = np.array([[cells.number(cell) for cell in row[k:]] for row in rows])
+        else:
+            read = [_READ.get(kind, cells.read) for kind in self.columns.values()]
+            values = [[of(cell) for of, cell in zip(read, row[k:], strict=True)] for row in rows]
         keys = [tuple(map(cells.read, row[:k])) for row in rows]
         index = _labels(keys if k > 1 else [key for (key,) in keys], self.index) if k else None
         table: pd.DataFrame = self.plain(pd.DataFrame(values, index=index, columns=names))

@@ -1,4 +1,4 @@
-"""What a result says, in sentences and lines that the page and the terminal share.
+"""What a result says: the sentences and tables that the report, the terminal and a notebook show.
 
 Names are other parties' text: what is returned here is printable.
 """
@@ -6,104 +6,241 @@ Names are other parties' text: what is returned here is printable.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from mpc_spearman.results import charts, evidence
-from mpc_spearman.results.charts import number
-from mpc_spearman.results.evidence import Pair
-from mpc_spearman.statistics import estimators, explained, reading, result_warnings
+from mpc_spearman.results.derived import known_columns
+from mpc_spearman.statistics import explained, reading
+from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 from mpc_spearman.units import printable
 
 if TYPE_CHECKING:
     from mpc_spearman.results.result import Result
 
-
+#: Pairs are counted and marked at this false discovery rate, if they have this size.
+DISCOVERY_RATE, SIZE = 0.05, 0.1
+STRENGTHS = {"mean": "mean ρ", "mean_abs": "mean |ρ|"}
+#: Columns of tables that are text; all others are numbers.
+WORDS = ("pair", "feature", "source", "phase")
+#: Below this no test here says how far.
+_LEAST = 1e-16
 #: Below such a p-value tables have something in common.
 _FOUND = 0.05
 
 
 @dataclass(frozen=True)
-class Share:
-    """What one source's columns explain of one feature; `chance` exceeds it once in 20 where nothing does."""
+class Line:
+    """A line of a table: its texts, and what a chart beside it shows; NaN for nothing.
 
-    position: int
-    feature: str
-    source: str
-    r2: float
-    predictive: float
-    chance: float
-    q: float
+    `value` is the length of a bar, or the place of a point with a whisker between `ends`, which is filled if
+    it is `found`. `mark` is another place on the axis, and `note` helps to read the line.
+    """
 
-
-def shares(result: Result) -> list[Share]:
-    """List what is explained of each feature, by the ranking; empty if this copy does not have it."""
-    found = getattr(result, "explained", None)
-    if found is None:
-        return []
-    place = dict(zip(result.ranking["feature"], result.ranking["position"], strict=True))
-    limits = explained.chance(found["noise"].to_numpy(), found["k"].to_numpy(), result.n)
-    lines = [
-        Share(place[feature], printable(feature), printable(source), row.r2, row.predictive, limit, row.q)
-        for (source, feature), row, limit in zip(found.index, found.itertuples(), limits, strict=True)
-    ]
-    return sorted(lines, key=lambda line: line.position)
-
-
-STRENGTHS = {"mean": "mean ρ", "mean_abs": "mean |ρ|"}
+    cells: tuple[str, ...]
+    value: float = math.nan
+    ends: tuple[float, float] = (math.nan, math.nan)
+    mark: float = math.nan
+    found: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True)
-class Line:
-    """One feature of the ranking; NaN and None for what is undefined or not known."""
+class Table:
+    """A table, or its first lines, and how many more there are."""
 
-    position: int
-    feature: str
-    strength: float
-    other: float  # mean |rho|, or mean rho where the strength is mean |rho|
-    count: int | None
-    error: float = math.nan  # standard error of the strength
-    close: bool = False  # whether that does not tell it apart from the line before
+    head: tuple[str, ...]
+    lines: Sequence[Line]
+    more: int = 0
+
+    def column(self, name: str) -> list[str]:
+        """Return the texts of one column."""
+        at = self.head.index(name)
+        return [line.cells[at] for line in self.lines]
 
 
-def ranking_lines(result: Result) -> list[Line]:
-    """Join the ranking with what else is known of each feature; empty if the ranking was not revealed."""
-    ranking = getattr(result, "ranking", None)
-    if ranking is None:
-        return []
-    matrix, counts = getattr(result, "coefficients", None), getattr(result, "counts", None)
-    other: Mapping[Any, float] = {}
-    if matrix is not None and not own_rows(result):
-        compared = matrix if result.plan.get("strength") == "mean_abs" else matrix.abs()
-        other = compared.mean().to_dict()
-    strengths = np.full(len(ranking), math.nan)
-    if "strength" in ranking:
-        strengths[:] = ranking["strength"]
-    errors = [math.nan] * len(ranking)
-    close = [False] * len(ranking)
-    # Ties shift eq. 2 by unequal amounts: a standard error around 0 says nothing of its strengths.
-    if result.withheld("errors") is None and result.plan["estimator"] != "paper":
-        of_each = result.errors[ranking["feature"]].to_numpy()
-        close[1:] = reading.unresolved(strengths, of_each).tolist()
-        errors = of_each.tolist()
-    return [
+# --- numbers -------------------------------------------------------------------------------------------
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Write a number with a proper minus sign; NaN as ``undefined``."""
+    if math.isnan(value):
+        return "undefined"
+    text = f"{value:.{digits}f}"
+    return text.replace("-", "" if float(text) == 0 else "−")
+
+
+def chance(value: float) -> str:
+    """Write a p-value or a q-value."""
+    if math.isnan(value):
+        return "undefined"
+    return f"{value:.2g}" if value >= _LEAST else f"< {_LEAST:g}"
+
+
+# --- pairs ---------------------------------------------------------------------------------------------
+
+
+def pairs(result: Result) -> pd.DataFrame | None:
+    """Return `Result.pairs`, and which of them are ``found``; None without coefficients."""
+    if result.withheld("coefficients") is not None:
+        return None
+    table = result.pairs()
+    table["found"] = (table["q"] <= DISCOVERY_RATE) & (table["rho"].abs() >= SIZE)
+    return table
+
+
+def label(result: Result, pair: Any) -> str:
+    """Name a pair, with its source's party where there are several."""
+    several = len(result.plan["parties"]["sources"]) > 1 and not own_rows(result)
+    return printable((f"{pair.party} · " if several else "") + f"{pair.source} × {pair.target}")
+
+
+def pair_table(result: Result, pairs: pd.DataFrame, count: int) -> Table:
+    """List the pairs whose coefficients are farthest from 0, with their intervals."""
+    head = ("pair", "ρ", f"{100 * result.plan['confidence']:g} % interval", "q")
+    known: Any = pairs.dropna(subset="rho").head(count)
+    lines = [
         Line(
-            int(position),
-            printable(feature),
-            float(strength),
-            other.get(feature, math.nan),
-            None if counts is None else int(counts[feature]),
-            error,
-            near and not math.isnan(strength),
+            (label(result, pair), number(pair.rho), interval(result, pair), chance(pair.q)),
+            pair.rho,
+            (pair.low, pair.high),
+            found=pair.found,
+            note=_flag(result, pair),
         )
-        for position, feature, strength, error, near in zip(
-            ranking["position"], ranking["feature"], strengths, errors, close, strict=True
+        for pair in known.itertuples()
+    ]
+    return Table(head, lines, len(pairs) - len(lines))
+
+
+def interval(result: Result, pair: Any) -> str:
+    """Write the ends of a pair's interval, or that there is none, and why."""
+    if not math.isnan(pair.low):
+        return f"{number(pair.low)} to {number(pair.high)}"
+    ties = "ties, under eq. 2" if result.plan["estimator"] == "paper" else "many ties"
+    return f"none: {'too few rows' if result.n < INTERVAL_ROWS else ties}"
+
+
+def _flag(result: Result, pair: Any) -> str:
+    """Say how far from 0 a column of two values can be with one without ties, and what AUC it has."""
+    names = [(pair.party, pair.source), (result.plan["parties"]["target"]["name"], pair.target)]
+    both = known_columns(result.columns.loc[names])
+    if set(both.ties) != {Ties.TWO_VALUES, Ties.NONE}:
+        return ""
+    at = both.ties == Ties.TWO_VALUES
+    flag = Columns(both.ties[at], both.skewness[at])
+    (most,), (area,) = reading.largest(flag, result.n), reading.auc(pair.rho, flag, result.n)
+    possible = 0 <= area <= 1  # noise may carry it beyond
+    return f"at most ±{number(most, 2)} for this flag; AUC {number(area, 2)}" if possible else ""
+
+
+def headline(result: Result, pairs: pd.DataFrame | None) -> str:
+    """Say in one sentence what came out: the strongest pair, or, without coefficients, the ranking."""
+    if pairs is None or pairs["rho"].isna().all():
+        return first(result)
+    which = f"strongest of {len(pairs):,} pairs" if len(pairs) > 1 else "only pair"
+    best = next(pairs.head(1).itertuples())
+    return f"The {which} is {label(result, best)}, with ρ = {number(pairs['rho'][0])}"
+
+
+def detectable(result: Result, pairs: pd.DataFrame | None) -> str | None:
+    """Say which coefficients so many rows can show, where there are any."""
+    count = 0 if pairs is None else int(pairs["p"].notna().sum())
+    if not count or result.n < INTERVAL_ROWS:
+        return None
+    noise = float(np.median(result.noise)) if "noise" in result.holds else 0.0
+    least, over_all = (reading.detectable(result.n, tests, noise) for tests in (1, count))
+    several = f", {number(over_all)} in a test of all {count:,} pairs at once" if count > 1 else ""
+    with_noise = " and the noise in them" if noise else ""
+    return (
+        f"{result.n:,} rows{with_noise} show a coefficient of {number(least)} or more in four of five "
+        f"samples{several} (5 %)."
+    )
+
+
+# --- the list ------------------------------------------------------------------------------------------
+
+
+def ranked(result: Result) -> Table | None:
+    """List the target's features as they are ranked, or canonical correlations; None where not revealed."""
+    if "canonical" in result.holds:
+        return _canonical(result)
+    if "ranking" not in result.holds:
+        return None
+    if "explained" in result.holds:
+        return _explained(result)
+    ranking = result.ranking
+    places = [
+        (str(position), printable(name))
+        for position, name in zip(ranking["position"], ranking["feature"], strict=True)
+    ]
+    if "strength" not in ranking:
+        return Table(("position", "feature"), [Line(place) for place in places])
+    mu = ranking["strength"].to_numpy(np.float64)
+    sizes, errors = mean_sizes(result), standard_errors(result)
+    columns = {STRENGTHS[result.plan["strength"]]: [number(one, 4) for one in mu.tolist()]}
+    if errors is not None:
+        columns["±"] = [
+            f"{number(one, 4)} {'~' if close else ' '}" for one, close in zip(*errors, strict=True)
+        ]
+    marks = np.full(len(mu), math.nan)
+    if sizes is not None:
+        of_each = sizes[ranking["feature"]].to_numpy(np.float64)
+        other = "mean" if result.plan["strength"] == "mean_abs" else "mean_abs"
+        columns[STRENGTHS[other]] = [number(one, 4) for one in of_each.tolist()]
+        marks = np.copysign(of_each, mu)  # on the side of each one's bar
+    lines = [
+        Line(
+            (*place, *cells),
+            value,
+            mark=mark,
+            note="undefined: a constant column has no rank correlation" if math.isnan(value) else "",
+        )
+        for place, cells, value, mark in zip(
+            places, zip(*columns.values(), strict=True), mu.tolist(), marks.tolist(), strict=True
         )
     ]
+    return Table(("position", "feature", *columns), lines)
+
+
+def _explained(result: Result) -> Table:
+    """List what is explained of each feature; the mark exceeds it once in 20 where nothing is."""
+    found: Any = result.explained
+    places = dict(zip(result.ranking["feature"], result.ranking["position"], strict=True))
+    several = len(found.index.unique(0)) > 1
+    limits = explained.chance(found["noise"].to_numpy(), found["k"].to_numpy(), result.n)
+    lines = [
+        Line(
+            (
+                *(str(places[feature]), printable(feature)),
+                *([printable(source)] if several else []),
+                *(number(row.r2), number(row.predictive), number(limit), chance(row.q)),
+            ),
+            row.r2,
+            mark=limit,
+            note="undefined: a constant column has no ranks to explain" if math.isnan(row.r2) else "",
+        )
+        for (source, feature), row, limit in zip(found.index, found.itertuples(), limits, strict=True)
+    ]
+    head = ("position", "feature", *(["source"] if several else []), "R²", "predictive", "by chance", "q")
+    return Table(head, sorted(lines, key=lambda line: int(line.cells[0])))
+
+
+def _canonical(result: Result) -> Table:
+    """List the canonical correlations of each source's columns with the target's."""
+    known: Any = result.canonical.dropna(subset="correlation")
+    lines = [
+        Line(
+            (printable(party), str(at), number(row.correlation), number(row.chance)),
+            row.correlation,
+            mark=row.chance,
+        )
+        for (party, at), row in zip(known.index, known.itertuples(), strict=True)
+    ]
+    return Table(("source", "number", "correlation", "by chance up to"), lines)
 
 
 def own_rows(result: Result) -> bool:
@@ -111,129 +248,55 @@ def own_rows(result: Result) -> bool:
     return result.role == "source" and len(result.plan["parties"]["sources"]) > 1
 
 
-def strongest(lines: Sequence[Line]) -> Line | None:
-    """Return the feature of the largest mean |rho|, where another ranks first: signs decide the order."""
-    known = [line for line in lines if not math.isnan(line.other)]
-    best = max(known, key=lambda line: line.other, default=None)
-    return None if best is None or best.position == lines[0].position else best
-
-
-def why_undefined(lines: Sequence[Line]) -> str:
-    """Say why a feature of the ranking has no strength."""
-    if all(math.isnan(line.strength) for line in lines):
-        return "it, or every source feature, is constant: no rank correlation"
-    return "a constant column has no rank correlation"
-
-
-def headline(result: Result, pairs: Sequence[Sequence[Pair]]) -> str:
-    """Say in one sentence what came out: the strongest pair, or, without coefficients, the ranking."""
-    best = next(iter(evidence.strongest(pairs, 1)), None)
-    if best is None:
-        return first(result)
-    names = f"{charts.shorten(best.source, 40)} × {charts.shorten(best.target, 40)}"
-    count = sum(len(row) for row in pairs)
-    which = f"strongest of {count:,} pairs" if count > 1 else "only pair"
-    return f"The {which} is {names}, with ρ = {number(best.rho)}"
-
-
-def in_common(result: Result) -> list[str]:
-    """Say of each source whether its columns and the target's have anything in common."""
-    found = getattr(result, "canonical", None)
-    if found is None:
-        return []
-    target, said = printable(result.plan["parties"]["target"]["name"]), []
-    for source, rows in found.groupby(level="party", sort=False):
-        top = rows.iloc[0]
-        most = int(min(top["k_source"], top["k_target"]))
-        tables = f"the tables of {printable(str(source))} and {target}"
-        if math.isnan(top["p"]):
-            said.append(f"{tables}: what was opened cannot be canonical correlations")
-            continue
-        much = "have little in common" if top["p"] > _FOUND else "have something in common"
-        said.append(
-            f"{tables} {much}: Pillai's trace is {number(max(top['trace'], 0))} of {most} "
-            f"(p-value {evidence.chance(top['p'])}), the largest canonical correlation "
-            f"{number(top['correlation'])}, where chance gives up to about {number(top['chance'])}"
-        )
-    return said
-
-
-def canonical_lines(result: Result) -> list[tuple[str, int, float, float]]:
-    """List the canonical correlations: source, number, correlation, and what chance gives."""
-    found = getattr(result, "canonical", None)
-    if found is None:
-        return []
-    known = found.dropna(subset="correlation")
-    return [
-        (printable(str(party)), int(at), float(row.correlation), float(row.chance))
-        for (party, at), row in zip(known.index, known.itertuples(), strict=True)
-    ]
-
-
-def first(result: Result) -> str:
-    """Say what ranks first, by what criterion, or what tables have in common."""
-    if common := in_common(result):
-        return "; ".join([common[0][0].upper() + common[0][1:], *common[1:]])
-    lines, found = ranking_lines(result), [share for share in shares(result) if share.position == 1]
-    if found:
-        best = max(found, key=lambda share: share.predictive)
-        name = f"{charts.shorten(best.feature, 60)} ranks first of {len(lines)} features"
-        if math.isnan(best.r2):
-            return f"None of the {len(lines)} features has a defined R²"
-        return (
-            f"{name}: {best.source} explains {max(best.r2, 0):.0%} of the variance of its ranks, "
-            f"{max(best.predictive, 0):.0%} expected of new rows"
-        )
-    if result.plan["reveal"] == "canonical":
-        return str(result.withheld("canonical")).removesuffix(".")
-    if not lines:
-        return f"This copy of {printable(result.party)} ({result.role}) holds no ranking"
-    top, m = lines[0], len(lines)
-    name = charts.shorten(top.feature, 60)
-    place = f"{name} ranks first of {m} features" if m > 1 else f"{name} is the only feature"
-    if "strength" not in result.ranking:
-        together = sum(line.position == 1 for line in lines)
-        return place if together == 1 else f"{together} of {m} features rank first, in no order"
-    if math.isnan(top.strength):
-        return (
-            f"{place}, but no strength is defined"
-            if m == 1
-            else f"None of the {m} features has a defined strength"
-        )
-    level = sum(line.strength == top.strength for line in lines) - 1
-    with_it = f", level with {level} other{'s' if level > 1 else ''}" if level else ""
-    under = " by the paper's eq. 2" if result.plan["estimator"] == "paper" else ""
-    by = "" if m == 1 else f" by {STRENGTHS[result.plan['strength']]}, {result.plan['order']}"
-    size = number(top.strength) + ("" if math.isnan(top.error) else f" ± {number(top.error)}")
-    return f"{place}{by}, with strength {size}{under}{with_it}"
-
-
-def resolution(lines: Sequence[Line]) -> str | None:
-    """Say what standard errors are and which neighbours they do not tell apart; None where none are known."""
-    if not lines or math.isnan(lines[0].error):
+def mean_sizes(result: Result) -> pd.Series[float] | None:
+    """Mean |ρ| of each feature, or mean ρ where strengths are mean |ρ|; None where a copy cannot know it."""
+    if "coefficients" not in result.holds or own_rows(result):
         return None
-    close = sum(line.close for line in lines)
+    matrix = result.coefficients
+    means: pd.Series[float] = (matrix if result.plan["strength"] == "mean_abs" else matrix.abs()).mean()
+    return means
+
+
+def standard_errors(result: Result) -> tuple[list[float], list[bool]] | None:
+    """Return each strength's, by the ranking, and whether it is too close to the one above."""
+    # Ties shift eq. 2 by unequal amounts: a standard error around 0 says nothing of its strengths.
+    if "errors" not in result.holds or result.plan["estimator"] == "paper":
+        return None
+    ranking = result.ranking
+    mu = ranking["strength"].to_numpy(np.float64)
+    errors: Any = result.errors[ranking["feature"]].to_numpy()
+    close = [False, *reading.unresolved(mu, errors)]
+    return errors.tolist(), [bool(near) and not math.isnan(one) for near, one in zip(close, mu, strict=True)]
+
+
+def resolution(result: Result) -> str | None:
+    """Say what standard errors are and which neighbours they do not tell apart; None where none are known."""
+    known = standard_errors(result)
+    if known is None:
+        return None
+    which = (
+        f"~ marks {sum(known[1])} of {len(known[1])} features that it does not tell apart from the one above"
+        if any(known[1])
+        else "It tells all neighbours apart"
+    )
     return (
         "± is the standard error of a strength whose feature is independent of all source columns. "
-        + (
-            f"~ marks {close} of {len(lines)} features that it does not tell apart from the one above"
-            if close
-            else "It tells all neighbours apart"
-        )
-        + " (by 1.96 standard errors of a difference)."
+        f"{which} (by 1.96 standard errors of a difference)."
     )
 
 
 def by_size(result: Result) -> str | None:
     """Say which feature is the strongest in size, where signs put another first."""
-    if result.plan["strength"] != "mean":
+    sizes = mean_sizes(result)
+    if sizes is None or result.plan["strength"] != "mean" or sizes.isna().all():
         return None
-    best = strongest(ranking_lines(result))
-    if best is None:
+    best, ranking = sizes.idxmax(), result.ranking
+    position = int(ranking.loc[ranking["feature"] == best, "position"].iloc[0])
+    if position == 1:
         return None
     return (
-        f"The ranking goes by sign, {result.plan['order']}; the strongest in size is "
-        f"{best.feature}, at position {best.position}, with a mean |ρ| of {number(best.other, 4)}."
+        f"The ranking goes by sign, {result.plan['order']}; the strongest in size is {printable(str(best))}, "
+        f"at position {position}, with a mean |ρ| of {number(sizes.max(), 4)}."
     )
 
 
@@ -247,43 +310,64 @@ def unseen(result: Result) -> str | None:
     )
 
 
-def detectable(result: Result, pairs: Sequence[Sequence[Pair]]) -> str | None:
-    """Say which coefficients so many rows can show, where there are any."""
-    count = sum(not math.isnan(pair.p) for row in pairs for pair in row)
-    if not count or result.n < INTERVAL_ROWS:
-        return None
-    noise = float(np.median(result.noise)) if "noise" in result.holds else 0.0
-    least, over_all = (reading.detectable(result.n, tests, noise) for tests in (1, count))
-    several = f", {number(over_all)} in a test of all {count:,} pairs at once" if count > 1 else ""
-    with_noise = " and the noise in them" if noise else ""
-    return (
-        f"{result.n:,} rows{with_noise} show a coefficient of {number(least)} or more in four of five "
-        f"samples{several} (5 %)."
-    )
+def first(result: Result) -> str:
+    """Say what ranks first, by what criterion, or what tables have in common."""
+    if result.plan["reveal"] == "canonical":
+        return _in_common(result)
+    if "ranking" not in result.holds:
+        return f"This copy of {printable(result.party)} ({result.role}) holds no ranking"
+    ranking, plan = result.ranking, result.plan
+    name, m = printable(ranking["feature"][0]), len(ranking)
+    place = f"{name} ranks first of {m} features" if m > 1 else f"{name} is the only feature"
+    if "explained" in result.holds:
+        of_it: Any = result.explained.xs(ranking["feature"][0], level="feature")
+        if of_it["r2"].isna().all():
+            return "No feature has a defined R²"
+        best = of_it.loc[of_it["predictive"].idxmax()]
+        share, of_new = max(best["r2"], 0), max(best["predictive"], 0)
+        return (
+            f"{place}: {printable(best.name)} explains {share:.0%} of the variance of its ranks, "
+            f"{of_new:.0%} expected of new rows"
+        )
+    if "strength" not in ranking:
+        together = int((ranking["position"] == 1).sum())
+        return place if together == 1 else f"{together} of {m} features rank first, in no order"
+    top = float(ranking["strength"][0])
+    if math.isnan(top):
+        return "No feature has a defined strength"
+    errors = standard_errors(result)
+    size = number(top) + ("" if errors is None else f" ± {number(errors[0][0])}")
+    by = f" by {STRENGTHS[plan['strength']]}, {plan['order']}" if m > 1 else ""
+    under = " by the paper's eq. 2" if plan["estimator"] == "paper" else ""
+    level = int((ranking["strength"] == top).sum()) - 1
+    with_it = f", level with {level} other{'s' if level > 1 else ''}" if level else ""
+    return f"{place}{by}, with strength {size}{under}{with_it}"
 
 
-def eq2(result: Result) -> str | None:
-    """Say what the paper's eq. 2 makes of this run's ties, where the plan asks for it and it matters."""
-    if result.plan["estimator"] != "paper" or result.withheld("estimators") is not None:
-        return None
-    both = result.estimators
-    corrected, paper = both.to_numpy().T
-    sentences = result_warnings.eq2(
-        [str(name) for name in both.index], corrected, paper, result.plan["order"]
-    )
-    return printable(sentences[0]) if sentences else None
+def _in_common(result: Result) -> str:
+    """Say of each source whether its columns and the target's have anything in common."""
+    if why := result.withheld("canonical"):
+        return why.removesuffix(".")
+    target = printable(result.plan["parties"]["target"]["name"])
+    said: list[str] = []
+    for source, rows in result.canonical.groupby(level="party", sort=False):
+        top = rows.iloc[0]
+        tables = f"{'t' if said else 'T'}he tables of {printable(str(source))} and {target}"
+        if math.isnan(top["p"]):
+            said.append(f"{tables}: what was opened cannot be canonical correlations")
+            continue
+        much = "little" if top["p"] > _FOUND else "something"
+        trace, most = number(max(top["trace"], 0)), int(min(top["k_source"], top["k_target"]))
+        largest, limit = number(top["correlation"]), number(top["chance"])
+        said.append(
+            f"{tables} have {much} in common: Pillai's trace is {trace} of {most} (p-value "
+            f"{chance(top['p'])}), the largest canonical correlation {largest}, where chance gives up to "
+            f"about {limit}"
+        )
+    return "; ".join(said)
 
 
-def both_estimators(result: Result) -> list[tuple[str, float, int, float, int]]:
-    """Feature, then strength and position under either estimator, in ranking order; empty if unknown."""
-    if eq2(result) is None:
-        return []
-    features = list(result.estimators.index)
-    corrected, paper = result.estimators.to_numpy().T
-    true, wrong = (estimators.order(mu, result.plan["order"]) for mu in (corrected, paper))
-    return [
-        (printable(features[q]), corrected[q], true.index(q) + 1, paper[q], wrong.index(q) + 1) for q in wrong
-    ]
+# --- the rest ------------------------------------------------------------------------------------------
 
 
 def rows(result: Result) -> str:

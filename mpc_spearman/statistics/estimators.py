@@ -3,10 +3,7 @@
 Everything up to here is integers; the divisions below are the only roundings. Products, tie terms and N
 are Python integers throughout, since 2S, S + T and (N - T_x)(N - T_y) need not fit 64 bits.
 
-Source of the formulas: Spearman's coefficient as the correlation of average ranks (what SciPy and pandas
-compute), and the paper's eq. 2, rho = 1 - 6 sum d^2 / (n (n^2 - 1)). With S = sum_i x_i y_i,
-4 sum d^2 = sum (x - y)^2 = (N - T_x) + (N - T_y) - 2S and n (n^2 - 1) = 3N, so eq. 2 is
-(S + (T_x + T_y)/2)/N.
+Source of the formulas: docs/protocol.md, "Exact integers".
 
 What was opened may be anything, if a party did not follow the protocol, and whether a run goes on must not
 depend on it: all parties see that, and a source that shifts its input could read from it what its shift does
@@ -114,7 +111,5 @@ def order(mu: NDArray[np.float64], order: Order) -> list[int]:
     Undefined strengths come last, equal ones keep the table's order, under both orders: "descending", as in
     the paper's final text, and "ascending", as in its draft.
     """
-    sign = -1.0 if order == "descending" else 1.0
-    return sorted(
-        range(len(mu)), key=lambda q: (math.isnan(mu[q]), 0.0 if math.isnan(mu[q]) else sign * mu[q])
-    )
+    indices: list[int] = np.argsort(positions(mu, order), kind="stable").tolist()
+    return indices

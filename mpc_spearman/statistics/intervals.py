@@ -1,17 +1,13 @@
 """Confidence intervals of coefficients, from what is published beside them.
 
-An interval holds every rho under which the published value r is not too far out. How far an exact
-coefficient strays is taken on Fisher's scale, where its standard error hardly depends on rho: upwards by
-u and downwards by d. Noise of standard deviation s comes on top of that, as
+An interval holds every rho under which the published value r is not too far out. An exact coefficient strays
+on Fisher's scale by u upwards and d downwards; noise of standard deviation s comes on top of that, as
 
     (r - rho)^2 <= (tanh(artanh rho + u) - rho)^2 + z^2 s^2     where r >= rho, and likewise below.
 
-Without noise that is artanh r - u <= artanh rho <= artanh r + d. Bonett and Wright (2000), Sample size
-requirements for estimating Pearson, Kendall and Spearman correlations, Psychometrika 65, have
-u = d = z sqrt((1 + r^2/2)/(n - 3)).
-
-Where both columns have many ties that variance is wrong. Of two columns of two values all moments follow from
-r and the sizes of their groups, and so does the variance by the delta method (`_flags`).
+Without noise that is artanh r - u <= artanh rho <= artanh r + d, with u = d = z sqrt((1 + r^2/2)/(n - 3))
+(Bonett and Wright 2000), or for two columns of two values from their own variance (`_flags`). See
+docs/statistics.md, "Confidence intervals".
 """
 
 from __future__ import annotations

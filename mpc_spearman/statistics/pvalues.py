@@ -1,11 +1,9 @@
 """p-values and q-values of coefficients, from what is published beside them.
 
-The hypothesis is independence, the model that of permutations: given the two columns, all n! ways of pairing
-their values are equally likely. Under it S has variance (N - T_x)(N - T_y)/(n - 1), so rho has 1/(n - 1)
-whatever the ties, and skewness g_x g_y/sqrt(n), up to terms in 1/n, with g the skewness of a column's ranks.
-
-Published coefficients may carry Gaussian noise of known standard deviation s. It adds s^2 to the variance,
-and what is left of the skewness is g_x g_y/sqrt(n)/(1 + s^2 (n - 1))^1.5.
+The hypothesis is independence: given the two columns, all n! ways of pairing their values are equally likely.
+Under it rho has variance 1/(n - 1) whatever the ties, and skewness g_x g_y/sqrt(n), up to terms in 1/n, with
+g the skewness of a column's ranks. Gaussian noise of known standard deviation s adds s^2 to the variance. See
+docs/statistics.md, "p-values".
 """
 
 from __future__ import annotations

@@ -59,11 +59,9 @@ def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) 
 
 def constants(party: str, features: Sequence[str], flags: Sequence[bool], estimator: Estimator) -> list[str]:
     """Name the columns whose flag says that they are constant."""
-    consequence = (
-        "eq. 2 (estimator: paper) gives numbers all the same, which mean nothing"
-        if estimator == "paper"
-        else "its coefficients are NaN and no mean counts them"
-    )
+    consequence = "its coefficients are NaN and no mean counts them"
+    if estimator == "paper":
+        consequence = "and the numbers of eq. 2 (estimator: paper) mean nothing"
     found = [feature for feature, constant in zip(features, flags, strict=True) if constant]
     return _listed(
         f"{_number(len(found), 'constant column')} of {party}: a constant has no rank correlation, "
@@ -149,28 +147,14 @@ def pvalues(
     exact = (tests.two_flags(source, target) | untied) & (np.asarray(noise) == 0)
     too_skewed = kept & ~exact & (skew > tests.TOO_SKEWED)
     approximate = kept & ~exact & ~too_skewed
-    missing = (
-        "with ties eq. 2 (estimator: paper) is not the rank correlation, so its distribution is unknown"
-        if estimator == "paper"
-        else "a constant column has no rank correlation to test"
-    )
+    missing = "the distribution of eq. 2 (estimator: paper) under ties is unknown"
+    if estimator != "paper":
+        missing = "a constant column has no rank correlation to test"
     found = (
         (~kept, f"p-values are missing: {missing}"),
-        (
-            too_skewed,
-            "p-values are missing: both columns are so skewed by ties that chance alone has a skewness above "
-            f"{tests.TOO_SKEWED:g}, where no approximation holds",
-        ),
-        (
-            approximate & (skew > tests.SKEWED),
-            "p-values are rough: both columns are so skewed by ties that chance alone has a skewness above "
-            f"{tests.SKEWED:g}",
-        ),
-        (
-            approximate & (n < FEW_ROWS),
-            f"p-values are approximations, which as few rows as {n} make unreliable, the more so the smaller "
-            "they are",
-        ),
+        (too_skewed, "p-values are missing: ties skew both columns so much that no approximation holds"),
+        (approximate & (skew > tests.SKEWED), "p-values are rough: ties skew both columns"),
+        (approximate & (n < FEW_ROWS), f"p-values are approximations, which are poor for {n} rows"),
     )
     return [f"{int(which.sum())} of {kept.size} {what}" for which, what in found if which.any()]
 
@@ -193,11 +177,9 @@ def intervals(low: NDArray[np.float64], testable: NDArray[np.bool_], n: int) -> 
     without = np.isnan(low) & testable
     if not without.any():
         return []
-    reason = (
-        f"they take {INTERVAL_ROWS} rows or more"
-        if n < INTERVAL_ROWS
-        else "both columns have many ties, and at these coefficients an interval would cover too little"
-    )
+    reason = "both columns have many ties, and at these coefficients an interval would cover too little"
+    if n < INTERVAL_ROWS:
+        reason = f"they take {INTERVAL_ROWS} rows or more"
     return [f"{int(without.sum())} of {low.size} coefficients have no confidence interval: {reason}"]
 
 
@@ -257,23 +239,17 @@ def scaled(n: int, error: float) -> list[str]:
 def eq2_unseen() -> list[str]:
     """Say what the coordinator cannot know at ``strengths`` and ``ranking`` under ``paper``."""
     return [
-        "eq. 2 (estimator: paper) takes ties for agreement, and below reveal: coefficients the coordinator "
-        "cannot see how many there are: the ranking may reflect ties alone"
+        "eq. 2 (estimator: paper) counts ties as agreement, and the coordinator cannot see how many there "
+        "are: the ranking may reflect ties alone"
     ]
 
 
 def order_note(resolution: float, top: int | None) -> list[str]:
     """Say what an order, or only the `top` features, is like where no strengths were opened."""
-    near = f"strengths closer than {resolution:.1g} may come in either order"
+    opened = "strengths were compared and not opened: equal ones are in the table's order, constants last"
     if top is not None:
-        return [
-            f"which {top} features are the strongest was opened, not their order: they share position 1; "
-            f"{near}"
-        ]
-    return [
-        "strengths were compared and not opened: equal ones come in the table's order, features that are "
-        f"constant last, and neither shows; {near}"
-    ]
+        opened = f"which {top} features are the strongest was opened, not their order: they share position 1"
+    return [f"{opened}; strengths closer than {resolution:.1g} may come in either order"]
 
 
 def no_order() -> list[str]:
@@ -293,7 +269,4 @@ def k_note(defined: int, columns: int) -> list[str]:
         return []
     if not defined:
         return [f"all {columns} source columns are constant: no strength is defined"]
-    return [
-        f"strengths average over {defined} of {columns} source columns: the others are constant and have no "
-        "rank correlation"
-    ]
+    return [f"strengths average over {defined} of {columns} source columns: the others are constant"]

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman.results import heat_map, report
-from mpc_spearman.results.charts import contrast
+from mpc_spearman.results import charts, report
 from support.made_results import computed, synthetic, tables
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -81,9 +80,12 @@ def look(html: str, folder: Path, width: int = WIDE, dark: bool = False) -> dict
     return seen
 
 
-def colour(text: str) -> str:
-    """``rgb(1, 2, 3)`` as ``#010203``."""
-    return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", text)[:3])
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.2) of ``rgb(1, 2, 3)`` or ``color(srgb 0.1 0.2 0.3)``."""
+    scale = 255 if colour.startswith("rgb") else 1
+    parts = [float(part) / scale for part in re.findall(r"[\d.]+(?:e-\d+)?", colour)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def check_page(seen: dict[str, Any]) -> None:
@@ -91,7 +93,8 @@ def check_page(seen: dict[str, Any]) -> None:
     assert [name for name in seen["fetched"] if not name.startswith("data:")] == []
     assert seen["texts"]
     for ink, paper, text in seen["texts"]:
-        assert contrast(colour(ink), colour(paper)) >= LEGIBLE, (ink, paper, text)
+        low, high = sorted((luminance(ink), luminance(paper)))
+        assert (high + 0.05) / (low + 0.05) >= LEGIBLE, (ink, paper, text)
 
 
 @cache
@@ -103,7 +106,7 @@ def rendered(source: int, target: int) -> str:
 def test_the_report_can_be_read(source: int, target: int, dark: bool, tmp_path: Path) -> None:
     seen = look(rendered(source, target), tmp_path, dark=dark)
     check_page(seen)
-    sides = [min(side, heat_map.LONGEST_SIDE) for side in (source, target)]
+    sides = [min(side, charts.LONGEST_SIDE) for side in (source, target)]
     assert (seen["cells"], len(seen["labels"])) == (math.prod(sides), sum(sides))
     check_map(seen)
     (around,) = seen["map"]

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mpc_spearman.errors import OutputError
 from mpc_spearman.results import cells
 from mpc_spearman.results.result import Result
-from support.made_results import change, costs, made, matrix_of, parts, seal, shared_plan, small
+from support.made_results import costs, made, matrix_of, parts, shared_plan
 
 #: What makes a spreadsheet take a cell for a formula.
 FORMULA = "=+-@＝＋－＠\t\r"
@@ -97,11 +96,3 @@ def test_a_result_with_such_names_comes_back(tmp_path: Path) -> None:
             assert not [cell for cell in line if cell[:1] in ("=", "+", "@") or cell[:2] == "-2"]
     text = (folder / "result.json").read_text(encoding="utf-8")
     assert not {c for c in text if unicodedata.category(c) == "Cc" or c == "\u202e"} - {"\n"}
-
-
-def test_a_name_in_a_file_that_is_not_written_so_is_damage(tmp_path: Path) -> None:
-    folder = small().save(tmp_path / "run")
-    change(folder / "ranking.csv", "1,x", "1,'x")
-    seal(folder)
-    with pytest.raises(OutputError, match="run is damaged: a name that is not written"):
-        Result.load(folder)

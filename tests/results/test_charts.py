@@ -1,14 +1,24 @@
-"""What the charts share: colours that everyone can tell apart, and places on an axis."""
+"""The report's heat map: the values, marked where they stand, in colours that everyone can tell apart."""
 
 from __future__ import annotations
 
+import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mpc_spearman.results import charts
+import mpc_spearman
+from mpc_spearman.results import report, summary
+from mpc_spearman.results.charts import LONGEST_SIDE, HeatMap, heat_map
+from mpc_spearman.results.result import Result
+from mpc_spearman.results.summary import number
+from mpc_spearman.statistics.columns import Ties
+from support.made_results import computed, made, matrix_of, page, parts, shared_plan, small, synthetic, tables
 
+TEMPLATE = Path(mpc_spearman.__file__).with_name("templates") / "report.html"
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
 DEFICIENCIES = {
     "none": np.eye(3),
@@ -24,26 +34,92 @@ DEFICIENCIES = {
 }
 
 
-@pytest.mark.parametrize("ramp", charts.ramps(), ids=["light", "dark"])
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)
-def test_both_signs_can_be_told_apart_by_everyone(ramp: charts.Ramp, deficiency: str) -> None:
+def test_both_signs_can_be_told_apart_by_everyone(deficiency: str) -> None:
     def seen(colour: str) -> Any:
         srgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
         linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
         shifted = np.clip(DEFICIENCIES[deficiency] @ linear, 0, 1)
         return 255 * np.where(shifted <= 0.0031308, 12.92 * shifted, 1.055 * shifted ** (1 / 2.4) - 0.055)
 
-    middle = charts.STEPS // 2
-    for k in range(middle - 5):  # from a quarter of the scale on
-        assert np.linalg.norm(seen(ramp.fills[k]) - seen(ramp.fills[-1 - k])) > 45
+    warm, cool = (re.findall(rf"--{name}: (#\w+)", TEMPLATE.read_text()) for name in ("warm", "cool"))
+    assert len(warm) == len(cool) == 2  # light and dark
+    for one, other in zip(warm, cool, strict=True):
+        assert np.linalg.norm(seen(one) - seen(other)) > 90
 
 
-@pytest.mark.parametrize("ramp", charts.ramps(), ids=["light", "dark"])
-def test_stronger_means_farther_from_the_page_and_numbers_stay_legible(ramp: charts.Ramp) -> None:
-    light = [charts.luminance(fill) for fill in ramp.fills]
-    middle = charts.STEPS // 2
-    direction = np.sign(light[0] - light[middle])
-    assert (np.diff(light[middle:]) * direction > 0).all()
-    assert (np.diff(light[: middle + 1]) * direction < 0).all()
-    for fill, text in zip(ramp.fills, ramp.texts, strict=True):
-        assert charts.contrast(fill, text) >= 4.5
+def drawn(result: Result) -> HeatMap:
+    pairs = summary.pairs(result)
+    assert pairs is not None
+    return heat_map(result, pairs)
+
+
+def of(values: Any) -> Result:
+    """A result with these coefficients, whose features rank in their order."""
+    names = [f"t{j}" for j in range(len(values[0]))]
+    plan = shared_plan()
+    matrix = matrix_of(values, names, [("A", f"s{i}") for i in range(len(values))])
+    held = parts(matrix, plan)
+    held["ranking"] = held["ranking"].assign(feature=names)
+    return small(plan=plan, **held)
+
+
+@pytest.mark.parametrize(("source", "target"), [(1, 1), (4, 6), (200, 200)])
+def test_the_map_has_the_strongest_rows_and_columns_in_their_order(source: int, target: int) -> None:
+    result = synthetic(max(30, 2 * source), source, target)
+    assert len(report.render(result).encode()) < 1_000_000
+    frame = result.coefficients[list(result.ranking["feature"])]
+    rows = frame.abs().max(axis=1).nlargest(LONGEST_SIDE).index
+    columns = frame.abs().max().nlargest(LONGEST_SIDE).index
+    expected = frame.loc[frame.index.isin(rows), frame.columns.isin(columns)]
+    found = drawn(result)
+    assert [[cell.title.split(" (")[0] for cell in cells] for *_, cells in found.rows] == [
+        [f"{name} × {feature}: {number(rho)}" for feature, rho in row.items()]
+        for (_, name), row in expected.iterrows()
+    ]
+    assert found.whole == (max(source, target) <= LONGEST_SIDE)
+    marked = (result.qvalues <= 0.05) & (result.coefficients.abs() >= 0.1)
+    shown = page(result)
+    assert len(shown.of_class("found")) == marked.loc[expected.index, expected.columns].sum().sum()
+    assert f"{(result.qvalues <= 0.05).sum().sum():,} of {frame.size:,} pairs have q ≤ 5 %" in shown.text
+    assert f"; {marked.sum().sum():,} of these have |ρ| ≥ 0.1" in shown.text
+
+
+def test_an_undefined_row_gives_way_to_one_with_coefficients() -> None:
+    values = np.full((LONGEST_SIDE + 5, 2), 0.01)
+    values[3] = math.nan
+    values[-1, 1] = -0.9
+    shown = [name for name, *_ in drawn(of(values)).rows]
+    assert len(shown) == LONGEST_SIDE
+    assert "s3" not in shown
+    assert shown[-1] == f"s{LONGEST_SIDE + 4}"
+
+
+def test_colours_are_centred_on_zero_and_the_scale_ends_at_a_round_number() -> None:
+    found = drawn(of([[0.0, 0.13], [math.nan, -0.2]]))
+    assert found.bound == 0.2
+    cells = [(cell.text, cell.colour, cell.percent) for *_, cells in found.rows for cell in cells]
+    assert cells == [(".00", "warm", 0), (".13", "warm", 65), ("", "", 0), ("−.20", "cool", 100)]
+
+
+def test_features_of_one_name_in_two_sources_stay_apart() -> None:
+    a, b = tables(60, 2, 3)
+    result = computed({"A1": a, "A2": a[::-1].reset_index(drop=True)}, b)
+    found = page(result)
+    for party in ("A1", "A2"):
+        first = number(result.coefficients.loc[(party, "source_0"), "target_0"])
+        assert any(title.startswith(f"{party} · source_0 × target_0: {first}") for title in found.titles)
+    assert len(found.of_class("apart")) == 1
+
+
+def test_an_interval_is_told_on_hover_and_where_there_is_none() -> None:
+    result = synthetic()
+    low, high = (result.intervals.xs(end, level="bound").iloc[0, 0] for end in ("low", "high"))
+    (title,) = [title for title in page(result).titles if title.startswith("source_0 × target_0: ")]
+    assert f" ({number(low)} to {number(high)}; q " in title
+    about = {name: getattr(result, name) for name in ("plan", "party", "role", "n", "cost")}
+    without = page(made(**about, **parts(result.coefficients, result.plan, Ties.MANY, 0.5)))
+    (title,) = [title for title in without.titles if title.startswith("source_0 × target_0: ")]
+    assert "(none: many ties; q " in title
+    assert len(without.of_class("whisker")) < 20  # and a point alone where there is none
+    assert [tag for tag, _ in without.elements].count("circle") == 20

@@ -68,7 +68,7 @@ def test_what_was_not_revealed_is_not_shown() -> None:
     strengths = without("coefficients", "columns", plan=shared_plan(reveal="strengths"))
     with pytest.raises(NotRevealed):
         strengths.pairs()
-    assert ">rho<" in small()._repr_html_()
-    assert ">rho<" not in strengths._repr_html_()
+    assert ">ρ<" in small()._repr_html_()
+    assert ">ρ<" not in strengths._repr_html_()
     pytest.importorskip("matplotlib")
     assert len(strengths.plot().axes) == 1

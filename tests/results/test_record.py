@@ -230,38 +230,24 @@ def test_numbers_with_noise_are_held_against_the_message_too(
         assert f"NO  {party}: what this folder shows" in said
 
 
-#: What can be wrong with a row of a table, by what becomes of it.
-DAMAGED: dict[str, Callable[[str], str]] = {
-    "badly quoted": lambda row: f'"{row}"x',
-    "too short": lambda row: row.split(",")[0],
-    "too long": lambda row: f"{row},1",
-    "no number": lambda row: ",".join([*row.split(",")[:2], *["x"] * (row.count(",") - 1)]),
-}
-
-
-@pytest.fixture(scope="module")
-def of_explained() -> Ended:
-    return run(reveal="explained", results={"target": "explained", "sources": "explained"})
-
-
-@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_row_is_said_by_verify_and_is_an_error_of_the_folder(
-    of_explained: Ended, damage: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = of_explained.results["B"].save(tmp_path / "B")
-    plan = settings(reveal="explained", results={"target": "explained", "sources": "explained"})
-    assert verify(folder, capsys, plan)[0] == 0
+    its = {"reveal": "explained", "results": {"target": "explained", "sources": "explained"}}
+    folder = run(**its).results["B"].save(tmp_path / "B")
+    assert verify(folder, capsys, settings(**its))[0] == 0
     about = json.loads((folder / "result.json").read_text())
     files = {name: (folder / name).read_text() for name in about["files"]}
     header, row, *rows = files["explained.csv"].splitlines()
-    files["explained.csv"] = "\n".join([header, damage(row), *rows, ""])
-    (folder / "explained.csv").write_text(files["explained.csv"])
-    (folder / "result.json").write_text(sealed(about, files))
-    code, said = verify(folder, capsys, plan)
-    assert code == RecordError.exit_code
-    assert "NO  B: what this folder shows against the message" in said
-    with pytest.raises(OutputError, match="is damaged"):
-        Result.load(folder)
+    for damaged in (f'"{row}"x', row.split(",")[0], row.rpartition(",")[0] + ",x"):
+        files["explained.csv"] = "\n".join([header, damaged, *rows, ""])
+        (folder / "explained.csv").write_text(files["explained.csv"])
+        (folder / "result.json").write_text(sealed(about, files))
+        code, said = verify(folder, capsys, settings(**its))
+        assert code == RecordError.exit_code
+        assert "NO  B: what this folder shows against the message" in said
+        with pytest.raises(OutputError, match="is damaged"):
+            Result.load(folder)
 
 
 @pytest.mark.parametrize(
