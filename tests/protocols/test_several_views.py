@@ -15,8 +15,8 @@ import pytest
 
 from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.engines.he import keys_of
 from mpc_spearman.engines.he.scheme import Sizes
-from mpc_spearman.engines.he.schemes import public_key
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.statistics.reference import Reference, reference
 from support.recording import FEATURES, M_A, M_B, SMALL_BLOCKS, TABLES, N, Recorded, encoded
@@ -386,9 +386,8 @@ def test_the_coordinator_is_sent_the_ciphertexts_of_one_sum_and_nobody_others_na
         target_sum=encoding.target_sum * len(SOURCES),
         result_bound=encoding.result_bound,
     )
-    public = public_key(
-        transcript.payloads("B", "C", "PUBLIC_KEY")[0][4:], HeSettings(scheme="bfv"), sizes, "products"
-    )
+    raw = transcript.payloads("B", "C", "PUBLIC_KEY")[0][4:]
+    public = keys_of("bfv")[1].from_bytes(raw, HeSettings(scheme="bfv"), sizes)
     layout = public.parameters.layout
     assert public.product_ciphertexts == layout.moduli * M_B
     assert sent == public.product_ciphertexts * public.result_ciphertext_bytes

@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 from scipy.stats import chi2
 
+from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranks import total
-from mpc_spearman.engines.he.scheme import HeSettings, Sizes
-from mpc_spearman.engines.he.schemes import new_products
+from mpc_spearman.engines.he.scheme import Sizes
 
 HAS_SEAL = importlib.util.find_spec("tenseal") is not None
 if HAS_SEAL:
@@ -22,7 +22,10 @@ SETTINGS = HeSettings(scheme="bfv")
 
 
 def rank_sizes(n: int, m_source: int = 1, m_target: int = 1, *, products: bool = True) -> Sizes:
-    return Sizes(n, m_source, m_target, n - 1, n - 1, n * (n - 1), total(n) if products else 2 * (n - 1))
+    sums = n * (n - 1)
+    if products:
+        return Sizes(n, m_source, m_target, n - 1, n - 1, sums, total(n))
+    return Sizes(n, m_source, m_target, n - 1, n - 1, sums, 2 * (n - 1), operation="differences")
 
 
 def ranks(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
@@ -30,25 +33,25 @@ def ranks(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
 
 
 @cache
-def made(sizes: Sizes, operation: str) -> BfvSecretKey:
-    return BfvSecretKey.generate(SETTINGS, sizes, operation)
+def key(sizes: Sizes) -> BfvSecretKey:
+    return BfvSecretKey.generate(SETTINGS, sizes)
 
 
-def key(sizes: Sizes, operation: str = "products") -> BfvSecretKey:
-    return made(sizes, operation)
+def received(sizes: Sizes) -> BfvPublicKey:
+    return BfvPublicKey.from_bytes(key(sizes).public.to_bytes(), SETTINGS, sizes)
 
 
-def received(sizes: Sizes, operation: str = "products") -> BfvPublicKey:
-    return BfvPublicKey.from_bytes(key(sizes, operation).public.to_bytes(), SETTINGS, sizes, operation)
+def exported(public: BfvPublicKey, values: np.ndarray) -> bytes:
+    """What the target sends the coordinator of integers of its own."""
+    return public.subtract([], [values], [(None, 0)], rerandomise=True)[0]
 
 
 def sent_products(public: BfvPublicKey, x: np.ndarray, y: np.ndarray) -> list[bytes]:
     """What the target sends for x yT."""
-    sums = new_products(public)
+    sums = public.products()
     for start in range(0, x.shape[1], public.rows):
         rows = slice(start, start + public.rows)
-        wire = [public.dump(each) for each in public.encrypt_block(x[:, rows])]
-        sums.add(public.load(wire), y[:, rows])
+        sums.add(public.encrypt_block(x[:, rows]), y[:, rows])
     return sums.export()
 
 

@@ -13,16 +13,8 @@ step  ``differences``                          ``inner_products``
 3     decrypt: the coordinator sums squares    decrypt: one integer per pair, or per sum
 ===== ======================================== ==========================================
 
-At ``differences`` with ``he.form: literal`` there is one ciphertext per rank, every pair's vector, the
-tables' order of rows, and no step the text lacks. Otherwise the rows are shuffled, m_A + m_B − 1 vectors span
-the rest, many ranks share a ciphertext, and what leaves the target is re-randomised.
-
-Summed, the target adds the products of all sources' vectors up before it sends anything, so that the
-coordinator gets, and can decrypt, the sums alone. What a source adds, its noise, are further rows of
-its vectors; the target encrypts its own in the same way (:func:`rows_of_noise`).
-
-Security: the target sees ciphertexts under a key it does not hold (IND-CPA, the scheme's assumption), the
-source receives nothing, and the coordinator learns what it decrypts, as the scheme's ``export`` argues.
+The two forms at ``differences``, what is summed before it is sent, and the security of each step:
+docs/homomorphic-encryption.md.
 """
 
 from __future__ import annotations
@@ -34,8 +26,8 @@ import numpy as np
 from mpc_spearman.config import Plan
 from mpc_spearman.engines.computation import Computation, Contribution, Shape
 from mpc_spearman.engines.engine import Engine, Opening
-from mpc_spearman.engines.he.scheme import Effort, Operation, PublicKey, SecretKey, Sizes
-from mpc_spearman.engines.he.schemes import new_products, public_key, secret_key
+from mpc_spearman.engines.he import keys_of
+from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes
 from mpc_spearman.engines.shuffle import shuffle
 from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.errors import ProtocolViolation
@@ -69,7 +61,7 @@ class He(Engine):
         Summed, the target adds up its products with all sources' vectors first.
         """
         if computation.summed:
-            key = receive_key(run, *sizes(computation))
+            key = receive_key(run, sizes(computation))
             if run.roster.me.role is Role.SOURCE:
                 encrypt_vectors(run, key, own.vectors, own.added)
             else:
@@ -94,7 +86,7 @@ class He(Engine):
         return lambda _: np.vstack([decrypt_products(run, key) for key in keys.values()])
 
 
-def sizes(computation: Computation, source: Party | None = None) -> tuple[Sizes, Operation]:
+def sizes(computation: Computation, source: Party | None = None) -> Sizes:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
     For sums one key serves all sources: the rows are theirs put end to end, which is as often as the target's
@@ -113,7 +105,8 @@ def sizes(computation: Computation, source: Party | None = None) -> tuple[Sizes,
         target_sum=bounds.target_sum * together + (digit + 1) * noises,
         result_bound=bounds.result,
         keys=len(computation.source_vectors) if source else 1,
-    ), "differences" if computation.operation == "differences" else "products"
+        operation="differences" if computation.operation == "differences" else "products",
+    )
 
 
 def rows_of_noise(added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -132,8 +125,7 @@ def rows_of_noise(added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @step("keys")
 def make_key(run: Run, computation: Computation, source: Party | None = None) -> SecretKey:
     """Make a key pair for one source's session or for all; send the public half to it, or all, and B."""
-    layout, operation = sizes(computation, source)
-    key = secret_key(run.plan.he, layout, operation)
+    key = keys_of(run.plan.he.scheme)[0].generate(run.plan.he, sizes(computation, source))
     for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
         run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
     _take_note(run, key.public)
@@ -145,14 +137,14 @@ def receive_keys(run: Run, computation: Computation) -> dict[Party, PublicKey]:
 
     So the coordinator never waits for a session to end before it can send a key of a later one.
     """
-    return {source: receive_key(run, *sizes(computation, source)) for source in run.roster.sessions}
+    return {source: receive_key(run, sizes(computation, source)) for source in run.roster.sessions}
 
 
 @step("keys")
-def receive_key(run: Run, layout: Sizes, operation: Operation) -> PublicKey:
+def receive_key(run: Run, layout: Sizes) -> PublicKey:
     """Receive and check a public key of the coordinator's."""
     raw = run.links.receive(run.roster.coordinator, Kind.PUBLIC_KEY)["key"]
-    key = public_key(raw, run.plan.he, layout, operation)
+    key = keys_of(run.plan.he.scheme)[1].from_bytes(raw, run.plan.he, layout)
     _take_note(run, key)
     return key
 
@@ -165,12 +157,11 @@ def _take_note(run: Run, key: PublicKey) -> None:
 @step("encrypt")
 def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
     """Source: encrypt its ranks and send them to the target (paper, step 1); `own` is int32 (m_A, n)."""
-    done, of = 0, len(own) * -(-own.shape[1] // key.slots)
-    for rows in groups(own.shape[1], len(own), key):
-        chunks = [chunk for column in _block(own, rows) for chunk in _chunks(column, key.slots)]
-        ciphertexts = key.encrypt(chunks, _effort(run, done, of))
-        done += len(ciphertexts)
-        send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in ciphertexts])
+    n = own.shape[1]
+    for rows in groups(n, len(own), key):
+        ciphertexts = key.encrypt(_chunks(_block(own, rows), key.slots), run.workers)
+        send(run, key, run.roster.target, Kind.CIPHERTEXT, ciphertexts)
+        run.tick(rows.stop, n)
 
 
 @step("evaluate")
@@ -180,43 +171,40 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, sha
     By pairs, or by the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, whose second part the target encrypts itself.
     """
     literal, m_source = _literal(run.plan), shape.m_source
-    done, of = 0, vectors_of(run.plan, shape) * -(-shape.n // key.slots)
     for rows in groups(shape.n, m_source, key):
         count = -(-(rows.stop - rows.start) // key.slots)
-        theirs = key.load(receive(run, key, source, Kind.CIPHERTEXT, m_source * count))
+        theirs = receive(run, key, source, Kind.CIPHERTEXT, m_source * count)
         columns = _block(own, rows)
         if not literal:
             columns[1:] -= columns[0]
-        chunks = [chunk for column in columns for chunk in _chunks(column, key.slots)]
-        mine = key.encrypt(chunks, Effort(run.workers, lambda _: run.links.check()))
         against = range(shape.m_target if literal else 1)
-        pairs = [(p, q, c) for p in range(m_source) for q in against for c in range(count)]
-        differences = key.subtract(
-            [theirs[p * count + c] for p, _, c in pairs], [mine[q * count + c] for _, q, c in pairs]
-        )
-        differences += [] if literal else mine[count:]
-        exported = key.export(differences, _effort(run, done, of), rerandomise=not literal)
-        done += len(exported)
-        send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
+        pairs: list[tuple[int | None, int]] = [
+            (p * count + c, q * count + c) for p in range(m_source) for q in against for c in range(count)
+        ]
+        if not literal:
+            pairs += [(None, j) for j in range(count, shape.m_target * count)]
+        chunks = _chunks(columns, key.slots)
+        differences = key.subtract(theirs, chunks, pairs, rerandomise=not literal, workers=run.workers)
+        send(run, key, run.roster.coordinator, Kind.EVALUATED, differences)
+        run.tick(rows.stop, shape.n)
 
 
 @step("decrypt")
 def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
     """Coordinator: decrypt the differences; sum their squares, Python int (m_A, m_B) (paper, step 3)."""
-    public = key.public
+    public, literal = key.public, _literal(run.plan)
     squares = Squares(shape.m_source, shape.m_target, shape.n)
-    vectors = vectors_of(run.plan, shape)
-    done, of = 0, vectors * -(-shape.n // public.slots)
+    vectors = shape.m_source * shape.m_target if literal else shape.m_source + shape.m_target - 1
     for rows in groups(shape.n, shape.m_source, public):
-        lengths = [len(chunk) for chunk in _chunks(np.arange(rows.start, rows.stop), public.slots)]
+        lengths = [chunk.stop - chunk.start for chunk in blocks(rows.stop - rows.start, public.slots)]
         raws = receive(run, public, run.roster.target, Kind.EVALUATED, vectors * len(lengths))
-        values = key.decrypt(raws, lengths * vectors, _effort(run, done, of))
-        done += len(raws)
+        values = key.decrypt(raws, lengths * vectors, run.workers)
         opened = np.concatenate(values).reshape(vectors, -1)
-        if _literal(run.plan):
+        if literal:
             squares.add_pairs(opened)
         else:
             squares.add_basis(opened)
+        run.tick(rows.stop, shape.n)
     return squares.total
 
 
@@ -227,12 +215,8 @@ def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray, added: np.ndarray
     Then what it adds to their products with each of the target's, if anything, (vectors, m_B).
     """
     parts = [own] if added is None else [own, rows_of_noise(added)[0]]
-    cut = [(part, rows) for part in parts for rows in blocks(part.shape[1], key.rows)]
-    done, of = 0, sum(key.ciphertexts_for(rows.stop - rows.start) for _, rows in cut)
-    for part, rows in cut:
-        block = key.encrypt_block(_block(part, rows), _effort(run, done, of))
-        done += len(block)
-        send(run, key, run.roster.target, Kind.CIPHERTEXT, [key.dump(each) for each in block])
+    for block in _cut(run, parts, key.rows):
+        send(run, key, run.roster.target, Kind.CIPHERTEXT, key.encrypt_block(block, run.workers))
 
 
 @step("evaluate")
@@ -244,34 +228,23 @@ def multiply_vectors(
     `own` are integers (m_B, rows), the same for each source. The products of several sources add up; if
     `added`, (vectors, m_B), also what each source and this party adds to them.
     """
-
-    def check(_: int) -> None:
-        run.links.check()
-
     noise, places = (own, own) if added is None else rows_of_noise(added)
-    parts = [own] if added is None else [own, places]
-    cut = [(part, rows) for part in parts for rows in blocks(part.shape[1], key.rows)]
-    products, done, of = new_products(key), 0, len(sources) * sum(part.shape[1] for part in parts)
+    parts, products = [own] if added is None else [own, places], key.products()
     for source in sources:
-        for part, rows in cut:
-            count = rows.stop - rows.start
-            raws = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(count))
-            products.add(key.load(raws), _block(part, rows), Effort(run.workers, check))
-            done += count
-            run.tick(done, of)
+        for block in _cut(run, parts, key.rows):
+            count = key.ciphertexts_for(block.shape[1])
+            products.add(receive(run, key, source, Kind.CIPHERTEXT, count), block, run.workers)
     for rows in blocks(places.shape[1], key.rows) if added is not None else ():
-        mine = key.encrypt_block(_block(noise, rows), Effort(run.workers, check))
-        products.add(mine, _block(places, rows), Effort(run.workers, check))
-    exported = products.export(Effort(run.workers, check))
-    send(run, key, run.roster.coordinator, Kind.EVALUATED, exported)
+        mine = key.encrypt_block(_block(noise, rows), run.workers)
+        products.add(mine, _block(places, rows), run.workers)
+    send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export(run.workers))
 
 
 @step("decrypt")
 def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
     """Coordinator: decrypt the inner products; Python int, (m_A, m_B), or summed (1, m_B)."""
-    count = key.public.product_ciphertexts
-    raws = receive(run, key.public, run.roster.target, Kind.EVALUATED, count)
-    return key.open_products(raws, _effort(run, 0, count))
+    raws = receive(run, key.public, run.roster.target, Kind.EVALUATED, key.public.product_ciphertexts)
+    return key.open_products(raws, run.workers)
 
 
 def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
@@ -311,24 +284,23 @@ def _messages(key: PublicKey, kind: Kind, count: int) -> Iterator[tuple[slice, d
         yield batch, {"rows": batch.stop - batch.start, **lengths}
 
 
+def _cut(run: Run, parts: Sequence[np.ndarray], rows: int) -> Iterator[np.ndarray]:
+    """Cut each part's rows into blocks; report progress after each block."""
+    done, of = 0, sum(part.shape[1] for part in parts)
+    for part in parts:
+        for block in blocks(part.shape[1], rows):
+            yield _block(part, block)
+            done += block.stop - block.start
+            run.tick(done, of)
+
+
 def _block(own: np.ndarray, rows: slice) -> np.ndarray:
     """Return a copy of some rows, as the schemes take them."""
     return np.asarray(own[:, rows].astype(np.int64))
 
 
-def _chunks(column: np.ndarray, slots: int) -> list[np.ndarray]:
-    return [column[chunk] for chunk in blocks(len(column), slots)]
-
-
-def _effort(run: Run, done: int, of: int) -> Effort:
-    return Effort(run.workers, lambda more: run.tick(done + more, of))
-
-
-def vectors_of(plan: Plan, shape: Shape) -> int:
-    """How many difference vectors the coordinator gets of a source."""
-    if _literal(plan):
-        return shape.m_source * shape.m_target
-    return shape.m_source + shape.m_target - 1
+def _chunks(vectors: np.ndarray, slots: int) -> list[np.ndarray]:
+    return [vector[chunk] for vector in vectors for chunk in blocks(len(vector), slots)]
 
 
 def _literal(plan: Plan) -> bool:

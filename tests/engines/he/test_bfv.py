@@ -23,11 +23,18 @@ from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.engines.he.bfv import parameters as module
 from mpc_spearman.engines.he.bfv.parameters import SECURITY, Parameters, choose, fresh_noise, is_prime
 from mpc_spearman.engines.he.scheme import Sizes
-from mpc_spearman.engines.he.schemes import new_products
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation, SetupError
 from mpc_spearman.levels.encoding import Encoding
-from support.bfv_parties import HAS_SEAL, SETTINGS, exact, key, rank_sizes, ranks, received, sent_products
-from support.he_single import decrypt, encrypt, export, load, subtract
+from support.bfv_parties import (
+    HAS_SEAL,
+    SETTINGS,
+    exact,
+    key,
+    rank_sizes,
+    ranks,
+    received,
+    sent_products,
+)
 
 IMPORT = module.__file__.replace("parameters", "tenseal_import")
 
@@ -68,12 +75,12 @@ def hold(parameters: Parameters, sizes: Sizes) -> None:
 @settings(max_examples=60)
 def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target):
     sizes = rank_sizes(n, m_source, m_target)
-    products = choose(sizes, "products")
+    products = choose(sizes)
     hold(products, sizes)
     assert products.before >= sizes.target_sum * fresh_noise(products.layout.degree, products.special)
     assert products.layout.results >= products.layout.moduli * products.layout.groups * m_target
     sizes = rank_sizes(n, m_source, m_target, products=False)
-    differences = choose(sizes, "differences")
+    differences = choose(sizes)
     hold(differences, sizes)
     assert len(differences.plain) == 1
     assert differences.layout.results >= (m_source + m_target - 1) * -(-n // differences.layout.degree)
@@ -95,36 +102,35 @@ def test_parameters_at_strengths_keep_their_promises(n, m, sources, estimator):
         target_sum=encoding.target_sum * sources,
         result_bound=encoding.result_bound,
     )
-    parameters = choose(sizes, "products")
+    parameters = choose(sizes)
     hold(parameters, sizes)
     assert parameters.before >= sizes.target_sum * fresh_noise(parameters.layout.degree, parameters.special)
 
 
 def test_parameters_hold_any_64_bit_sum():
     sizes = Sizes(10_002, 1, 30, 2**63 - 1, 2**62, 2**63, 2**63 - 1)
-    hold(choose(sizes, "products"), sizes)
+    hold(choose(sizes), sizes)
 
 
 @pytest.mark.parametrize("products", [False, True])
 @pytest.mark.parametrize("keys", [2, 3, 64])
 def test_the_keys_of_a_run_share_the_flooding_distance(products, keys):
-    operation = "products" if products else "differences"
     alone = rank_sizes(5_000, 3, 4, products=products)
     several = dataclasses.replace(alone, keys=keys)
-    parameters = choose(several, operation)
+    parameters = choose(several)
     hold(parameters, several)
     hidden = keys * parameters.layout.degree * parameters.layout.results * (parameters.before + 1)
     assert hidden << module.STATISTICAL <= 1 << (parameters.flood_bits + 1)
-    assert parameters.flood_bits > choose(alone, operation).flood_bits
+    assert parameters.flood_bits > choose(alone).flood_bits
 
 
 def test_more_columns_share_a_ciphertext_where_that_is_cheaper():
-    assert choose(rank_sizes(1_000, 14, 14), "products").layout.groups == 1
-    assert choose(rank_sizes(200_000, 50, 50), "products").layout.groups > 1
+    assert choose(rank_sizes(1_000, 14, 14)).layout.groups == 1
+    assert choose(rank_sizes(200_000, 50, 50)).layout.groups > 1
 
 
 def test_sums_stay_within_memory_where_there_is_a_choice():
-    layout = choose(rank_sizes(1_000_000, 100, 100), "products").layout
+    layout = choose(rank_sizes(1_000_000, 100, 100)).layout
     ciphertext = 2 * 8 * layout.degree * 3
     assert layout.results == layout.moduli * layout.groups * 100
     assert layout.results * ciphertext <= 2**30 < 4 * layout.results * ciphertext
@@ -136,16 +142,16 @@ def test_sizes_without_secure_flooded_parameters_are_refused(monkeypatch):
     for bits in (800, 2000):
         monkeypatch.setattr(module, "STATISTICAL", bits)
         with pytest.raises(BoundError, match="no parameters of 128-bit security"):
-            choose(sizes, "products")
+            choose(sizes)
     monkeypatch.undo()
-    assert choose(sizes, "products").layout.degree == 8192
+    assert choose(sizes).layout.degree == 8192
 
 
 @with_seal
 def test_seal_has_the_same_table_of_security_and_refuses_more():
     for degree, bits in SECURITY.items():
         assert sealapi.CoeffModulus.MaxBitCount(degree, sealapi.SEC_LEVEL_TYPE.TC128) == bits
-    parameters = choose(rank_sizes(10_000), "products")
+    parameters = choose(rank_sizes(10_000))
     seal.Ring(parameters, parameters.plain[0])
     more = tuple(modulus.value() for modulus in sealapi.CoeffModulus.Create(8192, [60]))
     with pytest.raises(PlanError, match="SEAL refuses"):
@@ -167,15 +173,15 @@ def test_without_tenseal_the_error_names_what_to_do(monkeypatch):
 @pytest.mark.parametrize("n", [3, 4096, 5000])
 def test_differences_of_plus_and_minus_the_bound_in_neighbouring_slots(n):
     sizes = rank_sizes(n, products=False)
-    public, secret = received(sizes, "differences"), key(sizes, "differences")
+    public = received(sizes)
     a = (n - 1) * np.resize([1, -1, -1, 1, 0], n)
     for left, right in ((a, -a), (a, a), (2 * a, 0 * a)):
         found = []
         for start in range(0, n, public.slots):
             rows = slice(start, start + public.slots)
-            theirs = load(public, public.dump(encrypt(public, left[rows])))
-            raw = export(public, subtract(public, theirs, encrypt(public, right[rows])))
-            found.append(decrypt(secret, raw, len(left[rows])))
+            wire = public.encrypt([left[rows]])
+            raws = public.subtract(wire, [right[rows]], [(0, 0)], rerandomise=True)
+            found += key(sizes).decrypt(raws, [len(left[rows])])
         np.testing.assert_array_equal(np.concatenate(found), left - right)
 
 
@@ -200,7 +206,7 @@ def test_columns_in_several_groups_the_last_of_them_not_full(monkeypatch):
         module, "_cost", lambda layout, *_: (layout.degree, layout.columns != 2, layout.moduli)
     )
     choose.cache_clear()
-    secret = BfvSecretKey.generate(SETTINGS, sizes, "products")
+    secret = BfvSecretKey.generate(SETTINGS, sizes)
     choose.cache_clear()
     assert secret.public.parameters.layout.groups == 3
     x, y = ranks(np.random.default_rng(0), 5, 50), ranks(np.random.default_rng(1), 2, 50)
@@ -229,36 +235,28 @@ def test_the_largest_64_bit_sum_under_two_plaintext_moduli(sign):
 def test_a_coefficient_is_below_its_prime_or_refused():
     sizes = rank_sizes(50)
     public = received(sizes)
-    raw = bytearray(public.dump(public.encrypt_block(ranks(np.random.default_rng(1), 1, 50))[0]))
+    raw = bytearray(public.encrypt_block(ranks(np.random.default_rng(1), 1, 50))[0])
     prime = public.parameters.data[0]
     width = (prime.bit_length() + 7) // 8
     raw[1 : 1 + width] = (prime - 1).to_bytes(width, "little")
-    load(public, bytes(raw))
+    public.load(bytes(raw), 0)
     raw[1 : 1 + width] = prime.to_bytes(width, "little")
     with pytest.raises(ProtocolViolation, match="not below its modulus"):
-        load(public, bytes(raw))
-    raw[1 : 1 + width] = bytes(width)
-    raw[0] = len(public.rings)
-    with pytest.raises(ProtocolViolation, match="no plaintext modulus"):
-        load(public, bytes(raw))
+        public.load(bytes(raw), 0)
 
 
 @with_seal
 def test_what_arrives_is_coefficients_and_never_a_stream_of_seals():
     sizes = rank_sizes(50)
     public = received(sizes)
-    fresh = public.encrypt_block(ranks(np.random.default_rng(1), 1, 50))[0]
-    raw = public.dump(fresh)
+    raw = public.encrypt_block(ranks(np.random.default_rng(1), 1, 50))[0]
     descriptor = os.memfd_create("seal")
-    fresh.seal.save(f"/proc/self/fd/{descriptor}")
+    public.load(raw, 0).save(f"/proc/self/fd/{descriptor}")
     stream = os.pread(descriptor, 1 << 24, 0)
     os.close(descriptor)
-    assert len(stream) != len(raw)
-    with pytest.raises(ProtocolViolation):
-        load(public, bytes([0]) + stream)
     headed = bytes([0]) + stream[:16] + raw[17:]  # SEAL's header becomes two small or refused coefficients
     try:
-        loaded = public.rings[0].read(load(public, headed).seal)
+        loaded = public.rings[0].read(public.load(headed, 0))
     except ProtocolViolation:
         return
     assert loaded[0, 0, 0] == int.from_bytes(headed[1:7], "little")
@@ -271,18 +269,18 @@ def test_blocks_that_cancel_out_stop_nothing_whatever_the_targets_rows_in_them_a
     public = received(sizes)
     x = ranks(np.random.default_rng(2), 1, 50)
     sent = public.encrypt_block(x)[0]
-    coefficients = public.rings[0].read(sent.seal)
+    coefficients = public.rings[0].read(public.load(sent, 0)).copy()
     primes = np.array(public.parameters.data, dtype=np.uint64)[None, :, None]
     raw = bytes([0]) + seal.pack((primes - coefficients) % primes, public.parameters.data)
     y = ranks(np.random.default_rng(3), 1, 50)
-    sums = new_products(public)
+    sums = public.products()
     sums.add([sent], y)
-    sums.add([load(public, raw)], y)
+    sums.add([raw], y)
     assert key(sizes).open_products(sums.export()).tolist() == [[0]]
     coefficients[1] = 0
     raw = bytes([0]) + seal.pack(coefficients, public.parameters.data)
     with pytest.raises(ProtocolViolation, match="hides nothing"):
-        load(public, raw)
+        public.load(raw, 0)
 
 
 @with_seal
@@ -300,9 +298,8 @@ def test_ciphertexts_under_the_wrong_plaintext_modulus_are_refused():
     sizes = Sizes(10, 1, 1, 2**62, 9, 90, 2**63 - 1)
     secret, public = key(sizes), received(sizes)
     block = public.encrypt_block(np.ones((1, 10), dtype=np.int64))
-    for wrong in (block[::-1], block[:1], [*block, block[0]]):
-        with pytest.raises(ProtocolViolation, match="one per plaintext modulus"):
-            new_products(public).add(wrong, np.ones((1, 10), dtype=np.int64))
+    with pytest.raises(ProtocolViolation, match="another plaintext modulus"):
+        public.products().add(block[::-1], np.ones((1, 10), dtype=np.int64))
     raws = sent_products(public, np.ones((1, 10), dtype=np.int64), np.ones((1, 10), dtype=np.int64))
     with pytest.raises(ProtocolViolation, match="another plaintext modulus"):
         secret.open_products(raws[::-1])
@@ -313,45 +310,34 @@ def test_no_more_rows_or_results_than_the_noise_bounds_count():
     sizes = rank_sizes(50)
     public = received(sizes)
     block, y = public.encrypt_block(np.ones((1, 30), dtype=np.int64)), np.ones((1, 30), dtype=np.int64)
-    sums = new_products(public)
+    sums = public.products()
     sums.add(block, y)
     with pytest.raises(BoundError, match="agreed 50 rows"):
         sums.add(block, y)
     sums.export()
-    with pytest.raises(ValueError, match="have been exported"):
-        sums.export()
     for _ in range(public.parameters.layout.results - 1):
-        new_products(public).export()
+        public.products().export()
     with pytest.raises(BoundError, match="is made for 64 ciphertexts"):
-        new_products(public).export()
+        public.products().export()
 
 
 @with_seal
 def test_no_larger_sum_of_the_targets_values_than_the_noise_bounds_count():
     sizes = dataclasses.replace(rank_sizes(50), target_sum=59)
     public = received(sizes)
-    block, sums = public.encrypt_block(np.ones((1, 10), dtype=np.int64)), new_products(public)
+    block, sums = public.encrypt_block(np.ones((1, 10), dtype=np.int64)), public.products()
     sums.add(block, np.full((1, 10), -5))
     with pytest.raises(BoundError, match="add up to more"):
         sums.add(block, np.ones((1, 10), dtype=np.int64))
 
 
 @with_seal
-def test_only_fresh_encryptions_are_subtracted():
-    public = received(rank_sizes(50, products=False), "differences")
-    a = encrypt(public, np.array([1]))
-    with pytest.raises(BoundError, match="noise bound"):
-        subtract(public, subtract(public, a, a), a)
-
-
-@with_seal
 def test_whatever_leaves_twice_is_encrypted_afresh_even_where_the_paper_would_not():
-    public = received(rank_sizes(50, products=False), "differences")
-    one, two = encrypt(public, np.array([7])), encrypt(public, np.array([9]))
-    theirs = load(public, public.dump(one))
-    dumped = [public.dump(one) for _ in range(2)]
-    exported = public.export([one, theirs, subtract(public, theirs, two)] * 2, rerandomise=False)
-    for raws, primes in ((dumped, public.parameters.data), (exported, public.parameters.kept)):
+    public = received(rank_sizes(50, products=False))
+    dumped = public.encrypt([np.array([7])] * 2)
+    pairs = [(None, 0), (0, 0), (0, 0), (None, 0)]
+    sent = public.subtract(dumped[:1], [np.array([9])], pairs, rerandomise=False)
+    for raws, primes in ((dumped, public.parameters.data), (sent, public.parameters.kept)):
         c1 = [seal.unpack(raw[1:], primes, public.slots)[1] for raw in raws]
         assert all((a != b).mean() > 0.99 for i, a in enumerate(c1) for b in c1[:i])
 
@@ -363,7 +349,7 @@ def test_the_secret_key_is_never_saved(monkeypatch):
 
     monkeypatch.setattr(sealapi.SecretKey, "save", caught)
     sizes = rank_sizes(50)
-    secret = BfvSecretKey.generate(SETTINGS, sizes, "products")
+    secret = BfvSecretKey.generate(SETTINGS, sizes)
     x = ranks(np.random.default_rng(1), 1, 50)
     assert secret.open_products(sent_products(secret.public, x, x)) == total(50)
     assert set(vars(secret)) == {"public", "_decryptors"}
@@ -371,17 +357,15 @@ def test_the_secret_key_is_never_saved(monkeypatch):
 
 @with_seal
 def test_a_forked_process_does_not_repeat_its_parents_randomness():
-    public = received(rank_sizes(50, products=False), "differences")
-    encrypt(public, np.array([1]))
+    public, one = received(rank_sizes(50, products=False)), [np.array([1])]
+    public.encrypt(one)
     read, write = os.pipe()
-    with (
-        warnings.catch_warnings()
-    ):  # Python 3.12 warns of threads, such as BLAS's, of which the child uses none
+    with warnings.catch_warnings():  # Python 3.12 warns of threads, of which the child uses none
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        os.write(write, public.dump(encrypt(public, np.array([1])))[:64])
+        os.write(write, public.encrypt(one)[0][:64])
         os._exit(0)
     os.waitpid(child, 0)
-    assert os.read(read, 64) != public.dump(encrypt(public, np.array([1])))[:64]
+    assert os.read(read, 64) != public.encrypt(one)[0][:64]
     os.close(read), os.close(write)

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from mpc_spearman.engines.he.bfv import parameters
 from mpc_spearman.engines.he.bfv.parameters import fresh_noise
 from mpc_spearman.engines.he.scheme import Sizes
-from mpc_spearman.engines.he.schemes import new_products
 from mpc_spearman.wire.keys import Stream
 
 pytest.importorskip("tenseal", reason="TenSEAL is not installed (it has no build for Python 3.10)")
 
-from mpc_spearman.engines.he.bfv import keys, products, seal
+from mpc_spearman.engines.he.bfv import keys, seal
 from mpc_spearman.engines.he.bfv.keys import BfvPublicKey, BfvSecretKey
 from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
 from support.bfv_parties import (
     assert_uniform,
     divided,
     exact,
+    exported,
     key,
     noise,
     rank_sizes,
@@ -35,7 +35,6 @@ from support.bfv_parties import (
     received,
     sent_products,
 )
-from support.he_single import encrypt, export, subtract
 
 # --- noise: bounds, flooding and the attack
 
@@ -72,7 +71,7 @@ def test_fresh_noise_is_within_its_bound():
     assert max(zeros) <= bound
     assert max(zeros) > 20  # there is noise, some rounded Gaussian's of standard deviation 21
     fresh = public.encrypt_block(ranks(np.random.default_rng(1), 1, 8192))[0]
-    assert largest(noise(secret, public.rings[0].read(fresh.seal))) <= bound + 0.5
+    assert largest(noise(secret, public.rings[0].read(public.load(fresh, 0)))) <= bound + 0.5
 
 
 def test_noise_before_flooding_is_within_its_bound(no_flood, before_shrinking):
@@ -81,14 +80,10 @@ def test_noise_before_flooding_is_within_its_bound(no_flood, before_shrinking):
     y = (n - 1) * np.where(np.arange(n) % 2, 1, -1)[None]
     sent_products(public, ranks(np.random.default_rng(1), 1, n), y)
     assert 2**20 < largest(noise(secret, before_shrinking[0])) <= public.parameters.before
-    secret, public = (
-        key(rank_sizes(n, products=False), "differences"),
-        received(rank_sizes(n, products=False), "differences"),
-    )
-    export(
-        public,
-        subtract(public, encrypt(public, y[0, : public.slots]), encrypt(public, -y[0, : public.slots])),
-    )
+    sizes = rank_sizes(n, products=False)
+    secret, public = key(sizes), received(sizes)
+    own = y[0, : public.slots]
+    public.subtract(public.encrypt([own]), [-own], [(0, 0)], rerandomise=True)
     assert 20 < largest(noise(secret, before_shrinking[1])) <= public.parameters.before
 
 
@@ -96,12 +91,10 @@ def test_noise_before_flooding_is_within_its_bound(no_flood, before_shrinking):
 def test_noise_after_flooding_is_what_the_formula_says(operation, before_shrinking):
     n = 8192
     sizes = rank_sizes(n, products=operation == "products")
-    secret, public = key(sizes, operation), received(sizes, operation)
+    secret, public = key(sizes), received(sizes)
     x, y = ranks(np.random.default_rng(1), 1, n), ranks(np.random.default_rng(2), 1, n)
-    if operation == "products":
-        raw = sent_products(public, x, y)[0]
-    else:
-        raw = export(public, encrypt(public, x[0, : public.slots]))
+    products = operation == "products"
+    raw = sent_products(public, x, y)[0] if products else exported(public, x[0, : public.slots])
     parameters, degree = public.parameters, public.parameters.layout.degree
     found, scale = noise(secret, before_shrinking[0]), 2.0**parameters.flood_bits
     assert largest(found) <= scale + parameters.before
@@ -136,10 +129,14 @@ def test_ranks_come_back_from_noise_unless_it_is_flooded(flooded, before_shrinki
     for _ in range(2):  # once in a few thousand times a frequency of the noise is too weak to divide by
         public = received(sizes)
         block = public.encrypt_block(x)
-        sums = new_products(public)
+        sums = public.products()
         sums.add(block, y)
         np.testing.assert_array_equal(secret.open_products(sums.export()), exact(x, y))
-        found.append(from_noise(secret, public.rings[0].read(block[0].seal), before_shrinking[-m_target:], n))
+        found.append(
+            from_noise(
+                secret, public.rings[0].read(public.load(block[0], 0)), before_shrinking[-m_target:], n
+            )
+        )
     if flooded:
         assert abs(np.corrcoef(np.concatenate(found), np.tile(y.ravel(), 2))[0, 1]) < 0.05
     else:
@@ -157,11 +154,11 @@ def test_ranks_come_back_without_any_key_unless_zero_is_added(fresh, before_shri
         monkeypatch.setattr(BfvPublicKey, "fresh_zero", lambda self, index: ring.write(known, ring.first))
     y = ranks(np.random.default_rng(2), 1, n)
     block = public.encrypt_block(ranks(np.random.default_rng(1), 1, n))
-    sums = new_products(public)
+    sums = public.products()
     sums.add(block, y)
     sums.export()
     # c1 is y times the c1 the source sent; division in transformed form, modulo the first prime
-    source, target = block[0].seal, ring.write(before_shrinking[0] - known, ring.first)
+    source, target = public.load(block[0], 0), ring.write(before_shrinking[0] - known, ring.first)
     for each in (source, target):
         ring.evaluator.transform_to_ntt_inplace(each)
     above, below = ring.read(target)[1, 0].tolist(), ring.read(source)[1, 0].tolist()
@@ -208,7 +205,7 @@ def test_the_coordinators_slots_are_uniform_before_they_are_summed(n, monkeypatc
     for raws in (one, two):
         np.testing.assert_array_equal(secret.open_products(raws), exact(same[:2], same))
     # without masks they are not
-    monkeypatch.setattr(products, "uniform", lambda stream, count, t: np.zeros(count, dtype=np.int64))
+    monkeypatch.setattr(keys, "uniform", lambda stream, count, t: np.zeros(count, dtype=np.int64))
     slots, coefficients = opened(secret, sent_products(received(sizes), same[:2], same))
     with pytest.raises(AssertionError):
         assert_uniform(coefficients)

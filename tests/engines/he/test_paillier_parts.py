@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import gmpy2
 import numpy as np
@@ -12,10 +11,9 @@ from gmpy2 import mpz
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpc_spearman.engines.he.paillier.keys import _spread
 from mpc_spearman.engines.he.paillier.multiexp import Digits, power_product
 from mpc_spearman.engines.he.paillier.packing import Slots
-from mpc_spearman.engines.he.scheme import Effort
-from mpc_spearman.engines.he.threads import spread
 from mpc_spearman.errors import BoundError
 
 MODULUS = mpz(2**512 - 569)  # of 512 bits; slots do not care that it is a prime
@@ -128,24 +126,9 @@ def test_results_keep_their_order_and_threads_let_go_of_the_lock():
     def work(item: int) -> tuple[int, bool, int]:
         return item, gmpy2.get_context().allow_release_gil, threading.get_ident()
 
-    results = spread(work, range(50), Effort(4), batch=3)
+    results = _spread(work, range(50), 4)
     assert [item for item, _, _ in results] == list(range(50))
     assert all(released for _, released, _ in results)
     assert threading.get_ident() not in {thread for _, _, thread in results}
     assert gmpy2.get_context().allow_release_gil == caller
-    assert {thread for _, _, thread in spread(work, range(50), Effort(1))} == {threading.get_ident()}
-    assert spread(work, [], Effort(4)) == []
-
-
-def test_an_error_in_a_thread_ends_the_work():
-    begun = []
-
-    def work(item: int) -> None:
-        begun.append(item)
-        if item == 0:
-            raise BoundError("no")
-        time.sleep(0.5)  # all of them would take minutes
-
-    with pytest.raises(BoundError):
-        spread(work, range(400), Effort(2), batch=1)
-    assert len(begun) < 400
+    assert {thread for _, _, thread in _spread(work, range(50), 1)} == {threading.get_ident()}

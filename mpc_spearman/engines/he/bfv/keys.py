@@ -10,82 +10,69 @@ indices that differ by a multiple of r (each index is below r), and what leaves 
 back below z^(r-1). Summed over all blocks, one ciphertext per target column and k source columns gives their
 k inner products, without rotation keys or relinearisation, and with noise that grows with the ranks and
 not with t. Where one t would be too long there are several, and the coordinator joins them by the
-Chinese remainder theorem: their product exceeds twice the range, so nothing wraps.
+Chinese remainder theorem.
 
-*What the target sends* shows the coordinator its plaintext and nothing else. In this order:
-
-1. A fresh Enc(0) is added, or c1 would be the target's own plaintext times what the source sent. With it c1
-   holds a fresh RLWE sample whose secret only the target had, and is pseudo-random to the coordinator too
-   (what its own key shows of that sample, step 3 hides).
-2. Products: all N coefficients but the k results get a mask uniform mod t, unused ones too, drawn by
-   rejection for each ciphertext and each t.
-3. Noise flooding: :mod:`mpc_spearman.engines.he.bfv.parameters` proves how little is left.
-4. Only public deterministic steps: the modulus shrinks to the primes that decryption needs, and the
-   coefficients become bytes.
-
-Masks and floods come from AES-256 under a key of its own, from the operating system, for each ciphertext;
-encryption's randomness is SEAL's: see :mod:`mpc_spearman.engines.he.bfv.tenseal_import`.
-
-*What the coordinator checks*: every coefficient's range; and that the noise is what an honest ciphertext's
-may be, which no ciphertext of another key and no random change of c1 passes, and of one coefficient of c0 one
-in 2^budget, else the integers are ``IMPOSSIBLE``. Against a change made with knowledge of the encoding there
-is only the links' authentication; and BFV is not secure against chosen ciphertexts, whose maker sees what
-becomes of them.
+What the target does before it sends a ciphertext, and what the coordinator's check of the noise finds:
+docs/homomorphic-encryption.md. Masks and floods come from AES-256 under a key of its own, from the operating
+system, for each ciphertext. Encryption's randomness is SEAL's (`mpc_spearman.engines.he.bfv.tenseal_import`).
+SEAL holds the interpreter's lock, so `workers` changes nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.engines.he import scheme
-from mpc_spearman.engines.he.bfv.ciphertext import BfvCiphertext, check, own_ciphertext
+from mpc_spearman.config import HeSettings
 from mpc_spearman.engines.he.bfv.parameters import Parameters, choose
-from mpc_spearman.engines.he.bfv.seal import Coefficients, Ring, flood, pack, packed_bytes, unpack
+from mpc_spearman.engines.he.bfv.seal import (
+    Coefficients,
+    Ring,
+    flood,
+    pack,
+    packed_bytes,
+    uniform,
+    unpack,
+)
 from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
-from mpc_spearman.engines.he.scheme import ALONE, IMPOSSIBLE, Effort, HeSettings, Operation, Sizes
+from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Pairs, Products, PublicKey, SecretKey, Sizes
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.wire.keys import Stream
 
 
-class BfvPublicKey(scheme.PublicKey):
-    """One SEAL public key per plaintext modulus."""
+class BfvPublicKey(PublicKey):
+    """One SEAL public key per plaintext modulus. It travels as its coefficients, as ciphertexts do."""
 
-    name: ClassVar[str] = "bfv"
     caution = None
 
     def __init__(
         self, parameters: Parameters, sizes: Sizes, rings: Sequence[Ring], keys: Sequence[Coefficients]
     ) -> None:
         self.parameters, self.sizes, self.rings = parameters, sizes, rings
-        self.operation = parameters.operation
         self.encoder = sealapi.BatchEncoder(rings[0].context)
         self._encryptors = [ring.encryptor(key) for ring, key in zip(rings, keys, strict=True)]
         primes = (*parameters.data, parameters.special)
         self._raw = b"".join(pack(key, primes) for key in keys)
         self._exported = 0
         layout = parameters.layout
-        self.fingerprint = hashlib.sha256(self._raw).digest()
         self.ciphertext_bytes = 1 + packed_bytes(parameters.data, layout.degree)
         self.result_ciphertext_bytes = 1 + packed_bytes(parameters.kept, layout.degree)
-        self.slots = layout.degree
-        self.rows = layout.rows
+        self.slots, self.rows = layout.degree, layout.rows
         self.product_ciphertexts = layout.moduli * layout.groups * sizes.m_target
 
     def to_bytes(self) -> bytes:
-        """Return the keys' coefficients, as ciphertexts are written."""
+        """See :class:`BfvPublicKey`."""
         return self._raw
 
     @classmethod
-    def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes, operation: Operation) -> BfvPublicKey:
-        """Rebuild the coordinator's key."""
-        parameters = choose(sizes, operation)
+    def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes) -> BfvPublicKey:
+        """See :meth:`PublicKey.from_bytes`."""
+        parameters = choose(sizes)
         primes, degree = (*parameters.data, parameters.special), parameters.layout.degree
         size = packed_bytes(primes, degree)
         if len(raw) != size * len(parameters.plain):
@@ -97,97 +84,52 @@ class BfvPublicKey(scheme.PublicKey):
             raise ProtocolViolation("a BFV public key that hides nothing")
         return cls(parameters, sizes, [Ring(parameters, t) for t in parameters.plain], keys)
 
-    def encrypt(self, chunks: Sequence[NDArray[np.int64]], effort: Effort = ALONE) -> list[scheme.Ciphertext]:
-        """Take integers to encrypt, with fresh randomness whenever they leave, in this thread."""
-        self.only("differences")
-        ciphertexts: list[scheme.Ciphertext] = []
-        for values in chunks:
-            if values.ndim != 1 or not 0 < len(values) <= self.slots:
-                raise ValueError(f"one to {self.slots} integers fit a ciphertext")
-            check(values, self.sizes.result_bound, "a value to encrypt")
-            plaintext = sealapi.Plaintext()
-            self.encoder.encode((values % self.rings[0].plain).tolist(), plaintext)
-            ciphertexts.append(BfvCiphertext(None, plain=plaintext, own=True))
-            effort.tick(len(ciphertexts))
-        return ciphertexts
+    def encrypt(self, chunks: Sequence[NDArray[np.int64]], workers: int = 1) -> list[bytes]:
+        """See :meth:`PublicKey.encrypt`."""
+        return [self._encrypted(plaintext, 0) for plaintext in map(self._encoded, chunks)]
 
     def subtract(
-        self, a: Sequence[scheme.Ciphertext], b: Sequence[scheme.Ciphertext]
-    ) -> list[scheme.Ciphertext]:
-        """Return a - b; all are fresh, whoever encrypted them."""
-        self.only("differences")
-        lefts, rights = (list(map(own_ciphertext, side)) for side in (a, b))
-        if any(one.minus is not None for one in (*lefts, *rights)):
-            raise BoundError("the noise bound is for a difference of two fresh encryptions")
-        return [
-            BfvCiphertext(left.seal, plain=left.plain, minus=right)
-            for left, right in zip(lefts, rights, strict=True)
-        ]
-
-    def export(
-        self, ciphertexts: Sequence[scheme.Ciphertext], effort: Effort = ALONE, *, rerandomise: bool = True
+        self,
+        theirs: Sequence[bytes],
+        own: Sequence[NDArray[np.int64]],
+        pairs: Pairs,
+        *,
+        rerandomise: bool,
+        workers: int = 1,
     ) -> list[bytes]:
-        """Return what the coordinator may see: always with a fresh Enc(0) and flooded."""
-        self.only("differences")
-        exported = []
-        for ciphertext in map(own_ciphertext, ciphertexts):
-            total, evaluator, minus = self.fresh_zero(0), self.rings[0].evaluator, ciphertext.minus
-            if ciphertext.seal is None:
-                evaluator.add_plain_inplace(total, ciphertext.plain)
+        """See :meth:`PublicKey.subtract`. A fresh Enc(0) is always added: it encrypts one's own, too."""
+        left, right = [self.load(raw, 0) for raw in theirs], [self._encoded(chunk) for chunk in own]
+        evaluator, exported = self.rings[0].evaluator, []
+        for i, j in pairs:
+            total = self.fresh_zero(0)
+            if i is None:
+                evaluator.add_plain_inplace(total, right[j])
             else:
-                evaluator.add_inplace(total, ciphertext.seal)
-            if minus is not None and minus.seal is None:
-                evaluator.sub_plain_inplace(total, minus.plain)
-            elif minus is not None:
-                evaluator.sub_inplace(total, minus.seal)
+                evaluator.add_inplace(total, left[i])
+                evaluator.sub_plain_inplace(total, right[j])
             exported.append(self.flooded(total, 0, Stream(os.urandom(32))))
-            effort.tick(len(exported))
         return exported
 
-    def dump(self, a: scheme.Ciphertext) -> bytes:
-        """Return a fresh encryption as bytes: the index of its plaintext modulus, then its coefficients."""
-        ciphertext = own_ciphertext(a)
-        if not ciphertext.own:
-            raise ValueError("only a fresh encryption of one's own goes to the target")
-        seal = ciphertext.seal if ciphertext.plain is None else self._encrypted(ciphertext.plain, 0)
-        coefficients = self.rings[ciphertext.index].read(seal)
-        return bytes([ciphertext.index]) + pack(coefficients, self.parameters.data)
-
-    def load(self, raws: Sequence[bytes]) -> list[scheme.Ciphertext]:
-        """Take ciphertexts from the wire."""
-        loaded: list[scheme.Ciphertext] = []
-        for raw in raws:
-            index, coefficients = _taken(raw, self.parameters, self.parameters.data)
-            if not coefficients[1].any():
-                raise ProtocolViolation("a BFV ciphertext that hides nothing")
-            ring = self.rings[index]
-            loaded.append(BfvCiphertext(ring.write(coefficients, ring.first), index))
-        return loaded
-
-    def encrypt_block(self, x: NDArray[np.int64], effort: Effort = ALONE) -> list[scheme.Ciphertext]:
-        """Encrypt a block of rows: for each plaintext modulus, one ciphertext per group of columns.
-
-        SEAL holds the interpreter's lock, so `effort.workers` changes nothing.
-        """
-        self.only("products")
+    def encrypt_block(self, x: NDArray[np.int64], workers: int = 1) -> list[bytes]:
+        """See :meth:`PublicKey.encrypt_block`: for each plaintext modulus, one per group of columns."""
         layout = self.parameters.layout
-        if x.ndim != 2 or len(x) != self.sizes.m_source or not 0 < x.shape[1] <= self.rows:
-            raise ValueError(f"a block is {self.sizes.m_source} columns of one to {self.rows} rows")
         check(x, self.sizes.value_bound, "a value to encrypt")
-        block: list[scheme.Ciphertext] = []
+        block = []
         for index, ring in enumerate(self.rings):
-            for group in range(layout.groups):
-                columns = x[group * layout.columns : (group + 1) * layout.columns]
+            for start in range(0, len(x), layout.columns):
+                columns = x[start : start + layout.columns]
                 cells = np.zeros((len(columns), self.rows), dtype=np.int64)
                 cells[:, : x.shape[1]] = columns
-                seal = self._encrypted(ring.plaintext(cells.ravel()), index)
-                block.append(BfvCiphertext(seal, index, own=True))
-                effort.tick(len(block))
+                block.append(self._encrypted(ring.plaintext(cells.ravel()), index))
         return block
 
     def ciphertexts_for(self, rows: int) -> int:
-        """Return how many hold a block: they are as many for any number of rows."""
+        """See :meth:`PublicKey.ciphertexts_for`: they are as many for any number of rows."""
         return self.parameters.layout.moduli * self.parameters.layout.groups
+
+    def products(self) -> BfvProducts:
+        """See :meth:`PublicKey.products`."""
+        return BfvProducts(self)
 
     def places(self, group: int) -> list[int]:
         """Return which coefficients hold the inner products of a group's columns."""
@@ -195,8 +137,15 @@ class BfvPublicKey(scheme.PublicKey):
         columns = min(layout.columns, self.sizes.m_source - group * layout.columns)
         return [(p + 1) * layout.rows - 1 for p in range(columns)]
 
+    def load(self, raw: bytes, index: int) -> Any:
+        """Take a ciphertext under one of the plaintext moduli from the wire."""
+        coefficients = _taken(raw, index, self.parameters, self.parameters.data)
+        if not coefficients[1].any():
+            raise ProtocolViolation("a BFV ciphertext that hides nothing")
+        return self.rings[index].write(coefficients, self.rings[index].first)
+
     def fresh_zero(self, index: int) -> Any:
-        """Return a fresh encryption of zero under the public key."""
+        """Return a fresh encryption of zero."""
         zero = sealapi.Ciphertext()
         self._encryptors[index].encrypt_zero(zero)
         return zero
@@ -221,13 +170,20 @@ class BfvPublicKey(scheme.PublicKey):
         ring.evaluator.mod_switch_to_inplace(ciphertext, ring.kept)
         return bytes([index]) + pack(ring.read(ciphertext), self.parameters.kept)
 
-    def _encrypted(self, plaintext: Any, index: int) -> Any:
+    def _encoded(self, values: NDArray[np.int64]) -> Any:
+        check(values, self.sizes.result_bound, "a value to encrypt")
+        plaintext = sealapi.Plaintext()
+        self.encoder.encode((values % self.rings[0].plain).tolist(), plaintext)
+        return plaintext
+
+    def _encrypted(self, plaintext: Any, index: int) -> bytes:
+        """Encrypt, and write the index of the plaintext modulus, then the coefficients."""
         ciphertext = sealapi.Ciphertext()
         self._encryptors[index].encrypt(plaintext, ciphertext)
-        return ciphertext
+        return bytes([index]) + pack(self.rings[index].read(ciphertext), self.parameters.data)
 
 
-class BfvSecretKey(scheme.SecretKey):
+class BfvSecretKey(SecretKey):
     """SEAL's decryptors. The secret polynomials are in SEAL's memory only; nothing here reads them."""
 
     public: BfvPublicKey
@@ -237,70 +193,54 @@ class BfvSecretKey(scheme.SecretKey):
         self._decryptors = decryptors
 
     @classmethod
-    def generate(cls, settings: HeSettings, sizes: Sizes, operation: Operation) -> BfvSecretKey:
-        """Make one key pair per plaintext modulus."""
-        parameters = choose(sizes, operation)
+    def generate(cls, settings: HeSettings, sizes: Sizes) -> BfvSecretKey:
+        """See :meth:`SecretKey.generate`: one key pair per plaintext modulus."""
+        parameters = choose(sizes)
         rings = [Ring(parameters, t) for t in parameters.plain]
         pairs = [ring.generate() for ring in rings]
         public = BfvPublicKey(parameters, sizes, rings, [coefficients for _, coefficients in pairs])
         return cls(public, [decryptor for decryptor, _ in pairs])
 
     def decrypt(
-        self, raws: Sequence[bytes], counts: Sequence[int], effort: Effort = ALONE
+        self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1
     ) -> list[NDArray[np.int64]]:
-        """Decrypt ciphertexts of differences."""
-        public, t = self.public, self.public.rings[0].plain
-        public.only("differences")
-        if not all(0 < count <= public.slots for count in counts):
-            raise ValueError(f"a ciphertext holds one to {public.slots} integers")
-        opened = []
+        """See :meth:`SecretKey.decrypt`."""
+        opened, t = [], self.public.rings[0].plain
         for raw, count in zip(raws, counts, strict=True):
             plaintext = self._opened(raw, 0)
             if plaintext is None:
                 slots = np.full(count, IMPOSSIBLE)
             else:
-                slots = np.array(public.encoder.decode_uint64(plaintext), dtype=np.int64)[:count]
+                slots = np.array(self.public.encoder.decode_uint64(plaintext), dtype=np.int64)[:count]
                 slots -= t * (slots > t // 2)
             opened.append(slots)
-            effort.tick(len(opened))
         return opened
 
-    def open_products(self, raws: Sequence[bytes], effort: Effort = ALONE) -> NDArray[np.object_]:
-        """Decrypt the inner products and join their remainders."""
-        self.public.only("products")
+    def open_products(self, raws: Sequence[bytes], workers: int = 1) -> NDArray[np.object_]:
+        """See :meth:`SecretKey.open_products`; their remainders are joined."""
         parameters, sizes = self.public.parameters, self.public.sizes
-        if len(raws) != self.public.product_ciphertexts:
-            raise ProtocolViolation(
-                f"{len(raws)} ciphertexts of products, {self.public.product_ciphertexts} expected"
-            )
         whole = math.prod(parameters.plain)
         products = np.zeros((sizes.m_source, sizes.m_target), dtype=object)
         lost = np.zeros(products.shape, dtype=bool)
-        remaining = iter(enumerate(raws, start=1))
+        remaining = iter(raws)
         for index, t in enumerate(parameters.plain):
             unit = whole // t * pow(whole // t, -1, t)  # 1 mod t, 0 mod the others
             for column in range(sizes.m_target):
                 for group in range(parameters.layout.groups):
-                    done, raw = next(remaining)
-                    plaintext = self._opened(raw, index)
+                    plaintext = self._opened(next(remaining), index)
                     length = 0 if plaintext is None else plaintext.coeff_count()
                     first = group * parameters.layout.columns
                     for p, place in enumerate(self.public.places(group), start=first):
                         lost[p, column] |= plaintext is None
                         products[p, column] += unit * (plaintext[place] if place < length else 0)
-                    effort.tick(done)
         products %= whole
         products = np.where(products > whole // 2, products - whole, products)
         return np.where(lost, IMPOSSIBLE, products)
 
     def _opened(self, raw: bytes, index: int) -> Any:
         """Decrypt; None if the noise is not that of an honest ciphertext."""
-        parameters = self.public.parameters
-        found, coefficients = _taken(raw, parameters, parameters.kept)
-        if found != index:
-            raise ProtocolViolation("a BFV ciphertext is under another plaintext modulus")
-        ring = self.public.rings[index]
-        ciphertext = ring.write(coefficients, ring.kept)
+        parameters, ring = self.public.parameters, self.public.rings[index]
+        ciphertext = ring.write(_taken(raw, index, parameters, parameters.kept), ring.kept)
         if self._decryptors[index].invariant_noise_budget(ciphertext) < parameters.budget:
             return None
         plaintext = sealapi.Plaintext()
@@ -308,8 +248,74 @@ class BfvSecretKey(scheme.SecretKey):
         return plaintext
 
 
-def _taken(raw: bytes, parameters: Parameters, primes: Sequence[int]) -> tuple[int, Coefficients]:
-    """Split what came over the wire into its plaintext modulus' index and its coefficients, checked."""
-    if not raw or raw[0] >= len(parameters.plain):
-        raise ProtocolViolation("a BFV ciphertext names no plaintext modulus")
-    return raw[0], unpack(raw[1:], primes, parameters.layout.degree)
+class BfvProducts(Products):
+    """Sums of plaintext products, kept in transformed form until they leave.
+
+    Each begins with a fresh Enc(0), which it needs in the end anyway: SEAL refuses a sum whose c1 cancels
+    out, and a source could send blocks that cancel out where the target's rows in them are alike.
+    """
+
+    def __init__(self, key: BfvPublicKey) -> None:
+        self._key = key
+        self._rows = 0
+        self._spent = np.zeros(key.sizes.m_target, dtype=object)  # of target_sum, in each column
+        # One per plaintext modulus, target column and group.
+        self._sums: list[Any] = []
+        for index, ring in enumerate(key.rings):
+            for _ in range(key.parameters.layout.groups * key.sizes.m_target):
+                self._sums.append(key.fresh_zero(index))
+                ring.evaluator.transform_to_ntt_inplace(self._sums[-1])
+
+    def add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int = 1) -> None:
+        """See :meth:`Products.add`; `BoundError` for more than the bound on the noise counts."""
+        key, groups = self._key, self._key.parameters.layout.groups
+        check(y, key.sizes.target_bound, "a value of the target's")
+        self._rows += y.shape[1]
+        if self._rows > key.sizes.n:
+            raise BoundError(f"more than the agreed {key.sizes.n} rows")
+        self._spent += np.abs(y).sum(axis=1)
+        if self._spent.max() > key.sizes.target_sum:
+            raise BoundError("the target's values add up to more than is agreed")
+        for index, ring in enumerate(key.rings):
+            ciphertexts = [key.load(raw, index) for raw in block[index * groups :][:groups]]
+            for ciphertext in ciphertexts:
+                ring.evaluator.transform_to_ntt_inplace(ciphertext)
+            for column in range(len(y)):
+                if y[column].any():  # SEAL refuses to multiply by zero
+                    self._add_column(ring, index * len(y) + column, y[column], ciphertexts)
+
+    def _add_column(self, ring: Ring, at: int, y: NDArray[np.int64], ciphertexts: list[Any]) -> None:
+        plaintext = ring.plaintext(y[::-1], start=self._key.rows - len(y))
+        ring.evaluator.transform_to_ntt_inplace(plaintext, ring.first)
+        for group, ciphertext in enumerate(ciphertexts, start=at * len(ciphertexts)):
+            product = sealapi.Ciphertext()
+            ring.evaluator.multiply_plain(ciphertext, plaintext, product)
+            ring.evaluator.add_inplace(self._sums[group], product)
+
+    def export(self, workers: int = 1) -> list[bytes]:
+        """See :meth:`Products.export`: masked and flooded; by modulus, target column and group."""
+        groups = self._key.parameters.layout.groups
+        per_modulus = groups * self._key.sizes.m_target
+        return [self._export(total, at // per_modulus, at % groups) for at, total in enumerate(self._sums)]
+
+    def _export(self, total: Any, index: int, group: int) -> bytes:
+        key, ring = self._key, self._key.rings[index]
+        ring.evaluator.transform_from_ntt_inplace(total)
+        stream = Stream(os.urandom(32))
+        mask = uniform(stream, key.parameters.layout.degree, ring.plain)
+        mask[key.places(group)] = 0
+        ring.evaluator.add_plain_inplace(total, ring.plaintext(mask))
+        return key.flooded(total, index, stream)
+
+
+def check(values: NDArray[np.int64], bound: int, what: str) -> None:
+    """Refuse integers beyond a bound, without showing any of them."""
+    if int(values.max()) > bound or int(values.min()) < -bound:
+        raise BoundError(f"{what} is beyond the agreed bound")
+
+
+def _taken(raw: bytes, index: int, parameters: Parameters, primes: Sequence[int]) -> Coefficients:
+    """Read what came over the wire: the index of its plaintext modulus, then its coefficients."""
+    if raw[0] != index:
+        raise ProtocolViolation("a BFV ciphertext is under another plaintext modulus")
+    return unpack(raw[1:], primes, parameters.layout.degree)

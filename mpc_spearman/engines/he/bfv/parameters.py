@@ -1,50 +1,8 @@
-r"""BFV's parameters from public sizes: noise bounds, the noise that floods them, and what must fit.
+"""BFV's parameters from public sizes: noise bounds, the noise that floods them, and what must fit.
 
-A ciphertext (c0, c1) of ring degree N encrypts the polynomial m mod t if  c0 + c1 s = q m / t + v  (mod q)
-in Z[z]/(z^N + 1), for the coordinator's secret s with coefficients in {-1, 0, 1}. v is its **noise**,
-rational because q m / t is; |v| stands for its largest coefficient. The bounds below are worst cases: they
-hold with certainty, not on average.
-
-*Fresh.* SEAL draws u as it draws s, and errors of at most 21 (a centred binomial of 2 x 21 bits). It
-encrypts with one more prime p in the modulus, |e u + e1 + e2 s| <= 21 (2N + 1), then divides by p and rounds
-both parts, which adds at most (1 + N)/2. Adding the plaintext rounds q m / t to an integer: at most 1/2.
-
-    fresh = ceil(21 (2N + 1) / p) + N/2 + 1         |v| <= fresh + 1/2;   for Enc(0), |v| <= fresh
-
-*Differences.* Noise adds up: a - b and a fresh Enc(0) make  before = 3 fresh + 1.
-
-*Products.* A plaintext polynomial y (coefficients centred, as SEAL lifts them) turns v into y v, and
-q m / t into q y m / t, which is q (y m mod t) / t modulo q. Over all blocks the |y_i| of one target column
-add up to at most target_sum, and a coefficient of y v is a signed sum of them times those of v. Then come the
-mask (rounded: 1/2) and a fresh Enc(0):
-
-    before = target_sum * (fresh + 1) + fresh + 1
-
-*Flooding.* What the coordinator reads besides m is the integer e = c0 + c1 s - round(q m / t), with
-|e| <= before + 1. It is hidden by adding to c0 an integer polynomial f with independent coefficients uniform
-on [-2^k, 2^k). Shifting such a coefficient by e_i moves its distribution by |e_i| / 2^(k+1) in total
-variation. So all that the coordinator sees of e in a whole run is, as a distribution, within
-
-    distance = coefficients * (before + 1) / 2^(k+1),    coefficients = N * (ciphertexts under a key) * keys
-
-of what it would see if every e were 0, whatever the ranks and whoever's ciphertexts it has seen; k is the
-smallest for which distance <= 2^-40. (f comes from AES-256, so this "is" holds for who cannot break AES.)
-With several sources a run may have several keys: each then takes its equal share of that distance.
-
-*Switching.* Dropping a prime r of q is rounding division: |v| becomes at most |v|/r + (1 + N)/2. It is
-public and deterministic, so it undoes nothing. The primes fall into those that are kept and those that only
-make room for the flood, chosen so that in the end  4 t |v| <= q: half of what decryption allows.
-
-*Security.* The whole modulus, p included, obeys the 128-bit row for ternary secrets of the standard, which
-is also SEAL's own check. None of the rest depends on it.
-
-Everything is computed from public sizes with Python integers, so all parties get the same parameters.
-
-References
-----------
-M. Albrecht et al., "Homomorphic Encryption Security Standard", HomomorphicEncryption.org, 2018, table 1.
-C. Gentry, "A fully homomorphic encryption scheme", thesis, Stanford, 2009, section 21.1 (flooding).
-J. Fan, F. Vercauteren, "Somewhat practical fully homomorphic encryption", ePrint 2012/144.
+docs/homomorphic-encryption.md proves the bounds (section "BFV's noise"), with the names used here. They are
+worst cases: they hold with certainty, not on average. Everything is computed from public sizes with Python
+integers, so all parties get the same parameters.
 """
 
 from __future__ import annotations
@@ -57,7 +15,7 @@ from itertools import islice
 
 from gmpy2 import iroot, is_prime  # Baillie-PSW, which is right about every number below 2^64
 
-from mpc_spearman.engines.he.scheme import Operation, Sizes
+from mpc_spearman.engines.he.scheme import Sizes
 from mpc_spearman.errors import BoundError
 
 #: Ring degree and the largest modulus, in bits, that leaves 128 bits of security with ternary secrets.
@@ -90,8 +48,7 @@ class Layout:
     blocks : int
         Blocks of rows.
     results : int
-        Ciphertexts the coordinator may get under one key, of all moduli together: what it needs, or
-        ``LEAST_RESULTS`` if that is more. The flood is made for so many, and no more leave the target.
+        Ciphertexts that may leave the target under one key: the flood is made for so many.
     """
 
     degree: int
@@ -109,25 +66,18 @@ class Parameters:
 
     Attributes
     ----------
-    operation : str
-    layout : Layout
-    kept : tuple of int
-        Primes of the modulus of a ciphertext sent to the coordinator.
-    dropped : tuple of int
-        Primes beyond, in the ciphertexts source and target work with.
+    kept, dropped : tuple of int
+        Primes of the ciphertexts that source and target work with. Those for the coordinator have the kept.
     special : int
         The prime p, in the public key only.
     plain : tuple of int
         Plaintext moduli t: primes = 1 (mod 2N), so that each has N slots.
-    before : int
-        Bound on the noise of what is about to be flooded.
+    before, after : int
+        Bounds on the noise: of what is about to be flooded, and of what the coordinator gets.
     flood_bits : int
         k: the flooding noise is uniform on [-2^k, 2^k).
-    after : int
-        Bound on the noise of what the coordinator gets.
     """
 
-    operation: Operation
     layout: Layout
     kept: tuple[int, ...]
     dropped: tuple[int, ...]
@@ -154,28 +104,23 @@ def fresh_noise(degree: int, special: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def choose(sizes: Sizes, operation: Operation) -> Parameters:
-    """Choose the cheapest parameters that are secure, exact and flooded.
-
-    Raises
-    ------
-    BoundError
-        No parameters of 128-bit security hold these sizes together with their flooding.
-    """
-    layouts = sorted(_layouts(sizes, operation), key=lambda one: _cost(one, sizes, operation))
-    for layout in sorted(layouts, key=lambda one: _sums_bytes(one, sizes, operation) > _MEMORY):
-        found = _fill(layout, sizes, operation)
+def choose(sizes: Sizes) -> Parameters:
+    """Choose the cheapest parameters that are secure, exact and flooded; `BoundError` if there are none."""
+    layouts = sorted(_layouts(sizes), key=lambda one: _cost(one, sizes))
+    for layout in sorted(layouts, key=lambda one: _sums_bytes(one, sizes) > _MEMORY):
+        found = _fill(layout, sizes)
         if found is not None:
             return found
     raise BoundError(
-        f"BFV has no parameters of 128-bit security for {operation} of {sizes.m_source} x {sizes.m_target} "
-        f"columns of {sizes.n} rows with noise flooding to 2^-{STATISTICAL}. Use he.scheme: paillier"
+        f"BFV has no parameters of 128-bit security for {sizes.operation} of "
+        f"{sizes.m_source} x {sizes.m_target} columns of {sizes.n} rows "
+        f"with noise flooding to 2^-{STATISTICAL}. Use he.scheme: paillier"
     )
 
 
-def _layouts(sizes: Sizes, operation: Operation) -> Iterator[Layout]:
+def _layouts(sizes: Sizes) -> Iterator[Layout]:
     for degree in SECURITY:
-        if operation == "differences":
+        if sizes.operation == "differences":
             blocks = -(-sizes.n // degree)
             vectors = sizes.m_source + sizes.m_target - 1
             yield Layout(degree, 1, 1, degree, sizes.m_source, blocks, max(vectors * blocks, LEAST_RESULTS))
@@ -192,33 +137,33 @@ def _group_sizes(columns: int, degree: int) -> list[int]:
     return sorted({size for groups in range(1, columns + 1) if (size := -(-columns // groups)) <= degree})
 
 
-def _cost(layout: Layout, sizes: Sizes, operation: Operation) -> int:
+def _cost(layout: Layout, sizes: Sizes) -> int:
     """Nanoseconds of all parties together, roughly, with 8 ns for a byte on the wire.
 
     Measured on one core, per coefficient, with L primes: encryption 90 + 43 L, reading a ciphertext out of
     SEAL 25 L, its transform 20 L, a plaintext's 9 L, multiply and add 6 L.
     """
-    primes = _data_count(layout, sizes, operation)
+    primes = _data_count(layout, sizes)
     from_source = layout.groups * layout.blocks * (90 + 200 * primes)
     for_coordinator = layout.groups * sizes.m_target * layout.blocks * (410 + 90 * primes)
     multiplied = 0
-    if operation == "products":
+    if sizes.operation == "products":
         for_coordinator //= layout.blocks
         multiplied = sizes.m_target * layout.blocks * (16 + 15 * primes + 6 * primes * layout.groups)
     return layout.moduli * layout.degree * (from_source + multiplied + for_coordinator)
 
 
-def _sums_bytes(layout: Layout, sizes: Sizes, operation: Operation) -> int:
+def _sums_bytes(layout: Layout, sizes: Sizes) -> int:
     """Memory of the sums a target keeps until they are sent; differences go as they come."""
-    if operation == "differences":
+    if sizes.operation == "differences":
         return 0
-    polynomials = 2 * layout.moduli * layout.groups * sizes.m_target * _data_count(layout, sizes, operation)
+    polynomials = 2 * layout.moduli * layout.groups * sizes.m_target * _data_count(layout, sizes)
     return 8 * layout.degree * polynomials
 
 
-def _data_count(layout: Layout, sizes: Sizes, operation: Operation) -> int:
+def _data_count(layout: Layout, sizes: Sizes) -> int:
     """Primes of the ciphertexts that source and target work with, about."""
-    before, flood_bits = _noise(layout, sizes, operation, _SPECIAL)
+    before, flood_bits = _noise(layout, sizes, _SPECIAL)
     return _count(4 * _plain_least(layout, sizes) * (before + (1 << flood_bits)))
 
 
@@ -231,15 +176,15 @@ def _plain_least(layout: Layout, sizes: Sizes) -> int:
     return _root(4 * sizes.result_bound + 1, layout.moduli)
 
 
-def _noise(layout: Layout, sizes: Sizes, operation: Operation, special: int) -> tuple[int, int]:
-    """Return `before` and `flood_bits`: see the module's text."""
+def _noise(layout: Layout, sizes: Sizes, special: int) -> tuple[int, int]:
+    """Return `before` and `flood_bits`."""
     fresh = fresh_noise(layout.degree, special)
-    before = 3 * fresh + 1 if operation == "differences" else sizes.target_sum * (fresh + 1) + fresh + 1
+    before = 3 * fresh + 1 if sizes.operation == "differences" else sizes.target_sum * (fresh + 1) + fresh + 1
     hidden = layout.degree * layout.results * sizes.keys * (before + 1) << STATISTICAL
     return before, (hidden - 1).bit_length() - 1
 
 
-def _fill(layout: Layout, sizes: Sizes, operation: Operation) -> Parameters | None:
+def _fill(layout: Layout, sizes: Sizes) -> Parameters | None:
     """Find the primes of a layout, or None if they would exceed what is secure."""
     step = 2 * layout.degree
     least = _plain_least(layout, sizes)
@@ -249,7 +194,7 @@ def _fill(layout: Layout, sizes: Sizes, operation: Operation) -> Parameters | No
     if max(plain).bit_length() > _PRIME_BITS:
         return None
     special = _first(_upwards(_SPECIAL, step), 1, plain)[0]
-    before, flood_bits = _noise(layout, sizes, operation, special)
+    before, flood_bits = _noise(layout, sizes, special)
     # Whole bytes first: the coefficients' bytes are sent anyway, and more room makes tampering show.
     for whole_bytes in (True, False):
         kept, dropped = _data_primes(
@@ -264,7 +209,7 @@ def _fill(layout: Layout, sizes: Sizes, operation: Operation) -> Parameters | No
         after = -(-after // prime) + layout.degree // 2 + 1
     if 4 * max(plain) * after > math.prod(kept):
         raise AssertionError("the kept primes are chosen so that this holds")
-    return Parameters(operation, layout, kept, dropped, special, plain, before, flood_bits, after)
+    return Parameters(layout, kept, dropped, special, plain, before, flood_bits, after)
 
 
 def _data_primes(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import struct
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,21 +35,16 @@ _CIPHERTEXT = struct.Struct("<32s?QQQdQ")
 # A plaintext: level (zero unless transformed), coefficients, scale; then an array.
 _PLAINTEXT = struct.Struct("<32sQd")
 _COUNT = struct.Struct("<Q")
-_STORED, _ZLIB, _ZSTD = 0, 1, 2
+_STORED = 0
 
 _LIMB = 48  # bits of a long integer that are reduced at a time
 
 
 class Ring:
-    """SEAL's context and what works in it, for one plaintext modulus.
+    """SEAL's context and what works in it, for one plaintext modulus, `plain`.
 
-    Attributes
-    ----------
-    plain : int
-        t.
-    first, kept : tuple of int
-        SEAL's names of two levels: ciphertexts that source and target work with; ones for the coordinator.
-    evaluator : SEAL's Evaluator
+    `first` and `kept` are SEAL's names of two levels: ciphertexts that source and target work with, and ones
+    for the coordinator.
     """
 
     def __init__(self, parameters: Parameters, plain: int) -> None:
@@ -134,14 +128,7 @@ class Ring:
             stream = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
         finally:
             os.close(descriptor)
-        compression = _HEADER.unpack_from(stream)[4]
-        body: Any = memoryview(stream)[_HEADER.size :]
-        if compression == _ZSTD:
-            body = pyarrow.decompress(body, size, "zstd")
-        elif compression == _ZLIB:
-            body = zlib.decompress(body)
-        if len(body) != size:
-            raise RuntimeError("this SEAL writes ciphertexts in another format")
+        body = pyarrow.decompress(memoryview(stream)[_HEADER.size :], size, "zstd")
         return np.frombuffer(body, dtype="<u8", offset=before).reshape(shape)
 
 
@@ -151,11 +138,7 @@ def pack(coefficients: Coefficients, primes: Sequence[int]) -> bytes:
 
 
 def unpack(raw: bytes, primes: Sequence[int], degree: int) -> Coefficients:
-    """Read what :func:`pack` wrote; `ProtocolViolation` for another length or a coefficient too large."""
-    if len(raw) != packed_bytes(primes, degree):
-        raise ProtocolViolation(
-            f"a BFV polynomial pair of {len(raw)} bytes, {packed_bytes(primes, degree)} expected"
-        )
+    """Read what :func:`pack` wrote; `ProtocolViolation` for a coefficient that is not below its prime."""
     coefficients = np.zeros((2, len(primes), degree), dtype="<u8")
     start = 0
     for i, prime in enumerate(primes):

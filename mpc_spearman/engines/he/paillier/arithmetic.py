@@ -1,33 +1,17 @@
 """Paillier's arithmetic on whole integers: no layout, no wire format.
 
 With n = pq and g = n + 1, a plaintext m modulo n is encrypted as (1 + mn) ρ mod n², ρ a random n-th residue.
-Products of ciphertexts decrypt to sums of plaintexts. Without p and q, ρ hides m under the decisional
-composite residuosity assumption (Paillier 1999). Two ways to draw ρ, ``he.randomness``:
+Products of ciphertexts decrypt to sums of plaintexts. Two ways to draw ρ, ``he.randomness``:
 
 full
-    ρ = r^n for r uniform in Z_n^*: every n-th residue with the same chance. No further assumption.
+    ρ = r^n for r uniform in Z_n^*: every n-th residue with the same chance.
 short
     ρ = (h^n)^a, h = -x² mod n from the key, a uniform with 4κ bits where κ is the modulus's security level
-    in bits: 448 bits for 2048, 512 for 3072. The idea is that of Damgård, Jurik and Nielsen (2010), who
-    take a of half n's length, which can be reduced to factoring (Goldreich and Rosen 2003). A shorter a is
-    an assumption: that in the group h^n generates, of unknown order, powers with such exponents cannot be
-    told from random elements. The best attack known on it, Pollard's kangaroo, takes 2^(2κ) steps. Nothing
-    is proved of h's order beyond what p = q = 3 mod 4 and gcd(p - 1, q - 1) = 2 give: -1 is no square and
-    the squares are cyclic. The assumption is about those who lack p and q. What goes to the coordinator, who
-    has them, is re-randomised with a of |n| + 40 bits instead: h^n's order is below n, so that ρ is within
-    statistical distance 2^-40 of uniform in the group that h^n generates, of which all other short randomness
-    in the ciphertext is an element.
+    in bits: 448 bits for 2048, 512 for 3072. What goes to the coordinator, who has p and q, is
+    re-randomised with a of |n| + 40 bits instead.
 
-Both run in time that depends on the secrets they touch (GMP's ordinary exponentiation, tables looked up by
-random bytes): who can time the cache of a party's own machine is outside the threat model.
-
-References
-----------
-P. Paillier, "Public-key cryptosystems based on composite degree residuosity classes", EUROCRYPT 1999.
-I. Damgård, M. Jurik, J. B. Nielsen, "A generalization of Paillier's public-key system with applications to
-electronic voting", Int. J. Inf. Secur. 9 (2010).
-O. Goldreich, V. Rosen, "On the security of modular exponentiation with application to the construction of
-pseudorandom generators", J. Cryptology 16 (2003).
+docs/homomorphic-encryption.md has the assumptions and the references. Both run in time that depends on the
+secrets they touch (GMP's ordinary exponentiation, tables looked up by random bytes).
 """
 
 from __future__ import annotations

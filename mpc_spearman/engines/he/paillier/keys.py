@@ -4,72 +4,40 @@
 quotient of ciphertexts their differences.
 
 *Products.* One ciphertext per row holds all of the source's vectors, one slot each (as many ciphertexts as
-it takes), M_i = sum_p x_pi 2^(wp). The target multiplies up prod_i Enc(M_i)^(y_qi), an encryption of
-sum_i y_qi M_i = sum_p S_pq 2^(wp). Whatever the sums are on the way, the last one has |S_pq| <= result_bound
-in every slot, which is all that :mod:`mpc_spearman.engines.he.paillier.packing` asks for.
+it takes), M_i = sum_p x_pi 2^(wp). The target computes prod_i Enc(M_i)^(y_qi), an encryption of
+sum_p S_pq 2^(wp). Whatever the sums are on the way, the last one has |S_pq| <= result_bound in every slot,
+which is all that :mod:`mpc_spearman.engines.he.paillier.packing` asks for.
 
-*What a ciphertext gives away.* To whoever knows p and q, also the n-th residue that is its randomness. So
-what the target sends to the coordinator must carry randomness of the target's own, independent of the data,
-or the source, who knows the rest of the randomness, could read the target's integers off the wire. ``export``
-multiplies it in; of differences it says when it is there already.
-
-*What the checks see.* A ciphertext of another key, or one changed on the way, decrypts to noise, which the
-coordinator's range check finds (the odds are in ``packing``). But multiplying a ciphertext by (1 + n)^d adds
-d, unseen while the result is in range: only the links' authenticated encryption protects against that.
+Why what leaves the target is re-randomised, and what the range check finds: docs/homomorphic-encryption.md.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
+import gmpy2
 import numpy as np
 from gmpy2 import invert, mpz
 from numpy.typing import NDArray
 
+from mpc_spearman.config import HeSettings
 from mpc_spearman.engines.he.paillier import arithmetic
-from mpc_spearman.engines.he.paillier.multiexp import magnitude
+from mpc_spearman.engines.he.paillier.multiexp import Digits, magnitude, power_product
 from mpc_spearman.engines.he.paillier.packing import Slots
-from mpc_spearman.engines.he.scheme import (
-    ALONE,
-    IMPOSSIBLE,
-    Ciphertext,
-    Effort,
-    HeSettings,
-    Operation,
-    PublicKey,
-    SecretKey,
-    Sizes,
-)
-from mpc_spearman.engines.he.threads import spread
+from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Pairs, Products, PublicKey, SecretKey, Sizes
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 # Below the first of these sizes a key can be broken; below the second it gives 112 bits of security.
 _LEAST_BITS, _FULL_BITS = 2048, 3072
 # Ciphertexts of one block at products: enough for all threads, few enough that the target begins soon.
 _BLOCK = 256
-
-Origin = Literal["made", "received", "mixed", "other"]
-
-
-class PaillierCiphertext(Ciphertext):
-    """A unit modulo n².
-
-    Attributes
-    ----------
-    key : PaillierPublicKey
-    value : mpz
-    bound : int
-        No slot's absolute value is larger.
-    origin : {"made", "received", "mixed", "other"}
-        An encryption by this party; one from the wire; the difference of one of each; of anything else.
-    """
-
-    __slots__ = ("bound", "key", "origin", "value")
-
-    def __init__(self, key: PaillierPublicKey, value: mpz, bound: int, origin: Origin) -> None:
-        self.key, self.value, self.bound, self.origin = key, value, bound, origin
+# Rows multiplied up at a time, unless their ciphertexts take more bytes: the buckets add 1/8 to the work.
+_ROWS, _ROWS_BYTES = 4096, 1 << 27
 
 
 class PaillierPublicKey(PublicKey):
@@ -79,13 +47,9 @@ class PaillierPublicKey(PublicKey):
     big-endian in ``key_bits / 4`` bytes.
     """
 
-    name: ClassVar[str] = "paillier"
-
-    def __init__(
-        self, numbers: arithmetic.PublicNumbers, settings: HeSettings, sizes: Sizes, operation: Operation
-    ) -> None:
-        self._numbers, self._settings, self.operation = numbers, settings, operation
-        self.n, self.square, self.sizes = numbers.n, numbers.square, sizes
+    def __init__(self, numbers: arithmetic.PublicNumbers, settings: HeSettings, sizes: Sizes) -> None:
+        self._numbers, self.sizes = numbers, sizes
+        self.n, self.square = numbers.n, numbers.square
         bits = settings.key_bits
         self.layout = Slots.fit(sizes.result_bound, sizes.value_bound, bits, packed=settings.form == "packed")
         self.slots = self.layout.count
@@ -94,18 +58,15 @@ class PaillierPublicKey(PublicKey):
         self.rows = max(1, _BLOCK // self.groups)
         self.product_ciphertexts = sizes.m_target * self.groups
         self.ciphertext_bytes = self.result_ciphertext_bytes = bits // 4
-        self.fingerprint = hashlib.sha256(self.to_bytes()).digest()
         self.caution = _caution(bits)
 
     def to_bytes(self) -> bytes:
         """See :class:`PaillierPublicKey`."""
         numbers = (self.n, self._numbers.h)
-        return b"".join(_bytes(x, self._settings.key_bits // 8) for x in numbers if x is not None)
+        return b"".join(_bytes(x, self.ciphertext_bytes // 2) for x in numbers if x is not None)
 
     @classmethod
-    def from_bytes(
-        cls, raw: bytes, settings: HeSettings, sizes: Sizes, operation: Operation
-    ) -> PaillierPublicKey:
+    def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes) -> PaillierPublicKey:
         """See :meth:`PublicKey.from_bytes`."""
         _check_settings(settings)
         short, length = settings.randomness == "short", settings.key_bits // 8
@@ -116,85 +77,43 @@ class PaillierPublicKey(PublicKey):
             raise ProtocolViolation("a public key whose modulus is not the product of two large primes")
         if h is not None and not arithmetic.plausible_base(h, n):
             raise ProtocolViolation("a public key whose base of randomness is not -x² modulo its modulus")
-        return cls(arithmetic.PublicNumbers(n, h), settings, sizes, operation)
+        return cls(arithmetic.PublicNumbers(n, h), settings, sizes)
 
-    # --- differences
-
-    def encrypt(self, chunks: Sequence[NDArray[np.int64]], effort: Effort = ALONE) -> list[Ciphertext]:
+    def encrypt(self, chunks: Sequence[NDArray[np.int64]], workers: int = 1) -> list[bytes]:
         """See :meth:`PublicKey.encrypt`."""
-        self.only("differences")
-        return self._encrypt(chunks, self.sizes.result_bound, effort)
+        return [self._write(c) for c in self._encrypted(chunks, self.sizes.result_bound, workers)]
 
-    def subtract(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> list[Ciphertext]:
-        """See :meth:`PublicKey.subtract`."""
-        self.only("differences")
-        return [self._difference(self.own(x), self.own(y)) for x, y in zip(a, b, strict=True)]
-
-    def _difference(self, left: PaillierCiphertext, right: PaillierCiphertext) -> PaillierCiphertext:
-        bound = left.bound + right.bound
-        if bound > self.layout.capacity:
-            raise BoundError("the difference of two ciphertexts could overflow its slots")
-        value = left.value * invert(right.value, self.square) % self.square
-        mixed = {left.origin, right.origin} == {"made", "received"}
-        return PaillierCiphertext(self, value, bound, "mixed" if mixed else "other")
-
-    def export(
-        self, ciphertexts: Sequence[Ciphertext], effort: Effort = ALONE, *, rerandomise: bool = True
+    def subtract(
+        self,
+        theirs: Sequence[bytes],
+        own: Sequence[NDArray[np.int64]],
+        pairs: Pairs,
+        *,
+        rerandomise: bool,
+        workers: int = 1,
     ) -> list[bytes]:
-        """Return what may go to the coordinator.
+        """See :meth:`PublicKey.subtract`; without `rerandomise` the quotients alone, as in the paper."""
+        left, right = self.read(theirs), self._encrypted(own, self.sizes.result_bound, workers)
+        values = [
+            right[j] if i is None else left[i] * invert(right[j], self.square) % self.square for i, j in pairs
+        ]
+        return self.write_anew(values, workers) if rerandomise else [self._write(value) for value in values]
 
-        Without `rerandomise`, each must contain an encryption this party made itself: it is one, or the
-        difference of one from the wire and one b of its own, or there is a `ValueError`. Then new randomness
-        would add nothing, even where one b serves for several differences, as in the paper,
-        D_pq = Enc(a_p) / Enc(b_q) for all p:
-
-        - to the source, who may know all about Enc(a_p), whatever leaves is computed from Enc(a_p) and
-          Enc(b_q), and Enc(b_q), made with randomness of the target's own, tells it nothing about b_q;
-        - to the coordinator, who decrypts a_p - b_q and then has the randomness ρ_p / σ_q of each D_pq: it
-          never saw Enc(a_p) or Enc(b_q), and the ρ_p and σ_q were drawn without regard to the data. It
-          could have drawn them itself and made all D_pq from the differences it is meant to learn.
-        """
-        self.only("differences")
-        owned = [self.own(a) for a in ciphertexts]
-        if rerandomise:
-            return self.write_anew([a.value for a in owned], effort)
-        if not all(a.origin in ("made", "mixed") for a in owned):
-            raise ValueError("a ciphertext without this party's randomness has to be re-randomised")
-        effort.tick(len(owned))
-        return [self._write(a.value) for a in owned]
-
-    # --- products
+    def encrypt_block(self, x: NDArray[np.int64], workers: int = 1) -> list[bytes]:
+        """See :meth:`PublicKey.encrypt_block`; row by row, and within a row slots in the vectors' order."""
+        chunks = [part for row in x.T for part in np.split(row, range(self.slots, len(row), self.slots))]
+        return [self._write(c) for c in self._encrypted(chunks, self.sizes.value_bound, workers)]
 
     def ciphertexts_for(self, rows: int) -> int:
         """See :meth:`PublicKey.ciphertexts_for`."""
         return rows * self.groups
 
-    def encrypt_block(self, x: NDArray[np.int64], effort: Effort = ALONE) -> list[Ciphertext]:
-        """See :meth:`PublicKey.encrypt_block`; row by row, and within a row slots in the vectors' order."""
-        self.only("products")
-        if x.ndim != 2 or len(x) != self.sizes.m_source or not 1 <= x.shape[1] <= self.rows:
-            raise ValueError(f"a block has {self.sizes.m_source} vectors and up to {self.rows} rows")
-        chunks = [part for row in x.T for part in np.split(row, range(self.slots, len(row), self.slots))]
-        return self._encrypt(chunks, self.sizes.value_bound, effort)
-
-    # --- shared
-
-    def dump(self, a: Ciphertext) -> bytes:
-        """See :meth:`PublicKey.dump`."""
-        owned = self.own(a)
-        if owned.origin != "made":
-            raise ValueError("only what this party encrypted itself goes to the target")
-        return self._write(owned.value)
-
-    def load(self, raws: Sequence[bytes]) -> list[Ciphertext]:
-        """See :meth:`PublicKey.load`; one gcd for all of them."""
-        bound = self.sizes.value_bound
-        return [PaillierCiphertext(self, c, bound, "received") for c in self.read(raws)]
+    def products(self) -> PaillierProducts:
+        """See :meth:`PublicKey.products`."""
+        return PaillierProducts(self)
 
     def read(self, raws: Sequence[bytes]) -> list[mpz]:
         """Turn bytes into units modulo n²; raise ProtocolViolation for anything else."""
-        if any(len(raw) != self.ciphertext_bytes for raw in raws):
-            raise ProtocolViolation(f"a ciphertext has {self.ciphertext_bytes} bytes, not what was sent")
         numbers = [_integer(raw) for raw in raws]
         if not all(0 < c < self.square for c in numbers):
             raise ProtocolViolation("a ciphertext is not between 0 and n²")
@@ -202,42 +121,23 @@ class PaillierPublicKey(PublicKey):
             raise ProtocolViolation("a ciphertext shares a factor with n")
         return numbers
 
-    def _encrypt(self, chunks: Sequence[NDArray[np.int64]], bound: int, effort: Effort) -> list[Ciphertext]:
-        for values in chunks:
-            if values.ndim != 1 or not 1 <= len(values) <= self.slots or values.dtype != np.int64:
-                raise ValueError(f"a ciphertext holds 1 to {self.slots} values of int64")
-
-        def work(values: NDArray[np.int64]) -> Ciphertext:
-            largest = magnitude(values)
-            if largest > bound:
-                raise BoundError("a value to be encrypted is beyond the agreed bound")
-            value = self._numbers.encrypt(self.layout.encode(values))
-            return PaillierCiphertext(self, value, largest, "made")
-
-        self._numbers.prepare()
-        return spread(work, chunks, effort)
-
-    def write_anew(self, values: Sequence[mpz], effort: Effort) -> list[bytes]:
+    def write_anew(self, values: Sequence[mpz], workers: int) -> list[bytes]:
         """Re-randomise units modulo n² and turn them into bytes."""
-
-        def work(value: mpz) -> bytes:
-            return self._write(self._numbers.rerandomise(value))
-
         self._numbers.prepare()
-        return spread(work, values, effort)
+        return _spread(lambda value: self._write(self._numbers.rerandomise(value)), values, workers)
+
+    def _encrypted(self, chunks: Sequence[NDArray[np.int64]], bound: int, workers: int) -> list[mpz]:
+        if any(magnitude(values) > bound for values in chunks):
+            raise BoundError("a value to be encrypted is beyond the agreed bound")
+        self._numbers.prepare()
+        return _spread(lambda values: self._numbers.encrypt(self.layout.encode(values)), chunks, workers)
 
     def _write(self, value: mpz) -> bytes:
         return _bytes(value, self.ciphertext_bytes)
 
-    def own(self, a: Ciphertext) -> PaillierCiphertext:
-        """Return a ciphertext that is this key's; raise ValueError otherwise."""
-        if not isinstance(a, PaillierCiphertext) or a.key is not self:
-            raise ValueError("a ciphertext of another key")
-        return a
-
 
 class PaillierSecretKey(SecretKey):
-    """p and q, out of reach in :class:`mpc_spearman.engines.he.paillier.arithmetic.SecretNumbers`."""
+    """The public key and its factors."""
 
     public: PaillierPublicKey
 
@@ -245,37 +145,97 @@ class PaillierSecretKey(SecretKey):
         self._numbers, self.public = numbers, public
 
     @classmethod
-    def generate(cls, settings: HeSettings, sizes: Sizes, operation: Operation) -> PaillierSecretKey:
+    def generate(cls, settings: HeSettings, sizes: Sizes) -> PaillierSecretKey:
         """See :meth:`SecretKey.generate`."""
         _check_settings(settings)
         secret, public = arithmetic.generate(settings.key_bits, short=settings.randomness == "short")
-        return cls(secret, PaillierPublicKey(public, settings, sizes, operation))
+        return cls(secret, PaillierPublicKey(public, settings, sizes))
 
     def decrypt(
-        self, raws: Sequence[bytes], counts: Sequence[int], effort: Effort = ALONE
+        self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1
     ) -> list[NDArray[np.int64]]:
         """See :meth:`SecretKey.decrypt`."""
         public = self.public
-        if not all(1 <= count <= public.slots for count in counts):
-            raise ValueError(f"a ciphertext holds 1 to {public.slots} values")
 
         def work(pair: tuple[mpz, int]) -> NDArray[np.int64]:
             values = public.layout.decode(self._numbers.decrypt(pair[0]), public.n, pair[1])
             return np.full(pair[1], IMPOSSIBLE) if values is None else values
 
-        pairs = list(zip(public.read(raws), counts, strict=True))
-        return spread(work, pairs, effort)
+        return _spread(work, list(zip(public.read(raws), counts, strict=True)), workers)
 
-    def open_products(self, raws: Sequence[bytes], effort: Effort = ALONE) -> NDArray[np.object_]:
+    def open_products(self, raws: Sequence[bytes], workers: int = 1) -> NDArray[np.object_]:
         """See :meth:`SecretKey.open_products`."""
-        sizes, public = self.public.sizes, self.public
-        if len(raws) != public.product_ciphertexts:
-            raise ProtocolViolation(f"{len(raws)} ciphertexts, not {public.product_ciphertexts}")
-        starts = range(0, sizes.m_source, public.slots)
-        counts = [min(public.slots, sizes.m_source - start) for start in starts] * sizes.m_target
-        columns = np.concatenate(self.decrypt(raws, counts, effort))
+        sizes, slots = self.public.sizes, self.public.slots
+        starts = range(0, sizes.m_source, slots)
+        counts = [min(slots, sizes.m_source - start) for start in starts] * sizes.m_target
+        columns = np.concatenate(self.decrypt(raws, counts, workers))
         # One target column after the other; as Python's integers, for sums and products beyond 64 bits.
         return columns.reshape(sizes.m_target, sizes.m_source).T.astype(object)
+
+
+class PaillierProducts(Products):
+    """Powers of the source's ciphertexts, multiplied up some thousand rows at a time."""
+
+    def __init__(self, key: PaillierPublicKey) -> None:
+        self._key = key
+        self._most = min(_ROWS, max(1, _ROWS_BYTES // (key.groups * key.ciphertext_bytes)))
+        self._digits = Digits.best(key.sizes.target_bound, min(key.sizes.n, self._most))
+        self._rows: list[list[mpz]] = []  # of each waiting row the ciphertexts, one per group
+        self._y: list[NDArray[np.int64]] = []  # of each waiting block the target's integers
+        # Product q, group g is above / below at q * groups + g.
+        self._above = [mpz(1)] * key.product_ciphertexts
+        self._below = [mpz(1)] * key.product_ciphertexts
+
+    def add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int = 1) -> None:
+        """See :meth:`Products.add`. Most calls only keep the block; one in some multiplies up all so far."""
+        if magnitude(y) > self._key.sizes.target_bound:
+            raise BoundError("a value of the target's is beyond the agreed bound")
+        values, groups = self._key.read(block), self._key.groups
+        self._rows += [values[start : start + groups] for start in range(0, len(values), groups)]
+        self._y.append(y)
+        if len(self._rows) >= self._most:
+            self._settle(workers)
+
+    def export(self, workers: int = 1) -> list[bytes]:
+        """See :meth:`Products.export`: re-randomised."""
+        self._settle(workers)
+        square = self._key.square
+        quotients = [
+            above * invert(below, square) % square
+            for above, below in zip(self._above, self._below, strict=True)
+        ]
+        return self._key.write_anew(quotients, workers)
+
+    def _settle(self, workers: int) -> None:
+        """Multiply up the rows that wait."""
+        if not self._rows:
+            return
+        bases, y = list(zip(*self._rows, strict=True)), np.concatenate(self._y, axis=1)
+        square, groups = self._key.square, self._key.groups
+        self._rows, self._y = [], []
+
+        def work(product: int) -> tuple[mpz, mpz]:
+            q, group = divmod(product, groups)
+            return power_product(bases[group], y[q], self._digits, square)
+
+        for product, (above, below) in enumerate(_spread(work, range(len(self._above)), workers)):
+            self._above[product] = self._above[product] * above % square
+            self._below[product] = self._below[product] * below % square
+
+
+def _spread(work: Callable[[T], R], items: Sequence[T], workers: int) -> list[R]:
+    """Do the same work on many items, in threads in which gmpy2 lets go of the interpreter's lock.
+
+    Threads and not processes, because a process pool would pickle the secret key.
+    """
+    if workers == 1 or len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(workers, initializer=_let_go) as pool:
+        return list(pool.map(work, items))
+
+
+def _let_go() -> None:
+    gmpy2.set_context(gmpy2.context(allow_release_gil=True))
 
 
 def _check_settings(settings: HeSettings) -> None:

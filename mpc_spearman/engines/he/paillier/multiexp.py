@@ -9,12 +9,9 @@ from the largest digit down, raise each to its power: one multiplication per bas
 of an exponentiation each. Buckets of negative digits make up a denominator, which one inversion at the very
 end turns over: cheaper than inverting bases, or than an offset that makes all exponents positive and longer.
 
-Digits of zero cost nothing, so the time depends on the exponents. They are the target's own, and with
-untied ranks a permutation, so that only how ties fall changes it; the target's own machine is trusted.
+Digits of zero cost nothing, so the time depends on the exponents, which are the target's own.
 
-References
-----------
-N. Pippenger, "On the evaluation of powers and related problems", FOCS 1976.
+Source: N. Pippenger, "On the evaluation of powers and related problems", FOCS 1976.
 """
 
 from __future__ import annotations

@@ -15,9 +15,8 @@ the modulus n has `bits` bits.
 *The slots come back from M.* With O = sum_i H 2^(wi), M + O = sum_i (d_i + H) 2^(wi), and by (1)
 1 <= d_i + H <= 2^w - 1: these are the digits of M + O in base 2^w. No slot borrows from the next.
 
-*All else is refused.* Only (2R + 1)^k residues are read at all. One drawn at random modulo n is among them
-with probability at most (2R + 1)^k / 2^(bits - 1): never, for one slot in a full-size modulus, and less than
-((2R + 1)/2^w)^k if all its bits but one are in slots.
+*All else is refused.* Only (2R + 1)^k residues are read at all, so one drawn at random modulo n is read with
+probability at most (2R + 1)^k / 2^(bits - 1).
 """
 
 from __future__ import annotations
@@ -36,14 +35,7 @@ from mpc_spearman.errors import BoundError
 class Slots:
     """The layout of one plaintext.
 
-    Attributes
-    ----------
-    bound : int
-        R, below 2^63: what :meth:`decode` lets pass.
-    width : int
-        w, bits per slot, up to 64.
-    count : int
-        k, slots per plaintext.
+    `bound` is R, below 2^63, `width` w, up to 64 bits, and `count` k.
     """
 
     bound: int
@@ -52,10 +44,9 @@ class Slots:
 
     @classmethod
     def fit(cls, bound: int, encoded: int, bits: int, *, packed: bool) -> Slots:
-        """Cut a modulus of `bits` bits into as many slots as fit, or take one where not `packed`.
+        """Cut a modulus into as many slots as fit, or take one; `BoundError` if not one fits.
 
-        Slots are as wide as results up to `bound` and what is encoded, up to `encoded`, need; `BoundError`
-        if not one fits.
+        Slots are as wide as results up to `bound` and what is encoded, up to `encoded`, need.
         """
         width = max(bound, encoded).bit_length() + 1
         room = (bits - 1) // width
