@@ -35,14 +35,9 @@ Operation = Literal["differences", "inner_products", "comparison"]
 class Bounds:
     """How large integers can be, which decides in how many bytes they travel and how they are encrypted.
 
-    Attributes
-    ----------
-    value, target : int
-        No element of a source's, or of the target's, vectors is larger in size.
-    target_sum : int
-        The sizes of the elements of one of the target's vectors add up to no more.
-    result : int
-        Nothing that is opened or compared is larger in size.
+    No element of a source's vectors is larger in size than `value`, none of the target's than `target`, and
+    nothing that is opened or compared than `result`. The sizes of the elements of one of the target's
+    vectors add up to no more than `target_sum`.
     """
 
     value: int
@@ -70,10 +65,8 @@ class Computation:
 
     Attributes
     ----------
-    rows : int
-        Length of every vector.
     source_vectors : mapping of Party to int
-        How many each source contributes, in roster order.
+        How many vectors, of length `rows`, each source contributes, in roster order.
     summed : bool
         Whether all sources' inner products are added up before anything is opened or compared.
     noisy : bool

@@ -1,7 +1,7 @@
 """The contract between roles and an engine, which does the private computation.
 
 The roles (:mod:`mpc_spearman.protocols.roles`) and the levels (:mod:`mpc_spearman.levels`) are the same for
-all protocols: :mod:`mpc_spearman.engines.mpc.engine` and :mod:`mpc_spearman.engines.he.engine`.
+both engines.
 """
 
 from __future__ import annotations

@@ -26,19 +26,12 @@ _ROWS = 2048
 def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray:
     """Multiply x · yᵀ modulo 2^64: int32 or int64 (a, rows) and int64 (b, rows) give int64 (a, b).
 
-    Parameters
-    ----------
-    bound : int, optional
-        Largest absolute value in `x`, where it is known to be small, such as n − 1 for centred doubled
-        ranks; None for any ring elements. A product of limbs is right only if it holds, so there it is
-        checked.
+    `bound` is the largest absolute value in `x`, where that is known to be small, such as n − 1 for centred
+    doubled ranks. A product of limbs is right only if it holds, so there it is checked.
 
-    Notes
-    -----
     Where `bound` is below 2^22 x is one limb, where it is below 2^42 two. With |x| ≤ X per limb of x, every
     partial sum is at most rows·X·2^21 in size, so products are taken in blocks of rows ≤ 2^53 / (X·2^21),
-    2048 where x has several limbs, and of no more, since longer ones do not fit caches. The block follows the
-    actual bound: 2048 rows of a *sorted* column would not be exact beside a 22-bit limb for X above 2^21.
+    and of 2048 at most, since longer ones do not fit caches.
     """
     if vectorised():
         return _in_integers(x, y)

@@ -1,12 +1,7 @@
 """The paper's rank differences, opened to the coordinator (paper, steps 2 and 3).
 
-All m_A·m_B difference vectors d_pq = a_p − b_q are spanned by m_A + m_B − 1 of them,
-
-    d_pq = (a_p − b_1) − (b_q − b_1),
-
-so opening the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2} tells the coordinator exactly what the paper's all
-pairs tell it, for fewer bytes. Rows are shuffled by a permutation that source and target draw from their
-own key: see :mod:`mpc_spearman.engines.shuffle`.
+Opened is a basis of m_A + m_B − 1 vectors, {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, which tells the coordinator
+exactly what all pairs tell it, in rows that are shuffled (docs/protocol.md, "Differences").
 """
 
 from __future__ import annotations

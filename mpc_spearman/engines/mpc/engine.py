@@ -1,11 +1,4 @@
-"""The secure multiparty protocol for the roles.
-
-``inner_products``: X·Yᵀ is opened to the coordinator, one integer per pair of vectors; `summed`, one integer
-per target vector, the sum over all sources.
-``comparison``: these sums stay shared, and how they compare is opened, see
-:mod:`mpc_spearman.engines.mpc.order`.
-``differences``: the paper's rank differences are opened, see :mod:`mpc_spearman.engines.mpc.differences`.
-"""
+"""The secure multiparty protocol for the roles: one session per source."""
 
 from __future__ import annotations
 
@@ -29,7 +22,7 @@ from mpc_spearman.run import Run
 
 
 class Mpc(Engine):
-    """CrypTen shares over three parties and replicated multiplication, one session per source."""
+    """CrypTen shares over three parties and replicated multiplication."""
 
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Share the vectors, shuffled, and open the basis of differences."""

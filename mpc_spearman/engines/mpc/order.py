@@ -1,26 +1,12 @@
 """Comparison: the order of sums of inner products, or which are the k greatest, and nothing else.
 
 The sums V_q, |V_q| ≤ 2^62 - 2, of one vector of each source with each of the target's stay shared among three
-parties, the coordinator (0), the target (1) and the first source (2). Let W = V where ``order`` is
-descending, W = -V where it is ascending, so that the largest W comes first, and W = -(2^62 - 1) for a vector
-that is to come last. For every pair of vectors q < r at once:
+parties, the coordinator (0), the target (1) and the first source (2). All pairs are compared at once: each
+party shares the bits of its additive share without a message, CrypTen's adder adds them up, and the topmost
+bit says "less". For ``top: k`` these bits become integers, whose sums are compared with k in the same way.
 
-1. *A2B.* W_q - W_r modulo 2^64 is the sum of three shares, each known to one party, which shares it bit by
-   bit by a pseudo-random XOR share of zero: no message. A carry-save step turns three numbers into two, and
-   CrypTen's parallel prefix adder adds these (ABY3, ePrint 2018/403, section 5.3): eight ANDs one after the
-   other, each a message to the next party, whatever the number of pairs.
-2. *Most significant bit.* |W| < 2^62, so the difference reaches the sign bit only where W_q < W_r.
-3. "q before r" is its complement. So equal ones come in the order they are given in, and that they are equal
-   cannot be told: every bit that is opened is a function of the order.
-
-For ``top: k`` the bits are not opened, but turned into shared integers and added up, to how many vectors come
-before each; these are compared with k in the same way, and one bit a vector is opened.
-
-Why nobody learns more (semi-honest, no two collude): every share that travels is from an AND with its fresh
-share of zero (:func:`mpc_spearman.engines.mpc.session._and`), or is masked with a stream that its receiver
-does not hold, so all are uniform to whoever receives them. Of an opened bit the coordinator gets two last
-shares: one is uniform to it, the other is what is missing to the bit. docs/security.md has the simulation,
-docs/protocol.md the references.
+docs/protocol.md ("The order alone") has the steps, their sources and why nobody learns more; docs/security.md
+simulates each party's view.
 """
 
 from __future__ import annotations
@@ -49,12 +35,8 @@ def reveal_order(
 
     Collective: all parties call it. Sources but the first only give their shares.
 
-    Parameters
-    ----------
-    terms : sequence of (Session, ndarray of int64, shape (1, m_B))
-        This party's terms of V, of the sessions it takes part in, in roster order.
-    last : ndarray of bool, shape (m_B,), optional
-        At the target, its vectors that come last whatever their sums are.
+    `terms` are this party's of V, (1, m_B), of the sessions it takes part in, in roster order; `last` are, at
+    the target, its vectors that come last whatever their sums are.
 
     Returns
     -------
@@ -77,9 +59,8 @@ def reveal_order(
 def _gather(run: Run, values: Sequence[Any]) -> NDArray[np.int64] | None:
     """Bring the sum over all sources to three parties: the other sources give the coordinator their share.
 
-    Source s sends a_s = α_s + z_s, with z_s the stream that it and the target hold and the coordinator does
-    not, as where sums are opened (:func:`mpc_spearman.engines.mpc.session.reveal_sum`): uniform to the
-    coordinator. The target keeps what takes the z_s off, in a share that it never sends.
+    That is padded as where sums are opened (:func:`mpc_spearman.engines.mpc.session.reveal_sum`). The target
+    keeps what takes the pads off, in a share that it never sends.
 
     Returns this party's additive share of V, (m_B,); None at a source that is not the first.
     """
@@ -147,15 +128,9 @@ class Comparison:
     def integers(self, bits: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Turn XOR shares of bits into additive shares modulo 2^64; the target's is zero (B2A).
 
-        With shares x_0, x_1, x_2, the coordinator sends x_0 to the target, the first source x_2 to the
-        coordinator, as an AND would. Then u = x_0 ⊕ x_1 is known to the target, x_2 to both others, and
-
-            x_0 ⊕ x_1 ⊕ x_2  =  u·(1 - 2·x_2) + x_2.
-
-        The target sends the source u - w, with w from its key with the coordinator; the source multiplies
-        that and the coordinator w, and the coordinator adds x_2 (a case of ABY3's bit injection, ePrint
-        2018/403, section 5.4). u - w is uniform to the source, who does not hold w; x_0 to the target and
-        x_2 to the coordinator are so from the last AND.
+        x_0 ⊕ x_1 ⊕ x_2 = u·(1 - 2·x_2) + x_2 for u = x_0 ⊕ x_1 (docs/protocol.md, ``top: k``). u - w is
+        uniform to the source, who does not hold the mask w; x_0 to the target and x_2 to the coordinator are
+        so from the last AND.
         """
         coordinator, target, source = self._parties
         sizes = {"words": len(bits)}

@@ -102,10 +102,7 @@ class LinkCommunicator(Communicator):  # type: ignore[misc]  # CrypTen has no ty
 
 
 class Session:
-    """Shares of one source's and the target's values, and their opening to the coordinator.
-
-    The source's name separates the session's streams; `shape` says what the symbols in messages stand for.
-    """
+    """Shares of one source's and the target's values, and their opening to the coordinator."""
 
     def __init__(self, run: Run, source: Party, shape: Shape) -> None:
         self.shape = shape
@@ -128,12 +125,9 @@ class Session:
         return ArithmeticSharedTensor.from_shares(zero, precision=0)
 
     def rerandomised(self, value: Any) -> Any:
-        """Add a fresh pseudo-random share of zero.
+        """Add a fresh pseudo-random share of zero, F(prev) − F(next) (docs/protocol.md, "Zero shares").
 
-        It is ``F(prev) − F(next)``, as in Araki et al. (ePrint 2016/768, section 3). What the coordinator
-        receives from source and target is then uniform up to their sum, also to one who knows the
-        coordinator's two keys, because source and target mask each other's share with the key that only they
-        hold.
+        What source and target send is then uniform to the coordinator up to their sum.
         """
         with crypten_uses(self._communicator, self._zeros):
             zero = ArithmeticSharedTensor.PRZS(value.size())
@@ -149,16 +143,8 @@ def reveal_sum(run: Run, values: Sequence[Any]) -> np.ndarray:
     """Open the sum of the values of all sources' sessions to the coordinator, and no value by itself.
 
     `values` are re-randomised, of the sessions this party takes part in. Returns the opened sum, int64, at
-    the coordinator; elsewhere what this party sent.
-
-    Each source sends its share a_s, the target one share b, the sum of its own over all sessions. With z_s
-    the stream that source s and the target hold and the coordinator does not, and all else in α_s and β,
-
-        a_s = α_s + z_s,    b = β − Σ_s z_s    (modulo 2^64).
-
-    So each source's zero share pads what it sends, and the target's sum takes the pads off: the coordinator
-    could draw all that it receives from the total alone, and learns nothing about one source's part
-    (docs/protocol.md). What the total tells is the business of the level.
+    the coordinator; elsewhere what this party sent. The coordinator could draw all that it receives from the
+    total alone (docs/protocol.md, "Several sources").
     """
     total = values[0]
     for value in values[1:]:
@@ -207,15 +193,10 @@ def _ring_element(
 
 
 def _and(x: Any, y: Any) -> Any:
-    """Stand in for CrypTen's AND of two shared bit vectors: replicated, with a fresh share of zero.
+    """Stand in for CrypTen's AND of two shared bit vectors: its replicated one, with a fresh share of zero.
 
-    Every party sends its shares of x and y to the next, so that it holds two of the three of each, and
-    computes x_i·y_i ⊕ x_i·y_(i-1) ⊕ x_(i-1)·y_i (Araki et al., ePrint 2016/768, section 2.1, in ABY3's
-    form, ePrint 2018/403, section 3.2). CrypTen leaves it at that. But the result's share travels to the
-    next party at the next AND, or is opened, and as a function of shares that this party has two of, it
-    would tell of the third. So a fresh pseudo-random share of zero is added, F(prev) ⊕ F(next) (Araki et
-    al., section 2.2): F(prev) is from a key that the next party does not hold, which makes the share
-    uniform to it.
+    Without the zero the result's share, which travels on, would be a function of shares of which the next
+    party has most (docs/protocol.md, "The order alone").
     """
     z = replicated.AND(x, y)
     z.share = z.share ^ BinarySharedTensor.PRZS(z.size()).share

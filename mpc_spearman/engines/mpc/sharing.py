@@ -1,25 +1,12 @@
 """Shares of the two tables, and the product of two shared tables.
 
-Every value has an owner who knows it, so sharing takes no message: of the three additive shares modulo 2^64,
-
     X = (X − R) [source] + 0 [target] + R [coordinator],    R from the source–coordinator mask key
     Y = 0 [source] + (Y − U) [target] + U [coordinator],    U from the target–coordinator mask key
 
-The source knows both X − R and R, the target both Y − U and U. So only X − R travels to the target and Y − U
-to the source, and each holds two of three shares, as in the replicated form of Araki et al. (ePrint 2016/768)
-and ABY3 (ePrint 2018/403, section 3.2). Then
-
     source X·(Y − U)ᵀ  +  target (X − R)·Uᵀ  +  coordinator R·Uᵀ  =  X·Yᵀ   (mod 2^64)
 
-and nobody needs a triple from a dealer. Security: R is unknown to the target and U to the source, each
-element is masked once by its own uniform ring element (a one-time pad, up to AES-256-CTR as a
-pseudo-random generator), and the coordinator receives nothing here. How the three terms are opened is argued
-in :mod:`mpc_spearman.engines.mpc.session`.
-
-*On the wire* the ring is smaller. Everything that is opened is less than 2^(b-1) in size, for a b that all
-parties know beforehand (:func:`agree_on_ring`). Reduction modulo 2^b is a homomorphism of rings and takes a
-uniform element to a uniform one, so what travels is the lowest b/8 bytes of masks and shares, and the
-argument stands for Z_2^b (docs/protocol.md).
+Only X − R travels to the target, Y − U to the source, as their lowest bytes, and the three terms are opened:
+docs/protocol.md, "Product", has the security and the sources.
 
 Tables are held feature by feature, (m, n), and go through here in blocks of rows, so that messages stay
 small and the ends of a link work at the same time. Both holders of a mask key draw from it block by block.
@@ -65,16 +52,8 @@ def multiply_own(
 ) -> np.ndarray:
     """Compute a data party's term of X·Yᵀ: X·(Y − U)ᵀ at the source, (X − R)·Uᵀ at the target.
 
-    Parameters
-    ----------
-    own : ndarray of int32 or int64, shape (m, n)
-        The party's own values, at the source at most `bound` in size.
-    other_columns : int
-        Columns of the other data party.
-
-    Returns
-    -------
-    ndarray of int64, shape (m_A, m_B), modulo 2^64
+    `own` are the party's values, int32 or int64 (m, n), at the source at most `bound` in size. Returns int64
+    (m_A, m_B), modulo 2^64.
     """
     is_source = run.roster.me == source
     peer = run.roster.target if is_source else source

@@ -13,17 +13,14 @@ import sys
 
 from mpc_spearman.errors import PlanError, SetupError
 
-#: What installs TenSEAL. It has wheels for Python 3.11 to 3.14.
-INSTALL = "pip install tenseal==0.3.18"
-
 if importlib.util.find_spec("tenseal") is None:
     if sys.version_info < (3, 11):
         raise PlanError(
             "he.scheme: 'bfv' needs TenSEAL, which has no build for Python 3.10 or older. "
             "Use Python 3.11 or newer, or he.scheme: paillier"
         )
-    raise SetupError(f"TenSEAL, which he.scheme: 'bfv' needs, is not installed. Run: {INSTALL}")
+    raise SetupError(
+        "TenSEAL, which he.scheme: 'bfv' needs, is not installed. Run: pip install tenseal==0.3.18"
+    )
 
-from tenseal import sealapi  # noqa: E402
-
-__all__ = ["INSTALL", "sealapi"]
+from tenseal import sealapi as sealapi

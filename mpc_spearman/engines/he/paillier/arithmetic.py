@@ -17,6 +17,7 @@ secrets they touch (GMP's ordinary exponentiation, tables looked up by random by
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from functools import cached_property
 
 from gmpy2 import gcd, invert, is_prime, is_strong_bpsw_prp, jacobi, mpz, powmod, primorial
@@ -50,29 +51,22 @@ class PublicNumbers(StaysHere):
 
     def rerandomise(self, c: mpz) -> mpz:
         """Return another encryption of the same plaintext; nothing relates it to the first, even with p."""
-        return c * self._residue(self._wide_powers) % self.square
-
-    def residue(self) -> mpz:
-        """Draw a random n-th residue modulo n², short or in full."""
-        return self._residue(self._short_powers)
-
-    def _residue(self, powers: _Powers | None) -> mpz:
-        return powmod(self._unit(), self.n, self.square) if powers is None else powers.random()
-
-    def prepare(self) -> None:
-        """Make the tables of powers, if any: before threads would make them twice."""
-        _ = self._short_powers, self._wide_powers
+        return c * self.wide_residue() % self.square
 
     @cached_property
-    def _short_powers(self) -> _Powers | None:
-        return self._powers(exponent_bytes(self.n.bit_length()))
+    def residue(self) -> Callable[[], mpz]:
+        """What draws random n-th residues modulo n². Short ones take a table, made when first asked for."""
+        return self._drawing(exponent_bytes(self.n.bit_length()))
 
     @cached_property
-    def _wide_powers(self) -> _Powers | None:
-        return self._powers((self.n.bit_length() + _STATISTICAL) // 8)
+    def wide_residue(self) -> Callable[[], mpz]:
+        """What draws those for the coordinator."""
+        return self._drawing((self.n.bit_length() + _STATISTICAL) // 8)
 
-    def _powers(self, size: int) -> _Powers | None:
-        return None if self.h is None else _Powers(powmod(self.h, self.n, self.square), self.square, size)
+    def _drawing(self, size: int) -> Callable[[], mpz]:
+        if self.h is None:
+            return lambda: powmod(self._unit(), self.n, self.square)
+        return _Powers(powmod(self.h, self.n, self.square), self.square, size).random
 
     def _unit(self) -> mpz:
         while True:

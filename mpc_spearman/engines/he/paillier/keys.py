@@ -123,13 +123,13 @@ class PaillierPublicKey(PublicKey):
 
     def write_anew(self, values: Sequence[mpz], workers: int) -> list[bytes]:
         """Re-randomise units modulo n² and turn them into bytes."""
-        self._numbers.prepare()
+        _ = self._numbers.wide_residue  # threads would make its table twice
         return _spread(lambda value: self._write(self._numbers.rerandomise(value)), values, workers)
 
     def _encrypted(self, chunks: Sequence[NDArray[np.int64]], bound: int, workers: int) -> list[mpz]:
         if any(magnitude(values) > bound for values in chunks):
             raise BoundError("a value to be encrypted is beyond the agreed bound")
-        self._numbers.prepare()
+        _ = self._numbers.residue  # threads would make its table twice
         return _spread(lambda values: self._numbers.encrypt(self.layout.encode(values)), chunks, workers)
 
     def _write(self, value: mpz) -> bytes:
