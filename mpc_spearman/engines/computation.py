@@ -11,7 +11,7 @@ them, between each source, the target and the coordinator:
 ``comparison``
     Keeps those sums hidden and opens how they compare.
 
-What the vectors are, and what is made of the integers, is the business of a level (`mpc_spearman.levels`).
+A level (`mpc_spearman.levels`) says what the vectors are and what is made of the integers.
 """
 
 from __future__ import annotations
@@ -104,14 +104,10 @@ class Computation:
 class Contribution:
     """What a data party contributes to a computation.
 
-    Attributes
-    ----------
-    vectors : ndarray of int32 or int64, shape (vectors, rows)
-    added : ndarray of int64, optional
-        What is added to each inner product, or sum, before it is opened or compared: this party's noise. Of
-        the form of what is opened, at a source of its own rows: (1, m_B) where products are summed.
-    last : ndarray of bool, shape (m_B,), optional
-        At the target of a comparison: which of its vectors come last, whatever their inner products are.
+    `vectors` are int32 or int64, (vectors, rows). `added` is what is added to each inner product, or sum,
+    before it is opened or compared: this party's noise, of the form of what is opened, at a source of its own
+    rows: (1, m_B) where products are summed. `last` says at the target of a comparison which of its vectors
+    come last, whatever their inner products are, (m_B,).
     """
 
     vectors: NDArray[Any]

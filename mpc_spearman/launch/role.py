@@ -67,8 +67,6 @@ def run_role(
 
     def agree(transport: Transport) -> None:
         nonlocal carrier, joined
-        if joined is not None:
-            joined.discard()
         carrier, joined = (
             transport,
             links(

@@ -143,8 +143,7 @@ class Meeting:
             where = contacts.get(peer.number, Contact(None, b"")).address
             return unreachable(finder, peer, where, "", heard=True)
         names = {party.name for party in parties}
-        me = self._roster.me.name
-        return from_notice(error, name, phase, told_by=str(teller), parties=names, me=me)
+        return from_notice(error, name, phase, told_by=str(teller), parties=names)
 
     def _notice(self, error: BaseException, phase: str) -> list[Any]:
         about = notice(error, self._roster.me.name, phase)

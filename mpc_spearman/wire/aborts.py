@@ -32,25 +32,21 @@ def notice(error: BaseException, me: str, phase: str) -> tuple[str, str, str]:
 
 
 def from_notice(
-    name: str, party: str, phase: str, *, told_by: str, parties: Collection[str], me: str = ""
+    name: str, party: str, phase: str, *, told_by: str, parties: Collection[str]
 ) -> MpcSpearmanError:
     """Turn what was heard, an error's class, party and phase, into the error to stop with.
 
-    `me` is the party that heard it: one that others have lost is still there, and is not told that it is
-    lost. `ProtocolViolation` where it names no error, party or phase of this run.
+    `ProtocolViolation` where it names no error, party or phase of this run.
     """
     known = ERRORS.get(name)
     if known is None or phase not in PHASES or party not in parties:
         raise ProtocolViolation(f"{told_by} stopped with a message that this version cannot parse")
     text = f"party {party} stopped in phase {phase}: {known.public} ({name})"
-    whom = "this party" if party == me else f"party {party}"
     if known is PartyMissing:
-        text = f"{told_by} reports that {whom} did not join in time ({name})"
+        text = f"{told_by} reports that party {party} did not join in time ({name})"
     elif issubclass(known, _LOST):
         # Nobody is blamed: it may have ended, or what is between it and another.
-        text = f"{told_by} reports a lost connection with {whom} ({name})"
-        if party == me:
-            text += ": this party still runs, so check the network between the two, and the other's own error"
+        text = f"{told_by} reports a lost connection with party {party} ({name})"
     kind = known if issubclass(known, COMMON) else PeerFailed
     return kind(text, (name, party, phase), heard=True)
 

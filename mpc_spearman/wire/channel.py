@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from mpc_spearman.errors import MpcSpearmanError, PeerDied, ProtocolViolation
@@ -31,13 +32,13 @@ _MOMENT = 1.0
 
 
 class Transport(Protocol):
-    """What carries the bytes."""
+    """What carries the bytes. It raises OSError if a connection is gone."""
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
-        """Send a frame; raise OSError if the connection is gone."""
+        """Send a frame."""
 
     def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
-        """Receive exactly so many bytes, calling `heard` whenever some arrive; raise OSError likewise."""
+        """Receive exactly so many bytes, calling `heard` whenever some arrive."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -46,25 +47,9 @@ class Transport(Protocol):
 class Channel:
     """The link to one peer.
 
-    Parameters
-    ----------
-    changed : threading.Condition
-        Notified whenever a frame arrives, a frame has left, or the link fails.
-    interval : float
-        Seconds without a frame after which a keep-alive is sent.
-    limit : callable
-        Kind to the longest payload the peer may send of it; raises for what it may not send.
-    read_abort : callable
-        Turns the payload of the peer's ABORT into the error to fail with.
-
-    Attributes
-    ----------
-    failure : MpcSpearmanError or None
-        Why the link is unusable.
-    by_way_of : Channel or None
-        The link to the party whose host forwards this one's bytes: if both end, that party is gone.
-    pair : tuple of str, or None
-        As whose the meter counts what is forwarded.
+    `changed` is notified whenever a frame arrives, a frame has left, or the link fails. A keep-alive is sent
+    after `interval` seconds without a frame. `limit` says how long a payload of a kind the peer may send, and
+    raises for what it may not send; `read_abort` turns its ABORT into the error to fail with.
     """
 
     def __init__(
@@ -79,9 +64,9 @@ class Channel:
         read_abort: Callable[[memoryview], MpcSpearmanError],
     ) -> None:
         self.peer = peer
-        self.failure: MpcSpearmanError | None = None
+        self.failure: MpcSpearmanError | None = None  # why the link is unusable
+        #: The link to the party whose host forwards this one's bytes: if both end, that party is gone.
         self.by_way_of: Channel | None = None
-        self.pair: tuple[str, str] | None = None
         self._transport, self._meter, self._changed, self._interval = transport, meter, changed, interval
         self._limit, self._read_abort = limit, read_abort
         self._outbox: queue.Queue[tuple[Kind, int, bytes]] = queue.Queue()
@@ -109,9 +94,7 @@ class Channel:
 
     def put(self, kind: Kind, depth: int, payload: bytes, phase: str) -> None:
         """Queue a message for sending; it is counted now, so that a party's costs do not depend on timing."""
-        size = HEADER + len(payload)
-        self._meter.sent(phase, size)
-        self._count(0, size)
+        self._meter.sent(phase, HEADER + len(payload))
         with self._changed:
             self._unsent += 1
         self._outbox.put((kind, depth, payload))
@@ -163,16 +146,14 @@ class Channel:
         return None if other is None else other.failure
 
     def _gone(self, error: OSError) -> MpcSpearmanError:
-        if isinstance(error, ssl.SSLError) and not isinstance(
-            error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)
-        ):
+        reason = error.strerror or str(error) or "closed"
+        if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+            reason = "it ended without a farewell"
+        elif isinstance(error, ssl.SSLError):
             return ProtocolViolation(
                 f"on the link with {self.peer}: what arrived fails TLS's authentication ({error.reason}): "
                 "it was altered on the way"
             )
-        reason = error.strerror or str(error) or "closed"
-        if isinstance(error, ssl.SSLError):
-            reason = "it ended without a farewell"
         way = f", which the host of {self.by_way_of.peer} forwards," if self.by_way_of else ""
         return PeerDied(
             f"the connection to {self.peer}{way} is gone ({reason})",
@@ -200,27 +181,20 @@ class Channel:
 
     def _receive_frames(self) -> None:
         number = 0
+        receive = partial(self._transport.receive, self.peer.number, heard=self._hear)
         while True:
-            header = Header.unpack(bytes(self._receive(HEADER)), number)
+            header = Header.unpack(bytes(receive(HEADER)), number)
             if header.length > self._limit(header.kind):
                 raise ProtocolViolation(
                     f"a {header.kind.name} message of {header.length} bytes was announced, "
                     f"more than the protocol allows"
                 )
-            payload = self._receive(header.length) if header.length else memoryview(b"")
+            payload = receive(header.length) if header.length else memoryview(b"")
             number += 1
             frame = Frame(header, payload)
-            self._count(frame.size, 0)
             self._accept(frame)
             if header.kind is Kind.FAREWELL:
                 return
-
-    def _count(self, received: int, sent: int) -> None:
-        if self.pair is not None:
-            self._meter.passed(self.pair, received, sent)
-
-    def _receive(self, size: int) -> memoryview:
-        return self._transport.receive(self.peer.number, size, self._hear)
 
     def _hear(self) -> None:
         self._heard = time.monotonic()

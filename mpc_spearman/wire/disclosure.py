@@ -1,9 +1,8 @@
 """Who learns what: look-ups in the table of messages and their fields.
 
 The table (:data:`mpc_spearman.levels.view.VIEW`) lists every field that a role can ever receive, at which
-level, and what it tells that role. The codec refuses any message or field
-that is not in it, the report and docs/who_learns_what.md print it, and tests compare every recorded byte with
-it.
+level, and what it tells that role. The codec refuses what is not in it, the report and
+docs/who_learns_what.md print it, and tests compare every recorded byte with it.
 """
 
 from __future__ import annotations
@@ -36,13 +35,6 @@ class ViewTable:
 
         return cls(tuple(sorted(found.values(), key=place)))
 
-    def row(self, kind: Kind, sender: Role, receiver: Role) -> Row | None:
-        """Find the row of a message between two roles; None where the table has no such message."""
-        for row in self.rows:
-            if row.kind is kind and sender in row.senders and receiver in row.receivers:
-                return row
-        return None
-
     def fields(
         self, plan: Mapping[str, Any], kind: Kind, sender: Role, receiver: Role
     ) -> tuple[Field, ...] | None:
@@ -51,11 +43,11 @@ class ViewTable:
         None where the plan does not allow this message at all: the table has no such row, or no field of the
         row is sent at this level and these grants.
         """
-        found = self.row(kind, sender, receiver)
-        if found is None:
-            return None
-        sent = found.sent(plan, grant(plan, receiver))
-        return None if found.fields and not sent else sent
+        for row in self.rows:
+            if row.kind is kind and sender in row.senders and receiver in row.receivers:
+                sent = row.sent(plan, grant(plan, receiver))
+                return None if row.fields and not sent else sent
+        return None
 
     def learnt(self, plan: Mapping[str, Any]) -> list[dict[str, str]]:
         """Who learns what in a run of this shared plan, one row per party and fact; the coordinator first."""

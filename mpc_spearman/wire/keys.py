@@ -1,13 +1,7 @@
 """Keys that two parties share for one run, and the streams made from them.
 
-Each pair agrees its key directly, by ephemeral X25519 (RFC 7748), never through the coordinator or the
-meeting. HKDF-SHA256 (RFC 5869) turns it into one subkey per session and purpose; its context
-binds the run, the plan, both parties' names and ranks, and both public keys. Asking twice for the same
-subkey raises, so that no stream is ever used twice.
-
-Ephemeral X25519 alone is secure against eavesdroppers only. The public keys travel inside TLS, which keeps
-everybody else out. Each party then proves to the other that it has derived the same key, for the same run,
-over the same two connections (:meth:`PairKey.confirmation`).
+Ephemeral X25519 alone is secure against eavesdroppers only; the public keys travel inside TLS. Keys, subkeys
+and their confirmation: docs/protocol.md, "Keys".
 """
 
 from __future__ import annotations
@@ -45,8 +39,7 @@ class PairKey:
     """The key one party shares with one peer in one run. Its repr shows no key.
 
     `mine` is made for this run, `theirs` is the peer's public key, 32 bytes, from its HELLO; `run` is the run
-    id, 32 bytes that follow from what every party has drawn for it. `ProtocolViolation` for a key of small
-    order (RFC 7748, section 6.1).
+    id, 32 bytes. `ProtocolViolation` for a key of small order (RFC 7748, section 6.1).
     """
 
     def __init__(
@@ -68,7 +61,7 @@ class PairKey:
         self._issued: set[tuple[Purpose, str]] = set()
 
     def subkey(self, purpose: Purpose, session: str) -> bytes:
-        """Derive the 32-byte key of one purpose in one session, once.
+        """Derive the 32-byte key of one purpose in one session, once, so that no stream is used twice.
 
         A session is named after the source whose columns it is about; a confirmation's after its sender.
         """
@@ -91,8 +84,7 @@ class PairKey:
 class Stream:
     """A one-time stream of uniform bits: AES-256 in counter mode from block zero under a key of its own.
 
-    The key is never used for anything else (see :meth:`PairKey.subkey`), so the stream is a pseudo-random
-    function of its position and both holders of the key read the same values in the same order.
+    Both holders of the key read the same values in the same order.
     """
 
     def __init__(self, key: bytes) -> None:

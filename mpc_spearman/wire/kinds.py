@@ -64,10 +64,8 @@ class Field:
         integers modulo a power of 2^8, each travels in ``ring_bytes`` bytes.
     tells : str
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
-    levels, grants, protocols, opened_to, precision
+    levels, grants, protocols, opened_to, top, precision
         Where it is sent; None means everywhere. Grants are the receiver's.
-    top : bool, optional
-        Sent only with ``top``, or only without.
     """
 
     name: str

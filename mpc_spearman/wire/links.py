@@ -20,7 +20,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PeerTimeout, ProtocolViolation
+from mpc_spearman.errors import MpcSpearmanError, PeerTimeout, ProtocolViolation
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.wire.aborts import from_notice, notice, reach
 from mpc_spearman.wire.channel import Channel, Transport
@@ -40,26 +40,12 @@ _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 class Links:
     """The links from one party to all others.
 
-    Parameters
-    ----------
-    view : callable
-        `ViewTable.fields` under the run's plan: which messages there are, and what is in them.
-    timeout : float
-        ``network.timeout``, seconds.
-    last_words : float
-        How long a party that stops keeps trying to tell the others, in seconds.
-    longest : float
-        ``network.message_timeout``, seconds.
+    `view` is `ViewTable.fields` under the run's plan. `timeout` and `longest` are ``network.timeout`` and
+    ``network.message_timeout``; a party that stops tries for `last_words` seconds to tell the others.
 
-    Attributes
-    ----------
-    dimensions : dict
-        What the symbols in message shapes stand for that mean the same throughout the run; filled in by the
-        ``agree`` step.
-    keys : dict of Party to PairKey
-        The key shared with each peer; filled in by :func:`mpc_spearman.protocols.connect.agree_keys`.
-    run : bytes
-        The run's id; filled in there too.
+    `dimensions` is what the symbols in message shapes stand for that mean the same throughout the run, filled
+    in by the ``agree`` step; `keys` are those shared with each peer, and `run` is the run's id, filled in by
+    :func:`mpc_spearman.protocols.connect.agree_keys`.
     """
 
     def __init__(
@@ -79,7 +65,6 @@ class Links:
         self._timeout, self._longest = timeout, longest
         self._last_words, self._parting = last_words, _PARTING
         self._changed = threading.Condition()
-        self._closing = threading.Event()
         interval = min(5.0, timeout / 4)
         self._channels = {
             peer: Channel(
@@ -96,10 +81,9 @@ class Links:
         for pair, way in meter.ways.items():
             if way == "forwarded" and roster.me.name in pair and roster.me != roster.coordinator:
                 channel = next(one for peer, one in self._channels.items() if peer.name in pair)
-                channel.pair, channel.by_way_of = pair, self._channels[roster.coordinator]
+                channel.by_way_of = self._channels[roster.coordinator]
         for channel in self._channels.values():
             channel.start()
-        threading.Thread(target=self._watch, name="deadlines", daemon=True).start()
 
     def send(
         self,
@@ -112,20 +96,10 @@ class Links:
     ) -> bytes:
         """Send one message; return its payload once it is queued and the link is not far behind.
 
-        Parameters
-        ----------
-        values : mapping
-            The message's fields, as the view table lists them for this plan.
-        sizes : mapping
-            What the other symbols in this message's shapes stand for.
-        depth : int, optional
-            Length of the longest chain of messages this one depends on, where that is less than all this
-            party has received so far.
-
-        Raises
-        ------
-        NetworkError
-            A link failed.
+        `values` are the message's fields, as the view table lists them for this plan; `sizes` says what the
+        other symbols in their shapes stand for. `depth` is the length of the longest chain of messages this
+        one depends on, where that is less than all this party has received so far. `NetworkError` if a link
+        failed.
         """
         fields = self._fields(kind, self._roster.me, peer)
         channel = self._channels[peer]
@@ -142,12 +116,8 @@ class Links:
     def receive(self, peer: Party, kind: Kind, *, sizes: Mapping[str, int] = _NO_SIZES) -> dict[str, Any]:
         """Wait for a peer's next message, which must be of this kind; return its fields, arrays read-only.
 
-        Raises
-        ------
-        NetworkError
-            A link failed, or the peer was silent for too long.
-        ProtocolViolation
-            The message is of another kind, or not what the view table says.
+        `NetworkError` if a link failed, or the peer was silent for too long; `ProtocolViolation` for another
+        kind of message, or one that is not what the view table says.
         """
         fields = self._fields(kind, peer, self._roster.me)
         frame = self._next_frame(peer, kind)
@@ -174,11 +144,8 @@ class Links:
     def abort(self, error: BaseException) -> None:
         """Tell every peer that can still be told that this party stops: class of the error, party, phase."""
         about = notice(error, self._roster.me.name, self._meter.current)
-        payload = encode(
-            self._fields(Kind.ABORT, self._roster.me, self._roster.me),
-            {},
-            dict(zip(("error", "party", "phase"), about, strict=True)),
-        )
+        values = dict(zip(("error", "party", "phase"), about, strict=True))
+        payload = encode(self._fields(Kind.ABORT, self._roster.me, self._roster.me), {}, values)
         hearing = [channel for channel in self._channels.values() if channel.failure is None]
         for channel in hearing:
             channel.put(Kind.ABORT, 0, payload, "keep-alive")
@@ -188,17 +155,12 @@ class Links:
                 self._last_words,
             )
 
-    def discard(self) -> None:
-        """Leave these links, whose connections are closed, to end by themselves."""
-        self._closing.set()
-
     def close(self, signature: bytes = bytes(64)) -> dict[str, bytes]:
         """Say farewell to every peer, wait for theirs, and end all threads; return all signatures by party.
 
         They are of the run's record, zeros where a party gives none. When this returns, every party has done
         all it had to do, but for one that is there and yet says nothing for a minute: nobody waits longer for
-        its signature, nor loses a result for it. The minute begins when a link is no longer far behind, for
-        which `send` waits as ever: over a slow one a result may take longer, and must arrive.
+        its signature, nor loses a result for it. The minute begins when all has been sent.
         """
         self.check()  # what is wrong by now still stops all
         for peer in self._roster.peers:
@@ -206,11 +168,13 @@ class Links:
         until, signatures = time.monotonic() + self._parting, {self._roster.me.name: signature}
         for peer, channel in self._channels.items():
             with self._meter.waiting(), self._changed:
-                heard = self._changed.wait_for(partial(getattr, channel, "settled"), until - time.monotonic())
-            signatures[peer.name] = (
-                self.receive(peer, Kind.FAREWELL)["signature"] if heard else bytes(len(signature))
+                while not channel.settled and time.monotonic() < until:
+                    self._fail_silent()
+                    self._changed.wait(min(1.0, max(0.0, until - time.monotonic())))
+            said = (
+                self.receive(peer, Kind.FAREWELL)["signature"] if channel.settled else bytes(len(signature))
             )
-        self._closing.set()
+            signatures[peer.name] = said
         for channel in self._channels.values():
             channel.join(until - time.monotonic())
         return signatures
@@ -226,8 +190,7 @@ class Links:
         return largest(self._fields(kind, peer, self._roster.me), self.dimensions)
 
     def _next_frame(self, peer: Party, kind: Kind) -> Frame:
-        channel = self._channels[peer]
-        patience, began = self._last_words, time.monotonic()
+        channel, began = self._channels[peer], time.monotonic()
         with self._meter.waiting(), self._changed:
             while True:
                 # What came before a failure is still read: it often says more than the failure.
@@ -235,14 +198,8 @@ class Links:
                 if frame is not None:
                     return frame
                 self._check_patience(peer, began, f"sent {kind.name}")
-                start = time.monotonic()
-                if patience <= 0 or channel.failure is not None or not self._others_differ():
-                    self._raise_failure(f"waiting for {kind.name} from {peer}")
-                    self._changed.wait(1.0)
-                else:
-                    # What is on its way from this peer may show how; that says more than that they do.
-                    self._changed.wait(patience)
-                    patience -= time.monotonic() - start
+                self._raise_failure(f"waiting for {kind.name} from {peer}")
+                self._changed.wait(1.0)
 
     def _check_patience(self, peer: Party, began: float, done: str) -> None:
         if time.monotonic() - began > self._longest:
@@ -253,43 +210,28 @@ class Links:
                 (PeerTimeout.__name__, peer.name, self._meter.current),
             )
 
-    def _others_differ(self) -> bool:
-        """Tell whether others stopped only because the parties do not run the same thing."""
-        failures = [channel.failure for channel in self._channels.values() if channel.failure is not None]
-        return bool(failures) and all(isinstance(failure, HandshakeError) for failure in failures)
-
     def _raise_failure(self, doing: str) -> None:
+        self._fail_silent()
         failures = [channel.failure for channel in self._channels.values() if channel.failure is not None]
         if failures:
             where = f"{self._roster.me}, {doing} in phase {self._meter.current}"
             raise _in_context(min(failures, key=reach), where)
 
-    def _watch(self) -> None:
+    def _fail_silent(self) -> None:
         """Fail links whose peer is silent for too long."""
-        while not self._closing.wait(min(1.0, self._timeout / 10)):
-            for channel in self._channels.values():
-                by_way_of = channel.by_way_of
-                if by_way_of is not None and by_way_of.silence > self._timeout / 2:
-                    continue  # it is that one that is silent, or will soon be heard
-                if channel.silence > self._timeout:
-                    channel.fail(
-                        PeerTimeout(
-                            f"{channel.peer} sent nothing for {self._timeout:g} s, not even a keep-alive",
-                            (PeerTimeout.__name__, channel.peer.name, self._meter.current),
-                        )
-                    )
+        for channel in self._channels.values():
+            by_way_of = channel.by_way_of
+            if by_way_of is not None and by_way_of.silence > self._timeout / 2:
+                continue  # it is that one that is silent, or will soon be heard
+            if channel.silence > self._timeout:
+                text = f"{channel.peer} sent nothing for {self._timeout:g} s, not even a keep-alive"
+                about = (PeerTimeout.__name__, channel.peer.name, self._meter.current)
+                channel.fail(PeerTimeout(text, about))
 
     def _read_abort(self, peer: Party, payload: memoryview) -> MpcSpearmanError:
-        values = decode(self._fields(Kind.ABORT, peer, self._roster.me), {}, payload)
+        error, party, phase = decode(self._fields(Kind.ABORT, peer, self._roster.me), {}, payload).values()
         names = {party.name for party in self._roster.parties}
-        return from_notice(
-            values["error"],
-            values["party"],
-            values["phase"],
-            told_by=str(peer),
-            parties=names,
-            me=self._roster.me.name,
-        )
+        return from_notice(error, party, phase, told_by=str(peer), parties=names)
 
 
 def _in_context(error: MpcSpearmanError, where: str) -> MpcSpearmanError:

@@ -35,23 +35,15 @@ from mpc_spearman.wire.kinds import Field
 MAX_TEXT = 1 << 20
 #: Longest blob: a public key.
 MAX_BLOB = 1 << 23
+#: Longest name of a feature or party, in bytes: one of ``texts``.
+MAX_NAME = 1 << 10
 #: Longest payload of a frame, in bytes. Block sizes are chosen well below it.
 MAX_PAYLOAD = 1 << 26
 
-#: Longest name of a feature or party, in bytes.
-MAX_NAME = 1 << 10
-
-_CELL = {
-    "text": 4 + MAX_TEXT,
-    "blob": 4 + MAX_BLOB,
-    "texts": 4 + MAX_NAME,
-    "bytes": 1,
-    "int64": 8,
-    "int128": 16,
-    "ring": 8,
-    "float64": 8,
-    "flags": 1,
-}
+_LONGEST = {"text": MAX_TEXT, "blob": MAX_BLOB, "texts": MAX_NAME}
+#: Most bytes of one cell of a field's shape.
+_CELL = {kind: 4 + longest for kind, longest in _LONGEST.items()}
+_CELL |= {"bytes": 1, "int64": 8, "int128": 16, "ring": 8, "float64": 8, "flags": 1}
 _DTYPES: dict[str, np.dtype[Any]] = {
     "int64": np.dtype("<i8"),
     "ring": np.dtype("<i8"),
@@ -95,12 +87,10 @@ def decode(fields: Sequence[Field], dimensions: Mapping[str, int], payload: memo
 
 def largest(fields: Sequence[Field], dimensions: Mapping[str, int]) -> int:
     """Longest payload these fields can take, in bytes; ``MAX_PAYLOAD`` while a dimension is not known."""
-    size = 0
-    for field in fields:
-        if any(isinstance(symbol, str) and symbol not in dimensions for symbol in field.shape):
-            return MAX_PAYLOAD
-        cells = math.prod(_shape(field, dimensions))
-        size += cells * _CELL[field.type]
+    try:
+        size = sum(math.prod(_shape(field, dimensions)) * _CELL[field.type] for field in fields)
+    except KeyError:
+        return MAX_PAYLOAD
     return min(size, MAX_PAYLOAD)
 
 
@@ -114,17 +104,13 @@ def _width(field: Field, dimensions: Mapping[str, int]) -> int:
 
 
 def _pack(field: Field, shape: tuple[int, ...], width: int, value: Any) -> list[bytes]:
-    if field.type == "text":
-        return _pack_text(field, value)
-    if field.type == "blob":
-        if len(value) > MAX_BLOB:
-            raise BoundError(f"{field.name}: {len(value)} bytes are longer than {MAX_BLOB}")
-        return [len(value).to_bytes(4, "big"), bytes(value)]
+    if field.type in ("text", "blob"):
+        return _pack_part(field, value)
     if field.type in ("texts", "bytes", "int128"):
         if len(value) != math.prod(shape):
             raise TypeError(f"{field.name}: {len(value)} given, {math.prod(shape)} expected")
         if field.type == "texts":
-            return [part for text in value for part in _pack_text(field, text)]
+            return [part for text in value for part in _pack_part(field, text)]
         if field.type == "bytes":
             return [bytes(value)]
         return [int(number).to_bytes(width, "little", signed=True) for number in value]
@@ -137,57 +123,56 @@ def _pack(field: Field, shape: tuple[int, ...], width: int, value: Any) -> list[
     return [np.ascontiguousarray(array, dtype=dtype).tobytes()]
 
 
-def _pack_text(field: Field, text: str) -> list[bytes]:
-    raw = text.encode()
-    if len(raw) > _longest(field):
-        raise BoundError(f"{field.name}: a text of {len(raw)} bytes is longer than {_longest(field)}")
+def _pack_part(field: Field, value: str | bytes) -> list[bytes]:
+    """Write a text or blob of any length up to its longest."""
+    raw = value.encode() if isinstance(value, str) else bytes(value)
+    if len(raw) > _LONGEST[field.type]:
+        raise BoundError(f"{field.name}: {len(raw)} bytes are longer than {_LONGEST[field.type]}")
     return [len(raw).to_bytes(4, "big"), raw]
 
 
 def _unpack(
     field: Field, shape: tuple[int, ...], width: int, payload: memoryview, offset: int
 ) -> tuple[Any, int]:
-    if field.type == "text":
-        return _unpack_text(field, payload, offset)
-    if field.type == "blob":
-        length = int.from_bytes(_take(field, payload, offset, 4), "big")
-        return bytes(_take(field, payload, offset + 4, length)), offset + 4 + length
+    if field.type in ("text", "blob"):
+        return _unpack_part(field, payload, offset)
     if field.type == "texts":
         texts = []
         for _ in range(math.prod(shape)):
-            text, offset = _unpack_text(field, payload, offset)
+            text, offset = _unpack_part(field, payload, offset)
             texts.append(text)
         return texts, offset
     size = math.prod(shape) * width
-    raw = _take(field, payload, offset, size)
-    if field.type == "bytes":
-        return bytes(raw), offset + size
-    if field.type == "int128":
-        cells = (raw[start : start + width] for start in range(0, size, width))
-        return [int.from_bytes(cell, "little", signed=True) for cell in cells], offset + size
-    if field.type == "ring":
-        return bytes_to_ring(raw, width).reshape(shape), offset + size
-    if field.type == "flags":
-        flags = np.frombuffer(raw, dtype=np.uint8).reshape(shape)
-        if flags.size and flags.max() > 1:
-            raise ProtocolViolation(f"field {field.name!r} holds a flag that is neither 0 nor 1")
-        return flags.astype(bool), offset + size
-    return np.frombuffer(raw, dtype=_DTYPES[field.type]).reshape(shape), offset + size
+    return _array(field, shape, width, _take(field, payload, offset, size)), offset + size
 
 
-def _unpack_text(field: Field, payload: memoryview, offset: int) -> tuple[str, int]:
+def _unpack_part(field: Field, payload: memoryview, offset: int) -> tuple[str | bytes, int]:
     length = int.from_bytes(_take(field, payload, offset, 4), "big")
-    if length > _longest(field):
-        raise ProtocolViolation(f"field {field.name!r} announces a text of {length} bytes")
-    raw = _take(field, payload, offset + 4, length)
+    if length > _LONGEST[field.type]:
+        raise ProtocolViolation(f"field {field.name!r} announces {length} bytes")
+    raw, after = _take(field, payload, offset + 4, length), offset + 4 + length
+    if field.type == "blob":
+        return bytes(raw), after
     try:
-        return str(raw, "utf-8"), offset + 4 + length
+        return str(raw, "utf-8"), after
     except UnicodeDecodeError:
         raise ProtocolViolation(f"field {field.name!r} is not UTF-8") from None
 
 
-def _longest(field: Field) -> int:
-    return MAX_NAME if field.type == "texts" else MAX_TEXT
+def _array(field: Field, shape: tuple[int, ...], width: int, raw: memoryview) -> Any:
+    if field.type == "bytes":
+        return bytes(raw)
+    if field.type == "int128":
+        cells = (raw[start : start + width] for start in range(0, len(raw), width))
+        return [int.from_bytes(cell, "little", signed=True) for cell in cells]
+    if field.type == "ring":
+        return bytes_to_ring(raw, width).reshape(shape)
+    array = np.frombuffer(raw, dtype=_DTYPES[field.type]).reshape(shape)
+    if field.type != "flags":
+        return array
+    if array.size and array.max() > 1:
+        raise ProtocolViolation(f"field {field.name!r} holds a flag that is neither 0 nor 1")
+    return array.astype(bool)
 
 
 def _take(field: Field, payload: memoryview, offset: int, size: int) -> memoryview:

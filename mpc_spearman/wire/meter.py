@@ -6,7 +6,6 @@ Everything that crosses a link is counted here, once, by the code that puts it t
 
 from __future__ import annotations
 
-import resource
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -39,8 +38,7 @@ PHASES = (
     "keep-alive",
 )
 
-#: How the rows begin, one for each pair, of what the coordinator's host has forwarded: such bytes are in the
-#: pair's own phases too.
+#: How the coordinator's rows begin, one for each pair, of what its host has forwarded.
 FORWARDED = "forwarded"
 #: The phases that only one protocol has.
 _ONLY = {"he": ("keys", "encrypt", "evaluate", "decrypt"), "mpc": ("share", "multiply", "reveal")}
@@ -59,10 +57,8 @@ class PhaseCost:
 
     Attributes
     ----------
-    seconds : float
-        Wall time spent working in the phase, without the time spent waiting.
-    wait_seconds : float
-        Wall time spent waiting for a peer.
+    seconds, wait_seconds : float
+        Wall time spent working in the phase, and waiting for a peer.
     bytes_sent, bytes_received : int
         Bytes of frames, headers included.
     messages : int
@@ -70,7 +66,7 @@ class PhaseCost:
     rounds : int
         Hops that the phase added to the longest chain of dependent messages that ends at this party.
     peak_memory_bytes : int
-        Largest resident set while in the phase.
+        Largest resident set of the process so far, at the end of the phase.
     """
 
     seconds: float = 0.0
@@ -82,38 +78,27 @@ class PhaseCost:
     peak_memory_bytes: int = 0
 
 
-# Seconds between looks at memory from phases within another: a look reads files of the kernel's, which many
-# small blocks would feel.
+# Seconds between looks at memory: a look reads a file of the kernel's, which many small blocks would feel.
 _BLINK = 0.02
 #: Columns of ``cost.csv``.
 COLUMNS = ("party", "phase", *(field.name for field in fields(PhaseCost)))
 
 
 class Meter:
-    """Counts one party's costs, phase by phase. Safe to use from the link threads.
-
-    Attributes
-    ----------
-    current : str
-        The phase the party is in.
-    ways : dict
-        How each pair of parties is connected: the two names to ``direct`` or ``forwarded``.
-    forwarded : dict
-        Bytes that came and went by way of the coordinator's host, [received, sent], by pair: at the
-        coordinator what it has passed on, at a data party what the phases have as well.
-    depth : int
-        Length of the longest chain of dependent messages that ends here; a round is one hop of it.
-    """
+    """Counts one party's costs, phase by phase. Safe to use from the link threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.costs = {phase: PhaseCost() for phase in PHASES}
         self.current = PHASES[0]
+        #: Length of the longest chain of dependent messages that ends here; a round is one hop of it.
         self.depth = 0
+        #: How each pair of parties is connected: the two names to ``direct`` or ``forwarded``.
         self.ways: Mapping[tuple[str, str], str] = {}
+        #: Bytes that this host, the coordinator's, has passed on, [received, sent], by pair.
         self.forwarded: dict[tuple[str, str], list[int]] = {}
         self._lock = threading.Lock()
-        self._within = self._waits = 0  # how many phases deep, and waits at a time
+        self._waits = False
         self._looked = 0.0  # when memory was noted last
 
     @contextmanager
@@ -124,28 +109,17 @@ class Meter:
         """
         outer, self.current = self.current, name
         cost = self.costs[name]
-        elsewhere = self._busy()
-        self._note_memory(outer)
-        self._within += 1
-        start = self._clock()
+        elsewhere, start = self._busy(), self._clock()
         try:
             yield
         finally:
             inside = self._busy() - elsewhere
-            cost.seconds += self._clock() - start - inside
-            self._within -= 1
-            self._note_memory(name)
+            end = self._clock()
+            cost.seconds += end - start - inside
+            if not cost.peak_memory_bytes or end - self._looked > _BLINK:
+                self._looked, cost.peak_memory_bytes = end, _peak_memory()
         # Not after an error: it is reported with the phase that it happened in.
         self.current = outer
-
-    def _note_memory(self, phase: str) -> None:
-        """Charge the peak since the last look to a phase; phases within another share looks but the first."""
-        cost, now = self.costs[phase], self._clock()
-        if self._within and cost.peak_memory_bytes and now - self._looked < _BLINK:
-            return
-        self._looked = now
-        cost.peak_memory_bytes = max(cost.peak_memory_bytes, _peak_memory())
-        _reset_peak_memory()
 
     def _busy(self) -> float:
         """Seconds already charged somewhere: an enclosing phase leaves them out of its own."""
@@ -154,16 +128,12 @@ class Meter:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Charge the block's time to the current phase as waiting for a peer; inside another, nothing."""
-        with self._lock:
-            self._waits += 1
-            outer = self._waits == 1
-        start = self._clock()
+        outer, self._waits, start = not self._waits, True, self._clock()
         try:
             yield
         finally:
-            with self._lock:
-                self._waits -= 1
             if outer:
+                self._waits = False
                 self.costs[self.current].wait_seconds += self._clock() - start
 
     def sent(self, phase: str, size: int) -> None:
@@ -202,20 +172,7 @@ class Meter:
         )
 
 
-def _reset_peak_memory() -> None:
-    """Ask Linux to forget the peak resident set; elsewhere the peak is the process's lifetime peak."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
-
-
 def _peak_memory() -> int:
-    """Return the peak resident set in bytes since the last reset."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Return the process's peak resident set in bytes. `getrusage` would count the parent's memory too."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) * 1024

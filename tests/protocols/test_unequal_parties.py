@@ -20,20 +20,17 @@ SOURCE, TARGET = TABLES["A"], TABLES["B"]
 PARTIES = "ABC"
 
 
-def all_end_as(ended: Ended, error: str) -> None:
+def all_end_as(ended: Ended, error: str, said: str = "") -> None:
+    """All with that error; whoever finds it first says this, and others may have heard of it by then."""
     assert not ended.results
     assert ended.classes() == dict.fromkeys(PARTIES, error)
+    assert any(said in str(one) for one in ended.errors.values())
 
 
-def test_unequal_plans_are_named_key_by_key_at_every_party() -> None:
+def test_unequal_plans_are_named_key_by_key() -> None:
     other = plan(privacy={"loss": 1})
     usual = plan(privacy={"loss": 2})
-    ended = run_in_memory({"C": usual, "B": usual, "A": other}, TABLES)
-    all_end_as(ended, "PlanMismatch")
-    assert "privacy.loss: 1.0 here, 2.0 there" in str(ended.errors["A"])
-    for party in "BC":
-        text = "and A (source) (there) differ: privacy.loss: 2.0 here, 1.0 there"
-        assert text in str(ended.errors[party])
+    all_end_as(run_in_memory({"C": usual, "B": usual, "A": other}, TABLES), "PlanMismatch", "privacy.loss: ")
 
 
 def claiming(party: str, claims: Mapping[str, Any]) -> Ended:
@@ -42,21 +39,16 @@ def claiming(party: str, claims: Mapping[str, Any]) -> Ended:
 
 
 def test_another_version() -> None:
-    ended = claiming("C", {"version": "9.9.9"})
-    all_end_as(ended, "HandshakeError")
-    for party in "AB":
-        assert "C (coordinator) runs version '9.9.9'" in str(ended.errors[party])
+    said = "C (coordinator) runs version '9.9.9'"
+    all_end_as(claiming("C", {"version": "9.9.9"}), "HandshakeError", said)
 
 
 @pytest.mark.parametrize(
     "claim", [{"party": "D"}, {"role": "target"}, {"number": [1]}], ids=["name", "role", "number"]
 )
 def test_another_party_than_the_plan_says(claim: dict[str, Any]) -> None:
-    ended = claiming("A", claim)
-    all_end_as(ended, "HandshakeError")
-    for party in "BC":
-        text = "party 2 should be A (source), but what answers there is"
-        assert text in str(ended.errors[party])
+    said = "party 2 should be A (source), but what answers there is"
+    all_end_as(claiming("A", claim), "HandshakeError", said)
 
 
 def test_unequal_numbers_of_rows() -> None:

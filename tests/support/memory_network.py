@@ -80,8 +80,6 @@ class Network:
         self.wires.cut(party.number)
 
     def close(self) -> None:
-        for links in self.links.values():
-            links._closing.set()
         for wire in self.wires.values():
             wire.close()
 

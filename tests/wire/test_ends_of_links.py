@@ -29,7 +29,7 @@ from mpc_spearman.parties import Party
 from mpc_spearman.wire.frames import Header
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import encode
-from support.memory_network import HELLO, PLAN, SHAPE, A, B, C, Make
+from support.memory_network import PLAN, SHAPE, A, B, C, Make
 from support.processes import EVER, eventually
 
 # ---- peers that are gone or stop
@@ -127,20 +127,6 @@ def test_an_error_that_is_passed_on_still_names_the_party_it_began_at(
     assert told.value.about == (name, "A", "load")
 
 
-def test_a_party_that_others_have_lost_is_not_told_that_it_is_lost(make: Make) -> None:
-    network = make()
-    network.links[A].abort(PeerTimeout("x", ("PeerTimeout", "B", "load")))
-    with pytest.raises(PeerTimeout, match=r"a lost connection with party B \(PeerTimeout\)"):
-        network.links[C].receive(A, Kind.SHAPE)
-    with pytest.raises(PeerTimeout) as raised:
-        network.links[B].receive(A, Kind.SHAPE)
-    assert "A (source) reports a lost connection with this party (PeerTimeout): this party still runs" in str(
-        raised.value
-    )
-    assert "party B" not in str(raised.value)
-    assert raised.value.about == ("PeerTimeout", "B", "load")
-
-
 @pytest.mark.parametrize("first", [A, B])
 def test_why_a_party_stopped_is_shown_before_that_it_is_gone(first: Party, make: Make) -> None:
     """Whichever of the two is known first."""
@@ -181,26 +167,6 @@ def test_last_words_that_nobody_listens_to_are_given_up(make: Make) -> None:
     begin = time.monotonic()
     network.links[A].abort(TableError("x"))
     assert time.monotonic() - begin > 0.25
-
-
-def test_how_parties_differ_is_still_heard_where_another_has_stopped_because_of_it(make: Make) -> None:
-    network = make(last_words=EVER)
-    network.links[A].abort(PlanMismatch("x"))
-    eventually(lambda: network.links[C]._channels[A].failure is not None)
-    threading.Timer(0.3, network.links[B].send, (C, Kind.HELLO, HELLO)).start()
-    assert network.links[C].receive(B, Kind.HELLO)["plan"] == "{}"
-    with pytest.raises(PlanMismatch):
-        network.links[C].receive(A, Kind.HELLO)
-
-
-def test_it_is_waited_for_no_longer_than_for_last_words(make: Make) -> None:
-    network = make(last_words=0.4)
-    network.links[A].abort(PlanMismatch("x"))
-    eventually(lambda: network.links[C]._channels[A].failure is not None)
-    begin = time.monotonic()
-    with pytest.raises(PlanMismatch, match=r"party A stopped .* waiting for HELLO from B \(target\)"):
-        network.links[C].receive(B, Kind.HELLO)
-    assert time.monotonic() - begin > 0.35
 
 
 def test_any_other_failure_ends_a_wait_for_another_peer_at_once(make: Make) -> None:

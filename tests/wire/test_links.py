@@ -58,24 +58,12 @@ def test_a_silent_peer_ends_also_the_wait_for_another_and_a_computation(make: Ma
         PeerTimeout, match=r"^A \(source\) sent nothing .* waiting for SHAPE from B \(target\)"
     ):
         network.links[C].receive(B, Kind.SHAPE)
-    eventually(lambda: network.links[B]._channels[A].failure is not None)
+    eventually(lambda: network.links[B]._channels[A].silence > 1.5)
     with (
         network.meters[B].phase("rank"),
         pytest.raises(PeerTimeout, match=r"B \(target\), computing in phase"),
     ):
         network.links[B].check()
-
-
-def test_waiting_is_charged_as_waiting(make: Make) -> None:
-    network = make()
-    timer = threading.Timer(0.3, network.links[A].send, (C, Kind.SHAPE, SHAPE))
-    with network.meters[C].phase("agree"):
-        timer.start()
-        network.links[C].receive(A, Kind.SHAPE)
-        time.sleep(0.1)
-    cost = network.meters[C].costs["agree"]
-    assert cost.wait_seconds > 0.2
-    assert cost.seconds > 0.09
 
 
 # ---- floods

@@ -17,16 +17,7 @@ from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
 from mpc_spearman.wire.kinds import Field, Kind
 from mpc_spearman.wire.messages import MAX_BLOB, MAX_NAME, MAX_PAYLOAD, MAX_TEXT, decode, encode, largest
-from support.messages import DIMENSIONS, PLANS, TYPES, assert_equal, messages, sent_of
-
-
-@settings(max_examples=60)
-@given(messages())
-def test_every_type_comes_back(message: tuple[Any, ...]) -> None:
-    fields, dimensions, values = message
-    payload = encode(fields, dimensions, values)
-    assert len(payload) <= largest(fields, dimensions)
-    assert_equal(decode(fields, dimensions, memoryview(payload)), values)
+from support.messages import PLANS, messages, sent_of
 
 
 def test_every_field_of_the_view_table_is_sent_under_some_plan() -> None:
@@ -63,18 +54,6 @@ def test_trailing_bytes(message: tuple[Any, ...], more: bytes) -> None:
         decode(fields, dimensions, memoryview(encode(fields, dimensions, values) + more))
 
 
-@settings(max_examples=200)
-@given(st.sampled_from(TYPES), DIMENSIONS, st.binary(max_size=64))
-def test_any_bytes_are_read_as_they_would_be_written_or_refused(
-    field: Field, dimensions: dict[str, int], payload: bytes
-) -> None:
-    try:
-        values = decode([field], dimensions, memoryview(payload))
-    except ProtocolViolation:
-        return
-    assert encode([field], dimensions, values) == payload
-
-
 def text(raw: bytes) -> memoryview:
     return memoryview(len(raw).to_bytes(4, "big") + raw)
 
@@ -95,12 +74,12 @@ def test_bad_flag(flag: int) -> None:
 @pytest.mark.parametrize(
     ("field", "length", "problem"),
     [
-        (Field("t", "text"), MAX_TEXT + 1, "announces a text of 1048577 bytes"),
-        (Field("t", "text"), 2**32 - 1, "announces a text of 4294967295 bytes"),
+        (Field("t", "text"), MAX_TEXT + 1, "announces 1048577 bytes"),
+        (Field("t", "text"), 2**32 - 1, "announces 4294967295 bytes"),
         (Field("t", "text"), MAX_TEXT, "needs 1048576 bytes, 3 are left"),
-        (Field("t", "texts", (2,)), MAX_NAME + 1, "announces a text of 1025 bytes"),
+        (Field("t", "texts", (2,)), MAX_NAME + 1, "announces 1025 bytes"),
         (Field("t", "texts", (2,)), MAX_NAME, "needs 1024 bytes, 3 are left"),
-        (Field("t", "blob"), 2**32 - 1, "needs 4294967295 bytes, 3 are left"),
+        (Field("t", "blob"), MAX_BLOB + 1, "announces 8388609 bytes"),
     ],
 )
 def test_a_huge_announced_length_takes_no_memory(field: Field, length: int, problem: str) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import threading
-
 import numpy as np
 import pytest
 
-from mpc_spearman.wire.meter import COLUMNS, PHASES, Meter
+from mpc_spearman.wire.meter import PHASES, Meter
 
 
 class Clock:
@@ -22,12 +19,6 @@ class Clock:
 
     def spend(self, seconds: float) -> None:
         self.now += seconds
-
-
-def test_the_columns_are_those_of_the_documented_file() -> None:
-    assert ",".join(COLUMNS) == (
-        "party,phase,seconds,wait_seconds,bytes_sent,bytes_received,messages,rounds,peak_memory_bytes"
-    )
 
 
 def test_an_inner_phase_interrupts_the_outer_one() -> None:
@@ -61,15 +52,6 @@ def test_waiting_is_not_working() -> None:
     agree, rank = meter.costs["agree"], meter.costs["rank"]
     assert (agree.seconds, agree.wait_seconds) == (1, 20)
     assert (rank.seconds, rank.wait_seconds) == (0, 30)
-
-
-def test_a_phase_entered_again_adds_to_itself() -> None:
-    clock = Clock()
-    meter = Meter(clock)
-    for _ in range(3):
-        with meter.phase("reveal"):
-            clock.spend(2)
-    assert meter.costs["reveal"].seconds == 6
 
 
 def test_after_an_error_the_phase_is_still_the_one_it_happened_in() -> None:
@@ -108,69 +90,20 @@ def test_rounds_are_the_hops_by_which_the_longest_chain_grew() -> None:
     assert sum(cost.rounds for cost in meter.costs.values()) == meter.depth
 
 
-def test_link_threads_may_count_at_once() -> None:
-    meter = Meter()
-
-    def count() -> None:
-        for _ in range(20_000):
-            meter.sent("share", 1)
-            meter.received("share", 2)
-
-    threads = [threading.Thread(target=count) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    share = meter.costs["share"]
-    assert (share.messages, share.bytes_sent, share.bytes_received) == (80_000, 80_000, 160_000)
-
-
-needs_proc = pytest.mark.skipif(
-    not os.access("/proc/self/clear_refs", os.W_OK), reason="peaks can only be reset on Linux"
-)
-
-
-@needs_proc
-def test_the_peak_of_memory_is_charged_to_the_phase_it_was_reached_in() -> None:
-    meter = Meter()
-    with meter.phase("load"):
-        pass
-    with meter.phase("rank"):
-        np.ones(25_000_000)  # 200 MB, given back at once
-    with meter.phase("align"):
-        pass
-    load, rank, align = (meter.costs[phase].peak_memory_bytes for phase in ("load", "rank", "align"))
-    assert load > 10_000_000
-    assert rank > load + 150_000_000
-    assert align < rank - 150_000_000
-
-
-@needs_proc
-def test_an_inner_phase_keeps_its_peak_and_the_outer_one_its_own() -> None:
-    meter = Meter()
-    with meter.phase("multiply"):
-        np.ones(25_000_000)
-        with meter.phase("share"):
-            pass
-    multiply, share = meter.costs["multiply"].peak_memory_bytes, meter.costs["share"].peak_memory_bytes
-    assert multiply > share + 150_000_000
-
-
-@needs_proc
-@pytest.mark.parametrize(("spent", "charged"), [(0.0, "multiply"), (1.0, "share")])
-def test_phases_within_another_that_go_by_fast_share_looks_at_memory(spent: float, charged: str) -> None:
+def test_a_phase_has_the_peak_of_memory_so_far_whatever_is_given_back() -> None:
     clock = Clock()
     meter = Meter(clock)
+    with meter.phase("load"):
+        pass
+    clock.spend(1)
     with meter.phase("multiply"):
+        np.ones(25_000_000)  # 200 MB, given back at once
+        clock.spend(1)
         with meter.phase("share"):
             pass
-        with meter.phase("share"):
-            np.ones(25_000_000)
-            clock.spend(spent)
-    peaks = {phase: meter.costs[phase].peak_memory_bytes for phase in ("multiply", "share")}
-    other = peaks["share" if charged == "multiply" else "multiply"]
-    assert peaks[charged] > other + 150_000_000
-    assert other > 10_000_000  # looked at once, at least
+    load, multiply, share = (meter.costs[name].peak_memory_bytes for name in ("load", "multiply", "share"))
+    assert load > 10_000_000
+    assert multiply == share >= load
 
 
 def test_the_table_has_a_row_for_every_phase_in_order() -> None:

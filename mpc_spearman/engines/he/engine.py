@@ -2,19 +2,8 @@
 
 The coordinator makes a key pair and sends the public key to source and target. Where products are summed all
 sources encrypt under one key; otherwise each source's session has its own, so that it is the one-source
-protocol as it stands, with a layout and noise bounds of its own size. The paper's steps:
-
-===== ======================================== ==========================================
-step  ``differences``                          ``inner_products``
-===== ======================================== ==========================================
-1     encrypt: the source sends Enc(x_pi)      encrypt: the same, in the scheme's blocks
-2     evaluate: the target encrypts its own,   evaluate: the target multiplies with its
-      and sends Enc(x_pi - y_qi)               own in the clear, Enc(Σ_i x_pi y_qi)
-3     decrypt: the coordinator sums squares    decrypt: one integer per pair, or per sum
-===== ======================================== ==========================================
-
-The two forms at ``differences``, what is summed before it is sent, and the security of each step:
-docs/homomorphic-encryption.md.
+protocol as it stands, with a layout and noise bounds of its own size. docs/homomorphic-encryption.md has the
+steps, their two forms at ``differences``, and the security of each.
 """
 
 from __future__ import annotations
@@ -35,12 +24,10 @@ from mpc_spearman.parties import Party, Role
 from mpc_spearman.run import Run, blocks, step
 from mpc_spearman.wire.kinds import Kind
 
-# Bytes of one message of ciphertexts, about.
-_BATCH_BYTES = 1 << 22
+# Of one message of ciphertexts the bytes, about, and the most ciphertexts: so that the next role can begin.
+_BATCH_BYTES, _BATCH = 1 << 22, 512
 # Bits of a digit of what is added to sums.
 _DIGIT = 31
-# Ciphertexts of one message at most: with slow schemes, so that the next role can begin.
-_BATCH = 512
 
 
 class He(Engine):
@@ -56,23 +43,19 @@ class He(Engine):
                 subtract_ranks(run, key, source, in_order, computation.of(source))
 
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
-        """Encrypt the source's vectors; at the target multiply its own with them and pass the products on.
-
-        Summed, the target adds up its products with all sources' vectors first.
-        """
+        """Encrypt the source's vectors; at the target multiply its own with them and pass the products on."""
         if computation.summed:
-            key = receive_key(run, sizes(computation))
+            sessions = [(receive_key(run, sizes(computation)), run.roster.sources, own.added)]
+        else:
+            sessions = [
+                (key, (source,), own.added_in(computation, source))
+                for source, key in receive_keys(run, computation).items()
+            ]
+        for key, sources, added in sessions:
             if run.roster.me.role is Role.SOURCE:
-                encrypt_vectors(run, key, own.vectors, own.added)
-            else:
-                multiply_vectors(run, key, run.roster.sources, own.vectors, own.added)
-            return
-        for source, key in receive_keys(run, computation).items():
-            added = own.added_in(computation, source)
-            if run.roster.me == source:
                 encrypt_vectors(run, key, own.vectors, added)
             else:
-                multiply_vectors(run, key, [source], own.vectors, added)
+                multiply_vectors(run, key, sources, own.vectors, added)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
         """Make the keys while the others rank; then decrypt. A key for sums waits for their bounds."""

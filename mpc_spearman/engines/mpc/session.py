@@ -1,12 +1,10 @@
 """CrypTen for one source, the target and the coordinator: its tensors and its reveal, our links and masks.
 
-Stock CrypTen draws masks from Mersenne Twisters, lets rank 0 make the triples, opens products without
-re-randomising them and pickles what it sends. None of that is used here. While shares are re-randomised,
-compared or opened,
+CrypTen's own masks, triples and messages are not used (docs/protocol.md, "CrypTen as it ships"). While shares
+are re-randomised, compared or opened,
 
 - CrypTen's communicator is :class:`LinkCommunicator`, which sends typed messages over our links;
-- ``crypten.generators`` hold AES-256-CTR streams under the pairwise keys, so that CrypTen's own
-  pseudo-random zero sharing (Cramer, Damgård and Ishai, TCC 2005) is computationally hiding;
+- ``crypten.generators`` hold AES-256-CTR streams under the pairwise keys;
 - CrypTen's ``generate_random_ring_element`` refuses any other generator, and so does what it calls for bits;
 - CrypTen's AND of shared bits is :func:`_and`, whatever provider of triples it is set to.
 
@@ -54,10 +52,7 @@ class _Request:
 
 
 class LinkCommunicator(Communicator):  # type: ignore[misc]  # CrypTen has no types
-    """What CrypTen's ``reveal`` and replicated AND need of a communicator, over typed messages.
-
-    CrypTen numbers the parties by their place in `parties`: coordinator 0, target 1, then sources.
-    """
+    """What CrypTen's ``reveal`` and AND need of a communicator; parties are numbered by their place."""
 
     def __init__(self, links: Links, parties: Sequence[Party], me: Party, shape: Shape | None) -> None:
         self._links, self._parties, self._me, self._shape = links, parties, me, shape

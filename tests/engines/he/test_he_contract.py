@@ -294,14 +294,6 @@ def test_equal_products_give_different_ciphertexts(scheme):
     assert not secret.open_products(nothing[: len(nothing) // 3]).any()
 
 
-@pytest.mark.parametrize("sizes", [DIFFERENCES, PRODUCTS])
-def test_lengths_depend_on_public_sizes_only(scheme, sizes):
-    keys = [key(scheme, sizes, number).public for number in (0, 1)]
-    names = ("ciphertext_bytes", "result_ciphertext_bytes", "slots", "rows")
-    lengths = [[len(public.to_bytes()), *(getattr(public, name) for name in names)] for public in keys]
-    assert lengths[0] == lengths[1]
-
-
 # --- nothing secret leaves
 
 

@@ -59,19 +59,6 @@ def test_slots_add_like_integers_whatever_happens_on_the_way(case, data):
     np.testing.assert_array_equal(layout.decode(m, n, len(values)), values)
 
 
-@pytest.mark.parametrize("bound", [1, 198, 2**15 - 1, 2**15, 2**63 - 1])
-def test_neighbours_at_opposite_bounds_do_not_borrow(bound):
-    layout, n = Slots.fit(bound, 1, 512, packed=True), MODULUS
-    for first in (1, -1):
-        values = np.resize([first, -first], layout.count) * bound
-        m = layout.encode(values) % n
-        np.testing.assert_array_equal(layout.decode(m, n, layout.count), values)
-        if bound < layout.capacity:
-            beyond = values.copy()
-            beyond[layout.count // 2] += np.sign(beyond[layout.count // 2])
-            assert layout.decode(layout.encode(beyond) % n, n, layout.count) is None
-
-
 @given(st.integers(0, 2**512))
 def test_residues_that_hold_no_slots_are_not_read(m):
     n = MODULUS

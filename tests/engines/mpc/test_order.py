@@ -117,11 +117,6 @@ def test_the_greatest_are_those_of_plain_integers():
     check_strongest([*adversarial(), *random_cases()[::4]])
 
 
-@pytest.mark.long
-def test_the_greatest_are_those_of_plain_integers_in_every_case():
-    check_strongest(random_cases())
-
-
 # ---- encoded columns ----
 
 
@@ -327,12 +322,6 @@ def test_too_many_columns_to_compare_are_refused():
     ended = run_in_memory(plan(reveal="ranking"), tables)
     said = f"{wide} of them; it takes {MAX_COMPARED} at most"
     assert {type(error) for error in ended.errors.values() if said in str(error)} == {BoundError}
-
-
-def test_a_run_over_more_than_one_block_is_right():
-    tables = {name: TABLES[name] for name in "AB"}
-    ended = run_in_memory(plan(reveal="ranking", estimator="paper"), tables, block_bytes=512)
-    assert ended.result().ranking["feature"].tolist() == truth("A", estimator="paper")
 
 
 def test_a_ledger_says_that_the_coordinator_was_told_nothing(tmp_path):

@@ -126,8 +126,8 @@ def exponent_bytes(bits: int) -> int:
 def generate(bits: int, *, short: bool) -> tuple[SecretNumbers, PublicNumbers]:
     """Make a key whose modulus has exactly `bits` bits, from the operating system's randomness.
 
-    p and q have the same length and their top two bits set, so pq has exactly twice that length. Both are
-    3 mod 4 and gcd(p - 1, q - 1) = 2, which short randomness asks for and full does not mind.
+    p and q have the same length and their top two bits set, so pq has exactly twice that length. Short
+    randomness asks that -1 is no square, p = q = 3 mod 4, and the squares are cyclic, gcd(p - 1, q - 1) = 2.
     """
     half = bits // 2
     while True:

@@ -55,7 +55,7 @@ class Digits:
 
 
 def _digits(bound: int, width: int) -> int:
-    """Digits needed for all |y| <= bound: the largest number with k digits is (2^(c-1) - 1) sum_j 2^(cj)."""
+    """Digits needed for all |y| <= bound: k of them hold up to (2^(c-1) - 1) sum_j 2^(cj)."""
     count, largest = 0, 0
     while largest < bound:
         largest += ((1 << (width - 1)) - 1) << (width * count)
