@@ -66,12 +66,10 @@ class BfvPublicKey(PublicKey):
         self.product_ciphertexts = layout.moduli * layout.groups * sizes.m_target
 
     def to_bytes(self) -> bytes:
-        """See :class:`BfvPublicKey`."""
         return self._raw
 
     @classmethod
     def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes) -> BfvPublicKey:
-        """See :meth:`PublicKey.from_bytes`."""
         parameters = choose(sizes)
         primes, degree = (*parameters.data, parameters.special), parameters.layout.degree
         size = packed_bytes(primes, degree)
@@ -85,7 +83,6 @@ class BfvPublicKey(PublicKey):
         return cls(parameters, sizes, [Ring(parameters, t) for t in parameters.plain], keys)
 
     def encrypt(self, chunks: Sequence[NDArray[np.int64]], workers: int = 1) -> list[bytes]:
-        """See :meth:`PublicKey.encrypt`."""
         return [self._encrypted(plaintext, 0) for plaintext in map(self._encoded, chunks)]
 
     def subtract(
@@ -97,7 +94,7 @@ class BfvPublicKey(PublicKey):
         rerandomise: bool,
         workers: int = 1,
     ) -> list[bytes]:
-        """See :meth:`PublicKey.subtract`. A fresh Enc(0) is always added: it encrypts one's own, too."""
+        """Subtract; a fresh Enc(0), which is always added, encrypts one's own too."""
         left, right = [self.load(raw, 0) for raw in theirs], [self._encoded(chunk) for chunk in own]
         evaluator, exported = self.rings[0].evaluator, []
         for i, j in pairs:
@@ -111,7 +108,7 @@ class BfvPublicKey(PublicKey):
         return exported
 
     def encrypt_block(self, x: NDArray[np.int64], workers: int = 1) -> list[bytes]:
-        """See :meth:`PublicKey.encrypt_block`: for each plaintext modulus, one per group of columns."""
+        """Encrypt a block: for each plaintext modulus, one ciphertext per group of columns."""
         layout = self.parameters.layout
         check(x, self.sizes.value_bound, "a value to encrypt")
         block = []
@@ -124,11 +121,9 @@ class BfvPublicKey(PublicKey):
         return block
 
     def ciphertexts_for(self, rows: int) -> int:
-        """See :meth:`PublicKey.ciphertexts_for`: they are as many for any number of rows."""
         return self.parameters.layout.moduli * self.parameters.layout.groups
 
     def products(self) -> BfvProducts:
-        """See :meth:`PublicKey.products`."""
         return BfvProducts(self)
 
     def places(self, group: int) -> list[int]:
@@ -194,7 +189,7 @@ class BfvSecretKey(SecretKey):
 
     @classmethod
     def generate(cls, settings: HeSettings, sizes: Sizes) -> BfvSecretKey:
-        """See :meth:`SecretKey.generate`: one key pair per plaintext modulus."""
+        """Make one key pair per plaintext modulus."""
         parameters = choose(sizes)
         rings = [Ring(parameters, t) for t in parameters.plain]
         pairs = [ring.generate() for ring in rings]
@@ -204,7 +199,6 @@ class BfvSecretKey(SecretKey):
     def decrypt(
         self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1
     ) -> list[NDArray[np.int64]]:
-        """See :meth:`SecretKey.decrypt`."""
         opened, t = [], self.public.rings[0].plain
         for raw, count in zip(raws, counts, strict=True):
             plaintext = self._opened(raw, 0)
@@ -217,7 +211,7 @@ class BfvSecretKey(SecretKey):
         return opened
 
     def open_products(self, raws: Sequence[bytes], workers: int = 1) -> NDArray[np.object_]:
-        """See :meth:`SecretKey.open_products`; their remainders are joined."""
+        """Decrypt, and join the remainders under all moduli."""
         parameters, sizes = self.public.parameters, self.public.sizes
         whole = math.prod(parameters.plain)
         products = np.zeros((sizes.m_source, sizes.m_target), dtype=object)
@@ -267,7 +261,7 @@ class BfvProducts(Products):
                 ring.evaluator.transform_to_ntt_inplace(self._sums[-1])
 
     def add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int = 1) -> None:
-        """See :meth:`Products.add`; `BoundError` for more than the bound on the noise counts."""
+        """Add a block; `BoundError` for more than the bound on the noise counts."""
         key, groups = self._key, self._key.parameters.layout.groups
         check(y, key.sizes.target_bound, "a value of the target's")
         self._rows += y.shape[1]
@@ -293,7 +287,7 @@ class BfvProducts(Products):
             ring.evaluator.add_inplace(self._sums[group], product)
 
     def export(self, workers: int = 1) -> list[bytes]:
-        """See :meth:`Products.export`: masked and flooded; by modulus, target column and group."""
+        """Mask and flood the sums; by modulus, target column and group."""
         groups = self._key.parameters.layout.groups
         per_modulus = groups * self._key.sizes.m_target
         return [self._export(total, at // per_modulus, at % groups) for at, total in enumerate(self._sums)]

@@ -61,13 +61,11 @@ class PaillierPublicKey(PublicKey):
         self.caution = _caution(bits)
 
     def to_bytes(self) -> bytes:
-        """See :class:`PaillierPublicKey`."""
         numbers = (self.n, self._numbers.h)
         return b"".join(_bytes(x, self.ciphertext_bytes // 2) for x in numbers if x is not None)
 
     @classmethod
     def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes) -> PaillierPublicKey:
-        """See :meth:`PublicKey.from_bytes`."""
         _check_settings(settings)
         short, length = settings.randomness == "short", settings.key_bits // 8
         if len(raw) != (1 + short) * length:
@@ -80,7 +78,6 @@ class PaillierPublicKey(PublicKey):
         return cls(arithmetic.PublicNumbers(n, h), settings, sizes)
 
     def encrypt(self, chunks: Sequence[NDArray[np.int64]], workers: int = 1) -> list[bytes]:
-        """See :meth:`PublicKey.encrypt`."""
         return [self._write(c) for c in self._encrypted(chunks, self.sizes.result_bound, workers)]
 
     def subtract(
@@ -92,7 +89,7 @@ class PaillierPublicKey(PublicKey):
         rerandomise: bool,
         workers: int = 1,
     ) -> list[bytes]:
-        """See :meth:`PublicKey.subtract`; without `rerandomise` the quotients alone, as in the paper."""
+        """Subtract; without `rerandomise` the quotients alone, as in the paper."""
         left, right = self.read(theirs), self._encrypted(own, self.sizes.result_bound, workers)
         values = [
             right[j] if i is None else left[i] * invert(right[j], self.square) % self.square for i, j in pairs
@@ -100,16 +97,14 @@ class PaillierPublicKey(PublicKey):
         return self.write_anew(values, workers) if rerandomise else [self._write(value) for value in values]
 
     def encrypt_block(self, x: NDArray[np.int64], workers: int = 1) -> list[bytes]:
-        """See :meth:`PublicKey.encrypt_block`; row by row, and within a row slots in the vectors' order."""
+        """Encrypt a block row by row, and within a row slots in the vectors' order."""
         chunks = [part for row in x.T for part in np.split(row, range(self.slots, len(row), self.slots))]
         return [self._write(c) for c in self._encrypted(chunks, self.sizes.value_bound, workers)]
 
     def ciphertexts_for(self, rows: int) -> int:
-        """See :meth:`PublicKey.ciphertexts_for`."""
         return rows * self.groups
 
     def products(self) -> PaillierProducts:
-        """See :meth:`PublicKey.products`."""
         return PaillierProducts(self)
 
     def read(self, raws: Sequence[bytes]) -> list[mpz]:
@@ -146,7 +141,6 @@ class PaillierSecretKey(SecretKey):
 
     @classmethod
     def generate(cls, settings: HeSettings, sizes: Sizes) -> PaillierSecretKey:
-        """See :meth:`SecretKey.generate`."""
         _check_settings(settings)
         secret, public = arithmetic.generate(settings.key_bits, short=settings.randomness == "short")
         return cls(secret, PaillierPublicKey(public, settings, sizes))
@@ -154,7 +148,6 @@ class PaillierSecretKey(SecretKey):
     def decrypt(
         self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1
     ) -> list[NDArray[np.int64]]:
-        """See :meth:`SecretKey.decrypt`."""
         public = self.public
 
         def work(pair: tuple[mpz, int]) -> NDArray[np.int64]:
@@ -164,7 +157,6 @@ class PaillierSecretKey(SecretKey):
         return _spread(work, list(zip(public.read(raws), counts, strict=True)), workers)
 
     def open_products(self, raws: Sequence[bytes], workers: int = 1) -> NDArray[np.object_]:
-        """See :meth:`SecretKey.open_products`."""
         sizes, slots = self.public.sizes, self.public.slots
         starts = range(0, sizes.m_source, slots)
         counts = [min(slots, sizes.m_source - start) for start in starts] * sizes.m_target
@@ -187,7 +179,7 @@ class PaillierProducts(Products):
         self._below = [mpz(1)] * key.product_ciphertexts
 
     def add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int = 1) -> None:
-        """See :meth:`Products.add`. Most calls only keep the block; one in some multiplies up all so far."""
+        """Keep the block; one call in some multiplies up all so far."""
         if magnitude(y) > self._key.sizes.target_bound:
             raise BoundError("a value of the target's is beyond the agreed bound")
         values, groups = self._key.read(block), self._key.groups
@@ -197,7 +189,7 @@ class PaillierProducts(Products):
             self._settle(workers)
 
     def export(self, workers: int = 1) -> list[bytes]:
-        """See :meth:`Products.export`: re-randomised."""
+        """Re-randomise the products."""
         self._settle(workers)
         square = self._key.square
         quotients = [
