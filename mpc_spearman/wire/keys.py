@@ -74,8 +74,8 @@ class PairKey:
     def confirmation(self, sender: Party, receiver: Party, hellos: tuple[bytes, bytes]) -> bytes:
         """Return what `sender` shows over its connection to `receiver`: that it has this key, for this run.
 
-        HMAC-SHA256 under a subkey of its own over the direction and both parties' HELLOs, the sender's
-        first: key confirmation as in NIST SP 800-56A, revision 3, section 5.9.
+        That is HMAC-SHA256 over the direction and both parties' HELLOs, the sender's first: key confirmation
+        as in NIST SP 800-56A, revision 3, section 5.9.
         """
         said = joined(str(sender.number).encode(), str(receiver.number).encode(), *hellos)
         return hmac.digest(self.subkey(Purpose.CONFIRM, sender.name), said, "sha256")
@@ -95,11 +95,7 @@ class Stream:
         return self._draw(int(np.prod(shape, dtype=np.int64)) * 8).view(np.int64).reshape(shape)
 
     def permutation(self, n: int) -> np.ndarray:
-        """Draw a uniform permutation of n rows, as int64 (n,).
-
-        Sorting independent 64-bit keys gives every order the same chance as long as they differ;
-        a draw with two equal keys is thrown away.
-        """
+        """Draw a uniform permutation of n rows, int64: the order of 64-bit keys, drawn until all differ."""
         while True:
             keys = self.ring((n,))
             order = np.argsort(keys)

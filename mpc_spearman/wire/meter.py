@@ -53,21 +53,7 @@ def costed(protocol: str, alignment: str = "same") -> tuple[str, ...]:
 
 @dataclass
 class PhaseCost:
-    """Cost of one phase to one party.
-
-    Attributes
-    ----------
-    seconds, wait_seconds : float
-        Wall time spent working in the phase, and waiting for a peer.
-    bytes_sent, bytes_received : int
-        Bytes of frames, headers included.
-    messages : int
-        Frames sent.
-    rounds : int
-        Hops that the phase added to the longest chain of dependent messages that ends at this party.
-    peak_memory_bytes : int
-        Largest resident set of the process so far, at the end of the phase.
-    """
+    """Cost of one phase to one party: docs/costs.md ("What the figures count") says what each number is."""
 
     seconds: float = 0.0
     wait_seconds: float = 0.0
