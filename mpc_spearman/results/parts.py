@@ -151,7 +151,7 @@ PARTS = {
         },
     ),
 }  # fmt: skip
-#: What a run cost; what its columns count is said at `mpc_spearman.wire.meter.PhaseCost`.
+#: What a run cost; docs/costs.md says what its columns count.
 COST = Part(
     "",
     "costs",

@@ -104,12 +104,9 @@ def test_the_keys_of_a_run_share_the_flooding_distance(products, keys):
     assert parameters.flood_bits > choose(alone).flood_bits
 
 
-def test_more_columns_share_a_ciphertext_where_that_is_cheaper():
+def test_columns_share_a_ciphertext_where_that_is_cheaper_and_sums_stay_within_memory():
     assert choose(rank_sizes(1_000, 14, 14)).layout.groups == 1
     assert choose(rank_sizes(200_000, 50, 50)).layout.groups > 1
-
-
-def test_sums_stay_within_memory_where_there_is_a_choice():
     layout = choose(rank_sizes(1_000_000, 100, 100)).layout
     ciphertext = 2 * 8 * layout.degree * 3
     assert layout.results == layout.moduli * layout.groups * 100
