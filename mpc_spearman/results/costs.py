@@ -22,19 +22,11 @@ BESIDE, FORWARDED = "keep-alive", "forwarded "
 class Totals:
     """A run's cost in a few numbers; if not `complete`, those of the copy's own party alone.
 
-    Attributes
-    ----------
-    seconds, busiest : float
-        From start to end, of the party that took longest; and of computing, of the one that computed longest.
-    wire : int
-        Bytes sent by all parties; for a single party, sent and received. Without keep-alives (`beside`).
-    forwarded : tuple of (str, int)
-        Pairs of parties that were not connected directly, and the bytes that the coordinator's host has
-        forwarded, which `wire` has once, as what the two sent.
-    messages, rounds : int
-        Frames sent, and hops in the longest chain of dependent messages.
-    memory : tuple of (str, int)
-        Peak resident bytes by party.
+    `seconds` is from start to end, of the party that took longest, and `busiest` is of computing, of the one
+    that computed longest. `wire` is what all parties sent, for a single party what it sent and received,
+    without keep-alives (`beside`). `forwarded` are pairs of parties that were not connected directly, and the
+    bytes between them, which `wire` has once. `rounds` are hops in the longest chain of dependent messages,
+    and `memory` is the peak of each party.
     """
 
     complete: bool

@@ -44,14 +44,10 @@ def intervals(
 ) -> tuple[_Floats, _Floats]:
     """Confidence intervals of rank correlations; arguments as of `pvalues`, `confidence` such as 0.95.
 
-    Returns
-    -------
-    low, high : ndarray of float64, shape (m_A, m_B)
-        The end nearest to r, twice, where no rho is near enough. NaN where there is no coefficient, where the
-        pair is not testable, below `INTERVAL_ROWS` rows, and
-
-        - of two flags: where S is skewed beyond `SKEWED`;
-        - where otherwise both columns have many ties: where an end is beyond `FARTHEST` or `MOST_SKEWED`.
+    Returns the low and the high ends: the end nearest to r, twice, where no rho is near enough. NaN where
+    there is no coefficient, where the pair is not testable, below `INTERVAL_ROWS` rows, for two flags where S
+    is skewed beyond `SKEWED`, and where otherwise both columns have many ties and an end is beyond `FARTHEST`
+    or `MOST_SKEWED`.
     """
     from scipy.special import ndtri
 

@@ -70,23 +70,10 @@ def pvalues(
       columns have many ties, at rho sqrt(n - 1).
     - With noise type III at rho/sqrt(1/(n - 1) + s^2), which is the normal without skewness.
 
-    Parameters
-    ----------
-    rho : ndarray of float64, shape (m_A, m_B)
-        Coefficients; NaN where undefined. Noisy ones may be beyond ±1.
-    n : int
-        Rows, at least 3.
-    source, target : Columns
-        They broadcast to the shape of `rho`. Where `noise` is 0, with their skewness unrounded.
-    estimator : str
-    noise : ndarray of float64, shape (m_A, m_B), or float
-        Standard deviation of the noise in each coefficient; 0 for exact ones.
-
-    Returns
-    -------
-    ndarray of float64, shape (m_A, m_B)
-        NaN where there is no coefficient, the pair is not `testable`, or S is skewed beyond `TOO_SKEWED` and
-        has no exact test.
+    `rho`, the p-values and `noise` (standard deviations, 0 for exact coefficients) are float64 of shape
+    (m_A, m_B); noise may carry a coefficient beyond ±1. `source` and `target` broadcast to that shape, with
+    their skewness unrounded where there is no noise. There are n >= 3 rows. NaN where `rho` is, where the
+    pair is not `testable`, and where S is skewed beyond `TOO_SKEWED` and has no exact test.
     """
     from scipy.special import ndtr, ndtri, stdtr  # not at everyone's start: only coefficients need it
 

@@ -83,13 +83,9 @@ def reference(
         pvalues=pd.DataFrame(p, index=rows, columns=list(target.columns)),
         strengths=mu,
         counts=matrix.notna().sum().rename("count"),
-        ranking=pd.DataFrame(
-            {
-                "position": range(1, len(mu) + 1),
-                "feature": list(ranking.index),
-                "strength": ranking.to_numpy(),
-            }
-        ),
+        ranking=ranking.rename_axis("feature")
+        .reset_index()
+        .assign(position=range(1, len(mu) + 1))[["position", "feature", "strength"]],
     )
 
 

@@ -23,11 +23,9 @@ from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 if TYPE_CHECKING:
     from mpc_spearman.config import Estimator, Order
 
-#: A strength is flagged when it is under this share of the mean |rho| it averages: two thirds of the
-#: association or more has cancelled (with equal magnitudes, at least a third of the signs disagree) …
-CANCELLED = 1 / 3
-#: … and only when that mean |rho| is worth a second look at all.
-NOTEWORTHY = 0.05
+#: A strength is flagged when it is under this share of the mean |rho| it averages (with equal magnitudes, at
+#: least a third of the signs disagree), and only when that mean |rho| is worth a second look.
+CANCELLED, NOTEWORTHY = 1 / 3, 0.05
 #: Strengths under the two estimators that differ by no more than this are worth no sentence.
 TIED = 0.001
 #: Approximate p-values need a sentence below so many rows: at 16 Student's t makes 0.00065 of 0.001.
@@ -50,11 +48,8 @@ def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) 
         for feature, term in zip(features, tie_terms, strict=True)
         if term
     ]
-    return _listed(
-        f"ties in {_number(len(found), 'column')} of {party}, which eq. 2 (estimator: paper) takes for "
-        "agreement",
-        found,
-    )
+    columns = _number(len(found), "column")
+    return _listed(f"ties in {columns} of {party}, which eq. 2 (estimator: paper) counts as agreement", found)
 
 
 def constants(party: str, features: Sequence[str], flags: Sequence[bool], estimator: Estimator) -> list[str]:

@@ -174,8 +174,24 @@ def test_what_else_is_altered_is_named(
     assert (code, said in text) == (RecordError.exit_code, True), text
 
 
+Change = Callable[[dict[str, Any], dict[str, str]], None]
+
+
+def rewrite(folder: Path, change: Change) -> None:
+    """Change a folder, and the digests in it: whoever can write the one can write the other."""
+    about = json.loads((folder / "result.json").read_text())
+    files = {name: (folder / name).read_text() for name in about["files"]}
+    change(about, files)
+    for name, text in {"result.json": sealed(about, files), **files}.items():
+        (folder / name).write_text(text)
+
+
 def halve(about: dict[str, Any], files: dict[str, str]) -> None:
     about["strengths"][0] /= 2
+
+
+def enlarge(about: dict[str, Any], files: dict[str, str]) -> None:
+    about["errors"][0] *= 1.01
 
 
 def rename(about: dict[str, Any], files: dict[str, str]) -> None:
@@ -186,48 +202,51 @@ def rename(about: dict[str, Any], files: dict[str, str]) -> None:
     files["ranking.csv"] = "\n".join([*lines, ""])
 
 
+def first_row(file: str, replaced: Callable[[str], str]) -> Change:
+    def change(about: dict[str, Any], files: dict[str, str]) -> None:
+        header, row, *rows = files[file].splitlines()
+        files[file] = "\n".join([header, replaced(row), *rows, ""])
+
+    return change
+
+
+def not_shown(folder: Path, plan: Mapping[str, Any], capsys: pytest.CaptureFixture[str]) -> bool:
+    code, said = verify(folder, capsys, plan)
+    assert (code, said.count("NO ")) == (RecordError.exit_code, 1)
+    return f"NO  {folder.name}: what this folder shows against the message" in said
+
+
 @pytest.mark.parametrize("party", ["B", "A1"])
 @pytest.mark.parametrize("change", [halve, rename])
 def test_numbers_that_no_message_passed_on_are_seen(
-    ended: Ended, party: str, change: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ended: Ended, party: str, change: Change, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever can write a folder can also write the digests in it."""
-    folder = tmp_path / party
-    ended.results[party].save(folder)
-    about = json.loads((folder / "result.json").read_text())
-    files = {name: (folder / name).read_text() for name in about["files"]}
-    change(about, files)
-    for name, text in {"result.json": sealed(about, files), **files}.items():
-        (folder / name).write_text(text)
-    code, said = verify(folder, capsys, settings())
-    assert (code, said.count("NO ")) == (RecordError.exit_code, 1)
-    assert f"NO  {party}: what this folder shows against the message" in said
+    folder = ended.results[party].save(tmp_path / party)
+    rewrite(folder, change)
+    assert not_shown(folder, settings(), capsys)
 
 
 @pytest.mark.parametrize(
-    ("level", "grant"),
-    [("strengths", "strengths"), ("coefficients", "strengths"), ("coefficients", "coefficients")],
+    ("level", "grant", "change"),
+    [
+        ("strengths", "strengths", enlarge),
+        ("coefficients", "strengths", enlarge),
+        ("coefficients", "coefficients", enlarge),
+        ("canonical", "canonical", first_row("canonical.csv", lambda row: row.replace(",0.", ",1.", 1))),
+    ],
 )
 def test_numbers_with_noise_are_held_against_the_message_too(
-    level: str, grant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    level: str, grant: str, change: Change, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Strengths without the owner's own draw as far as a draw can be: it alone knows it."""
-    its: dict[str, Any] = {
-        "reveal": level,
-        "results": {"precision": "statistical", "target": grant, "sources": grant},
-    }
+    granted = {"precision": "statistical", "target": grant, "sources": grant}
+    its: dict[str, Any] = {"reveal": level, "results": granted}
     noisy = run(**its)
     for party in ("B", "A1"):
-        folder = tmp_path / party
-        noisy.results[party].save(folder)
+        folder = noisy.results[party].save(tmp_path / party)
         assert verify(folder, capsys, settings(**its))[0] == 0
-        about = json.loads((folder / "result.json").read_text())
-        files = {name: (folder / name).read_text() for name in about["files"]}
-        about["errors"][0] *= 1.01
-        (folder / "result.json").write_text(sealed(about, files))
-        code, said = verify(folder, capsys, settings(**its))
-        assert code == RecordError.exit_code
-        assert f"NO  {party}: what this folder shows" in said
+        rewrite(folder, change)
+        assert not_shown(folder, settings(**its), capsys)
 
 
 def test_a_damaged_row_is_said_by_verify_and_is_an_error_of_the_folder(
@@ -236,18 +255,10 @@ def test_a_damaged_row_is_said_by_verify_and_is_an_error_of_the_folder(
     its = {"reveal": "explained", "results": {"target": "explained", "sources": "explained"}}
     folder = run(**its).results["B"].save(tmp_path / "B")
     assert verify(folder, capsys, settings(**its))[0] == 0
-    about = json.loads((folder / "result.json").read_text())
-    files = {name: (folder / name).read_text() for name in about["files"]}
-    header, row, *rows = files["explained.csv"].splitlines()
-    for damaged in (f'"{row}"x', row.split(",")[0], row.rpartition(",")[0] + ",x"):
-        files["explained.csv"] = "\n".join([header, damaged, *rows, ""])
-        (folder / "explained.csv").write_text(files["explained.csv"])
-        (folder / "result.json").write_text(sealed(about, files))
-        code, said = verify(folder, capsys, settings(**its))
-        assert code == RecordError.exit_code
-        assert "NO  B: what this folder shows against the message" in said
-        with pytest.raises(OutputError, match="is damaged"):
-            Result.load(folder)
+    rewrite(folder, first_row("explained.csv", lambda row: row.split(",")[0]))
+    assert not_shown(folder, settings(**its), capsys)
+    with pytest.raises(OutputError, match="is damaged"):
+        Result.load(folder)
 
 
 @pytest.mark.parametrize(
