@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from support.cli_server import Command
 from support.harness import ROOT
 from support.plans import mapping, with_keys
@@ -125,7 +123,7 @@ class Members:
         """
         label = label or name
         plan = self.folder / f"{label}.yaml"
-        plan.write_text(yaml.safe_dump({**self.plan, **other}))
+        plan.write_text(json.dumps({**self.plan, **other}))  # which is YAML without aliases
         arguments = {"marks": str(self.marks), "label": label, "fault": hook[0], "arguments": dict(hook[1])}
         table = {"B": "clinic.csv", "A": "insurer.csv"}.get(name)
         asked = [
