@@ -1,15 +1,20 @@
-"""Compare criteria for the feature to complete first with what is explained of rows that nobody used.
+"""Measure what `explained` and `canonical` find, and how often they find something where nothing is.
 
     python benchmarks/explained.py [--write]
 
-Tables are random: the source's columns follow a few traits, some repeat others, some only matter as a
+The first table compares criteria for the feature to complete first with what is explained of rows that nobody
+used. Tables are random: the source's columns follow a few traits, some repeat others, some only matter as a
 difference, most are noise; the target's follow one of these each. What can be completed from the source is R²
-of ranks on 2,000 other rows of the best linear combination that the used rows give. `--write` puts the table
-into docs/statistics.md.
+of ranks on 2,000 other rows of the best linear combination that the used rows give.
+
+The second is of columns that are independent: it counts p-values of R² and of Pillai's trace, without noise
+and with the noise that the level adds at the default loss. `--write` puts both into docs/statistics.md.
 """
 
 from __future__ import annotations
 
+import math
+from itertools import product
 from pathlib import Path
 
 import measuring
@@ -18,11 +23,12 @@ from scipy.stats import rankdata, spearmanr
 
 from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranks import rank_columns
-from mpc_spearman.levels import level_of
+from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.level import Description
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role, Roster
-from mpc_spearman.statistics.explained import predictive
+from mpc_spearman.privacy.loss import separation
+from mpc_spearman.statistics.explained import dispersion, pillai_pvalues, predictive, pvalues
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics.md"
 TABLES, NEW, M_B = 300, 2000, 8
@@ -31,8 +37,13 @@ PLAN = load_plan({"reveal": "explained", "parties": PARTIES})
 
 
 def main() -> None:
-    """Measure all criteria at two sizes and print, or write, what was found."""
+    """Make both tables and print, or write, them."""
     options = measuring.parser(__doc__).parse_args()
+    measuring.show(f"{found_first()}\n{sizes()}", __file__, write=options.write, page=PAGE)
+
+
+def found_first() -> str:
+    """Make the table of criteria."""
     rows = []
     for n in (500, 5000):
         found: dict[str, list[tuple[float, bool]]] = {}
@@ -44,7 +55,7 @@ def main() -> None:
             rank, first = np.mean(pairs, axis=0)
             rows.append((f"{n:,}", name, f"{rank:.2f}", f"{first:.0%}"))
     heads = ("rows", "criterion", "rank correlation with what is explained of new rows", "the best is first")
-    measuring.show(measuring.table(heads, rows), __file__, write=options.write, page=PAGE)
+    return measuring.table(heads, rows)
 
 
 def criteria(n: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray, np.ndarray]]:
@@ -105,6 +116,66 @@ def completed(a: np.ndarray, y: np.ndarray, n: int) -> float:
     weights = np.linalg.lstsq(ranks(a[:, :n]).T, ranks(y[None, :n])[0], rcond=None)[0]
     new, truth = ranks(a[:, n:]), ranks(y[None, n:])[0]
     return 1 - float(np.square(truth - weights @ new).mean() / truth.var())
+
+
+#: Kinds of columns: how many rows in 100 have a flag; None of columns without ties.
+KINDS: dict[str, list[float | None]] = {
+    "untied": [None],
+    "untied and flags of 5 %": [None, 5],
+    "flags of 5 %": [5],
+}
+TARGETS = {"untied": None, "flags of 20 %": 20, "flags of 5 %": 5, "flags of 1 %": 1}
+SIZES, DRAWS, ALPHAS = ((100, 4), (500, 20), (2000, 5)), 20_000, (0.05, 0.01)
+
+
+def sizes() -> str:
+    """Make the table of how often independent columns have a p-value of alpha or less, over alpha."""
+    rng, rows = np.random.default_rng(20260803), []
+    for (n, m), (of_source, kind) in product(SIZES, KINDS.items()):
+        source = made(kind, n, m, rng)
+        targets = [(name, made([share], n, 1, rng, whiten=False)) for name, share in TARGETS.items()]
+        for of_target, target in (*targets, (of_source, made(kind, n, m, rng))):
+            cells = [cell for noise in (False, True) for cell in shares(source, target, noise, rng)]
+            test = "R²" if len(target) == 1 else "Pillai's trace"
+            rows.append((test, f"{n:,}", f"{len(source)} × {len(target)}", of_source, of_target, *cells))
+    heads = ("test", "n", "directions", "source's columns", "target's", "at 0.05", "at 0.01")
+    return measuring.table((*heads, "with noise, at 0.05", "at 0.01"), rows)
+
+
+def made(
+    kind: list[float | None], n: int, m: int, rng: np.random.Generator, *, whiten: bool = True
+) -> np.ndarray:
+    """Make whitened columns of a kind, (k, n), or one as it is."""
+    shares = [kind[i % len(kind)] for i in range(m)]
+    columns = [
+        rng.permutation(n).astype(float) if each is None else (rng.permutation(n) < round(each * n / 100))
+        for each in shares
+    ]
+    ranks = rank_columns(columns)
+    if not whiten:
+        return ranks.matrix / np.linalg.norm(ranks.matrix, axis=1)[:, None]
+    return np.asarray(whitening.directions(ranks) @ ranks.matrix)
+
+
+def shares(source: np.ndarray, target: np.ndarray, noisy: bool, rng: np.random.Generator) -> list[str]:
+    """Draw pairings of rows; say how many have a p-value of at most each alpha, over alpha."""
+    (k, n), other = source.shape, len(target)
+    weight, beside = (np.array(n * np.square(np.square(side).sum(axis=0)).sum()) for side in (source, target))
+    ranges = [np.sort(np.sqrt(np.square(side).sum(axis=0)))[-2:].sum() for side in (source, target)]
+    if other == 1:
+        ranges[1] = np.ptp(target)
+    s = math.sqrt(2) * ranges[0] * ranges[1] / separation(PLAN.privacy.loss) if noisy else 0.0
+    found: np.ndarray | float = 1.0
+    if not noisy and np.isnan(found := dispersion(weight, np.array(k), beside, other, n)):
+        return ["none"] * len(ALPHAS)
+    z = np.array([source @ target[:, rng.permutation(n)].T for _ in range(DRAWS)])
+    trace = np.square(z + s * rng.normal(size=z.shape)).sum(axis=(1, 2)) - k * other * s**2
+    noise, of_k = np.full(DRAWS, s), np.full(DRAWS, k)
+    if other == 1:
+        p = pvalues(trace, noise, of_k, n, found)
+    else:
+        p = pillai_pvalues(trace, noise, of_k, np.full(DRAWS, other), n, found)
+    return [f"{np.mean(p <= alpha) / alpha:.2f}" for alpha in ALPHAS]
 
 
 if __name__ == "__main__":

@@ -4,18 +4,14 @@ The source's columns, whitened and turned (:mod:`mpc_spearman.levels.whitening`)
 coordinator opens Z, k products for each target column, with the noise of the source and of the target, and
 R²_q = Σ z_q² less what noise adds. What Z shows beside R² is how much of two target columns is explained by
 the same. k directions are shared as so many vectors as the source has columns, the rest of them zeros: nobody
-has to wait for k.
-
-Noise is that of :mod:`mpc_spearman.privacy.scales` with one range R = max ‖x̃_i - x̃_j‖ for all k vectors, so
-that it is equal over them and their diameter is 1: when rows i and j are exchanged, Σ_p (x̃_pi - x̃_pj)² ≤ R².
-The directions are the same for both tables and the rotation is independent of them, so the proof there holds
-for every rotation, and for the mixture of all.
+has to wait for k. All whitened vectors of an owner have one range R (docs/guarantee.md has the proof).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,31 +44,39 @@ from mpc_spearman.statistics import explained, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 KEPT = Field("defined", "int64", (1,), "k, how many independent directions its columns have")
-DISTANCE = {"ranges": "a rounded bound on how much any two of its rows differ in its whitened columns"}
+WHITENED = "its whitened, randomly rotated columns"
+_DISTANCE = {"ranges": "a rounded bound on how much any two of its rows differ, in its whitened columns"}
 
 
-def _passed_on(sources: str | int) -> tuple[Field, ...]:
+def whitened_rows(owner: Role, *receivers: Role) -> tuple[Row, ...]:
+    """Declare what the owner of whitened columns tells of them."""
+    of_all = Field(
+        "kurtosis",
+        "float64",
+        (1,),
+        "how much weight single rows have in its columns together (kurtosis)",
+        precision=("exact",),
+    )
     return (
-        Field(
-            "explained",
-            "float64",
-            (sources, "m_target"),
-            "the share of each target feature's variance of ranks that a source's columns explain (R²), with "
-            "the noise of both",
-        ),
-        Field(
-            "explained_noise",
-            "float64",
-            (sources, "m_target"),
-            "the standard deviation of the noise in the products whose squares add up to R²",
-        ),
-        Field("kept", "int64", (sources,), "k, how many independent directions a source's columns have"),
+        *(Row(Kind.COLUMNS, (owner,), (receiver,), (KEPT,)) for receiver in receivers),
+        *scale_rows({"ranges": (1,)}, owner, *receivers, tells=_DISTANCE),
+        Row(Kind.COLUMNS, (owner,), COORDINATOR, (of_all,)),
     )
 
 
-def farthest(vectors: int, n: int) -> float:
-    """Return an upper end of the distance of two rows, whitened from so many columns (0: any)."""
-    return min(math.sqrt(2), 2 * whitening.largest(vectors, n)) if vectors else math.sqrt(2)
+def result_rows(*fields: Field) -> tuple[Row, ...]:
+    """Declare what is passed on of each source, in fields whose shape begins with how many sources there are.
+
+    The target has that of all sources, a source its own.
+    """
+    told = "how much weight single rows have in the columns of both sides, as one number for each test"
+    shape = fields[1].shape  # of the noise: one for each test
+    every = (*fields, Field("dispersion", "float64", shape, told, precision=("exact",)))
+    own = (replace(field, shape=(1, *field.shape[1:])) for field in every)
+    return (
+        Row(Kind.RESULT, COORDINATOR, TARGET, every),
+        Row(Kind.RESULT, COORDINATOR, SOURCE, tuple(own)),
+    )
 
 
 class Explained(Level):
@@ -91,20 +95,47 @@ class Explained(Level):
             COORDINATOR,
             (Field("constant", "flags", ("m_target",), "which features are constant"),),
         ),
-        *(Row(Kind.COLUMNS, SOURCE, (receiver,), (KEPT,)) for receiver in Role),
-        *scale_rows({"ranges": (1,)}, Role.SOURCE, *Role, tells=DISTANCE),
+        *whitened_rows(Role.SOURCE, *Role),
         *scale_rows({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
-        *masked_rows("its whitened, randomly rotated columns", "m_source", "rounded scaled ranks"),
+        Row(
+            Kind.COLUMNS,
+            TARGET,
+            COORDINATOR,
+            (
+                Field(
+                    "kurtosis",
+                    "float64",
+                    ("m_target",),
+                    "how much weight single rows have in each feature (kurtosis): of one with two values, "
+                    "how many rows have each",
+                    precision=("exact",),
+                ),
+            ),
+        ),
+        *masked_rows(WHITENED, "m_source", "rounded scaled ranks"),
         *opened_rows(opens, ("m_source", "m_target")),
     )
-    granted: ClassVar[tuple[Row, ...]] = (
-        Row(Kind.RESULT, COORDINATOR, TARGET, _passed_on("sources")),
-        Row(Kind.RESULT, COORDINATOR, SOURCE, _passed_on(1)),
+    granted: ClassVar[tuple[Row, ...]] = result_rows(
+        Field(
+            "explained",
+            "float64",
+            ("sources", "m_target"),
+            "the share of each target feature's variance of ranks that a source's columns explain (R²), with "
+            "the noise of both",
+        ),
+        Field(
+            "explained_noise",
+            "float64",
+            ("sources", "m_target"),
+            "the standard deviation of the noise in the products whose squares add up to R²",
+        ),
+        Field("kept", "int64", ("sources",), "k, how many independent directions a source's columns have"),
     )
     owners_add: ClassVar[bool] = True
     counts: ClassVar[str] = "directions of a source"
-    #: Numbers that have a row for each source.
-    of_each: ClassVar[tuple[str, ...]] = ("explained", "explained_noise", "kept")
+    #: What is told, in words, and whose columns are whitened.
+    numbers: ClassVar[str] = "R²"
+    whitening_roles: ClassVar[tuple[Role, ...]] = SOURCE
 
     # --- what data parties contribute, and what is opened
 
@@ -132,19 +163,24 @@ class Explained(Level):
         )
 
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
-        """Return a source's whitened, turned columns, (m_A, n), or the target's columns, (m_B, n)."""
+        """Return whitened, turned columns, or the target's as they are, (m, n)."""
         encoding = self.encoding(shapes)
-        if role is Role.SOURCE:
+        if role in self.whitening_roles:
             return Contribution(whitening.whitened(ranks, encoding.source_scale))
         return Contribution(encoding.column_vectors(ranks))
 
     def counted(self, own: Contribution, ranks: Ranks, role: Role) -> int:
-        """Count a source's directions, and the target's columns that are not constant."""
-        return whitening.kept(own.vectors) if role is Role.SOURCE else ranks.defined
+        """Count directions, or the target's columns that are not constant."""
+        return whitening.kept(own.vectors) if role in self.whitening_roles else ranks.defined
 
     def whitens(self, shapes: Shapes) -> Mapping[Party, int]:
         """Return whose columns are whitened, and how many there are."""
-        return shapes.features
+        both = {owner: shapes.features.get(owner, shapes.m_target) for owner in shapes.defined}
+        return {owner: columns for owner, columns in both.items() if owner.role in self.whitening_roles}
+
+    def together(self, shapes: Shapes) -> int:
+        """Return how many of the target's vectors one test is over."""
+        return 1
 
     def behind(self, shapes: Shapes) -> int:
         """Return the fewest directions that an R² is over: over one it is a coefficient, squared."""
@@ -152,52 +188,61 @@ class Explained(Level):
 
     def admit(self, shapes: Shapes) -> None:
         """Refuse scales that k contradicts, a source of which no direction is left, or too few rows for k."""
+        whitened = self.whitens(shapes)
         for owner, scales in shapes.scales.items():
             moving = sum(step != NOTHING for step in scales.ranges)
-            k = shapes.defined.get(owner, moving)
-            if moving != (min(k, 1) if owner in self.whitens(shapes) else k):
+            if moving != (min(shapes.defined[owner], 1) if owner in whitened else shapes.m_target):
                 raise ProtocolViolation(
-                    f"{owner} states ranges above 0 for {moving} vectors, but has {k}: the noise of others "
-                    "would be too small"
+                    f"{owner} states ranges above 0 for {moving} vectors, which does not fit the columns "
+                    "that it has: the noise of others would be too small"
                 )
-        for source, columns in self.whitens(shapes).items():
-            k = shapes.defined[source]
+        for owner, columns in whitened.items():
+            k = shapes.defined[owner]
             if not k:
                 raise BoundError(
-                    f"reveal: {self.name} can use none of the {columns} columns of {source.name}: they are "
+                    f"reveal: {self.name} can use none of the {columns} columns of {owner.name}: they are "
                     "constant, or differ in so few rows that noise could not hide these. Use other columns"
                 )
             if shapes.n < explained.ROWS_EACH * k:
                 raise BoundError(
-                    f"reveal: {self.name} needs {explained.ROWS_EACH} rows for each direction of a source's "
-                    f"columns; {source.name} has {k} and there are {shapes.n} rows. Use fewer columns, or "
+                    f"reveal: {self.name} needs {explained.ROWS_EACH} rows for each direction of a party's "
+                    f"columns; {owner.name} has {k} and there are {shapes.n} rows. Use fewer columns, or "
                     "more rows"
                 )
 
     # --- noise
 
     def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
-        """Return how far apart two rows of a source's can lie; of the target's vectors the scales."""
+        """Return how far apart two rows of whitened columns can lie; of the target's vectors the scales.
+
+        A constant column states an untied one's range: so one that varies cannot be left without noise.
+        """
         encoding = self.encoding(shapes)
-        if role is Role.SOURCE:
+        if role in self.whitening_roles:
             return {"ranges": whitening.distance(own.vectors, encoding.source_scale)}
-        return {"ranges": Scales.of(own.vectors, [1 / encoding.target_scale] * ranks.m)}
+        stated = Scales.of(own.vectors, [1 / encoding.target_scale] * ranks.m)
+        return {"ranges": stated.without_nothing(untied(ranks.n))}
 
     def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return √(2/n), the mean distance of two rows of one direction (of the target 2/√n), to the most."""
-        return math.sqrt(2 if vectors else 4) / math.sqrt(n), farthest(vectors, n)
+        """Return √(2/n), the mean distance of two rows of one direction, to the most; else 2/√n to √2."""
+        whitened = vectors or Role.TARGET in self.whitening_roles
+        most = min(math.sqrt(2), 2 * whitening.largest(vectors, n)) if vectors else math.sqrt(2)
+        return math.sqrt((2 if whitened else 4) / n), most
+
+    def weights(self, own: Contribution, role: Role, shapes: Shapes) -> dict[str, NDArray[np.float64]]:
+        """Return the kurtosis of whitened columns together (Mardia's), or of each of the target's."""
+        encoding, vectors = self.encoding(shapes), own.vectors
+        together = [vectors] if role in self.whitening_roles else list(vectors[:, None])
+        squares = [np.square(whitening.leverages(one, encoding.source_scale)).sum() for one in together]
+        return {"kurtosis": shapes.n * np.array(squares)}
 
     def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
-        """Return s of either owner's noise in each of the k products of a source, (sources, m_B)."""
+        """Return s of either owner's noise in each of the k products of a source, (sources, m_B or 1)."""
         return deviations(joined(shapes.of_sources), shapes.of_target, self.plan.privacy.loss)
 
     def _steps(self, shapes: Shapes) -> NDArray[np.int64]:
         """Return that noise in steps of what is opened, rounded up."""
         return np.ceil(self.deviations(shapes) * self.encoding(shapes).unit).astype(np.int64)
-
-    def columns(self, shapes: Shapes) -> int:
-        """Return how many of the target's vectors are not zeros."""
-        return shapes.m_target
 
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
         """Draw this owner's noise, (m_A, m_B), equal in the vectors that are kept; none where all is zero."""
@@ -205,41 +250,41 @@ class Explained(Level):
             return None
         sigma = np.zeros((shapes.m_sources, shapes.m_target), dtype=np.int64)
         for source, steps in zip(shapes.features, self._steps(shapes), strict=True):
-            sigma[shapes.rows(source)][: shapes.defined[source], : self.columns(shapes)] = steps
+            sigma[shapes.rows(source)][: shapes.defined[source], : self._columns(shapes)] = steps
         return discrete_gaussian(sigma[shapes.rows(me)] if me in shapes.features else sigma)
 
+    def _columns(self, shapes: Shapes) -> int:
+        """Return how many of the target's vectors are not zeros, or are those of constant columns."""
+        whitened = [shapes.defined[owner] for owner in self.whitens(shapes) if owner.role is Role.TARGET]
+        return whitened[0] if whitened else shapes.m_target
+
     def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> Foreseen:
-        """Foresee by how much noise, and chance, move R² of (or with) each own column.
+        """Foresee by how much noise, and chance, move R² of (or with) each own column, or Pillai's trace.
 
         From all parties' scales, or, in a shape without, from one's own.
         """
         if shapes.scales:
-            s, k = self.deviations(shapes), max(shapes.defined[source] for source in shapes.features)
-            of_each = s.max(axis=0) if role is Role.TARGET else np.full(ranks.m, np.median(s))
+            s = self.deviations(shapes).max(axis=0)
+            s = s if role is Role.TARGET else np.median(s)[None]
+            k = max(shapes.defined[source] for source in shapes.features) * self.together(shapes)
         else:
-            most, n = max(shapes.features.values()), ranks.n
-            own = self.contribution(ranks, role, shapes)
+            own, n, sources = self.contribution(ranks, role, shapes), ranks.n, len(shapes.features)
+            others = shapes.m_target if role is Role.SOURCE else max(shapes.features.values())
+            mine, other = self.counted(own, ranks, role), Role.SOURCE if role is Role.TARGET else Role.TARGET
+            width = 2 * math.sqrt(min(0.5, 3 * others / n))
+            if other not in self.whitening_roles:
+                width, others = untied(n) * math.sqrt(others), 1
             stated = self.scales(own, ranks, role, shapes)["ranges"]
-            if role is Role.TARGET:
-                k, other = most, Scales.of_range(2 * math.sqrt(min(0.5, 3 * most / n)), True, n)
-                of_each = deviations(other, stated, self.plan.privacy.loss)[0]
-            else:
-                k, width = self.counted(own, ranks, role), untied(n) * math.sqrt(shapes.m_target)
-                of_each = np.full(
-                    ranks.m, deviations(stated, Scales.of_range(width, True, n), self.plan.privacy.loss)
-                )
-            of_each = of_each * math.sqrt(len(shapes.features))
-        return self.moved("R²", math.sqrt(2 * k) * 2 * np.square(of_each), math.sqrt(2 * k) / ranks.n)
-
-    @staticmethod
-    def moved(numbers: str, noise: NDArray[np.float64], error: float) -> Foreseen:
-        """Say what is too much for numbers from 0 to 1."""
+            s = deviations(Scales.of_range(width, True, n), stated, self.plan.privacy.loss)[0]
+            s, k = s * math.sqrt(sources), others * (mine if role in self.whitening_roles else 1)
+        noise = np.broadcast_to(math.sqrt(2 * k) * 2 * np.square(s), ranks.m)
+        error = math.sqrt(2 * k) / ranks.n
         most = float(np.median(noise)) + error
         too_few = (
-            f"with noise {numbers} will vary by {most:.2g} where there is no relation. Use fewer columns, "
-            "or more rows"
+            f"with noise {self.numbers} will vary by {most:.2g} where there is no relation. Use fewer "
+            "columns, or more rows"
         )
-        return Foreseen(numbers, noise, error, too_few if most > explained.SPREAD else "")
+        return Foreseen(self.numbers, noise, error, too_few if most > explained.SPREAD else "")
 
     # --- what the coordinator makes of it
 
@@ -247,30 +292,53 @@ class Explained(Level):
         self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
     ) -> Numbers:
         """Compute R² from Z; NaN of a constant target column, and of what no columns give."""
-        encoding, n = self.encoding(shapes), shapes.n
-        kept = np.array([shapes.defined[source] for source in shapes.features])
-        s = self._steps(shapes) * (math.sqrt(2) / encoding.unit) if self.noisy else 0.0
-        s = np.broadcast_to(np.asarray(s), (len(kept), shapes.m_target))
-        r2 = np.full(s.shape, math.nan)
-        for row, source in enumerate(shapes.features):
-            of_source = opened[shapes.rows(source)][: kept[row]].T.tolist()
-            for q, (values, constant) in enumerate(zip(of_source, target.constant, strict=True)):
-                if not constant and all(abs(int(value)) <= encoding.result_bound for value in values):
-                    r2[row, q] = math.fsum((int(value) / encoding.unit) ** 2 for value in values)
-        k = kept[:, None]
-        r2 -= k * np.square(s)
+        s, k = self._noise(shapes), self._kept(shapes)[:, None]
+        r2 = np.array([np.square(z).sum(axis=0) for z in self._products(opened, shapes)])
+        r2 = r2.astype(np.float64) - k * np.square(s)
+        r2[:, list(target.constant)] = math.nan
         if not self.noisy:
             r2 = np.clip(r2, 0.0, 1.0)
         return {
-            "explained": in_digits(r2, np.sqrt(2 * k) * np.square(s), np.sqrt(2 * k) / n),
-            "explained_noise": s.astype(np.float64),
-            "kept": kept,
+            "explained": in_digits(r2, np.sqrt(2 * k) * np.square(s), np.sqrt(2 * k) / shapes.n),
+            "explained_noise": s,
+            "kept": k[:, 0],
+            **self._dispersion(shapes),
         }
 
+    def _kept(self, shapes: Shapes) -> NDArray[np.int64]:
+        """Return k of each source, (sources,)."""
+        return np.array([shapes.defined[source] for source in shapes.features])
+
+    def _noise(self, shapes: Shapes) -> NDArray[np.float64]:
+        """Return the standard deviation of both owners' noise in each product, (sources, columns)."""
+        if not self.noisy:
+            return np.zeros((len(shapes.features), self._columns(shapes)))
+        s = self._steps(shapes) * (math.sqrt(2) / self.encoding(shapes).unit)
+        return np.broadcast_to(s, (len(s), self._columns(shapes)))
+
+    def _products(self, opened: NDArray[Any], shapes: Shapes) -> Iterator[NDArray[np.float64]]:
+        """Return Z of each source, (k, columns); NaN for what no columns give."""
+        bound, unit = self.encoding(shapes).result_bound, self.encoding(shapes).unit
+        for source, k in zip(shapes.features, self._kept(shapes), strict=True):
+            z = opened[shapes.rows(source)][:k, : self._columns(shapes)].tolist()
+            yield np.array([[v / unit if abs(v) <= bound else math.nan for v in map(int, row)] for row in z])
+
+    def _dispersion(self, shapes: Shapes) -> Numbers:
+        """Return, without noise, by how much tests have to allow for single rows, (sources, m_B or 1)."""
+        if self.noisy:
+            return {}
+        of = [shapes.kurtosis[source] for source in shapes.features]
+        target = next(found for owner, found in shapes.kurtosis.items() if owner not in shapes.features)
+        k = self._kept(shapes)[:, None]
+        found = explained.dispersion(np.array(of), k, target, self.together(shapes), shapes.n)
+        return {"dispersion": found}
+
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
-        """Return what of it is about one source's columns."""
+        """Return, of numbers that have a row for each source, that of one."""
         row = [list(shapes.features).index(source)]
-        return {**numbers, **{part: numbers[part][row] for part in self.of_each}}  # type: ignore[literal-required,typeddict-item]
+        of_each = {field.name for field in self.granted[0].fields if field.shape[0] == "sources"}
+        own = {part: found[row] for part, found in numbers.items() if part in of_each}  # type: ignore[index]
+        return {**numbers, **own}  # type: ignore[typeddict-item]
 
     def warnings(
         self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
@@ -298,4 +366,4 @@ class Explained(Level):
 
     def published_precisely(self, grant: str) -> str:
         """Say the same of what is passed on."""
-        return f"R² {self.opened_precisely()}"
+        return f"{'R²' if grant == 'explained' else 'canonical correlations'} {self.opened_precisely()}"

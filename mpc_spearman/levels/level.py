@@ -71,6 +71,9 @@ class Numbers(TypedDict, total=False):
     explained: NDArray[np.float64]
     explained_noise: NDArray[np.float64]
     kept: NDArray[np.int64]
+    #: By how much p-values without noise have to allow for single rows of much weight
+    #: (`mpc_spearman.statistics.explained.dispersion`), (sources, m_B), at `canonical` (sources,).
+    dispersion: NDArray[np.float64]
     #: Canonical correlations of each source's columns with the target's, the largest first and as many as the
     #: target has columns, NaN beyond those there are, (sources, m_B); the noise in the products that they are
     #: of, (sources,); the directions of the target's columns, (1,).
@@ -199,6 +202,10 @@ class Level(ABC):
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
         """Draw what a data party adds to its part of what is opened (`Contribution.added`), before that."""
         return None
+
+    def weights(self, own: Contribution, role: Role, shapes: Shapes) -> dict[str, NDArray[np.float64]]:
+        """Say what tests without noise take of one's vectors, by the field of a message that carries it."""
+        return {}
 
     def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> Foreseen:
         """Foresee the noise in the finest numbers about one's own columns that anyone is passed on.

@@ -56,7 +56,7 @@ def noisy(values: Floats, s: Floats, loss: float) -> tuple[Floats, Floats]:
     return published, has
 
 
-def in_digits(values: Floats, s: Floats, error: float) -> Floats:
+def in_digits(values: Floats, s: Floats, error: Floats | float) -> Floats:
     """Round numbers with noise to multiples of 1, 2 or 5 times a power of ten.
 
     No finer than a tenth of the noise, or of the standard `error` if that is larger. What has no noise stays.

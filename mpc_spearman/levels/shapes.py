@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mpc_spearman.parties import Party
 from mpc_spearman.privacy.scales import Scales
 
@@ -28,6 +31,8 @@ class Shapes:
         What each data party states of its vectors, so that noise is large enough, as far as this one is told.
     of_sums : dict
         The same of the sum of each source's columns, where that is not what it contributes.
+    kurtosis : dict
+        Of each data party's columns, where tests take it.
     """
 
     n: int
@@ -36,6 +41,7 @@ class Shapes:
     defined: Mapping[Party, int] = field(default_factory=dict)
     scales: Mapping[Party, Scales] = field(default_factory=dict)
     of_sums: Mapping[Party, Scales] = field(default_factory=dict)
+    kurtosis: Mapping[Party, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def m_sources(self) -> int:

@@ -105,14 +105,19 @@ def kept(vectors: NDArray[Any]) -> int:
     return int(vectors.any(axis=1).sum())
 
 
-def distance(vectors: NDArray[Any], scale: int) -> Scales:
-    """State how far apart two rows can lie, max ‖x̃_i - x̃_j‖, as the range R that all vectors share.
-
-    From the integers: at most √h_i + √h_j, and, as X̃ᵀX̃ is a projection, √2 and what rounding adds.
-    """
+def leverages(vectors: NDArray[Any], scale: int) -> Floats:
+    """Return h_i = Σ_p x̃_pi² of every row, from the integers."""
     squares = np.zeros(vectors.shape[1])
     for vector in vectors:
         squares += np.square(vector / scale)
-    two = np.sqrt(np.sort(np.partition(squares, -2)[-2:])).sum()
+    return squares
+
+
+def distance(vectors: NDArray[Any], scale: int) -> Scales:
+    """State how far apart two rows can lie, max ‖x̃_i - x̃_j‖, as the range R that all vectors share.
+
+    At most √h_i + √h_j, and, as X̃ᵀX̃ is a projection, √2 and what rounding adds.
+    """
+    two = np.sqrt(np.partition(leverages(vectors, scale), -2)[-2:]).sum()
     k = kept(vectors)
     return Scales.of_range(min(float(two), math.sqrt(2) + 2 * math.sqrt(k) / scale), k > 0, vectors.shape[1])

@@ -36,7 +36,7 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
     Returns
     -------
     Shapes
-        With ``defined``, ``scales`` and ``of_sums``.
+        With ``defined``, ``scales``, ``of_sums`` and ``kurtosis``.
 
     Raises
     ------
@@ -47,10 +47,12 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
     """
     me, shared, level = run.roster.me, run.plan.shared(), level_of(run.plan)
     defined, stated = dict[Party, int](), dict[Party, dict[str, Scales]]()
+    kurtosis = dict[Party, Any]()
     if ranks is not None and own is not None:
         defined[me] = level.counted(own, ranks, me.role)
         stated[me] = level.scales(own, ranks, me.role, shapes) if level.noisy else {}
-        values: dict[str, Any] = {"defined": np.array([defined[me]])}
+        weights = {} if level.noisy else level.weights(own, me.role, shapes)
+        values: dict[str, Any] = {"defined": np.array([defined[me]]), **weights}
         for name, scales in stated[me].items():
             values[name] = np.array(scales.ranges)
             if name == "ranges":
@@ -65,6 +67,8 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
             heard = run.links.receive(owner, Kind.COLUMNS, sizes=shapes.sizes(owner))
             if "defined" in heard:
                 defined[owner] = int(heard["defined"][0])
+            if "kurtosis" in heard:
+                kurtosis[owner] = heard["kurtosis"]
             stated[owner] = _heard(run, owner, heard, shapes)
     for owner, count in defined.items():
         features = shapes.features.get(owner, shapes.m_target)
@@ -75,6 +79,7 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
         defined=defined,
         scales={owner: said["ranges"] for owner, said in stated.items() if "ranges" in said},
         of_sums={owner: said["mean_range"] for owner, said in stated.items() if "mean_range" in said},
+        kurtosis=kurtosis,
     )
     check_policy_columns(run.plan, me.name, level.behind(shapes), level.counts)
     level.admit(shapes)

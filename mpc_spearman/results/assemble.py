@@ -87,26 +87,34 @@ def assemble(
     if "explained" in numbers:
         r2, s, k = numbers["explained"], numbers["explained_noise"], numbers["kept"]
         numbers = {**numbers, "positions": explained.positions(r2, k, n, plan.order)}
+        dispersion = numbers.get("dispersion", np.ones(r2.shape))
         told = pd.DataFrame(
-            {"r2": r2.ravel(), "noise": s.ravel(), "k": np.repeat(k, len(columns))},
+            {
+                "r2": r2.ravel(),
+                "noise": s.ravel(),
+                "k": np.repeat(k, len(columns)),
+                "dispersion": dispersion.ravel(),
+            },
             index=pd.MultiIndex.from_product([sources, columns]),
         )
         parts["explained"] = derived.concluded(told, n)
         warnings += result_warnings.explained(explained.spread(s, k[:, None], n).max(), len(k))
+        warnings += result_warnings.uneven(np.isnan(dispersion) & ~np.isnan(r2))
     if "canonical" in numbers:
         found, k = numbers["canonical"], numbers["kept"]
-        each = found.shape[1]
+        each, dispersion = found.shape[1], numbers.get("dispersion", np.ones(len(found)))
         told = pd.DataFrame(
             {
                 "correlation": found.ravel(),
                 "noise": np.repeat(numbers["canonical_noise"], each),
                 "k_source": np.repeat(k, each),
                 "k_target": int(numbers["kept_target"][0]),
+                "dispersion": np.repeat(dispersion, each),
             },
             index=pd.MultiIndex.from_product([sources, range(1, each + 1)], names=["party", "number"]),
         )
         parts["canonical"] = derived.concluded_canonical(told, n)
-        warnings += result_warnings.joint(len(k))
+        warnings += [*result_warnings.joint(len(k)), *result_warnings.uneven(np.isnan(dispersion))]
     if "positions" in numbers:
         order = np.argsort(numbers["positions"], kind="stable")  # equals in the table's order
         ranking = pd.DataFrame({"position": numbers["positions"][order], "feature": columns[order].tolist()})

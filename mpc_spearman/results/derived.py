@@ -55,8 +55,8 @@ def inferences(matrix: pd.DataFrame, pairs: dict[str, Any], confidence: float) -
 
 def concluded(told: pd.DataFrame, n: int) -> pd.DataFrame:
     """Add to what is explained what follows: predictive R², p and q."""
-    r2, s, k = (told[name].to_numpy() for name in ("r2", "noise", "k"))
-    p = explained.pvalues(r2, s, k, n)
+    r2, s, k, dispersion = (told[name].to_numpy() for name in ("r2", "noise", "k", "dispersion"))
+    p = explained.pvalues(r2, s, k, n, dispersion)
     return told.assign(predictive=explained.predictive(r2, k, n), p=p, q=qvalues(p))
 
 
@@ -66,5 +66,5 @@ def concluded_canonical(told: pd.DataFrame, n: int) -> pd.DataFrame:
     squares = np.square(told["correlation"]).groupby(level="party").transform("sum").to_numpy()
     trace = np.where(told["correlation"].isna().groupby(level="party").transform("all"), np.nan, squares)
     trace = trace - k * of_target * np.square(s)
-    p = explained.pillai_pvalues(trace, s, k, of_target, n)
+    p = explained.pillai_pvalues(trace, s, k, of_target, n, told["dispersion"].to_numpy())
     return told.assign(chance=explained.edge(s, k, of_target, n), trace=trace, p=p)

@@ -138,7 +138,10 @@ PARTS = {
         "explained",
         "shares that are explained",
         "explained.csv",
-        columns={"r2": float, "noise": float, "k": int, "predictive": float, "p": float, "q": float},
+        columns={
+            "r2": float, "noise": float, "k": int, "dispersion": float, "predictive": float, "p": float,
+            "q": float,
+        },
     ),
     "canonical": Part(
         "canonical",
@@ -146,8 +149,8 @@ PARTS = {
         "canonical.csv",
         ("party", "number"),
         {
-            "correlation": float, "noise": float, "k_source": int, "k_target": int, "chance": float,
-            "trace": float, "p": float,
+            "correlation": float, "noise": float, "k_source": int, "k_target": int, "dispersion": float,
+            "chance": float, "trace": float, "p": float,
         },
     ),
 }  # fmt: skip

@@ -48,6 +48,7 @@ _CLOCKS_APART = timedelta(hours=1)
 _PASSED_ON = (
     "positions", "strengths", "counts", "errors", "coefficients", "noise", "source_names", "target_names",
     "explained", "explained_noise", "kept", "canonical", "canonical_noise", "kept_target",
+    "dispersion",
 )  # fmt: skip
 Digest = Annotated[Text, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -268,10 +269,12 @@ def _shown(folder: Path, message: bytes) -> bool:
         if plan["reveal"] == "canonical":
             held |= {"canonical": each["correlation"], "canonical_noise": each["noise"][:, 0]}
             held |= {"kept": each["k_source"][:, 0], "kept_target": each["k_target"][0, :1]}
+            held["dispersion"] = each["dispersion"][:, 0]
         if plan["reveal"] == "explained":
             names = list(table.index.unique(1))
             said["positions"] = explained.positions(said["explained"], said["kept"], held["n"], plan["order"])
             held |= {"explained": each["r2"], "explained_noise": each["noise"], "kept": each["k"][:, 0]}
+            held["dispersion"] = each["dispersion"]
         if ranking is not None:
             order = np.argsort(said["positions"], kind="stable")
             if names is not None and [names[at] for at in order] != ranking["feature"].tolist():

@@ -211,7 +211,8 @@ def _explained(result: Result) -> Table:
     found: Any = result.explained
     places = dict(zip(result.ranking["feature"], result.ranking["position"], strict=True))
     several = len(found.index.unique(0)) > 1
-    limits = explained.chance(found["noise"].to_numpy(), found["k"].to_numpy(), result.n)
+    s, k, dispersion = (found[name].to_numpy() for name in ("noise", "k", "dispersion"))
+    limits = explained.chance(s, k, result.n, dispersion)
     lines = [
         Line(
             (
@@ -353,11 +354,14 @@ def _in_common(result: Result) -> str:
     for source, rows in result.canonical.groupby(level="party", sort=False):
         top = rows.iloc[0]
         tables = f"{'t' if said else 'T'}he tables of {printable(str(source))} and {target}"
-        if math.isnan(top["p"]):
+        if math.isnan(top["trace"]):
             said.append(f"{tables}: what was opened cannot be canonical correlations")
             continue
-        much = "little" if top["p"] > _FOUND else "something"
         trace, most = number(max(top["trace"], 0)), int(min(top["k_source"], top["k_target"]))
+        if math.isnan(top["p"]):
+            said.append(f"{tables}: Pillai's trace is {trace} of {most}, without a p-value")
+            continue
+        much = "little" if top["p"] > _FOUND else "something"
         largest, limit = number(top["correlation"]), number(top["chance"])
         said.append(
             f"{tables} have {much} in common: Pillai's trace is {trace} of {most} (p-value "

@@ -5,6 +5,10 @@ Under independence it has mean k/(n - 1), exactly, over all ways of pairing rows
 distribution of k/2 and (n - 1 - k)/2. `r2` here is less the bias of noise, k·s², with s the standard
 deviation of the noise in each of the k products that it is made of: it may be below 0. See
 docs/statistics.md, "What is explained".
+
+Where a few rows weigh much on both sides, as with two rare flags, R² varies more. Its exact variance over all
+ways of pairing rows takes of either side the kurtosis, Mardia's (1970), n·Σ h_i² over the leverages h_i of
+its rows (Kazi-Aoual, Hitier, Sabatier and Lebreton 1995).
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ Floats = NDArray[np.float64]
 ROWS_EACH = 5
 #: A spread of R² under no relation above which there are too few rows.
 SPREAD = 0.1
+#: The largest dispersion with which there is a p-value, and the largest kurtosis, less 1, in rows.
+MOST, HEAVIEST = 1.1, 0.05
 
 
 def predictive(r2: Floats, k: NDArray[np.int64], n: int) -> Floats:
@@ -40,31 +46,54 @@ def spread(s: Floats, k: NDArray[np.int64], n: int) -> Floats:
     return np.sqrt(2 * k) * (np.square(s) + 1 / n)
 
 
-def pvalues(r2: Floats, s: Floats, k: NDArray[np.int64], n: int) -> Floats:
-    """Compute p-values of independence of all of a side's columns; NaN where `r2` is.
+def dispersion(
+    kurtosis: Floats, k: NDArray[np.int64], of_target: Floats, k_target: NDArray[np.int64] | int, n: int
+) -> Floats:
+    """Compute the variance of Σz² under independence, by that of normal columns, from both sides' kurtoses.
 
-    Without noise by F, with it by the gamma distribution that has R²'s mean and variance (`_gamma`).
+    NaN where it, or the weight of single rows, is so large that no p-value would be right.
+    """
+    found: Floats = np.full(np.broadcast(kurtosis, of_target).shape, (n - 1) / (2 * n * (n - 3)))
+    allowed = np.ones(found.shape, dtype=bool)
+    for weight, count in ((kurtosis, k), (of_target, k_target)):
+        found = found * ((n + 1) * weight / count - (n - 1) * (count + 2)) / (n - 1 - count)
+        allowed &= weight / np.square(count) - 1 <= HEAVIEST * n
+    return np.where(allowed & (found <= MOST - 1), 1 + found, np.nan)
+
+
+def pvalues(r2: Floats, s: Floats, k: NDArray[np.int64], n: int, dispersion: Floats | float = 1.0) -> Floats:
+    """Compute p-values of independence of all of a side's columns; NaN where `r2` or `dispersion` is.
+
+    Without noise by F with the degrees of freedom that give the right variance, with it by the gamma
+    distribution that has R²'s mean and variance (`_gamma`).
     """
     from scipy import special
 
-    exact = special.betainc((n - 1 - k) / 2, k / 2, np.clip(1 - r2, 0, 1))
+    rest, of_k = _beta(k, n, dispersion)
+    exact = special.betainc(rest, of_k, np.clip(1 - r2, 0, 1))
     shape, scale = _gamma(s, k, n)
     noisy = special.gammaincc(shape, np.clip(r2 + k * np.square(s), 0, None) / scale)
     return np.asarray(np.where(s > 0, noisy, exact) + 0 * r2)
 
 
-def chance(s: Floats, k: NDArray[np.int64], n: int, p: float = 0.05) -> Floats:
-    """Return the `r2` of which `p` is the p-value: so much chance gives once in 20 features."""
+def chance(s: Floats, k: NDArray[np.int64], n: int, dispersion: Floats | float = 1.0) -> Floats:
+    """Return the `r2` of which 0.05 is the p-value: so much chance gives once in 20 features."""
     from scipy import special
 
+    rest, of_k = _beta(k, n, dispersion)
     shape, scale = _gamma(s, k, n)
-    exact = 1 - special.betaincinv((n - 1 - k) / 2, k / 2, p)
-    noisy = special.gammainccinv(shape, p) * scale - k * np.square(s)
+    exact = 1 - special.betaincinv(rest, of_k, 0.05)
+    noisy = special.gammainccinv(shape, 0.05) * scale - k * np.square(s)
     return np.asarray(np.where(s > 0, noisy, exact))
 
 
 def pillai_pvalues(
-    trace: Floats, s: Floats, k: NDArray[np.int64], of_target: NDArray[np.int64], n: int
+    trace: Floats,
+    s: Floats,
+    k: NDArray[np.int64],
+    of_target: NDArray[np.int64],
+    n: int,
+    dispersion: Floats | float = 1.0,
 ) -> Floats:
     """Compute p-values of independence of two sides with k and `of_target` directions, from Pillai's trace.
 
@@ -73,7 +102,7 @@ def pillai_pvalues(
     """
     from scipy import special
 
-    shape, scale = _gamma(s, k, n, of_target)
+    shape, scale = _gamma(s, k, n, of_target, dispersion)
     return np.asarray(
         special.gammaincc(shape, np.clip(trace + k * of_target * np.square(s), 0, None) / scale)
     )
@@ -84,13 +113,23 @@ def edge(s: Floats, k: NDArray[np.int64], of_target: NDArray[np.int64], n: int) 
     return (np.sqrt(k) + np.sqrt(of_target)) * np.sqrt(1 / (n - 1) + np.square(s))
 
 
+def _beta(k: NDArray[np.int64], n: int, dispersion: Floats | float) -> tuple[Floats, Floats]:
+    """Return the parameters of the beta distribution with the mean and variance of 1 - R²."""
+    of_both = ((n + 1) / dispersion - 2) / 2
+    return (n - 1 - k) / (n - 1) * of_both, k / (n - 1) * of_both
+
+
 def _gamma(
-    s: Floats, k: NDArray[np.int64], n: int, other: NDArray[np.int64] | int = 1
+    s: Floats,
+    k: NDArray[np.int64],
+    n: int,
+    other: NDArray[np.int64] | int = 1,
+    dispersion: Floats | float = 1.0,
 ) -> tuple[Floats, Floats]:
     """Return shape and scale of the gamma distribution with the moments of Σz² under independence."""
     square, rows, count = np.square(s), n - 1, k * other
     mean = count / rows + count * square
-    exact = (rows - k) * (rows - other) / (rows**2 * (rows - 1) * (rows + 2))
+    exact = dispersion * (rows - k) * (rows - other) / (rows**2 * (rows - 1) * (rows + 2))
     variance = 2 * count * (exact + 2 * square / rows + square**2)
     return mean**2 / variance, variance / mean
 

@@ -198,6 +198,16 @@ def explained(spread: float, sources: int) -> list[str]:
     ]
 
 
+def uneven(missing: NDArray[np.bool_]) -> list[str]:
+    """Say which tests have no p-value since single rows have too much weight in them."""
+    if not missing.any():
+        return []
+    return [
+        f"{int(missing.sum())} of {missing.size} tests have no p-value: a few rows have so much weight, as "
+        "where a value is rare, that none would be right"
+    ]
+
+
 def joint(sources: int) -> list[str]:
     """Say what numbers of each of several sources are not."""
     if sources < 2:

@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
-from levels.test_explained import A, B, D, Opened, ranks_of
+from levels.test_explained import A, B, D, ranks_of
 from mpc_spearman.config import load_plan
-from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.results.result import Result
-from mpc_spearman.statistics import explained
 from support.in_memory import run_in_memory
 from support.plans import plan
 
@@ -71,46 +68,6 @@ def test_both_sides_are_granted_it_unless_the_plan_says_otherwise() -> None:
     assert (by_default.target, by_default.sources) == ("canonical", "canonical")
     one = load_plan({"reveal": "canonical", "parties": parties, "results": {"sources": "nothing"}}).results
     assert (one.target, one.sources) == ("canonical", "nothing")
-
-
-def test_exchanged_rows_of_either_side_move_the_products_by_no_more_than_the_loss_allows() -> None:
-    rng, n = np.random.default_rng(2), 60
-    source = rank_columns([rng.normal(size=n), np.arange(n) < 9])
-    target = rank_columns([rng.normal(size=n), np.arange(n) % 5 == 0, rng.permutation(n)])
-    opened = Opened(source, target, reveal="canonical")
-    a = opened.vectors()
-    shapes = opened.known(a)
-    x, y = a.vectors.astype(float), opened.b.vectors.astype(float)
-    s = float(opened.level._steps(shapes)[0, 0])  # type: ignore[attr-defined]
-    moved = [
-        np.linalg.norm(x[:, i] - x[:, j]) * np.linalg.norm(y[:, i] - y[:, j]) / s
-        for i in range(n)
-        for j in range(i)
-    ]
-    mu = separation(opened.level.plan.privacy.loss)
-    assert 0.4 * mu < max(moved) <= mu
-    noise = opened.level.own_noise(shapes, opened.target)
-    assert noise is not None
-    assert (noise != 0).sum() == 2 * 3
-
-
-@pytest.mark.parametrize("noise", [0.0, 1.0])
-@pytest.mark.parametrize(("n", "k", "of_target"), [(100, 4, 8), (400, 20, 20)])
-def test_pillais_test_has_the_size_that_it_says(n: int, k: int, of_target: int, noise: float) -> None:
-    rng, times = np.random.default_rng([n, int(noise)]), 2000
-    x, y = (np.linalg.qr((side := rng.normal(size=(n, m))) - side.mean(axis=0))[0] for m in (k, of_target))
-    s = noise / np.sqrt(n - 1)
-    squares = np.array(
-        [
-            np.square(x.T @ rng.permutation(y) + s * rng.normal(size=(k, of_target))).sum()
-            for _ in range(times)
-        ]
-    )
-    counts = (np.array(k), np.array(of_target))
-    p = explained.pillai_pvalues(squares - k * of_target * s**2, np.array(s), *counts, n)
-    assert 0.035 < (p <= 0.05).mean() < 0.066
-    assert 0.004 < (p <= 0.01).mean() < 0.017
-    assert stats.kstest(p, "uniform").pvalue > 1e-4
 
 
 def test_what_is_opened_has_room_for_the_largest_scales_that_can_be_stated() -> None:

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from mpc_spearman.levels import coefficients, strengths
+from mpc_spearman.levels import coefficients, explained, level_of, strengths
 from mpc_spearman.levels.noise import in_digits, noisy
+from mpc_spearman.parties import Role
 from mpc_spearman.privacy.loss import separation
 from support.in_memory import run_in_memory
 from support.plans import SCHEMES, plan
@@ -78,36 +79,47 @@ def test_strengths_have_the_noise_that_each_copy_states_and_the_owners_own_is_of
     assert abs(np.corrcoef(own.ravel(), np.array(off["B"]).ravel())[0, 1]) < 0.7
 
 
-@pytest.mark.parametrize("scheme", ["mpc", "bfv", "paillier"])
-@pytest.mark.parametrize("estimator", ["tie_corrected", "paper"])
-def test_every_owners_draw_is_added_once_and_whole(
-    scheme: str, estimator: str, digits: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("scheme", ["mpc", *SCHEMES])
+@pytest.mark.parametrize("level", ["strengths", "strengths paper", "explained", "canonical"])
+def test_what_is_opened_has_every_owners_draw_once_and_whole(
+    level: str, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """To the integer, under every protocol, with two sources, and draws as large as they can be."""
     if scheme == "bfv":
         pytest.importorskip("tenseal")
-    drawn: list[np.ndarray] = []
-
-    def draw(sigma: np.ndarray) -> np.ndarray:
-        # as large as a draw can be, in both directions, so that every digit of it counts
-        drawn.append(np.where(np.arange(sigma.size) % 2, 10, -10) * sigma + len(drawn))
-        return drawn[-1]
-
-    monkeypatch.setattr(strengths, "discrete_gaussian", draw)
-    settings: dict[str, Any] = {"reveal": "strengths", "estimator": estimator}
+    reveal, *estimator = level.split()
+    settings: dict[str, Any] = {"reveal": reveal, "estimator": estimator[0] if estimator else "tie_corrected"}
     if scheme != "mpc":
         settings |= {"protocol": "he", "he": SCHEMES[scheme]}
-    its = noisy_plan("A", "D", **settings)
-    ended = run_in_memory(its, only("A", "D"))
-    exact = run_in_memory(plan("A", "D", **settings), only("A", "D")).result().strengths
-    shapes_unit = strengths.Strengths(its)
+    its = noisy_plan("A", "D", grants=(reveal, "nothing"), **settings)
+    kind: Any = type(level_of(its))
+    contribution, conclude, drawn, vectors, opened = kind.contribution, kind.conclude, [], {}, []
+
+    def draw(sigma: np.ndarray) -> np.ndarray:
+        drawn.append(np.where(np.indices(sigma.shape).sum(axis=0) % 2, 10, -10) * sigma + len(drawn))
+        return drawn[-1]
+
+    def kept(self: Any, ranks: Any, role: Role, shapes: Any) -> Any:
+        own = contribution(self, ranks, role, shapes)
+        vectors[role, ranks.m] = own.vectors.astype(object)
+        return own
+
+    def seen(self: Any, product: np.ndarray, *given: Any) -> Any:
+        opened.append(np.array(product.tolist(), dtype=object))
+        return conclude(self, product, *given)
+
+    for module in (strengths, explained):
+        monkeypatch.setattr(module, "discrete_gaussian", draw)
+    monkeypatch.setattr(kind, "contribution", kept)
+    monkeypatch.setattr(kind, "conclude", seen)
+    run_in_memory(its, {name: frame.head(80) for name, frame in only("A", "D").items()}).result("B")
+    exact = [vectors[Role.SOURCE, m] @ vectors[Role.TARGET, 4].T for m in (4, 1)]
+    sizes = {len(one): one.astype(object) for one in drawn}
     assert len(drawn) == 3
-    total = sum(drawn).astype(float)
-    found = (ended.result().strengths - exact).to_numpy()
-    defined = ~np.isnan(found) & (np.abs(total) > 1000)  # constant columns have no noise
-    unit = total[defined] / found[defined]
-    assert np.allclose(unit, unit[0], rtol=1e-4)
-    assert (np.abs(found[defined]) > 0.05).all()
-    assert shapes_unit.noisy
+    if reveal == "strengths":
+        assert (opened[0] == sum(exact) + sum(one.astype(object) for one in drawn)).all()
+    else:
+        assert (opened[0] == np.vstack(exact) + np.vstack([sizes[4], sizes[1]]) + sizes[5]).all()
 
 
 @pytest.mark.parametrize("level", ["coefficients", "differences"])

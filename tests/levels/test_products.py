@@ -190,18 +190,6 @@ def test_a_run_just_above_the_limit():
     np.testing.assert_allclose(result.coefficients, truth.coefficients, rtol=0, atol=Products(n).error)
 
 
-def test_several_sources_in_another_order_of_rows_give_the_same_numbers(few):
-    order = np.random.default_rng(3).permutation(len(TABLES["A"]))
-    tables = {"A": TABLES["A"], "A2": TABLES["A"].iloc[:, [0, 2, 1]], "B": TABLES["B"]}
-    shuffled = {party: table.iloc[order].reset_index(drop=True) for party, table in tables.items()}
-    settings = plan("A", "A2", reveal="coefficients", **STATISTICAL)
-    one, other = (run_in_memory(settings, its).result() for its in (tables, shuffled))
-    pd.testing.assert_frame_equal(one.coefficients, other.coefficients, check_exact=True)
-    error = Products(len(order)).error
-    again = one.coefficients.loc["A2"].reindex(one.coefficients.loc["A"].index[:2])
-    np.testing.assert_allclose(again, one.coefficients.loc["A"].iloc[:2], rtol=0, atol=2 * error)
-
-
 def test_a_source_that_shifts_what_it_shares_stops_nothing(few, monkeypatch):
     from mpc_spearman.engines import ring
     from mpc_spearman.engines.mpc.engine import Mpc

@@ -27,6 +27,37 @@ def test_the_test_has_the_size_that_it_says(n: int, k: int, noise: float, kind: 
     assert explained.pvalues(limit, s[:1], np.array([k]), n)[0] == pytest.approx(0.05, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("n", "of_x", "of_y", "given"),
+    [(2000, 200, 100, True), (2000, 100, 40, False), (500, 100, 30, True), (100, 20, 3, False)],
+)
+@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_flags_on_both_sides_have_p_values_of_the_size_they_say_or_none(
+    n: int, of_x: int, of_y: int, m: int, given: bool, noise: float
+) -> None:
+    """With several columns at the target by Pillai's trace; without noise the variance is the exact one."""
+    rng, times, s = np.random.default_rng([n, of_x, m]), 3000, noise / np.sqrt(n - 1)
+    sides = [np.array([rng.permutation(n) < ones for _ in range(k)]) for k, ones in ((5, of_x), (m, of_y))]
+    x, y = (np.linalg.qr((side - side.mean(axis=1)[:, None]).T)[0] for side in sides)
+    z = np.array([x.T @ y[rng.permutation(n)] + s * rng.normal(size=(5, m)) for _ in range(times)])
+    traces = np.square(z).sum(axis=(1, 2)) - 5 * m * s**2
+    weight, other = (np.array(n * np.square(np.square(side).sum(axis=1)).sum()) for side in (x, y))
+    found = explained.dispersion(weight, np.array(5), other, np.array(m), n)
+    assert np.isnan(found) == (not given)
+    if given:
+        counts, of_noise = np.full(times, 5), np.full(times, s)
+        allowed = 1.0 if noise else found
+        if m == 1:
+            p = explained.pvalues(traces, of_noise, counts, n, allowed)
+        else:
+            p = explained.pillai_pvalues(traces, of_noise, counts, np.full(times, m), n, allowed)
+        assert 0.037 < (p <= 0.05).mean() < 0.064
+        assert 0.004 < (p <= 0.01).mean() < 0.018
+        expected = 2 * 5 * m * found * (n - 6) * (n - 1 - m) / ((n - 1) ** 2 * (n - 2) * (n + 1))
+        assert noise or traces.var() == pytest.approx(float(expected), rel=0.15)
+
+
 def test_predictive_r2_is_what_new_rows_show() -> None:
     """n = 200, k = 15: over 400 samples, the fit's squared error on new rows against the mean's."""
     rng, n, k = np.random.default_rng(4), 200, 15
