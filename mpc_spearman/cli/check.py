@@ -115,5 +115,5 @@ def _meaning(found: DryRun) -> list[str]:
         *heads,
         f"noise: in {noise.numbers} about this column, in standard errors, if the other side has no ties",
         "seen from: the smallest |rho| that a test at 5 % finds in 8 of 10 samples, with this noise"
-        + ("" if noise.numbers == "coefficients" else ", in standard errors of a single coefficient"),
+        + ("" if noise.numbers == "coefficients" else ", if a strength varies as much as one coefficient"),
     ]

@@ -125,6 +125,6 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         for row in sorted(rows, key=lambda row: place(row["what"], row["phase"])):
             yield who, f"{row['what']} ({row['phase']}, from {row['from']})"
         if roles[party] is Role.COORDINATOR and party == plan.informed:
-            yield who, f"results so precisely: {level.opened_precisely()}"
+            yield who, f"precision of results: {level.opened_precisely()}"
         elif (given := grant(shared, roles[party])) != "nothing":
-            yield who, f"results so precisely: {level.published_precisely(given)}"
+            yield who, f"precision of results: {level.published_precisely(given)}"

@@ -22,8 +22,8 @@ def in_words(loss: float, unit: str) -> str:
     """Say in a sentence what a loss promises."""
     what = "rows" if unit == "row" else "values of one column"
     return (
-        f"someone who knows everything else and guesses which of two {what} belongs to which of two people "
-        f"is right at most {guess(loss):.0%} of the time with one party's results of this run "
+        f"with one party's results of this run, an attacker who knows everything else guesses right at most "
+        f"{guess(loss):.0%} of the time which of two {what} belongs to which of two people "
         f"(privacy.loss: {loss:g}); several runs add up"
     )
 

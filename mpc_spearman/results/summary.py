@@ -153,11 +153,13 @@ def detectable(result: Result, pairs: pd.DataFrame | None) -> str | None:
         return None
     noise = float(np.median(result.noise)) if "noise" in result.holds else 0.0
     least, over_all = (reading.detectable(result.n, tests, noise) for tests in (1, count))
-    several = f", {number(over_all)} in a test of all {count:,} pairs at once" if count > 1 else ""
+    several = (
+        f", and one of {number(over_all)} if all {count:,} pairs are tested at once" if count > 1 else ""
+    )
     with_noise = " and the noise in them" if noise else ""
     return (
-        f"{result.n:,} rows{with_noise} show a coefficient of {number(least)} or more in four of five "
-        f"samples{several} (5 %)."
+        f"With {result.n:,} rows{with_noise} a test at 5 % finds a coefficient of {number(least)} in four of "
+        f"five samples{several}."
     )
 
 
@@ -276,9 +278,9 @@ def resolution(result: Result) -> str | None:
     if known is None:
         return None
     which = (
-        f"~ marks {sum(known[1])} of {len(known[1])} features that it does not tell apart from the one above"
+        f"~ marks {sum(known[1])} of {len(known[1])} features that cannot be told apart from the one above"
         if any(known[1])
-        else "It tells all neighbours apart"
+        else "All neighbours can be told apart"
     )
     return (
         "± is the standard error of a strength whose feature is independent of all source columns. "

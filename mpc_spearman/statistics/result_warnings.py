@@ -73,8 +73,8 @@ def repeated(party: str, groups: Sequence[tuple[Sequence[str], Sequence[str]]]) 
         if len(same) + len(other) > 1
     ]
     return _listed(
-        f"{_number(len(found), 'column')} of {party} under several names: a mean counts every one of them, "
-        "and a column and its reverse cancel in it",
+        f"{_number(len(found), 'column')} of {party} with copies under other names: a mean counts every "
+        "copy, and a column and its reverse cancel",
         found,
     )
 
@@ -92,8 +92,8 @@ def cancellations(
         if size >= NOTEWORTHY and abs(mean) < CANCELLED * size
     ]
     return _listed(
-        f"{_number(len(found), 'feature')} of {len(features)} whose coefficients have opposite signs, which "
-        "largely cancel in the mean",
+        f"in {len(found)} of {len(features)} features coefficients of opposite signs largely cancel in the "
+        "mean",
         found,
     )
 
@@ -172,7 +172,7 @@ def intervals(low: NDArray[np.float64], testable: NDArray[np.bool_], n: int) -> 
     without = np.isnan(low) & testable
     if not without.any():
         return []
-    reason = "both columns have many ties, and at these coefficients an interval would cover too little"
+    reason = "both columns have many ties, and an interval would cover such coefficients too rarely"
     if n < INTERVAL_ROWS:
         reason = f"they take {INTERVAL_ROWS} rows or more"
     return [f"{int(without.sum())} of {low.size} coefficients have no confidence interval: {reason}"]

@@ -40,13 +40,13 @@ def test_it_says_all_of_the_table_and_of_nobody_anything_else(capsys, setting):
     assert digest.replace(" ", "") == f"plan{load_plan(RANKING, [setting]).digest().hex()}"
     assert "not stated" in purpose
     assert "not stated" in retention
-    assert guarantee.startswith("Guarantee: someone who knows everything else")
+    assert guarantee.startswith("Guarantee: with one party's results of this run, an attacker")
     facts = learnt(load_plan(RANKING, [setting]).shared())
     by_party: dict[str, list[str]] = {}
     for line in lines:
         if line.endswith(" learns"):
             by_party[line.partition(",")[0]] = []
-        elif "results so precisely" not in line:
+        elif "precision of results" not in line:
             by_party[[*by_party][-1]].append(line.strip())
     expected = {
         party: sorted(f"{f['what']} ({f['phase']}, from {f['from']})" for f in facts if f["party"] == party)
@@ -73,7 +73,7 @@ def test_it_says_how_precise_results_are(capsys, tmp_path):
 def test_exact_results_have_no_guarantee(capsys, tmp_path):
     exact = said(capsys, written(tmp_path, results={"precision": "exact"}))
     assert "Guarantee: none" in exact
-    assert "results so precisely: exact, without noise\n" in exact
+    assert "precision of results: exact, without noise\n" in exact
 
 
 def test_the_difference_of_two_plans_is_what_one_tells_alone(capsys):

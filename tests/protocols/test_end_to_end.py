@@ -289,5 +289,5 @@ def test_a_source_is_told_of_a_column_that_is_there_twice_and_nobody_else():
     told = {party: [text for text in ended.result(party).warnings if "again" in text] for party in "ABC"}
     assert (told["B"], told["C"]) == ([], [])
     ((sentence, line),) = (text.splitlines() for text in told["A"])
-    assert sentence.startswith("1 column of A under several names: a mean counts every one of them")
+    assert sentence.startswith("1 column of A with copies under other names: a mean counts every copy")
     assert line.endswith(", again")

@@ -142,7 +142,7 @@ def test_standard_errors_say_which_neighbours_are_not_told_apart() -> None:
     assert found.inside("h1") == [
         "f0 ranks first of 3 features by mean ρ, descending, with strength 0.500 ± 0.050"
     ]
-    assert "~ marks 1 of 3 features that it does not tell apart from the one above" in found.text
+    assert "~ marks 1 of 3 features that cannot be told apart from the one above" in found.text
     assert [text for text in found.inside("td") if "0.0500" in text] == ["0.0500", "0.0500", "0.0500 ~"]
     assert "Only coefficients show which pairs are strong." in found.text
     out = io.StringIO()

@@ -199,7 +199,7 @@ CANCELLING = (
         ),
         (
             result_warnings.cancellations(*CANCELLING),
-            "2 features of 5 whose coefficients have opposite signs",
+            "in 2 of 5 features coefficients of opposite signs",
             ["a: strength 0.010, mean |rho| 0.300", "c: strength −0.010, mean |rho| 0.400"],
         ),
         (result_warnings.k_note(1, 1), "there is one source column: each strength is its coefficient", []),
@@ -235,7 +235,7 @@ def test_one_warning_lists_the_columns_that_are_there_twice():
     ranks = rank_columns([x, y, x * 2.5, -x, np.zeros(40)])
     (warning,) = repeated_columns("A", ["x", "y", "also x", "not x", "flat"], ranks)
     sentence, *lines = warning.splitlines()
-    assert sentence.startswith("1 column of A under several names: a mean counts every one of them")
+    assert sentence.startswith("1 column of A with copies under other names: a mean counts every copy")
     assert lines == ["x, also x; reversed: not x"]
     assert repeated_columns("A", ["x", "y"], rank_columns([x, y])) == []
 
