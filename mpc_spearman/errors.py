@@ -69,106 +69,91 @@ class MpcSpearmanError(Exception):
 class PlanError(MpcSpearmanError):
     """The plan is wrong (a key, a value, or two that contradict each other), or the command's usage."""
 
-    exit_code = 2
-    public = "its plan is not valid"
+    exit_code, public = 2, "its plan is not valid"
 
 
 class SetupError(MpcSpearmanError):
     """Something that this machine needs is not installed."""
 
-    exit_code = 3
-    public = "its installation is incomplete"
+    exit_code, public = 3, "its installation is incomplete"
 
 
 class TableError(MpcSpearmanError):
     """A party's table cannot be used."""
 
-    exit_code = 4
-    public = "its table was refused"
+    exit_code, public = 4, "its table was refused"
 
 
 class DisclosureError(MpcSpearmanError):
     """Too many ids to match, or too few in common, for an owner's policy."""
 
-    exit_code = 5
-    public = "an owner's limit on ids to match stopped it"
+    exit_code, public = 5, "an owner's limit on ids to match stopped it"
 
 
 class PolicyError(MpcSpearmanError):
     """The plan goes beyond what a data owner's policy allows."""
 
-    exit_code = 6
-    public = "its owner's policy does not allow this plan"
+    exit_code, public = 6, "its owner's policy does not allow this plan"
 
 
 class ApprovalError(PolicyError):
     """The required approval is missing, forged, expired or for something else: docs/hosts.md#approval."""
 
-    exit_code = 26
-    public = "its owner's approval of this run is missing"
+    exit_code, public = 26, "its owner's approval of this run is missing"
 
 
 class BoundError(MpcSpearmanError):
     """The numbers do not fit the encoding."""
 
-    exit_code = 7
-    public = "the numbers do not fit the encoding"
+    exit_code, public = 7, "the numbers do not fit the encoding"
 
 
 class HandshakeError(MpcSpearmanError):
     """The parties do not agree on what they run, such as their versions."""
 
-    exit_code = 8
-    public = "the handshake failed"
+    exit_code, public = 8, "the handshake failed"
 
 
 class PlanMismatch(HandshakeError):
     """The shared plans differ; the keys are named."""
 
-    exit_code = 9
-    public = "the parties' plans differ"
+    exit_code, public = 9, "the parties' plans differ"
 
 
 class AlignmentError(HandshakeError):
     """The parties' rows differ in number, ids or order, or too few are in common."""
 
-    exit_code = 10
-    public = "the parties' rows are not the same, or too few are in common"
+    exit_code, public = 10, "the parties' rows are not the same, or too few are in common"
 
 
 class NetworkError(MpcSpearmanError):
     """A link to another party failed."""
 
-    exit_code = 11
-    public = "a link failed"
+    exit_code, public = 11, "a link failed"
 
 
 class PeerDied(NetworkError):
     """Another party's process or connection is gone."""
 
-    exit_code = 12
-    public = "it lost a peer"
+    exit_code, public = 12, "it lost a peer"
 
 
 class PeerTimeout(NetworkError):
     """Another party was silent for too long (``network.timeout``, ``network.message_timeout``)."""
 
-    exit_code = 13
-    public = "a peer was silent for too long"
+    exit_code, public = 13, "a peer was silent for too long"
 
 
 class PeerFailed(NetworkError):
     """Another party stopped with an error of its own."""
 
-    exit_code = 14
-    public = "another party stopped"
+    exit_code, public = 14, "another party stopped"
 
 
 class PartyMissing(NetworkError):
     """A party has not joined in time."""
 
-    exit_code = 18
-    public = "a party has not joined in time"
+    exit_code, public = 18, "a party has not joined in time"
 
 
 class Unreachable(NetworkError):
@@ -180,65 +165,56 @@ class Unreachable(NetworkError):
         Of the party that cannot be reached.
     """
 
-    exit_code = 25
-    public = "it cannot reach another party"
+    exit_code, public = 25, "it cannot reach another party"
     number: int | None = None
 
 
 class TlsError(NetworkError):
     """TLS with another party failed, or this machine does not allow it."""
 
-    exit_code = 19
-    public = "TLS with a peer failed"
+    exit_code, public = 19, "TLS with a peer failed"
 
 
 class UnknownKey(TlsError):
     """Another party shows a key that is not in the plan, or its plan lacks this party's key."""
 
-    exit_code = 21
-    public = "a party's key is not the one in the plan"
+    exit_code, public = 21, "a party's key is not the one in the plan"
 
 
 class PlaintextPeer(TlsError):
     """The other side does not speak TLS."""
 
-    exit_code = 23
-    public = "a peer does not speak TLS"
+    exit_code, public = 23, "a peer does not speak TLS"
 
 
 class ProtocolViolation(MpcSpearmanError):
     """Another party sent what the protocol does not allow here."""
 
-    exit_code = 15
-    public = "a peer broke the protocol"
+    exit_code, public = 15, "a peer broke the protocol"
 
 
 class OutputError(MpcSpearmanError):
     """The results folder cannot be written or read."""
 
-    exit_code = 16
-    public = "its results could not be written"
+    exit_code, public = 16, "its results could not be written"
 
 
 class RoleCrashed(MpcSpearmanError):
     """A role's process exited without an error message."""
 
-    exit_code = 17
-    public = "it crashed"
+    exit_code, public = 17, "it crashed"
 
 
 class MergeError(MpcSpearmanError):
     """The results cannot be merged."""
 
-    exit_code = 24
-    public = "results could not be merged"
+    exit_code, public = 24, "results could not be merged"
 
 
 class RecordError(MpcSpearmanError):
     """The signed record is missing, altered, or not signed by all: docs/hosts.md#the-record."""
 
-    exit_code = 27
-    public = "a record does not hold"
+    exit_code, public = 27, "a record does not hold"
 
 
 class NotRevealed(MpcSpearmanError, AttributeError):

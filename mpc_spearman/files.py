@@ -85,10 +85,8 @@ def read_private(path: Path, longest: int, setting: str) -> bytes:
 def check_private(path: Path, mode: int, setting: str) -> None:
     """Refuse, with a `PlanError`, a file whose mode lets other users read or change it."""
     if mode & 0o077:
-        raise PlanError(
-            f"{setting}: {path} may be read or changed by other users of this machine; "
-            "make it yours alone: chmod 600"
-        )
+        why = "may be read or changed by other users of this machine"
+        raise PlanError(f"{setting}: {path} {why}; make it yours alone: chmod 600")
 
 
 def own_key(path: Path, setting: str) -> bytes:
@@ -101,17 +99,9 @@ def own_key(path: Path, setting: str) -> bytes:
         if not path.exists():
             with suppress(FileExistsError):  # another run of this party's was first: its key is the key
                 write_whole(path, secrets.token_bytes(KEY_BYTES), replace=False, durable=True)
-        return read_key(path, setting)
+        key = read_private(path, KEY_BYTES + 1, setting)
     except OSError as error:
         raise PlanError(f"{setting}: {path} can be neither read nor made: {error.strerror}") from None
-
-
-def read_key(path: Path, setting: str) -> bytes:
-    """Return the key in a file that must be there; raises as `own_key`, and OSError."""
-    key = read_private(path, KEY_BYTES + 1, setting)
     if len(key) != KEY_BYTES:
-        raise PlanError(
-            f"{setting}: {path} is not a file of {KEY_BYTES} bytes, so not a key that this package made; "
-            "name one that is"
-        )
+        raise PlanError(f"{setting}: {path} is not a file of {KEY_BYTES} bytes, so no key of this package")
     return key

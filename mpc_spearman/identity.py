@@ -60,17 +60,13 @@ class Identity:
         try:
             data = read_private(path, _LONGEST, setting)
         except OSError as error:
-            raise PlanError(
-                f"{setting}: {path} cannot be read: {error.strerror}. `mpc-spearman init --party NAME` makes "
-                "a party's key"
-            ) from None
+            how = "`mpc-spearman init --party NAME` makes a party's key"
+            raise PlanError(f"{setting}: {path} cannot be read: {error.strerror}. {how}") from None
         try:
             key = load_pem_private_key(data, None)
         except TypeError:
-            raise PlanError(
-                f"{setting}: {path} is protected by a passphrase, which nobody is there to type: "
-                "`openssl pkey -in FILE -out NEW` writes one without"
-            ) from None
+            how = "`openssl pkey -in FILE -out NEW` writes one without"
+            raise PlanError(f"{setting}: {path} is protected by a passphrase: {how}") from None
         except (ValueError, UnsupportedAlgorithm):
             raise PlanError(f"{setting}: {path} holds no private key in PEM") from None
         if not isinstance(key, Ed25519PrivateKey):
@@ -140,26 +136,19 @@ def identity_text(public: bytes) -> str:
 def public_key(text: str) -> bytes:
     """Read what `identity_text` returned.
 
-    `ValueError` if it is not the one way to write a public key, or everybody can sign for the key: a point of
-    small order, which RFC 8032, section 5.1.7, does not exclude.
+    `ValueError` if it is not the one way to write a public key, or if everybody can sign for the key: a point
+    of small order, which RFC 8032, section 5.1.7, does not exclude.
     """
     try:
         public = b64decode(text.removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError):
         public = b""
     if len(public) != 32 or text != identity_text(public):
-        raise ValueError(
-            "is not ed25519: and 32 bytes in base64, as `mpc-spearman init --party NAME` prints it; copy all "
-            "of it"
-        )
+        raise ValueError("is not ed25519: and 32 bytes in base64; copy all that `mpc-spearman init` printed")
     y = int.from_bytes(public, "little") & (1 << 255) - 1
     # x² = (y² - 1) / (d·y² + 1) has a root where this is a square, or zero: Euler's criterion.
     if y >= _P or pow((y * y - 1) * (_D * y * y + 1), (_P - 1) // 2, _P) == _P - 1:
-        raise ValueError(
-            "is no public key: is it mistyped? copy what `mpc-spearman init --party NAME` printed"
-        )
+        raise ValueError("is no public key: is it mistyped? copy what `mpc-spearman init` printed")
     if y in _SMALL_ORDER:
-        raise ValueError(
-            "is a key that anybody can sign for (a point of small order), so it identifies nobody"
-        )
+        raise ValueError("is a key that anybody can sign for (a point of small order): it identifies nobody")
     return public

@@ -35,15 +35,7 @@ class Party:
 
 @dataclass(frozen=True)
 class Roster:
-    """All parties of a run, as one of them sees it.
-
-    Attributes
-    ----------
-    parties : tuple of Party
-        In order of their numbers.
-    me : Party
-        The party this process runs.
-    """
+    """All parties of a run in order of their numbers, and the one that this process runs."""
 
     parties: tuple[Party, ...]
     me: Party

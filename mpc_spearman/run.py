@@ -29,24 +29,12 @@ Say = Callable[[str], None]
 
 @dataclass
 class Run:
-    """One role's run: what all steps need.
+    """One role's run: what all steps need. Of the plan's local parts it has this party's only.
 
     Attributes
     ----------
-    plan : Plan
-        Of the local parts it holds this party's only.
     meet : callable
         Meets the other parties and returns the links with them; called once, by `connect`.
-    links : Links
-        What that returned.
-    approval : Approval, optional
-        That this party's owner has of this run; its ledger counts it.
-    signer : Signer, optional
-        Who signs the run's record, and whose keys are which.
-    say : callable
-        Tells whoever watches the run something worth a sentence.
-    workers : int
-        Threads this role may use.
     block_bytes : int
         Of the blocks of rows in which tables are shared; the same at all parties.
     cautions : list of str

@@ -6,7 +6,7 @@ import argparse
 from datetime import date
 from typing import Any
 
-from mpc_spearman.cli.arguments import add_party, add_settings, own_party, path
+from mpc_spearman.cli.arguments import add_party, add_settings, owners_plan, path
 from mpc_spearman.errors import PlanError
 
 
@@ -18,7 +18,6 @@ def add(commands: Any) -> None:
         description="Sign one party's runs of a plan. The approval covers the shared plan, the party's own "
         "table, columns and policy, a last day and a number of runs. If its policy has approved_by, `join` "
         "runs nothing else. This prevents mistakes; whoever can edit the local file can remove the rule.",
-        epilog="Exit codes: 0 done, 2 the plan or the key is wrong, 16 the approval cannot be written.",
     )
     add_settings(parser, "configs/cluster.yaml", "rows=5000")
     add_party(parser, "the data party")
@@ -28,25 +27,22 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--until", required=True, type=_day, metavar="DATE", help="the last day (UTC), such as 2030-12-31"
     )
-    parser.add_argument("--runs", type=_runs, default=1, metavar="N", help="how many runs (default: 1)")
+    parser.add_argument("--runs", type=int, default=1, metavar="N", help="how many runs (default: 1)")
     parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:
     """Sign and say what was signed."""
-    from mpc_spearman.config import load_plan
     from mpc_spearman.config.approval import approve
     from mpc_spearman.config.wording import spoken
     from mpc_spearman.identity import Identity
 
-    parsed.party = own_party(parsed)
-    if parsed.party is None:
-        raise PlanError("approve: name the party with --party or --local")
-    plan = load_plan(parsed.plan, parsed.settings, local=parsed.local, party=parsed.party)
-    officer = Identity.read(parsed.key, "--key")
-    file = approve(plan, parsed.party, officer, parsed.until, parsed.runs)
+    if parsed.runs < 1:
+        raise PlanError(f"--runs: {parsed.runs} is not a number of runs")
+    plan, party = owners_plan(parsed)
+    file = approve(plan, party, Identity.read(parsed.key, "--key"), parsed.until, parsed.runs)
     print(
-        f"{file}: party {parsed.party} may run this plan until {parsed.until}, {parsed.runs} time(s)\n"
+        f"{file}: party {party} may run this plan until {parsed.until}, {parsed.runs} time(s)\n"
         f"plan {spoken(plan.digest())}"
     )
     return 0
@@ -57,9 +53,3 @@ def _day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a day, such as 2030-12-31") from None
-
-
-def _runs(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**9):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs")
-    return int(text)

@@ -8,6 +8,12 @@ import secrets
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mpc_spearman.errors import PlanError
+
+if TYPE_CHECKING:
+    from mpc_spearman.config import Plan
 
 #: What a command that is ended by Ctrl-C returns.
 INTERRUPTED = 130
@@ -58,6 +64,20 @@ def own_party(parsed: argparse.Namespace) -> str | None:
 
     named: str | None = parsed.party
     return named if named or parsed.local is None else local_party(parsed.local)
+
+
+def owners_plan(parsed: argparse.Namespace, table: Path | None = None) -> tuple[Plan, str]:
+    """Load the plan as one data party has it, perhaps with another table; return it and the party."""
+    from mpc_spearman.config import DataParty, load_plan
+
+    party = own_party(parsed)
+    if party is None:
+        raise PlanError("name the party with --party or --local")
+    tables = {} if table is None else {party: table}
+    plan = load_plan(parsed.plan, parsed.settings, tables, local=parsed.local, party=party)
+    if not isinstance(plan.party(party), DataParty):
+        raise PlanError(f"--party: {party} is the coordinator, which has no table and no policy")
+    return plan, party
 
 
 def path(text: str) -> Path:

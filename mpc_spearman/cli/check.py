@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING, Any
 
-from mpc_spearman.cli.arguments import add_party, add_settings, own_party, path
+from mpc_spearman.cli.arguments import add_party, add_settings, owners_plan, path
 from mpc_spearman.errors import PlanError
 
 if TYPE_CHECKING:
@@ -20,12 +20,9 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "check",
         help="check an owner's table against a plan, before anyone else is involved",
-        description="Check an owner's table and policy against a plan. Nothing is sent. Prints "
-        "for each column its "
-        "kind, how many rows lie outside its largest group of equal values, how much noise results about it "
-        "would have, and which correlation would still be seen.",
-        epilog="Exit codes: 0 table and policy fit the plan, 2 the plan is wrong, 4 the table cannot be "
-        "used, 6 the owner's policy does not allow the plan.",
+        description="Check an owner's table and policy against a plan. Nothing is sent. Prints for each "
+        "column its kind, how many rows lie outside its largest group of equal values, how much noise "
+        "results about it would have, and which correlation would still be seen.",
     )
     add_settings(parser, "configs/mpc.yaml", "results.target=coefficients")
     add_party(parser, "the data party")
@@ -44,20 +41,13 @@ def run(parsed: argparse.Namespace) -> int:
     """Show what was found; return the exit code of what would be refused."""
     from rich.console import Console
 
-    from mpc_spearman.config import DataParty, load_plan
     from mpc_spearman.protocols.dry_run import dry_run
     from mpc_spearman.units import printable
 
     if parsed.other < 1:
         raise PlanError(f"--other: {parsed.other} is not a number of features")
-    parsed.party = own_party(parsed)
-    if parsed.party is None:
-        raise PlanError("check: name the party with --party or --local")
-    tables = {} if parsed.table is None else {parsed.party: parsed.table}
-    plan = load_plan(parsed.plan, parsed.settings, tables, local=parsed.local, party=parsed.party)
-    if not isinstance(plan.party(parsed.party), DataParty):
-        raise PlanError(f"--party: {parsed.party} is the coordinator and has no table")
-    found, console = dry_run(plan, parsed.party, parsed.other), Console()
+    plan, party = owners_plan(parsed, parsed.table)
+    found, console = dry_run(plan, party, parsed.other), Console()
     sentences = [str(error) for error in found.refusals]
     console.print(_columns(found))
     rows = f"{found.table.n:,} rows, {found.ranks.defined} columns that are not constant"

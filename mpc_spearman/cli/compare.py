@@ -21,8 +21,6 @@ def add(commands: Any) -> None:
         description="Run every plan at every size on this machine, on made-up tables, and print what each "
         "run cost; LAN and WAN are what it would take on such a network. DIR keeps the runs and "
         "comparison.csv. Runs that are already there are not repeated.",
-        epilog="Exit codes: 0 done, 2 plan or usage, 3 something is not installed, 16 DIR cannot be used, "
-        "130 interrupted; a run that fails ends the command with its own. docs/errors.md has them all.",
     )
     parser.add_argument("plans", nargs="+", metavar="PLAN", help="YAML files, such as configs/mpc.yaml")
     parser.add_argument(

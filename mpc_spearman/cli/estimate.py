@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,9 +27,6 @@ def add(commands: Any) -> None:
         "in memory. The plan is run a few times on this machine, with made-up tables of few rows, and the "
         "figures are extended to the rows asked for. This takes some seconds. Your tables are not read, and "
         "nothing is sent to anyone.",
-        epilog="Exit codes: 0 printed, 2 the plan or a number is wrong, 3 something is not installed, 7 a "
-        "run of so many rows or columns would be refused. If a run fails, the code is that of its error: "
-        "docs/errors.md has them all.",
     )
     add_settings(parser, "configs/mpc.yaml", "reveal=strengths")
     parser.add_argument("--rows", type=int, metavar="N", help="rows in common (default: the plan's `rows`)")
@@ -45,7 +41,6 @@ def add(commands: Any) -> None:
         "--bandwidth", type=float, metavar="MBIT/S", help="add the time on such a network (needs --rtt)"
     )
     parser.add_argument("--rtt", type=float, metavar="MS", help="its round-trip time")
-    parser.add_argument("--json", action="store_true", help="print JSON, times in seconds and sizes in bytes")
     add_quiet(parser)
     parser.set_defaults(run=run, prints=True)
 
@@ -69,39 +64,11 @@ def run(parsed: argparse.Namespace) -> int:
     (variant,) = variants([plan])
     with progress.shown(plan.names, quiet=parsed.quiet) as display:
         found = estimate(variant, size, suffix=_suffix(plan), watch=display.watch, note=display.note)
-    figures = _figures(found.table, link)
-    about = {"protocol": variant.protocol, "scheme": variant.scheme, "reveal": variant.level}
-    if parsed.json:
-        at = {"rows": size.n, "columns": [size.m_A, size.m_B], "tried": list(found.rows)}
-        print(json.dumps({**about, **at, **figures}, indent=1))
-    else:
-        where = f"on this machine and {link}" if link else "on this machine"
-        print(f"{variant.scheme}, {variant.level}: {size}, {where}, after start-up:")
-        _show(figures)
-        print(_margin(variant, size, found.rows))
+    where = f"on this machine and {link}" if link else "on this machine"
+    print(f"{variant.scheme}, {variant.level}: {size}, {where}, after start-up:")
+    _show(found.table, link)
+    print(_margin(variant, size, found.rows))
     return 0
-
-
-def _figures(table: pd.DataFrame, link: Link | None) -> dict[str, Any]:
-    """Sum an estimate up: seconds and rounds in all, and the figures of each party."""
-    from mpc_spearman.comparison.network_model import on_network
-    from mpc_spearman.comparison.table import after_handshake, per_run
-
-    (total,) = per_run(table if link is None else on_network(table, link)).to_dict("records")
-    parties = []
-    for name, rows in after_handshake(table).groupby("party", sort=False):
-        sums = rows[["seconds", "bytes", "received"]].sum()
-        parties.append(
-            {
-                "party": str(name),
-                "seconds": float(sums["seconds"]),
-                "sent": int(sums["bytes"]),
-                "received": int(sums["received"]),
-                "memory": int(rows["memory"].max()),
-            }
-        )
-    seconds = float(total["seconds" if link is None else "modelled"])
-    return {"seconds": seconds, "rounds": int(total["rounds"]), "parties": parties}
 
 
 def _suffix(plan: Plan) -> str:
@@ -110,26 +77,25 @@ def _suffix(plan: Plan) -> str:
     return ".csv" if isinstance(table, Path) and table.suffix.lower() == ".csv" else ".parquet"
 
 
-def _show(figures: dict[str, Any]) -> None:
+def _show(table: pd.DataFrame, link: Link | None) -> None:
     """Print a line for each party, the time of all in the first."""
     from rich.filesize import decimal
 
+    from mpc_spearman.comparison.network_model import on_network
+    from mpc_spearman.comparison.table import after_handshake, per_run
     from mpc_spearman.units import human_seconds, printable
 
-    times = [human_seconds(figures["seconds"]), *[""] * len(figures["parties"])]
-    print_table(
-        ("time", "party"),
-        ("at work", "sent", "received", "memory"),
-        (
-            (
-                time,
-                printable(party["party"]),
-                human_seconds(party["seconds"]),
-                *(decimal(party[figure]) for figure in ("sent", "received", "memory")),
-            )
-            for time, party in zip(times, figures["parties"], strict=False)
-        ),
-    )
+    (total,) = per_run(table if link is None else on_network(table, link)).to_dict("records")
+    time = human_seconds(float(total["seconds" if link is None else "modelled"]))
+    lines: list[tuple[str, ...]] = []
+    for name, rows in after_handshake(table).groupby("party", sort=False):
+        sums = rows[["seconds", "bytes", "received"]].sum()
+        sizes = sums["bytes"], sums["received"], rows["memory"].max()
+        seconds = human_seconds(float(sums["seconds"]))
+        lines.append(
+            ("" if lines else time, printable(str(name)), seconds, *(decimal(int(size)) for size in sizes))
+        )
+    print_table(("time", "party"), ("at work", "sent", "received", "memory"), lines)
 
 
 def _margin(variant: Variant, size: Size, rows: Sequence[int]) -> str:

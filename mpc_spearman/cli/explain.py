@@ -8,8 +8,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpc_spearman.cli.arguments import add_party, add_settings, own_party
-from mpc_spearman.errors import OutputError, PlanError, PolicyError
+from mpc_spearman.cli.arguments import add_party, add_settings, owners_plan
+from mpc_spearman.errors import OutputError, PolicyError
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan
@@ -20,18 +20,10 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "explain",
         help="print who will learn what in a run, and whether an owner's policy allows it",
-        description="Print what each party of a plan will learn, from whom and how precisely. "
-        "The wire format is "
-        "made from the same list. No data is read and nothing is sent.",
-        epilog="Exit codes: 0 printed, and the policy of --party allows the plan; 2 the plan is wrong; 6 the "
-        "policy does not allow it.",
+        description="Print what each party of a plan will learn, from whom and how precisely. The wire "
+        "format is made from the same list. No data is read and nothing is sent.",
     )
     add_settings(parser, "configs/ranking.yaml", "reveal=strengths")
-    parser.add_argument(
-        "--diff",
-        metavar="PLAN2",
-        help="print only the differences to this other plan (settings do not apply to it)",
-    )
     add_party(parser, "print what this data party gives away, and whether its policy allows it")
     parser.add_argument(
         "--html",
@@ -43,48 +35,38 @@ def add(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Print it; return 0, or the exit code of a policy that does not agree."""
-    from mpc_spearman.cli.owner_page import agreement, digest, parts, purpose
-    from mpc_spearman.config import DataParty, load_plan
+    from mpc_spearman.cli.owner_page import agreement, digest, parts
     from mpc_spearman.units import printable
 
-    party = own_party(parsed)
-    plan = load_plan(parsed.plan, parsed.settings, local=parsed.local, party=party)
-    if party is not None and not isinstance(plan.party(party), DataParty):
-        raise PlanError(f"--party: {party} is the coordinator and has no policy")
-    if parsed.html and party is None:
-        raise PlanError("--html: the page is for one owner; add --party")
-    if parsed.diff is not None:
-        mine = list(facts(plan))
-        others = load_plan(parsed.diff)
-        theirs = list(facts(others))
-        sides = (plan, others, mine, theirs), (others, plan, theirs, mine)
-        for name, (here, there, one, other) in zip((parsed.plan, parsed.diff), sides, strict=True):
-            known = here.identities.items() - there.identities.items()
-            only = [f"  {who} is known by {identity or 'no key yet'}" for who, identity in sorted(known)]
-            only += [f"  {who} learns {line}" for who, line in one if (who, line) not in other]
-            print(printable(f"in {name} alone:" if only else f"in {name} alone: nothing"))
-            for line in only:
-                print(printable(line))
-    elif party is None:
-        print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan))), keep="\n"))
-        for who, facts_of in groupby(facts(plan), lambda fact: fact[0]):
-            print(printable(f"{who} learns"))
-            for _, line in facts_of:
-                print(printable(f"  {line}"))
-    elif parsed.html:
+    if not (parsed.party or parsed.local or parsed.html):
+        _print_everything(parsed)
+        return 0
+    plan, party = owners_plan(parsed)
+    agrees, said = agreement(plan, party)
+    if parsed.html:
         print(_write_page(parsed.plan, plan, party))
+        print(printable(said, keep="\n"))
     else:
         print(printable(f"{digest(plan)}, for party {party}"))
         for part in parts(plan, party):
             print(part.title)
             lines = (*part.lines, *(f"{who}: {what} ({how})" for who, what, how in part.rows))
             print(printable("\n".join(f"  {line}" for line in lines), keep="\n"))
-    if party is None:
-        return 0
-    agrees, said = agreement(plan, party)
-    if parsed.html or parsed.diff is not None:
-        print(printable(said, keep="\n"))
     return 0 if agrees else PolicyError.exit_code
+
+
+def _print_everything(parsed: argparse.Namespace) -> None:
+    """Print what each party learns."""
+    from mpc_spearman.cli.owner_page import digest, purpose
+    from mpc_spearman.config import load_plan
+    from mpc_spearman.units import printable
+
+    plan = load_plan(parsed.plan, parsed.settings)
+    print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan))), keep="\n"))
+    for who, facts_of in groupby(facts(plan), lambda fact: fact[0]):
+        print(printable(f"{who} learns"))
+        for _, line in facts_of:
+            print(printable(f"  {line}"))
 
 
 def _write_page(name: str, plan: Plan, party: str) -> Path:

@@ -19,8 +19,6 @@ def add(commands: Any) -> None:
         "the line for the shared plan. The line is not secret; the key is. With a TABLE, the local file also "
         "lists its ids and columns, what is left out and why, and what its owner has to decide. With two "
         "tables, write a plan to rehearse on this machine; the second one is the target's. Nothing is sent.",
-        epilog="Exit codes: 0 done, 2 usage or a name that no party can have, 4 a table cannot be read, 16 a "
-        "file exists or cannot be written.",
     )
     parser.add_argument("tables", nargs="*", type=Path, metavar="TABLE", help="one table, or two")
     parser.add_argument("--party", metavar="NAME", help="the party's name, as in the plan")

@@ -19,9 +19,6 @@ def add(commands: Any) -> None:
         description="Run one party's role of a plan on this host. Every party runs this command on its own "
         "host, with the same shared plan. They meet at network.address and network.port (or MASTER_ADDR "
         "and MASTER_PORT), which the coordinator provides.",
-        epilog="Exit codes: 0 done, 9 plans differ, 11 unreachable, 12 party lost, 13 party silent, 14 "
-        "another party stopped, 18 party missing, 19 to 23 TLS; docs/errors.md has them all. The run "
-        "directory's status.json has them too.",
     )
     add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
     add_party(parser, "whose role to run")

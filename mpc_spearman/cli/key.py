@@ -13,10 +13,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "key",
         help="make a key for approving runs",
-        description="Make the key of somebody who approves runs, such as a data protection "
-        "officer, and print "
-        "the line that a data owner puts below `policy`. A party's own key cannot approve.",
-        epilog="Exit codes: 0 done, 16 the file exists or cannot be written.",
+        description="Make the key of somebody who approves runs, such as a data protection officer, and "
+        "print the line that a data owner puts below `policy`. A party's own key cannot approve.",
     )
     parser.add_argument("file", metavar="FILE", type=path, help="the file to write; it must not exist")
     parser.set_defaults(run=run, prints=True)

@@ -29,8 +29,6 @@ def add(commands: Any) -> None:
         "ledger",
         help="show how much a data owner's runs have revealed to each partner",
         description="Show a data owner's ledger: its runs, and how much they revealed to each partner.",
-        epilog="Exit codes: 0 done, 2 usage, no such file or partner, or a file that others may read, 6 the "
-        "ledger is damaged.",
     )
     parser.add_argument("file", metavar="FILE", type=path, help="the ledger: NAME.ledger beside the plan")
     parser.add_argument(
@@ -65,35 +63,28 @@ def _history(entries: Sequence[Entry]) -> Table:
     from rich.table import Column, Table
     from rich.text import Text
 
-    from mpc_spearman.privacy.charges import Charge, Forgotten
+    from mpc_spearman.privacy.charges import Charge, ChargedRun, Earlier, Forgotten
 
     plan = Column("plan", width=19)  # four groups of its digest in a line
     table = Table("time", plan, "rows", "columns", "who was told what", box=None, pad_edge=False)
     for entry in entries:
         if isinstance(entry, Forgotten):
-            row = ["", "", "", f"{entry.partner}: forgotten, {entry.reason}"]
-        elif isinstance(entry, Charge):
-            run = entry.run
-            told = (
+            table.add_row(entry.time, "", "", "", Text(f"{entry.partner}: forgotten, {entry.reason}"))
+            continue
+        if isinstance(entry, Charge):
+            run: ChargedRun | Earlier = entry.run
+            told = "; ".join(
                 f"{name}: {one.what}, {'exact' if one.loss is None else f'loss {one.loss:g}'}"
                 f"{'; not counted' if one.loss is None and not one.counted else ''}"
-                for name, one in run.told.items()
+                for name, one in entry.run.told.items()
             )
-            row = [
-                " ".join(wrap(run.plan, 4)),
-                str(run.rows),
-                str(run.columns),
-                "; ".join(told) or "nobody: nothing",
-            ]
         else:
-            earlier = ", ".join(f"{name}: {what}" for name, what in entry.told.items())
-            row = [
-                " ".join(wrap(entry.plan, 4)),
-                str(entry.rows),
-                str(entry.columns),
-                f"{earlier} (of 0.2; not counted)",
-            ]
-        table.add_row(entry.time, *map(Text, row))
+            run = entry
+            told = (
+                ", ".join(f"{name}: {what}" for name, what in entry.told.items()) + " (of 0.2; not counted)"
+            )
+        cells = " ".join(wrap(run.plan, 4)), str(run.rows), str(run.columns), told or "nobody: nothing"
+        table.add_row(entry.time, *map(Text, cells))
     return table
 
 
@@ -107,12 +98,6 @@ def _totals(entries: Sequence[Entry]) -> Table:
     heads = ("partner", "runs that count", "told", "of values", "without bound", "since")
     table = Table(*heads, box=None, pad_edge=False)
     for one in balances(entries):
-        cells = [
-            ", ".join(sorted(one.names)),
-            str(one.runs),
-            f"{one.row:g}",
-            f"{one.value:g}",
-            str(one.exact),
-        ]
-        table.add_row(*map(Text, (*cells, one.since)))
+        names, sums = ", ".join(sorted(one.names)), (f"{one.row:g}", f"{one.value:g}", str(one.exact))
+        table.add_row(*map(Text, (names, str(one.runs), *sums, one.since)))
     return table

@@ -15,8 +15,6 @@ def add(commands: Any) -> None:
         "local",
         help="run all roles of a plan on this machine",
         description="Run every role of a plan on this machine, each in its own process.",
-        epilog="Exit codes: 0 done, 2 plan or usage, 4 table, 5 disclosure, 6 policy, 10 unaligned rows, "
-        "12 party lost, 13 party silent, 130 interrupted; docs/errors.md has them all.",
     )
     add_plan(parser, "configs/mpc.yaml", "reveal=strengths")
     parser.add_argument(

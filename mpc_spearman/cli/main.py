@@ -2,67 +2,32 @@
 
 from __future__ import annotations
 
-# PYTHON_ARGCOMPLETE_OK: what the shell's completion looks for in a command's first lines.
 import argparse
-import difflib
-import errno
-import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from mpc_spearman.cli import (
-    approve,
-    check,
-    compare,
-    estimate,
-    explain,
-    init,
-    join,
-    key,
-    ledger,
-    local,
-    merge,
-    output,
-    verify,
-)
+from mpc_spearman.cli import output
 from mpc_spearman.cli.arguments import INTERRUPTED
 from mpc_spearman.errors import MpcSpearmanError, OutputError, SetupError
 from mpc_spearman.units import printable
 from mpc_spearman.version import __version__
 
+# In the order of the help; each is a module here.
 _COMMANDS = (
-    local,
-    join,
-    check,
-    explain,
-    merge,
-    compare,
-    estimate,
-    init,
-    key,
-    approve,
-    verify,
-    ledger,
+    *("local", "join", "check", "explain", "merge", "compare", "estimate"),
+    *("init", "key", "approve", "verify", "ledger"),
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code (see :mod:`mpc_spearman.errors`)."""
     parser = _parser()
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks what could come next
-        import argcomplete
-
-        argcomplete.autocomplete(parser)
     output.never_fail()
-    first = (sys.argv[1:] if arguments is None else arguments)[:1]
-    if not first:
+    if not (sys.argv[1:] if arguments is None else arguments):
         parser.print_help()
         return 0
-    names = [command.__name__.rpartition(".")[2] for command in _COMMANDS]
-    if not first[0].startswith("-") and first[0] not in names:
-        meant = "".join(f"; did you mean {name}?" for name in difflib.get_close_matches(first[0], names, 1))
-        parser.error(f"there is no command {printable(first[0])}{meant}")
     parsed, rest = parser.parse_known_args(arguments)
     if rest and (any(word.startswith("-") for word in rest) or not hasattr(parsed, "settings")):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -78,14 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = printable(str(error), keep="\n")
         print(f"error: {text}", file=sys.stderr)
         return error.exit_code
-    except OSError as error:
-        if error.errno == errno.EMFILE:
-            why = "too few files may be open at once: raise the limit, as with ulimit -n 1024"
-        elif isinstance(error, FileNotFoundError) and not _has_folder():
-            why = "the current folder has been deleted: cd to one that exists"
-        else:
-            raise
-        print(f"error: {why}", file=sys.stderr)
+    except OSError as error:  # what this machine lacks: its folder, or files that may be open at once
+        print(f"error: {error}", file=sys.stderr)
         return SetupError.exit_code
     except KeyboardInterrupt:
         print("interrupted: all roles were stopped, nothing was written", file=sys.stderr)
@@ -98,14 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code or (OutputError.exit_code if getattr(parsed, "prints", False) else 0)
 
 
-def _has_folder() -> bool:
-    """Tell whether the current folder is still there."""
-    try:
-        return bool(os.getcwd())
-    except FileNotFoundError:
-        return False
-
-
 def _end(number: int, frame: object) -> None:
     """End on a signal as on an error: stop the roles and take their files away."""
     raise SystemExit(128 + number)
@@ -116,11 +67,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="mpc-spearman",
         description="Private Spearman rank correlation between parties that hold different columns about "
         "the same people.",
+        epilog="Exit codes: 0 done, 2 the plan or the usage is wrong, 130 interrupted. docs/errors.md lists "
+        "them all.",
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        command.add(commands)
+    for name in _COMMANDS:
+        import_module(f"mpc_spearman.cli.{name}").add(commands)
     return parser
 
 

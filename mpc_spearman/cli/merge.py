@@ -15,8 +15,6 @@ def add(commands: Any) -> None:
         help="add a later source's rows to an earlier result",
         description="Merge the target's results of several runs over the same rows, with different sources, "
         "into the result of one run with all of them. Nothing is recomputed.",
-        epilog="Exit codes: 0 done, 2 usage, 16 a run directory cannot be read or written, 24 results that "
-        "cannot be merged.",
     )
     parser.add_argument(
         "runs",

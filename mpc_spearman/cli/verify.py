@@ -12,12 +12,9 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "verify",
         help="check the signed record of a run",
-        description="Check record.json in a party's folder of results: who signed it, whether "
-        "the keys are those "
-        "of your plan, whether the stored messages are those that were sent, and whether the numbers in the "
-        "folder are theirs. Prints what this proves, and what it does not.",
-        epilog="Exit codes: 0 all have signed with your plan's keys and everything fits, 2 the plan is "
-        "wrong, 16 the folder cannot be read, 27 anything else.",
+        description="Check record.json in a party's folder of results: who signed it, whether the keys are "
+        "those of your plan, whether the stored messages are those that were sent, and whether the numbers "
+        "in the folder are theirs. Prints what this proves, and what it does not.",
     )
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="a party's folder of results")
     parser.add_argument("--plan", metavar="PLAN", help="where to take the parties' keys from")

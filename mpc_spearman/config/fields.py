@@ -57,6 +57,8 @@ Name = Annotated[Text, AfterValidator(party_name)]
 ColumnName = Annotated[Text, AfterValidator(_column)]
 OptionalFile = Annotated[Path | None, BeforeValidator(_file)]
 Count = Annotated[int, Strict()]  # strict: true is not 1, and 3.0 is not 3
+Number = Annotated[float, Strict()]
+Flag = Annotated[bool, Strict()]
 
 
 class Section(BaseModel):
@@ -87,16 +89,9 @@ def whole(meaning: str, low: int, default: int | None = None) -> Any:
     return setting(meaning, default, f"a whole number from {low} to 1000000000", ge=low, le=10**9)
 
 
-Flag = Annotated[bool, Strict()]
-Share = Annotated[float, Strict()]
-
-
 def flag(meaning: str) -> Any:
     """Declare a yes or no; no by default."""
     return setting(meaning, False, "true or false")
-
-
-Loss = Annotated[float, Strict()]
 
 
 def privacy_loss(meaning: str, default: float) -> Any:
@@ -108,9 +103,6 @@ def privacy_loss(meaning: str, default: float) -> Any:
 def key_bits(meaning: str) -> Any:
     """Declare the length of Paillier's modulus."""
     return setting(meaning, 3072, "a whole number of bits from 256 to 16384", ge=256, le=16384)
-
-
-Seconds = Annotated[float, Strict()]
 
 
 def seconds(meaning: str, default: float) -> Any:

@@ -19,11 +19,10 @@ from pydantic import (
 from mpc_spearman.config.fields import (
     Count,
     Flag,
-    Loss,
     Name,
+    Number,
     OptionalFile,
     Section,
-    Share,
     Text,
     flag,
     key_bits,
@@ -32,9 +31,8 @@ from mpc_spearman.config.fields import (
     setting,
     whole,
 )
-from mpc_spearman.config.network import host_and_port
 from mpc_spearman.config.scale import Reveal, within
-from mpc_spearman.config.sections import LOSS, Protocol, Unit
+from mpc_spearman.config.sections import LOSS, Protocol, Unit, host_and_port
 from mpc_spearman.config.table_keys import TableKeys, one_or_more
 from mpc_spearman.config.wording import TABLE_KINDS, Location
 
@@ -77,7 +75,7 @@ class Policy(Section):
     max_ids: Count = whole(
         "Under `alignment: intersect`: the most ids that another party may submit.", 1, 10_000_000
     )
-    max_unmatched: Share = setting(
+    max_unmatched: Number = setting(
         "Under `alignment: intersect`: the largest share of another party's ids that need not be common to "
         "all: docs/privacy.md#membership.",
         1.0,
@@ -85,8 +83,8 @@ class Policy(Section):
         ge=0,
         le=1,
     )
-    loss: Loss = privacy_loss("The largest `privacy.loss` that this owner accepts.", LOSS)
-    lifetime: Loss = privacy_loss(
+    loss: Number = privacy_loss("The largest `privacy.loss` that this owner accepts.", LOSS)
+    lifetime: Number = privacy_loss(
         "The most that all runs together may reveal to one partner. The ledger adds it up: "
         "docs/privacy.md#the-ledger.",
         2 * LOSS,

@@ -30,14 +30,14 @@ from pydantic_core import PydanticCustomError
 
 from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.draft import Draft
-from mpc_spearman.config.fields import Count, Section, Share, Text, setting, whole
-from mpc_spearman.config.network import Network
+from mpc_spearman.config.fields import Count, Number, Section, Text, setting, whole
 from mpc_spearman.config.parties import AnyOne, Parties, Query
 from mpc_spearman.config.scale import Reveal, granted_by_default
 from mpc_spearman.config.sections import (
     Alignment,
     Estimator,
     HeSettings,
+    Network,
     OpenedTo,
     Order,
     Privacy,
@@ -82,7 +82,7 @@ class Plan(Section):
         "nothing to pass on.",
         "coordinator",
     )
-    confidence: Share = setting(
+    confidence: Number = setting(
         "The level of the coefficients' confidence intervals: docs/statistics.md#confidence-intervals.",
         0.95,
         "a number above 0 and below 1",

@@ -76,17 +76,6 @@ def test_exact_results_have_no_guarantee(capsys, tmp_path):
     assert "precision of results: exact, without noise\n" in exact
 
 
-def test_the_difference_of_two_plans_is_what_one_tells_alone(capsys):
-    text = said(capsys, STRENGTHS, "--diff", RANKING)
-    first, second = text.split(f"in {RANKING} alone:")
-    assert f"in {STRENGTHS} alone:" in first
-    assert "C, the coordinator, learns which features are constant" in first
-    assert "the order of the target's features" in second
-    assert "the package version" not in text
-    same = said(capsys, RANKING, "--diff", RANKING)
-    assert same == f"in {RANKING} alone: nothing\nin {RANKING} alone: nothing\n"
-
-
 def test_a_plan_without_all_identities_is_a_draft_and_they_are_compared(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     who = {name: str(Identity.new()) for name in "CBA"}
@@ -98,9 +87,6 @@ def test_a_plan_without_all_identities_is_a_draft_and_they_are_compared(capsys, 
     page = (tmp_path / "ranking-A.html").read_text(encoding="utf-8")
     assert "Signature" in page
     assert "Draft" not in page
-    text = said(capsys, RANKING, lines[0], "--diff", RANKING)
-    assert f"  C is known by {who['C']}\n" in text
-    assert "  C is known by no key yet\n" in text
 
 
 def test_an_owner_that_agrees_is_said_to(capsys):
@@ -156,9 +142,9 @@ def test_a_run_begins_with_what_it_is_about_to_tell(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--party", "C"], "C is the coordinator and has no policy"),
+        (["--party", "C"], "C is the coordinator"),
         (["--party", "Z"], "has no party 'Z'"),
-        (["--html"], "add --party"),
+        (["--html"], "--party"),
         (["top=2", "reveal=coefficients"], "top: 2 is for reveal: ranking only"),
     ],
 )

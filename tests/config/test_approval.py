@@ -157,7 +157,7 @@ def test_what_cannot_be_approved_is_said(made: Path, capsys: pytest.CaptureFixtu
     party = f"parties.target.identity={Identity.read(made / 'officer.key', 'key')}"
     assert approve(made, party) == PlanError.exit_code
     assert "this is the key of party B" in capsys.readouterr().err
-    for wrong in (["--until", "soon"], ["--runs", "0"]):
-        with pytest.raises(SystemExit) as usage:
-            approve(made, *wrong)
-        assert usage.value.code == 2
+    assert approve(made, "--runs", "0") == PlanError.exit_code
+    with pytest.raises(SystemExit) as usage:
+        approve(made, until="soon")
+    assert usage.value.code == 2

@@ -63,6 +63,11 @@ BAD: dict[str, list[Any]] = {
     "parties.coordinator.table": [1],
     "parties.sources.0.policy.min_row": [1],
     "zzz": [1],
+    # keys of earlier versions
+    "network.tls": ["insecure"],
+    "parties.target.policy.tls": ["insecure"],
+    "privacy.budget": [1],
+    "parties.target.policy.min_group": [1],
 }
 #: Settings that are refused together.
 TOGETHER: list[dict[str, Any]] = [
@@ -191,11 +196,6 @@ def test_the_last_override_of_a_key_is_the_one_blamed(plan_file: Path) -> None:
     assert line.startswith("override 'network={timeout: true}': network.timeout: true")
 
 
-def test_tables_for_parties_that_hold_none(plan_file: Path) -> None:
-    (line,) = problems(plan_file, C=Path("c.csv"))
-    assert line == "table for 'C': the plan has no data party of that name; data parties: B, A"
-
-
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates()
 KEYS = [
     *("protocol", "reveal", "results", "results.target", "rows", "network.timeout", "privacy.loss", "x"),
@@ -245,11 +245,3 @@ def test_names_that_the_locale_lacks(key: str, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(PlanError, match=rf"{key}.* cannot write: set PYTHONUTF8=1"):
         load_plan(MINIMAL, [f"{key}=医院"])
     load_plan(MINIMAL, [f"{key}=größe"])
-
-
-@pytest.mark.parametrize("section", ["privacy", "parties.target.policy"])
-@pytest.mark.parametrize("key", ["budget", "min_group", "min_rows_per_feature"])
-def test_a_key_that_went_says_what_took_its_place(section: str, key: str) -> None:
-    line = problem(plan_with({f"{section}.{key}": 1}))
-    assert line.startswith(f"plan: {section}.{key}: is gone, remove it: ")
-    assert "privacy.loss and policy.loss" in line
