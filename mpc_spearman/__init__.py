@@ -18,7 +18,7 @@ The package, from what a person starts down to what everything rests on; imports
 ``run``         what all steps and engines need of one role's run
 ``network``     how parties meet and connect: TLS by keys, one port, one way; forwarding
 ``wire``        messages, frames, links, keys, the meter
-``attacks``     what published numbers give away, tried; no run imports it
+``attacks``     attacks on published numbers; no run imports them
 ``privacy``     noise, what a loss allows anyone to know, the ledger
 ``statistics``  estimators, the sentences that go with a result, the plaintext reference
 ``data``        tables, from files, from memory and from databases; columns, ids, ranks

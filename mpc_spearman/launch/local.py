@@ -47,14 +47,14 @@ def run_local(
         YAML file, its content, or a plan that is already loaded.
     tables : mapping of str to table or path, optional
         Party name to its table, in place of the plan's: a DataFrame of pandas or polars, a table of pyarrow,
-        or of whatever else hands its tables to Arrow. It reaches its party through a pipe.
+        or of any library that exports to Arrow. It reaches its party through a pipe.
     out : path, optional
         Directory to keep: each party's run directory is written to ``out/<party>``, all or none.
     watch, note : callable, optional
-        Told of progress (party, phase, steps done, steps in all, 0 where unknown), and what a role has to say
-        (party, text). Without them a notebook shows progress below the cell; a script shows none.
+        Called with progress (party, phase, steps done, steps in all or 0 if unknown), and with what a role
+        reports (party, text). Without them a notebook shows progress below the cell; a script shows none.
     server : ForkServer, optional
-        What starts the roles; to keep for several runs, since to start one takes longer than a small run.
+        What starts the roles. Keep it for several runs, since starting one takes longer than a small run.
     overrides : sequence of str
         ``key=value``, as on the command line.
     **settings
