@@ -9,7 +9,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from mpc_spearman.errors import PlanError
+from mpc_spearman.errors import OutputError, PlanError
 
 KEY_BYTES = 32
 
@@ -28,6 +28,16 @@ def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False)
         except BaseException:
             path.unlink()
             raise
+
+
+def create_once(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Do as `create`, and say with an `OutputError` what prevents it."""
+    try:
+        create(path, data, durable=durable)
+    except FileExistsError:
+        raise OutputError(f"{path} exists and is not replaced") from None
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
 
 
 def write_whole(

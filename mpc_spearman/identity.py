@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from mpc_spearman.errors import OutputError, PlanError
-from mpc_spearman.files import create, read_private
+from mpc_spearman.errors import PlanError
+from mpc_spearman.files import create_once, read_private
 
 _PREFIX = "ed25519:"
 _SIGNED = b"mpc_spearman signature 1\0"
@@ -75,14 +75,8 @@ class Identity:
 
     def write(self, path: Path) -> None:
         """Write a new key file for its owner alone; `OutputError` if it exists or cannot be written."""
-        try:
-            create(
-                path, self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), durable=True
-            )
-        except FileExistsError:
-            raise OutputError(f"{path} exists and is not replaced") from None
-        except OSError as error:
-            raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        text = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        create_once(path, text, durable=True)
 
     @property
     def public(self) -> bytes:

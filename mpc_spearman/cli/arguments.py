@@ -68,16 +68,14 @@ def own_party(parsed: argparse.Namespace) -> str | None:
 
 def owners_plan(parsed: argparse.Namespace, table: Path | None = None) -> tuple[Plan, str]:
     """Load the plan as one data party has it, perhaps with another table; return it and the party."""
-    from mpc_spearman.config import DataParty, load_plan
+    from mpc_spearman.config import load_plan
 
     party = own_party(parsed)
     if party is None:
         raise PlanError("name the party with --party or --local")
     tables = {} if table is None else {party: table}
     plan = load_plan(parsed.plan, parsed.settings, tables, local=parsed.local, party=party)
-    if not isinstance(plan.party(party), DataParty):
-        raise PlanError(f"--party: {party} is the coordinator, which has no table and no policy")
-    return plan, party
+    return plan, plan.owner(party).name
 
 
 def path(text: str) -> Path:

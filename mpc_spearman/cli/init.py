@@ -51,6 +51,7 @@ def _write_own(tables: list[Path], party: str | None) -> None:
     """Write a party's local file, of its table if there is one, and its key if it has a name."""
     from mpc_spearman.cli.own_file import own_keys, scalar
     from mpc_spearman.data.survey import survey
+    from mpc_spearman.files import create_once
 
     file = Path(f"{party or tables[0].name.partition('.')[0]}.yaml")
     lines, said = ["# What is this party's own. No other party sees it."], []
@@ -64,13 +65,14 @@ def _write_own(tables: list[Path], party: str | None) -> None:
         raise OutputError(f"{file} exists and is not replaced")
     if party is not None:
         said.append(_make_key(party))
-    _create(file, "\n".join(lines))
+    create_once(file, "\n".join([*lines, ""]).encode())
     print(*said, f"{file}: read it" if tables else f"{file}: local settings of {party}", sep="\n")
 
 
 def _write_plan(source: Path, target: Path) -> None:
     from mpc_spearman.cli.own_file import normalise, own_keys
     from mpc_spearman.data.survey import survey
+    from mpc_spearman.files import create_once
 
     ours, theirs = survey(source), survey(target)
     (ours_keys, found), (theirs_keys, also) = own_keys(source, ours), own_keys(target, theirs)
@@ -90,20 +92,9 @@ def _write_plan(source: Path, target: Path) -> None:
         "    - name: A",
         *(f"      {line}" for line in ours_keys),
     ]
-    _create(Path("plan.yaml"), "\n".join(lines))
+    create_once(Path("plan.yaml"), "\n".join([*lines, ""]).encode())
     print(f"{found}\n{also}\n{common:,} ids in common")
     print("plan.yaml: read it, then run `mpc-spearman local plan.yaml`")
-
-
-def _create(path: Path, text: str) -> None:
-    from mpc_spearman.files import create
-
-    try:
-        create(path, f"{text}\n".encode())
-    except FileExistsError:
-        raise OutputError(f"{path} exists and is not replaced") from None
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _make_key(name: str) -> str:

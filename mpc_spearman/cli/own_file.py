@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 
@@ -27,21 +28,9 @@ _STEPS: tuple[tuple[Normalise, ...], ...] = (
 
 
 def own_keys(table: Path, found: Survey) -> tuple[list[str], str]:
-    """Write the keys that belong beside a party's name, for its table.
+    """Write the keys that belong beside a party's name as lines of YAML; say in a sentence what was found.
 
-    Parameters
-    ----------
-    table : Path
-        As it is to be written: from the folder that the keys' file will be in.
-    found : Survey
-        Of it.
-
-    Returns
-    -------
-    list of str
-        Lines of YAML with comments.
-    str
-        In a sentence, what was found.
+    The path of the table is written as it is: from the folder that the keys' file will be in.
     """
     used = [one for one in found.columns if not one.problem or "convert" in one.fix]
     lines = list(_lines(table, found, used))
@@ -51,15 +40,7 @@ def own_keys(table: Path, found: Survey) -> tuple[list[str], str]:
 
 
 def normalise(one: Survey, other: Survey) -> tuple[str, int]:
-    """Find what has to be done to the ids of two tables so that most are the same.
-
-    Returns
-    -------
-    str
-        A line of YAML with a comment.
-    int
-        How many ids are common then.
-    """
+    """Find what makes most ids of two tables the same: as a line of YAML, and how many are common then."""
     best: tuple[int, tuple[Normalise, ...]] = (-1, ())
     for steps in _STEPS:
         ours, theirs = (set(id_text(table.ids, steps).to_pylist()) for table in (one, other))
@@ -138,12 +119,6 @@ def one_line(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def _wrapped(start: str, names: list[str]) -> Iterator[str]:
-    line = start
-    for position, name in enumerate(names):
-        word = one_line(name) + ("" if position == len(names) - 1 else ", ")
-        if len(line) + len(word) > _WIDTH and line != start:
-            yield line.rstrip()
-            line = "#     "
-        line += word
-    yield line
+def _wrapped(start: str, names: list[str]) -> list[str]:
+    text = start + ", ".join(map(one_line, names))
+    return wrap(text, _WIDTH, subsequent_indent="#     ", break_long_words=False, break_on_hyphens=False)

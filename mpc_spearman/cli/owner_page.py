@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mpc_spearman.config import DataParty, check_policy
+from mpc_spearman.config import check_policy
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PolicyError
 from mpc_spearman.levels import level_of
@@ -146,27 +146,14 @@ def purpose(plan: Plan) -> Iterator[str]:
 
 
 def _stays(plan: Plan, roster: Roster) -> Iterator[str]:
-    own = plan.party(roster.me.name)
-    assert isinstance(own, DataParty)
-    yield (
-        "No cell and no id of our table is sent in readable form. Our columns are turned into ranks on our "
-        "own host. The ranks are sent "
-        + (
-            "under random masks that are used once."
-            if plan.protocol == "mpc"
-            else f"encrypted under a key of {roster.coordinator.name}."
-        )
-    )
+    own, hub = plan.owner(roster.me.name), roster.coordinator.name
+    mpc = plan.protocol == "mpc"
+    yield "No cell and no id of our table is sent in readable form. Only we turn our columns into ranks."
+    yield f"Ranks are sent {'under random masks, used once' if mpc else f'encrypted under a key of {hub}'}."
     if plan.reveal == "differences":
-        yield (
-            f"But at this level {roster.coordinator.name} can compute nearly all of our ranks from the "
-            "differences that it opens."
-        )
+        yield f"But from the differences that it opens {hub} can compute nearly all of our ranks."
     if plan.alignment == "intersect":
-        yield (
-            "Ids are sent as pseudonyms, which are new in every run, under a key that their receiver does "
-            "not have."
-        )
+        yield "Ids are sent as pseudonyms, new in every run, under a key that their receiver does not have."
     else:
         yield "Instead of ids one digest of the whole list is sent. It shows whether two lists are equal."
     if own.features is not None:
@@ -188,30 +175,23 @@ def _protects(plan: Plan, roster: Roster) -> Iterator[str]:
 def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
     hub, me = roster.coordinator.name, roster.me
     if not level_of(plan).owners_add:
-        yield (
-            f"{hub} itself has exact results, and could compute single rows from them or pass them on. Only "
-            "an agreement prevents that."
-        )
+        yield f"{hub} has exact results, from which rows can be computed. Only an agreement prevents that."
     others = [party.name for party in roster.peers if party.role is not Role.COORDINATOR]
-    yield (
-        f"If {hub} and {' or '.join(others)} combine their data, they can read our ranks. Nothing in this "
-        "run prevents that technically."
-        if me.role is Role.SOURCE or plan.protocol == "mpc"
-        else f"{hub} and {' or '.join(others)} together know more about our columns than each of them alone."
-    )
+    both = f"{hub} and {' or '.join(others)} together"
+    if me.role is Role.SOURCE or plan.protocol == "mpc":
+        yield f"{both} can read our ranks. Nothing in this run prevents that technically."
+    else:
+        yield f"{both} know more about our columns than each of them alone."
     if plan.alignment == "intersect":
-        yield (
-            f"{', '.join(others)} will know which of its own people are also in our table, even if the run "
-            "stops later."
-        )
+        theirs = "which of its own people are also in our table, even if the run stops later"
+        yield f"{', '.join(others)} will know {theirs}."
     else:
         yield "All parties know that the same people are in all tables."
-    own = plan.party(me.name)
-    assert isinstance(own, DataParty)
+    most = plan.owner(me.name).policy.lifetime
     yield (
         "What several runs reveal adds up; exact results have no limit. Our ledger refuses a run that would "
-        f"take one party beyond {own.policy.lifetime:g} in all (policy.lifetime). At that limit a party "
-        f"guesses right at most {guess(own.policy.lifetime):.0%} of the time."
+        f"take one party beyond {most:g} in all (policy.lifetime). At that limit a party guesses right at "
+        f"most {guess(most):.0%} of the time."
     )
     yield "Who is in our table, and how common a value is in it or in a group, is not hidden."
     yield "A dishonest party that uses made-up columns can learn more about our table than an honest one."
@@ -219,9 +199,8 @@ def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
 
 
 def _policy(plan: Plan, party: str) -> Iterator[str]:
-    own = plan.party(party)
-    assert isinstance(own, DataParty)
-    written = own.policy.model_dump(mode="json", include=own.policy.model_fields_set - {"approval"})
+    policy = plan.owner(party).policy
+    written = policy.model_dump(mode="json", include=policy.model_fields_set - {"approval"})
     said = (
         f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in written.items()
     )

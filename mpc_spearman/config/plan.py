@@ -31,7 +31,7 @@ from pydantic_core import PydanticCustomError
 from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.draft import Draft
 from mpc_spearman.config.fields import Count, Number, Section, Text, setting, whole
-from mpc_spearman.config.parties import AnyOne, Parties, Query
+from mpc_spearman.config.parties import AnyOne, DataParty, Parties, Query
 from mpc_spearman.config.scale import Reveal, granted_by_default
 from mpc_spearman.config.sections import (
     Alignment,
@@ -159,6 +159,13 @@ class Plan(Section):
                 return party
         hint = nearest(name, self.names) or f"; parties: {', '.join(self.names)}"
         raise PlanError(f"the plan has no party {shown(name)}{hint}")
+
+    def owner(self, name: str) -> DataParty:
+        """Look a party with a table up by its name; `PlanError` if it is the coordinator, or none."""
+        party = self.party(name)
+        if isinstance(party, DataParty):
+            return party
+        raise PlanError(f"{name} is the coordinator, which has no table and no policy")
 
     def shared(self) -> dict[str, Any]:
         """Return the part that all parties must agree on, ready for JSON: no local field at all."""

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mpc_spearman.config import DataParty, check_policy_rows
+from mpc_spearman.config import check_policy_rows
 from mpc_spearman.data.aligned import write_aligned, write_unaligned
 from mpc_spearman.data.ids import id_help
 from mpc_spearman.data.pseudonyms import SIZE, ascending, common, pseudonyms, shuffled
@@ -61,8 +61,7 @@ def intersect(run: Run, table: Table) -> Table:
         There are too many ids to match.
     """
     me, links = run.roster.me, run.links
-    own = run.plan.party(me.name)
-    assert isinstance(own, DataParty)
+    own = run.plan.owner(me.name)
     if table.n > MAX_IDS:
         raise BoundError(f"{me.name} has {table.n} ids to match, and {MAX_IDS} are the most; use fewer rows")
     if me.role is Role.TARGET:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mpc_spearman.config import (
-    DataParty,
     Plan,
     Query,
     TargetParty,
@@ -28,8 +27,7 @@ _AT_ONCE = 1_000_000
 
 def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
     """Read and check the table of data party `name`: `frame`, or the plan's file or query."""
-    me = plan.party(name)
-    assert isinstance(me, DataParty)
+    me = plan.owner(name)
     source = me.table if frame is None else frame
     if source is None:
         raise TableError(f"party {name} has no table: give `table` in its plan, or --table FILE")
@@ -52,13 +50,12 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
     `frame` is the table where it is not a file. Ranks are returned where the table is small and its rows are
     known by now; all others are made by the step `rank`.
     """
-    me = run.plan.party(run.roster.me.name)
+    me = run.plan.owner(run.roster.me.name)
     check_policy(run.plan, me.name)
     ledger = ledger_of(run)
-    if ledger is not None and isinstance(me, DataParty):
+    if ledger is not None:
         ledger.check(me.name, told(run.plan, run.roster), me.policy.lifetime)
     table = own_table(run.plan, me.name, frame)
-    assert isinstance(me, DataParty)
     check_places(table, aligned=me.write_aligned, unaligned=me.write_unaligned)
     check_policy_rows(run.plan, me.name, table.n)
     ranks, cautions = None, list(table.cautions)

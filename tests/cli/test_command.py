@@ -21,17 +21,7 @@ from support.inputs import INPUTS, files
 
 # ---- before anything runs
 
-HEAVY = (
-    "torch",
-    "pandas",
-    "numpy",
-    "scipy",
-    "pyarrow",
-    "crypten",
-    "jinja2",
-    "pydantic",
-    "rich",
-)
+HEAVY = ("torch", "pandas", "numpy", "scipy", "pyarrow", "crypten", "jinja2", "pydantic", "rich")
 
 
 @pytest.mark.parametrize(

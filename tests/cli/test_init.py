@@ -37,9 +37,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def own(file: str) -> DataParty:
     plan = mapping(cautious=True, alignment="intersect")
-    party = load_plan(plan, local=Path(file), party="A").party("A")
-    assert isinstance(party, DataParty)
-    return party
+    return load_plan(plan, local=Path(file), party="A").owner("A")
 
 
 @pytest.mark.usefixtures("here")

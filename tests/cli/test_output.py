@@ -101,18 +101,6 @@ def test_a_locale_without_a_character_gets_an_escape(folder: Path) -> None:
     assert list(Result.load(folder / "out" / "C").strengths.index) == [NAME]
 
 
-def test_an_error_can_be_read_in_any_locale(folder: Path) -> None:
-    plan = json.loads((folder / "plan.yaml").read_text())
-    plan["parties"]["target"]["features"] = [NAME, f"no {NAME}"]
-    (folder / "plan.yaml").write_text(json.dumps(plan))
-    done = subprocess.run(
-        [*COMMAND, "local", "plan.yaml"], cwd=folder, env=environment(**PLAIN), capture_output=True
-    )
-    assert done.returncode == errors.TableError.exit_code
-    assert done.stderr.startswith(RUNNING + b"error: B: ")
-    assert b"no gr\\xf6\\xdfe" in done.stderr
-
-
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
 def test_a_stream_that_is_closed_ends_nothing(folder: Path, closed: str) -> None:
     shell = f'exec "$@" {"1" if closed == "stdout" else "2"}>&-'
