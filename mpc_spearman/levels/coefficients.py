@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator, Reveal
 from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
-from mpc_spearman.engines.computation import Bounds, Computation, Contribution
+from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.cautions import column_cautions, impossible
 from mpc_spearman.levels.encoding import Encoding
@@ -64,12 +64,7 @@ def described(columns: str) -> tuple[Field, ...]:
 def passed_on(rows: str, other: str, columns: str) -> tuple[Field, ...]:
     """Declare coefficients, and what p-values and intervals take beside them."""
     return (
-        Field(
-            "coefficients",
-            "float64",
-            (rows, "m_target"),
-            "the coefficients, to the plan's precision",
-        ),
+        Field("coefficients", "float64", (rows, "m_target"), "the coefficients, to the plan's precision"),
         Field(
             "noise",
             "float64",
@@ -134,6 +129,10 @@ class Coefficients(Level):
             (Field("source_names", "texts", ("m_sources",), "the sources' feature names"),),
         ),
     )
+    precision: ClassVar[tuple[str, str]] = (
+        "exact integers; what is passed on carries noise",
+        "exact integers",
+    )
 
     def check_rows(self, n: int) -> None:
         """Refuse more rows than a run can have; exact coefficients take products that fit 64 bits."""
@@ -163,9 +162,7 @@ class Coefficients(Level):
 
     def computation(self, shapes: Shapes) -> Computation:
         """Ask for inner products of each pair of columns."""
-        products = Products(shapes.n)
-        value = products.value_bound
-        bounds = Bounds(value, value, products.vector_sum, products.result_bound)
+        bounds = Products(shapes.n).bounds
         return Computation("inner_products", shapes.n, shapes.features, shapes.m_target, bounds=bounds)
 
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
@@ -285,7 +282,3 @@ class Coefficients(Level):
             receiving = ((plan.results.target, shapes.m_target), (plan.results.sources, shapes.m_sources))
             others = max(columns for grant, columns in receiving if grant != "nothing")
         return deviations(joined(shapes.of_sources), shapes.of_target, plan.privacy.loss, others)
-
-    def opened_precisely(self) -> str:
-        """Say that it is exact."""
-        return "exact integers; what is passed on carries noise" if self.noisy else "exact integers"

@@ -67,19 +67,9 @@ class Encoding:
     def strengths(
         cls, n: int, *, columns: int, sources: int, estimator: Estimator, defined: int, room: float = 0.0
     ) -> Encoding:
-        """Choose F and G for ``strengths`` and ``ranking``; they do not depend on what columns hold.
+        """Choose F and G for ``strengths`` and ``ranking``, whatever columns hold; `BoundError` if too small.
 
-        Parameters
-        ----------
-        n, columns, sources, estimator, room
-            As the attributes.
-        defined : int
-            How many columns of all sources are not constant.
-
-        Raises
-        ------
-        BoundError
-            What is opened or compared might not fit.
+        `defined` is how many columns of all sources are not constant.
         """
         averaged = columns if estimator == "paper" else defined
         root = _root(encoded_rows(n, estimator), estimator)
@@ -178,15 +168,10 @@ class Encoding:
     def decode(
         self, opened: Sequence[int], target_constant: Sequence[bool]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Compute the strengths from what was opened, one integer per target column, of any size.
+        """Compute strengths, (m_B,), and over how many coefficients each is, from an integer of any size.
 
-        Returns
-        -------
-        mu : ndarray of float64, shape (m_B,)
-            NaN where no coefficient is defined, and where V is not one that honest parties' inputs give:
-            whether a run goes on must not depend on what is opened. With noise they may be beyond ±1.
-        counts : ndarray of int64, shape (m_B,)
-            Over how many coefficients each is; 0 for NaN.
+        NaN, and 0, where no coefficient is defined, and where V is not one that honest parties' inputs give:
+        whether a run goes on must not depend on what is opened. With noise they may be beyond ±1.
         """
         mu, counts = np.full(len(opened), math.nan), np.zeros(len(opened), dtype=np.int64)
         most = self.unit + math.ceil(self.unit * self.error) + self.noise_bound

@@ -73,10 +73,7 @@ def result_rows(*fields: Field) -> tuple[Row, ...]:
     shape = fields[1].shape  # of the noise: one for each test
     every = (*fields, Field("dispersion", "float64", shape, told, precision=("exact",)))
     own = (replace(field, shape=(1, *field.shape[1:])) for field in every)
-    return (
-        Row(Kind.RESULT, COORDINATOR, TARGET, every),
-        Row(Kind.RESULT, COORDINATOR, SOURCE, tuple(own)),
-    )
+    return (Row(Kind.RESULT, COORDINATOR, TARGET, every), Row(Kind.RESULT, COORDINATOR, SOURCE, tuple(own)))
 
 
 class Explained(Level):
@@ -133,6 +130,10 @@ class Explained(Level):
     )
     owners_add: ClassVar[bool] = True
     counts: ClassVar[str] = "directions of a source"
+    precision: ClassVar[tuple[str, str]] = (
+        "with the noise of the source and of the target",
+        "exact, without noise",
+    )
     #: What is told, in words, and whose columns are whitened.
     numbers: ClassVar[str] = "R²"
     whitening_roles: ClassVar[tuple[Role, ...]] = SOURCE
@@ -359,10 +360,6 @@ class Explained(Level):
             if shapes.defined[owner] < columns
         ]
         return result_warnings.fewer_directions(lines)
-
-    def opened_precisely(self) -> str:
-        """Say whose noise is in it."""
-        return "with the noise of the source and of the target" if self.noisy else "exact, without noise"
 
     def published_precisely(self, grant: str) -> str:
         """Say the same of what is passed on."""

@@ -130,6 +130,8 @@ class Level(ABC):
         Owners add noise before anything is opened; else the coordinator has exact numbers, and adds it.
     counts : str
         What `behind` counts.
+    precision : tuple of str
+        How precise what the coordinator opens is, with noise and without.
     """
 
     name: ClassVar[Reveal]
@@ -138,6 +140,7 @@ class Level(ABC):
     granted: ClassVar[tuple[Row, ...]] = ()
     owners_add: ClassVar[bool] = False
     counts: ClassVar[str] = "source columns that are not constant"
+    precision: ClassVar[tuple[str, str]]
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -150,14 +153,7 @@ class Level(ABC):
             raise BoundError(f"{n} rows are more than the {LARGEST} whose ranks fit 32 bits")
 
     def check(self, shapes: Shapes) -> None:
-        """Refuse sizes for which the arithmetic would not be exact, or a result would not fit one message.
-
-        Raises
-        ------
-        BoundError
-        PlanError
-            The plan asks for what so many features do not have.
-        """
+        """Refuse sizes for which a result would not be exact (`BoundError`), or that the plan contradicts."""
         self.check_rows(shapes.n)
 
     @abstractmethod
@@ -250,17 +246,9 @@ class Level(ABC):
     ) -> Numbers:
         """Compute what follows from what was opened (paper, step 3 and definition 2).
 
-        Nothing raises for what was opened: whether a run goes on must not depend on it.
-
-        Parameters
-        ----------
-        opened : ndarray
-            As `mpc_spearman.engines.engine.Engine.prepare` returns it.
-        sources : sequence of Description
-            One per source, in the plan's order, as far as the level tells.
-        target : Description
-        shapes : Shapes
-            With what all have told of their columns.
+        `opened` is as the engine returns it; `sources` are in the plan's order, described as far as the level
+        tells; `shapes` has what all have told. Nothing raises for what was opened: whether a run goes on must
+        not depend on it.
         """
 
     def errors(self, sources: Sequence[Description], shapes: Shapes) -> NDArray[np.float64]:
@@ -293,9 +281,9 @@ class Level(ABC):
 
     # --- what is said beforehand
 
-    @abstractmethod
     def opened_precisely(self) -> str:
         """Say how precise what the coordinator opens is."""
+        return self.precision[0 if self.noisy else 1]
 
     def published_precisely(self, grant: str) -> str:
         """Say how precise what is passed on is."""
@@ -333,12 +321,7 @@ def scale_rows(
 
 
 #: What a source says of its columns where strengths are known.
-LENGTH = Field(
-    "length",
-    "float64",
-    (1,),
-    "how strongly its columns correlate with each other, as one number",
-)
+LENGTH = Field("length", "float64", (1,), "how strongly its columns correlate with each other, as one number")
 
 
 def opened_rows(opens: str, shape: tuple[str | int, ...]) -> tuple[Row, ...]:

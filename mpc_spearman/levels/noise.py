@@ -1,11 +1,8 @@
 """The coordinator's noise at ``coefficients`` and ``differences``, and rounding of published numbers.
 
-At ``strengths`` and ``ranking`` owners add noise to integers before they are opened
-(:meth:`mpc_spearman.levels.level.Level.own_noise`). Here the coordinator has exact numbers, and adds noise to
-what it passes on. On integers too: a number v becomes the integer ⌊2^b·v⌉, b = 50 unless ten standard
-deviations then leave 62 bits. This and float64's error move it by less than 1, so that k numbers that change
-by Δ when two rows are exchanged become integers that change by less than 2^b·Δ + 2 each. With σ larger than
-2^b·s by the factor 1 + 2·√k/(μ·σ_min) the change is again no more than μ (the triangle inequality).
+Owners add theirs before anything is opened (:meth:`mpc_spearman.levels.level.Level.own_noise`). Here a number
+v becomes the integer ⌊2^b·v⌉, b = 50 unless ten standard deviations then leave 62 bits, and σ is 2^b·s times
+1 + 2·√k/(μ·σ_min) for k numbers, which covers that rounding (docs/guarantee.md, "Integers").
 """
 
 from __future__ import annotations
@@ -25,21 +22,9 @@ Floats = NDArray[np.float64]
 
 
 def noisy(values: Floats, s: Floats, loss: float) -> tuple[Floats, Floats]:
-    """Add noise to numbers that are -1 to 1; NaN, and what has none, stays.
+    """Add noise of standard deviation `s` to numbers from -1 to 1, and return the s that they have then.
 
-    Parameters
-    ----------
-    values, s : ndarray of float64, of one shape
-        s is the standard deviation that hides the exchange of two rows.
-    loss : float
-        ρ, ``privacy.loss``.
-
-    Returns
-    -------
-    values : ndarray of float64
-        They may be beyond ±1.
-    s : ndarray of float64
-        The standard deviation that they have.
+    NaN, and what has none, stays; others may be beyond ±1. `loss` is ρ, ``privacy.loss``.
     """
     mine = (s > 0) & ~np.isnan(values)
     if not mine.any():

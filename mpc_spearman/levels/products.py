@@ -2,12 +2,10 @@ r"""What is multiplied at ``coefficients``: ranks as they are, or, of more rows,
 
 Up to ``MAX_ROWS`` rows S = Σ_i x_i y_i fits 64 bits, and the coordinator opens it exactly. S grows with the
 cube of the rows, the coefficient that it is for does not. So beyond, up to ``ranks.LARGEST``, each owner
-shares ⌊F·x/‖x‖⌉ for each of its columns, as the target does at ``strengths``
-(:mod:`mpc_spearman.levels.encoding`, whose rounding, bounds and proofs these are, for one source of one
-column). What is opened is V = F²·ρ and rounding errors, |V| ≤ 2^62 - 2. With F nearly 2^31 a coefficient is
-off by at most √n/F or so, which is n/2^31 of its standard error; in practice, as rounding errors of different
-rows have nothing to do with each other, by 10^-9. From V, the tie terms and n follows S to within error·√((N
-- T_x)(N - T_y)), and from it all that an exact S gives. A column that is constant is zeros.
+shares ⌊F·x/‖x‖⌉ for each of its columns, as the target does at ``strengths``, with F nearly 2^31
+(:mod:`mpc_spearman.levels.encoding` has the rounding, bounds and proofs, for one source of one column). A
+coefficient is off by at most √n/F or so, in practice by 10^-9. From what is opened, the tie terms and n
+follows S to within error·√((N - T_x)(N - T_y)). A column that is constant is zeros.
 """
 
 from __future__ import annotations
@@ -22,18 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
+from mpc_spearman.engines.computation import Bounds
 from mpc_spearman.levels.encoding import Encoding
 
 
 @dataclass(frozen=True)
 class Products:
-    """The public numbers of a run at ``coefficients``; every party computes the same.
-
-    Attributes
-    ----------
-    n : int
-        Rows.
-    """
+    """The public numbers of a run at ``coefficients`` of n rows; every party computes the same."""
 
     n: int
 
@@ -43,19 +36,12 @@ class Products:
         return None if self.n <= MAX_ROWS else Encoding.coefficients(self.n)
 
     @property
-    def value_bound(self) -> int:
-        """No element of a vector is larger in size, on either side."""
-        return self.n - 1 if self.encoding is None else self.encoding.target_bound
-
-    @property
-    def vector_sum(self) -> int:
-        """The sizes of the elements of one vector add up to no more."""
-        return self.n * (self.n - 1) if self.encoding is None else self.encoding.target_sum
-
-    @property
-    def result_bound(self) -> int:
-        """Nothing that is opened is larger in size."""
-        return total(self.n) if self.encoding is None else self.encoding.result_bound
+    def bounds(self) -> Bounds:
+        """How large elements of a vector can be, on either side, their sum, and what is opened."""
+        if self.encoding is None:
+            return Bounds(self.n - 1, self.n - 1, self.n * (self.n - 1), total(self.n))
+        of = self.encoding
+        return Bounds(of.target_bound, of.target_bound, of.target_sum, of.result_bound)
 
     @property
     def error(self) -> float:

@@ -77,6 +77,10 @@ class Ranking(Strengths):
         Row(Kind.RESULT, COORDINATOR, SOURCE, _PASSED_ON),
     )
     operation: ClassVar[Operation] = "comparison"
+    precision: ClassVar[tuple[str, str]] = (
+        "the order of strengths with the noise of every owner",
+        "the order of exact ones",
+    )
     rooms: ClassVar[int] = 2  # what comes last, with its noise, is below all others with theirs
 
     def check(self, shapes: Shapes) -> None:
@@ -141,14 +145,6 @@ class Ranking(Strengths):
             *(() if is_order else result_warnings.no_order()),
         ]
 
-    def opened_precisely(self) -> str:
-        """Say whose noise the order is after."""
-        return (
-            "the order of strengths with the noise of every owner"
-            if self.noisy
-            else "the order of exact ones"
-        )
-
     def published_precisely(self, grant: str) -> str:
-        """Say the same of what is passed on."""
+        """Say the same as of what is opened."""
         return self.opened_precisely()

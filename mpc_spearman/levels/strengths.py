@@ -88,6 +88,10 @@ class Strengths(Level):
         Row(Kind.RESULT, COORDINATOR, SOURCE, _PASSED_ON),
     )
     owners_add: ClassVar[bool] = True
+    precision: ClassVar[tuple[str, str]] = (
+        "with the noise of every owner",
+        "exact to a thousandth of a standard error",
+    )
     operation: ClassVar[Operation] = "inner_products"
     #: How many times as large as all owners' noise what is kept for it is.
     rooms: ClassVar[int] = 1
@@ -205,12 +209,8 @@ class Strengths(Level):
             *result_warnings.k_note(encoding.averaged, encoding.columns),
         ]
 
-    def opened_precisely(self) -> str:
-        """Say whose noise is in it."""
-        return "with the noise of every owner" if self.noisy else "exact to a thousandth of a standard error"
-
     def published_precisely(self, grant: str) -> str:
-        """Say the same of what is passed on, of which an owner takes its own off."""
+        """Say whose noise is in it: an owner takes its own off strengths."""
         if not self.noisy:
             return "exact, without noise"
         if grant == "strengths":

@@ -174,10 +174,7 @@ _SHARED: tuple[Row, ...] = (
         (Field("record", "text", tells="the record to sign: times, and commitments that reveal nothing"),),
     ),
     Row(
-        Kind.FAREWELL,
-        _ALL,
-        _ALL,
-        (Field("signature", "bytes", (64,), tells="whether it signs the record"),),
+        Kind.FAREWELL, _ALL, _ALL, (Field("signature", "bytes", (64,), tells="whether it signs the record"),)
     ),
 )
 

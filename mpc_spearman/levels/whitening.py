@@ -16,17 +16,10 @@ All of that depends on the table as a whole only: k and the directions are the s
 Sums over rows are exact integers, so they are the same to the last bit; a leverage, which float64 rounds, is
 above its limit only if it is so by more than that.
 
-**What turning is for.** Who sees Z = X̃Ŷᵀ with independent normal noise, equal over the k rows of each column,
-sees O·(Z₀ + noise) in distribution, because such noise is the same in any turned position. O is independent
-and uniform, so its distribution depends on (Z₀ + noise)ᵀ(Z₀ + noise) alone, and hence on the owner's columns
-only through Z₀ᵀZ₀ = Ŷ·P·Ŷᵀ, with P the projection onto what they span: nothing shows of one column, nor of
-how many there are. O is from a cipher's stream: normal numbers by inversion, the orthogonal factor of their
-QR decomposition with the signs that make it unique (Stewart 1980; Mezzadri, "How to generate random matrices
-from the classical compact groups", Notices of the AMS 54, 2007). Of float64 it has an error of 10^-15.
-
-**Fixed point.** Shared is ⌊F·X̃⌉ (:mod:`mpc_spearman.levels.encoding`, whose bounds and ``error`` hold, as for
-one source of one column). Its rounding, ``error`` at most and 1/F or so in practice, is below the noise by a
-factor of 10^4 or more.
+O hides which columns span the same (docs/guarantee.md, "Whitened columns"). It is from a cipher's stream:
+normal numbers by inversion, and the orthogonal factor of their QR decomposition with the signs that make it
+unique (Stewart 1980; Mezzadri, Notices of the AMS 54, 2007). What is shared is ⌊F·X̃⌉, with the bounds and the
+``error`` of :mod:`mpc_spearman.levels.encoding` for one source of one column.
 """
 
 from __future__ import annotations

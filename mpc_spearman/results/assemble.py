@@ -114,7 +114,9 @@ def assemble(
             index=pd.MultiIndex.from_product([sources, range(1, each + 1)], names=["party", "number"]),
         )
         parts["canonical"] = derived.concluded_canonical(told, n)
-        warnings += [*result_warnings.joint(len(k)), *result_warnings.uneven(np.isnan(dispersion))]
+        spread = explained.spread(numbers["canonical_noise"], k * numbers["kept_target"], n).max()
+        warnings += result_warnings.explained(spread, len(k), "Pillai's trace")
+        warnings += result_warnings.uneven(np.isnan(dispersion))
     if "positions" in numbers:
         order = np.argsort(numbers["positions"], kind="stable")  # equals in the table's order
         ranking = pd.DataFrame({"position": numbers["positions"][order], "feature": columns[order].tolist()})

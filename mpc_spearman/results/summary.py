@@ -327,7 +327,9 @@ def first(result: Result) -> str:
         if of_it["r2"].isna().all():
             return "No feature has a defined R²"
         best = of_it.loc[of_it["predictive"].idxmax()]
-        share, of_new = max(best["r2"], 0), max(best["predictive"], 0)
+        if best["p"] > _FOUND:
+            return f"{place}, but {printable(best.name)} explains no more of it than chance gives"
+        share, of_new = (min(max(best[part], 0), 1) for part in ("r2", "predictive"))
         return (
             f"{place}: {printable(best.name)} explains {share:.0%} of the variance of its ranks, "
             f"{of_new:.0%} expected of new rows"

@@ -187,12 +187,12 @@ def fewer_directions(sources: Sequence[str]) -> list[str]:
     )
 
 
-def explained(spread: float, sources: int) -> list[str]:
-    """Say how far R² can be believed: `spread` is how much it varies, at most, where there is no relation."""
+def explained(spread: float, sources: int, numbers: str = "R²") -> list[str]:
+    """Say how far R², or Pillai's trace, can be believed: it varies by `spread` where nothing is related."""
     if spread <= SPREAD:
         return joint(sources)
     return [
-        f"too few rows for these columns: where there is no relation R² varies by {spread:.2g}, noise "
+        f"too few rows for these columns: where there is no relation {numbers} varies by {spread:.2g}, noise "
         "included; use fewer columns, or more rows",
         *joint(sources),
     ]

@@ -51,8 +51,8 @@ def exact(x: np.ndarray, y: np.ndarray) -> int:
 @given(st.integers(1, LARGEST) | st.sampled_from([MAX_ROWS, *MANY]))
 def test_everything_fits_at_any_number_of_rows(n):
     its = Products(n)
-    assert its.value_bound <= 2**31 - 1
-    assert its.result_bound <= 2**63 - 1
+    assert its.bounds.value <= 2**31 - 1
+    assert its.bounds.result <= 2**63 - 1
     assert (its.error > 0) == (n > MAX_ROWS) == (its.encoding is not None)
     assert its.error < max(1e-12, 1.01 * math.sqrt(n) / 2**31)
 
@@ -61,8 +61,8 @@ def test_everything_fits_at_any_number_of_rows(n):
 def test_the_bound_of_what_is_opened_follows_from_the_vectors(n):
     """‖x'‖ ≤ F + √n, so |V| ≤ (F + √n)²."""
     its = Products(n)
-    assert (its.value_bound + math.isqrt(n) + 1) ** 2 <= its.result_bound
-    assert its.vector_sum**2 >= n * its.value_bound**2
+    assert (its.bounds.value + math.isqrt(n) + 1) ** 2 <= its.bounds.result
+    assert its.bounds.target_sum**2 >= n * its.bounds.value**2
 
 
 @pytest.mark.parametrize("level", ["differences", "coefficients", "strengths"])
@@ -109,7 +109,7 @@ def test_what_is_opened_gives_every_product_to_the_stated_precision(pair):
     n = source.n
     its = Products(n)
     its.__dict__["encoding"] = encoding.Encoding.coefficients(n)
-    opened = matmul(vectors(source), vectors(target), its.value_bound)
+    opened = matmul(vectors(source), vectors(target), its.bounds.value)
     ((found,),) = its.decode(opened, source.tie_terms, target.tie_terms).tolist()
     s = exact(source.matrix[0], target.matrix[0])
     norms = (total(n) - source.tie_terms[0]) * (total(n) - target.tie_terms[0])
