@@ -71,9 +71,6 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
     yield f"# Columns that are used: {len(used)}."
     for kind, names in by_kind.items():
         yield from _wrapped(f"#   {kind}: ", names)
-    for column in used:
-        if column.note:
-            yield f"# {one_line(column.name)}: {one_line(column.note)}"
     if convert := {one.name: one.fix["convert"] for one in used if one.problem}:
         yield "convert:"
         yield from (f"  {scalar(name)}: {how}" for name, how in convert.items())

@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mpc_spearman.config.table_keys import Csv
-from mpc_spearman.data.columns import named
 from mpc_spearman.data.csv_text import CsvText
-from mpc_spearman.data.refusals import Unusable, show
+from mpc_spearman.data.refusals import Unusable
 from mpc_spearman.data.sources import PARQUET
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import OutputError, TableError
@@ -32,13 +31,7 @@ _VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 
 
 def take_aligned(table: Table, file: Path) -> Table:
-    """Return the rows of a table whose ids are in a file, in the order of the file.
-
-    Raises
-    ------
-    TableError
-        The file cannot be read, names an id twice, or names ids that the table does not have.
-    """
+    """Return the rows of a table whose ids are in a file, in the order of the file."""
 
     def fail(text: str) -> TableError:
         return TableError(f"{table.party}: aligned: {file}: {text}")
@@ -70,13 +63,7 @@ def _read(file: Path, fail: Callable[[str], TableError]) -> pa.LargeStringArray:
 
 
 def write_aligned(file: Path, ids: pa.LargeStringArray) -> None:
-    """Write ids into a file, whole or not at all, readable by its owner alone.
-
-    Raises
-    ------
-    OutputError
-        It cannot be written.
-    """
+    """Write ids into a file, whole or not at all, readable by its owner alone."""
     _write(file, pa.table({_HEADER: ids}))
 
 
@@ -93,11 +80,6 @@ def write_unaligned(file: Path, aligned: Table) -> None:
         CSV (UTF-8, commas), or Parquet by its name.
     aligned : Table
         The rows to leave out.
-
-    Raises
-    ------
-    OutputError
-        It cannot be written, or the source cannot be read again.
     """
     assert aligned.reopen is not None
     try:
@@ -116,47 +98,23 @@ def write_unaligned(file: Path, aligned: Table) -> None:
     _write(file, pa.Table.from_arrays(columns, [str(name) for name in source.names]))
 
 
-def check_places(table: Table, *, aligned: Path | None, unaligned: Path | None) -> None:
-    """Refuse, before anything runs, files that could not be written when it is over.
-
-    Raises
-    ------
-    OutputError
-        A file's folder is not there, or a column has a type that its format cannot hold.
-    """
-    for file in (aligned, unaligned):
+def check_places(*files: Path | None) -> None:
+    """Refuse, before anything runs, files that could not be written when it is over."""
+    for file in files:
         if file is not None and (file.is_dir() or not os.access(file.parent, os.W_OK)):
             why = "it is a folder, or its folder does not exist or is not writable"
             raise OutputError(f"{file} cannot be written: {why}")
-    if unaligned is None or table.reopen is None:
-        return
-    source = table.reopen()
-    for place in range(len(source.names)):
-        kind = source.type_of(place)
-        try:
-            if pa.types.is_interval(kind):  # of which Arrow says so only at a value
-                raise pa.ArrowNotImplementedError
-            _encoded(unaligned, pa.table([_some(pa.nulls(1, kind), np.ones(1, bool))], [source.name(place)]))
-        except pa.ArrowException:
-            what = f"column {show(source.name(place))} is of type {named(kind)}, which its format cannot hold"
-            raise OutputError(f"{unaligned} cannot be written: {what}; try .parquet, or cast it") from None
 
 
 def _write(file: Path, table: pa.Table) -> None:
     try:
-        write_whole(file, _encoded(file, table))
+        sink = pa.BufferOutputStream()
+        write = pq.write_table if file.name.lower().endswith(PARQUET) else pa_csv.write_csv
+        write(table, sink)
+        write_whole(file, sink.getvalue())
     except (pa.ArrowException, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else type(error).__name__
+        why = error.strerror if isinstance(error, OSError) else "CSV cannot hold a column; try .parquet"
         raise OutputError(f"{file} cannot be written: {why}") from None
-
-
-def _encoded(file: Path, table: pa.Table) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    if file.name.lower().endswith(PARQUET):
-        pq.write_table(table, sink)
-    else:
-        pa_csv.write_csv(table, sink)
-    return sink.getvalue()
 
 
 def _some(column: pa.Array | pa.ChunkedArray, rows: NDArray[np.bool_]) -> pa.Array | pa.ChunkedArray:

@@ -66,14 +66,11 @@ class Numbers(NamedTuple):
     missing : ndarray of bool, shape (n,)
     kind : str
         What its cells are, in words.
-    note : str
-        What the owner should know of how it was read.
     """
 
     values: Array
     missing: Mask
     kind: str
-    note: str = ""
 
 
 class Cells:
@@ -136,13 +133,7 @@ class Cells:
             self._text.append((rows, text))
 
     def numbers(self) -> Numbers:
-        """Return the column's numbers, when all cells are there.
-
-        Raises
-        ------
-        Unusable
-            Naming how many cells cannot be read and the first row, and quoting none.
-        """
+        """Return the column's numbers, when all cells are there."""
         odd = np.concatenate(self._odd)
         if len(odd):
             raise Unusable(f"{at_rows(odd, 'value', f' that convert: {self._how} cannot read')}{_LIST}")

@@ -24,11 +24,6 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
         The names of all columns, in the table's order.
     hint : str
         What may be the matter where a column is not there.
-
-    Raises
-    ------
-    Unusable
-        Naming the key and the column.
     """
     names = _names(labels)
     place = {name: i for i, name in reversed(list(enumerate(names)))}

@@ -22,13 +22,7 @@ from mpc_spearman.data.refusals import Unusable, at
 
 
 def numbers(column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes) -> Numbers:
-    """Turn a column into numbers.
-
-    Raises
-    ------
-    Unusable
-        Saying what the column holds and what to do.
-    """
+    """Turn a column into numbers."""
     array = whole(column)
     if pa.types.is_dictionary(array.type):
         return _from_dictionary(array, column, name, keys, codes)

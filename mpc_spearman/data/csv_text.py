@@ -35,11 +35,6 @@ class CsvText:
     ----------
     path : Path
         Compressed where its name ends in ``.gz``.
-
-    Raises
-    ------
-    Unusable
-        From every method; OSError where the file cannot be read.
     """
 
     def __init__(self, path: Path, dialect: Csv) -> None:

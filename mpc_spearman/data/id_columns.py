@@ -26,13 +26,7 @@ _AT_ONCE = 1 << 20
 
 
 def id_text(column: pa.ChunkedArray, normalise: Sequence[Normalise]) -> pa.LargeStringArray:
-    """Turn one column of ids into text, null where an id is missing.
-
-    Raises
-    ------
-    Unusable
-        The column is of a type that ids cannot have, or its text is not UTF-8.
-    """
+    """Turn one column of ids into text, null where an id is missing."""
     array = whole(column)
     if pa.types.is_dictionary(array.type):
         array = whole(pa.chunked_array([array.dictionary_decode()]))
@@ -52,11 +46,6 @@ def join(names: Sequence[str], columns: Sequence[pa.LargeStringArray]) -> pa.Lar
 
     Of several, each is written after its length in bytes and a colon, ``4:Anna10:1990-01-31``, so that no two
     rows that differ in a column have the same id.
-
-    Raises
-    ------
-    Unusable
-        An id, or a column of one, is empty or missing.
     """
     for name, column in zip(names, columns, strict=True):
         empty = pc.or_(column.is_null(), pc.equal(column.fill_null(""), "")).to_numpy(zero_copy_only=False)

@@ -1,7 +1,8 @@
 """Where a party's table comes from: files of several formats, folders of part files, tables in memory.
 
 A table is opened once and then read column by column, so that the raw values of one column only are in
-memory. Of a CSV file all wanted columns are read in one pass, a block of rows at a time.
+memory. Of a CSV file all wanted columns are read in one pass, a block of rows at a time. What is wrong
+with a table is `Unusable`, or OSError.
 """
 
 from __future__ import annotations
@@ -70,36 +71,17 @@ class Source(ABC):
         """Return a column's name, in the form of accents and umlauts that plans have it in."""
         return normalize("NFC", str(self.names[place]))
 
-    def type_of(self, place: int) -> pa.DataType:
-        """Return the type of `column`."""
-        return self.column(place).type
-
     @abstractmethod
     def column(self, place: int) -> pa.ChunkedArray:
-        """Read a column as it is, by its place.
-
-        Raises
-        ------
-        Unusable, OSError
-        """
+        """Read a column as it is, by its place."""
 
     def numbers(self, place: int) -> Numbers:
-        """Read a feature's values.
-
-        Raises
-        ------
-        Unusable, OSError
-        """
+        """Read a feature's values."""
         return numbers(self.column(place), self.name(place), self._keys, self.codes)
 
 
 def open_source(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> Source:
-    """Open a table, of which at most the first `rows` rows are wanted.
-
-    Raises
-    ------
-    Unusable, OSError
-    """
+    """Open a table, of which at most the first `rows` rows are wanted."""
     if not isinstance(table, Path):
         return _InMemory(table, keys, rows)
     files = [table]
@@ -136,13 +118,7 @@ def _alike(files: Sequence[Path], names: Sequence[Sequence[object]]) -> None:
 
 
 def frame_column(series: pd.Series[Any]) -> pa.ChunkedArray:
-    """Turn a column of a DataFrame into Arrow's, without changing a value; NaN and the like become null.
-
-    Raises
-    ------
-    Unusable
-        Saying what the column holds and what to do.
-    """
+    """Turn a column of a DataFrame into Arrow's, without changing a value; NaN and the like become null."""
     dtype = series.dtype
     try:
         column = pa.Array.from_pandas(series)
@@ -217,9 +193,6 @@ class _CsvFiles(Source):
             count = file.read(takers, left)
             left = None if left is None else left - count
 
-    def type_of(self, place: int) -> pa.DataType:
-        return pa.large_string()
-
     def column(self, place: int) -> pa.ChunkedArray:
         return pa.chunked_array(self._text.pop(place), pa.large_string())
 
@@ -248,9 +221,6 @@ class _OnDisk(Source):
         self.names = [name for name in self._schema.names if name not in index or name in asked]
         if index and not asked & {*index}:
             self.hint = f"if the ids are the index that it was saved with, set id to {index[0]!r}"
-
-    def type_of(self, place: int) -> pa.DataType:
-        return self._schema.field(self._schema.names.index(self.names[place])).type
 
     def column(self, place: int) -> pa.ChunkedArray:
         try:
@@ -312,9 +282,6 @@ class _Parts(Source):
         super().__init__(keys, rows)
         self._parts, self.names = parts, parts[0].names
         _alike([part.path for part in parts], [part.names for part in parts])
-
-    def type_of(self, place: int) -> pa.DataType:
-        return self._parts[0].type_of(place)
 
     def column(self, place: int) -> pa.ChunkedArray:
         columns = [part.column(place) for part in self._parts]

@@ -56,7 +56,7 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
     if ledger is not None:
         ledger.check(me.name, told(run.plan, run.roster), me.policy.lifetime)
     table = own_table(run.plan, me.name, frame)
-    check_places(table, aligned=me.write_aligned, unaligned=me.write_unaligned)
+    check_places(me.write_aligned, me.write_unaligned)
     check_policy_rows(run.plan, me.name, table.n)
     ranks, cautions = None, list(table.cautions)
     if table.n * table.m <= _AT_ONCE:
