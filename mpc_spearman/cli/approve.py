@@ -1,24 +1,21 @@
-"""``mpc-spearman approve``: agree to one plan, for a time and a number of runs."""
+"""Approve a data owner's runs of a plan.
+
+Sign one party's runs of a plan. The approval covers the shared plan, the party's own table, columns and
+policy, a last day and a number of runs. If its policy has approved_by, `join` runs nothing else. This
+prevents mistakes; whoever can edit the local file can remove the rule.
+"""
 
 from __future__ import annotations
 
 import argparse
 from datetime import date
-from typing import Any
 
 from mpc_spearman.cli.arguments import add_party, add_settings, owners_plan, path
 from mpc_spearman.errors import PlanError
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "approve",
-        help="approve a data owner's runs of a plan",
-        description="Sign one party's runs of a plan. The approval covers the shared plan, the party's own "
-        "table, columns and policy, a last day and a number of runs. If its policy has approved_by, `join` "
-        "runs nothing else. This prevents mistakes; whoever can edit the local file can remove the rule.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     add_settings(parser, "configs/cluster.yaml", "rows=5000")
     add_party(parser, "the data party")
     parser.add_argument(
@@ -28,7 +25,6 @@ def add(commands: Any) -> None:
         "--until", required=True, type=_day, metavar="DATE", help="the last day (UTC), such as 2030-12-31"
     )
     parser.add_argument("--runs", type=int, default=1, metavar="N", help="how many runs (default: 1)")
-    parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:

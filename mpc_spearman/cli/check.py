@@ -1,10 +1,15 @@
-"""``mpc-spearman check``: check a data owner's table against a plan, without the other parties."""
+"""Check an owner's table against a plan, before anyone else is involved.
+
+Check an owner's table and policy against a plan. Nothing is sent. Prints for each column its kind, how many
+rows lie outside its largest group of equal values, how much noise results about it would have, and which
+correlation would still be seen.
+"""
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mpc_spearman.cli.arguments import add_party, add_settings, owners_plan, path
 from mpc_spearman.errors import PlanError
@@ -15,15 +20,8 @@ if TYPE_CHECKING:
     from mpc_spearman.protocols.dry_run import DryRun
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "check",
-        help="check an owner's table against a plan, before anyone else is involved",
-        description="Check an owner's table and policy against a plan. Nothing is sent. Prints for each "
-        "column its kind, how many rows lie outside its largest group of equal values, how much noise "
-        "results about it would have, and which correlation would still be seen.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     add_settings(parser, "configs/mpc.yaml", "results.target=coefficients")
     add_party(parser, "the data party")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
@@ -34,7 +32,6 @@ def add(commands: Any) -> None:
         metavar="M",
         help="features of the other side: the target's, or each source's (default: 1)",
     )
-    parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:

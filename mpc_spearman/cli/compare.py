@@ -1,11 +1,16 @@
-"""``mpc-spearman compare``: what several plans cost at several sizes."""
+"""Measure what plans cost at several sizes.
+
+Run every plan at every size on this machine, on made-up tables, and print what each run cost; LAN and WAN are
+what it would take on such a network. DIR keeps the runs and comparison.csv. Runs that are already there are
+not repeated.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mpc_spearman.cli.arguments import INTERRUPTED, add_quiet, features, path
 
@@ -13,15 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "compare",
-        help="measure what plans cost at several sizes",
-        description="Run every plan at every size on this machine, on made-up tables, and print what each "
-        "run cost; LAN and WAN are what it would take on such a network. DIR keeps the runs and "
-        "comparison.csv. Runs that are already there are not repeated.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("plans", nargs="+", metavar="PLAN", help="YAML files, such as configs/mpc.yaml")
     parser.add_argument(
         "--rows", nargs="+", type=int, required=True, metavar="N", help="rows, such as 1000 10000"
@@ -37,7 +35,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--repeats", type=int, default=1, metavar="K", help="runs of each (default: 1)")
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="keep runs and table here")
     add_quiet(parser)
-    parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:

@@ -1,11 +1,16 @@
-"""``mpc-spearman estimate``: what a run of a plan would cost, before anyone runs it."""
+"""Estimate the time, bytes and memory of a run.
+
+Print about how long a run would take, and what each party would send, receive and hold in memory. The plan is
+run a few times on this machine, with made-up tables of few rows, and the figures are extended to the rows
+asked for. This takes some seconds. Your tables are not read, and nothing is sent to anyone.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mpc_spearman.cli.arguments import add_quiet, add_settings, features, print_table
 from mpc_spearman.errors import PlanError
@@ -18,16 +23,8 @@ if TYPE_CHECKING:
     from mpc_spearman.config import Plan
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "estimate",
-        help="estimate the time, bytes and memory of a run",
-        description="Print about how long a run would take, and what each party would send, receive and hold "
-        "in memory. The plan is run a few times on this machine, with made-up tables of few rows, and the "
-        "figures are extended to the rows asked for. This takes some seconds. Your tables are not read, and "
-        "nothing is sent to anyone.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     add_settings(parser, "configs/mpc.yaml", "reveal=strengths")
     parser.add_argument("--rows", type=int, metavar="N", help="rows in common (default: the plan's `rows`)")
     parser.add_argument(
@@ -42,7 +39,6 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--rtt", type=float, metavar="MS", help="its round-trip time")
     add_quiet(parser)
-    parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:

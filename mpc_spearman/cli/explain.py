@@ -1,4 +1,8 @@
-"""``mpc-spearman explain``: who will learn what in a run of a plan, before anyone runs it."""
+"""Print who will learn what in a run, and whether an owner's policy allows it.
+
+Print what each party of a plan will learn, from whom and how precisely. The wire format is made from the same
+list. No data is read and nothing is sent.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import argparse
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mpc_spearman.cli.arguments import add_party, add_settings, owners_plan
 from mpc_spearman.errors import OutputError, PolicyError
@@ -15,14 +19,8 @@ if TYPE_CHECKING:
     from mpc_spearman.config import Plan
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "explain",
-        help="print who will learn what in a run, and whether an owner's policy allows it",
-        description="Print what each party of a plan will learn, from whom and how precisely. The wire "
-        "format is made from the same list. No data is read and nothing is sent.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     add_settings(parser, "configs/ranking.yaml", "reveal=strengths")
     add_party(parser, "print what this data party gives away, and whether its policy allows it")
     parser.add_argument(
@@ -30,7 +28,6 @@ def add(commands: Any) -> None:
         action="store_true",
         help="write that as a page to print and sign, PLAN-NAME.html, in the current folder",
     )
-    parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:

@@ -1,28 +1,24 @@
-"""``mpc-spearman init``: what a party needs before its first run."""
+"""Make a party's key and its local file, or a plan for two tables.
+
+With --party, make the party's key (NAME.key) and its local file (NAME.yaml), and print the line for the
+shared plan. The line is not secret; the key is. With a TABLE, the local file also lists its ids and columns,
+what is left out and why, and what its owner has to decide. With two tables, write a plan to rehearse on this
+machine; the second one is the target's. Nothing is sent.
+"""
 
 from __future__ import annotations
 
 import argparse
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from mpc_spearman.errors import OutputError, PlanError
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "init",
-        help="make a party's key and its local file, or a plan for two tables",
-        description="With --party, make the party's key (NAME.key) and its local file (NAME.yaml), and print "
-        "the line for the shared plan. The line is not secret; the key is. With a TABLE, the local file also "
-        "lists its ids and columns, what is left out and why, and what its owner has to decide. With two "
-        "tables, write a plan to rehearse on this machine; the second one is the target's. Nothing is sent.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("tables", nargs="*", type=Path, metavar="TABLE", help="one table, or two")
     parser.add_argument("--party", metavar="NAME", help="the party's name, as in the plan")
-    parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:

@@ -1,29 +1,25 @@
-"""``mpc-spearman join``: one role of a plan on this host, the others on theirs."""
+"""Run one role of a plan here, the others on their hosts.
+
+Run one party's role of a plan on this host. Every party runs this command on its own host, with the same
+shared plan. They meet at network.address and network.port (or MASTER_ADDR and MASTER_PORT), which the
+coordinator provides.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from mpc_spearman.cli.arguments import add_party, add_plan, default_out, own_party, path
 from mpc_spearman.errors import PlanError
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "join",
-        help="run one role of a plan here, the others on their hosts",
-        description="Run one party's role of a plan on this host. Every party runs this command on its own "
-        "host, with the same shared plan. They meet at network.address and network.port (or MASTER_ADDR "
-        "and MASTER_PORT), which the coordinator provides.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
     add_party(parser, "whose role to run")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
-    parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:

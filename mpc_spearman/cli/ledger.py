@@ -1,10 +1,13 @@
-"""``mpc-spearman ledger``: how much an owner's runs have revealed to each partner."""
+"""Show how much a data owner's runs have revealed to each partner.
+
+Show a data owner's ledger: its runs, and how much they revealed to each partner.
+"""
 
 from __future__ import annotations
 
 import argparse
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mpc_spearman.cli.arguments import path
 
@@ -23,13 +26,8 @@ covers. A run counts once it is allowed, even if it fails later. At coefficients
 coordinator's exact numbers are listed but not counted: it is trusted not to pass them on."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "ledger",
-        help="show how much a data owner's runs have revealed to each partner",
-        description="Show a data owner's ledger: its runs, and how much they revealed to each partner.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("file", metavar="FILE", type=path, help="the ledger: NAME.ledger beside the plan")
     parser.add_argument(
         "--forget",
@@ -37,7 +35,6 @@ def add(commands: Any) -> None:
         metavar=("PARTNER", "REASON"),
         help="set PARTNER's sum to zero; its runs stay listed, and REASON is recorded",
     )
-    parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:

@@ -1,21 +1,18 @@
-"""``mpc-spearman local``: all roles of a plan on this machine."""
+"""Run all roles of a plan on this machine.
+
+Run every role of a plan on this machine, each in its own process.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from mpc_spearman.cli.arguments import add_plan, default_out, path
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "local",
-        help="run all roles of a plan on this machine",
-        description="Run every role of a plan on this machine, each in its own process.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     add_plan(parser, "configs/mpc.yaml", "reveal=strengths")
     parser.add_argument(
         "--table",
@@ -25,7 +22,6 @@ def add(commands: Any) -> None:
         metavar="PARTY=FILE",
         help="a party's table, in place of the plan's (repeatable)",
     )
-    parser.set_defaults(run=run)
 
 
 def party_file(text: str) -> tuple[str, Path]:

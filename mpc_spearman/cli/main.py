@@ -14,11 +14,13 @@ from mpc_spearman.errors import MpcSpearmanError, OutputError, SetupError
 from mpc_spearman.units import printable
 from mpc_spearman.version import __version__
 
-# In the order of the help; each is a module here.
+# In the order of the help; each is a module here, whose docstring is its help.
 _COMMANDS = (
     *("local", "join", "check", "explain", "merge", "compare", "estimate"),
     *("init", "key", "approve", "verify", "ledger"),
 )
+# Those whose results are in files, whatever can be printed.
+_KEEPING = ("local", "join", "merge", "compare")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,8 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if lost is None:
         return code
     print(f"note: some output could not be printed: {lost}", file=sys.stderr)
-    # Results are in their files; some commands have no other output.
-    return code or (OutputError.exit_code if getattr(parsed, "prints", False) else 0)
+    return code or (OutputError.exit_code if parsed.prints else 0)
 
 
 def _end(number: int, frame: object) -> None:
@@ -73,7 +74,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name in _COMMANDS:
-        import_module(f"mpc_spearman.cli.{name}").add(commands)
+        module = import_module(f"mpc_spearman.cli.{name}")
+        about, _, more = (module.__doc__ or "").partition("\n\n")
+        command = commands.add_parser(name, help=about, description=more)
+        module.add(command)
+        command.set_defaults(run=module.run, prints=name not in _KEEPING)
     return parser
 
 

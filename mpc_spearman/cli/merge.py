@@ -1,21 +1,18 @@
-"""``mpc-spearman merge``: a later source's rows added to an earlier result."""
+"""Add a later source's rows to an earlier result.
+
+Merge the target's results of several runs over the same rows, with different sources, into the result of one
+run with all of them. Nothing is recomputed.
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from mpc_spearman.cli.arguments import path
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "merge",
-        help="add a later source's rows to an earlier result",
-        description="Merge the target's results of several runs over the same rows, with different sources, "
-        "into the result of one run with all of them. Nothing is recomputed.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "runs",
         metavar="RUN_DIR",
@@ -24,7 +21,6 @@ def add(commands: Any) -> None:
         help="the target's run directories, such as runs/one/B",
     )
     parser.add_argument("--out", required=True, type=path, metavar="DIR", help="where the merged result goes")
-    parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:

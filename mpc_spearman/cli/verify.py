@@ -1,24 +1,20 @@
-"""``mpc-spearman verify``: check the record that a run's parties have signed."""
+"""Check the signed record of a run.
+
+Check record.json in a party's folder of results: who signed it, whether the keys are those of your plan,
+whether the stored messages are those that were sent, and whether the numbers in the folder are theirs. Prints
+what this proves, and what it does not.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "verify",
-        help="check the signed record of a run",
-        description="Check record.json in a party's folder of results: who signed it, whether the keys are "
-        "those of your plan, whether the stored messages are those that were sent, and whether the numbers "
-        "in the folder are theirs. Prints what this proves, and what it does not.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="a party's folder of results")
     parser.add_argument("--plan", metavar="PLAN", help="where to take the parties' keys from")
-    parser.set_defaults(run=run, prints=True)
 
 
 def run(parsed: argparse.Namespace) -> int:
