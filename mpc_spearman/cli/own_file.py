@@ -36,7 +36,7 @@ def own_keys(table: Path, found: Survey) -> tuple[list[str], str]:
     lines = list(_lines(table, found, used))
     asked = sum("# ?" in line for line in lines)
     text = f"{table}: {found.rows:,} rows, {len(used)} of {len(found.columns)} columns are used"
-    return lines, text + (f"; for you to decide, marked `# ?`: {asked}" if asked else "")
+    return lines, text + (f"; {asked} for you to decide, marked `# ?`" if asked else "")
 
 
 def normalise(one: Survey, other: Survey) -> tuple[str, int]:

@@ -113,9 +113,14 @@ def costs(missing: Mapping[str, npt.NDArray[np.int64]], n: int) -> str:
         if 100 * back[best] < n:
             break
         gaps[left.pop(best)] -= 1
-        out += f"{', and without' if out else '; without'} {show(best)} {int((gaps > 0).sum()):,}"
+        lost_then = f"{int((gaps > 0).sum()):,}"
+        out += (
+            f", {lost_then} if also {show(best)}"
+            if out
+            else f"; only {lost_then} if you exclude {show(best)}"
+        )
     kept = "; missing: middle keeps them" if 5 * lost > n else ""
-    return said + (f"{out} would be left out (exclude)" if out else "") + kept
+    return said + out + kept
 
 
 def _percent(part: int, whole: int) -> str:

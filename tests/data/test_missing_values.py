@@ -31,8 +31,8 @@ def test_incomplete_rows_are_left_out(csv: Any, parquet: Any) -> None:
         assert found.ids.to_pylist() == ["a", "d", "e"]
         assert [column.tolist() for column in columns(found)] == [[1, 4, 5], [0.5, 3.5, 4.5], [5, 2, 1]]
         assert found.cautions == (
-            "left out: 2 of 5 rows (40.0 %) with a missing value, in 'x' 20.0 %, 'y' 20.0 %; without 'x' 1 "
-            "would be left out (exclude); missing: middle keeps them",
+            "left out: 2 of 5 rows (40.0 %) with a missing value, in 'x' 20.0 %, 'y' 20.0 %; only 1 if you "
+            "exclude 'x'; missing: middle keeps them",
         )
         assert read(source, missing="drop_rows", features=["z"]).n == 5
         assert "2 bad columns" in refusal(source)
@@ -134,7 +134,7 @@ def test_it_is_said_which_columns_to_leave_out_to_keep_most_rows() -> None:
     (said,) = read(table, missing="drop_rows").cautions
     assert "in 'c3' 3" in said
     lost = [1000 - len(table.drop(columns=out).dropna()) for out in (["c3"], ["c3", "c7"])]
-    assert f"; without 'c3' {lost[0]}, and without 'c7' {lost[1]}" in said
+    assert f"; only {lost[0]} if you exclude 'c3', {lost[1]} if also 'c7'" in said
 
 
 # ---- the middle, and flags
