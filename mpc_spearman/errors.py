@@ -157,16 +157,9 @@ class PartyMissing(NetworkError):
 
 
 class Unreachable(NetworkError):
-    """Others cannot reach this party where it listens, or it cannot reach the coordinator again.
+    """Others cannot reach this party where it listens, or it cannot reach the coordinator again."""
 
-    Attributes
-    ----------
-    number : int, optional
-        Of the party that cannot be reached.
-    """
-
-    exit_code, public = 25, "it cannot reach another party"
-    number: int | None = None
+    exit_code, public = 25, "it cannot be reached"
 
 
 class TlsError(NetworkError):

@@ -34,14 +34,9 @@ def beside(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _folder(parent: Path, start: str, end: str) -> Iterator[Path]:
-    """Make a folder that is this user's alone, and take it away again, with those above that were made.
+    """Make a folder that is this user's alone, and take it away again; `OutputError` if that cannot be.
 
     Its lock, which the system lets go of when this process ends, however it does, says that it is in use.
-
-    Raises
-    ------
-    OutputError
-        Nothing can be written there.
     """
     missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
     try:
@@ -54,7 +49,7 @@ def _folder(parent: Path, start: str, end: str) -> Iterator[Path]:
         try:
             yield place
         finally:
-            _remove(place)
+            shutil.rmtree(place, ignore_errors=True)
             os.close(locked)
     finally:
         for folder in missing:
@@ -71,14 +66,6 @@ def _make(parent: Path, start: str, end: str) -> tuple[Path, int]:
             return place, lock(place, _AS_FOLDER)
         except (BlockingIOError, FileNotFoundError):  # taken for a left one before it was locked
             continue
-
-
-def _remove(place: Path) -> None:
-    try:
-        shutil.rmtree(place, ignore_errors=True)
-    except (KeyboardInterrupt, SystemExit):  # a signal while cleaning up must not leave half of it
-        shutil.rmtree(place, ignore_errors=True)
-        raise
 
 
 def _sweep(parent: Path, start: str, end: str) -> None:

@@ -49,17 +49,8 @@ _PR_SET_PDEATHSIG = 1
 class ForkServer:
     """Forks roles for as many runs as wanted; to be closed, or used in a ``with`` statement.
 
-    Parameters
-    ----------
-    program : sequence of str
-        Executes the server's process. Another than the package's own, which calls :func:`main` in the end,
-        can prepare what runs in the roles; no plan and no command line gets here.
-
-    Examples
-    --------
-    >>> with ForkServer() as server:  # doctest: +SKIP
-    ...     first = run_local("configs/mpc.yaml", server=server)
-    ...     second = run_local("configs/mpc.yaml", server=server, rows=1000)
+    `program` executes the server's process. Another than the package's own, which calls :func:`main` in the
+    end, can prepare what runs in the roles; no plan and no command line gets here.
     """
 
     def __init__(self, program: Sequence[str] = PROGRAM) -> None:

@@ -98,7 +98,7 @@ def run_local(
         if target is not None:
             for name in sorted(checked.names):
                 stack.enter_context(run_directory.locked(target / name))
-            _check_place(target, checked)
+                run_directory.check_replaceable(target / name)
         server = server or stack.enter_context(ForkServer())
         server.prepare(checked.protocol)
         # Slow, and meanwhile the server imports more.
@@ -133,24 +133,15 @@ def correlate(
 
     Parameters
     ----------
-    A, B : DataFrame, Arrow table or path
+    A, B, out, **settings
         As in `run_local`.
     on : str or sequence of str
         The column, or the columns together, with the ids of the people; the same in both tables.
-    out : path, optional
-        Directory to keep, as in `run_local`.
-    **settings
-        Top-level keys of the plan, such as ``normalise=["strip", "casefold"]`` for ids.
 
     Returns
     -------
     Result
         Its `pairs` are the strongest first; `plot` draws them.
-
-    Raises
-    ------
-    MpcSpearmanError
-        As in `run_local`.
     """
     own = {"id": on if isinstance(on, str) else list(on), "missing": "drop_rows"}
     plan = {
@@ -227,24 +218,6 @@ def arrow(party: str, table: ArrowTable, keys: DataParty) -> bytes:
         writer.write_table(batch)
     data: bytes = sink.getvalue().to_pybytes()
     return data
-
-
-def _check_place(target: Path, plan: Plan) -> None:
-    """Refuse, before anything runs, a place the results could not be written to."""
-    if target.exists() and not target.is_dir():
-        raise OutputError(f"{target} exists and is not a directory")
-    others = {entry.name for entry in target.iterdir()} - set(plan.names) if target.exists() else set()
-    strange = sorted(
-        name
-        for name in others
-        if not (target / name / "result.json").is_file() and not run_directory.is_lock(name)
-    )
-    if strange:
-        raise OutputError(
-            f"{target} holds {strange[0]!r}, which no run wrote; choose a directory for results alone"
-        )
-    for name in plan.names:
-        run_directory.check_replaceable(target / name)
 
 
 def _commit(staging: Path, target: Path, names: Sequence[str]) -> None:

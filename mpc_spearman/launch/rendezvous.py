@@ -16,7 +16,7 @@ from mpc_spearman.launch.pipe import Supervisor
 from mpc_spearman.network.addresses import Address, is_loopback
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.data_party import DataPartyMeeting
-from mpc_spearman.network.settings import Settings
+from mpc_spearman.network.round import Settings
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Role, Roster
@@ -67,15 +67,9 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
     """Find out where a party of a plan meets the others, when each starts on a host of its own.
 
     In the `environment` ``MASTER_ADDR`` and ``MASTER_PORT`` come before the plan's ``network.address`` and
-    ``network.port``. Under torchrun ``MASTER_PORT`` is its agent's and not the run's. ``RANK`` and
-    ``WORLD_SIZE``, if set, must be what the plan says.
-
-    Raises
-    ------
-    PlanError
-        Nothing says where, torchrun has the port, or a party has no identity yet.
-    HandshakeError
-        The environment puts another party on this rank.
+    ``network.port``. Under torchrun ``MASTER_PORT`` is its agent's and not the run's. `PlanError` if nothing
+    says where, torchrun has the port, or a party has no identity yet; `HandshakeError` if ``RANK`` or
+    ``WORLD_SIZE`` contradict the plan.
     """
     roster = Roster.of(plan, party)
     host = environment.get("MASTER_ADDR") or plan.network.address
@@ -145,13 +139,9 @@ class Rendezvous:
     def join(self, roster: Roster, meter: Meter, agree: Callable[[Sockets], None]) -> None:
         """Meet the other parties and connect to each of them.
 
-        Parameters
-        ----------
-        meter
-            Is told how each pair is connected, and what is forwarded.
-        agree
-            Agrees with all peers over connections, which are those of the run once this function returns.
-            Until then a party can be lost, and all connect and agree anew.
+        `agree` agrees with all peers over connections, which are those of the run once this returns. Until
+        then a party can be lost, and all connect and agree anew. The meter is told how each pair is
+        connected, and what is forwarded.
 
         Raises
         ------

@@ -36,18 +36,9 @@ Note = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one role ended.
+    """How one role ended, in which phase, and after how many seconds; the code is negative for a signal.
 
-    Attributes
-    ----------
-    kind : {"returned", "raised", "died", "stopped"}
-        It finished; it reported an error; it exited without an error message; the supervisor had to end it.
-    phase : str
-        The last phase it was in.
-    exit_code : int
-        Of the process; negative for a signal.
-    seconds : float
-        From the start of all roles to the end of this one.
+    `kind`: it finished; it reported an error; it exited without an error message; the supervisor ended it.
     """
 
     party: str

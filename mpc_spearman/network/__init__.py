@@ -8,9 +8,9 @@
     A ════ links, directly, where B or A has `listen` ════ B
     A ──── links, forwarded by C: bytes under TLS of A and B, inside the TLS of each with C ──── B
 
-From the bottom: `addresses` (dialling, also through an HTTP proxy), `certificates`, `nested` and `tls` (who
-is at the other end), `handshake` (what a connection begins with, and how many strangers may be about to),
-`pairs` (which way each pair is connected), `sockets` (the bytes of the run), `forwarding`, `settings`,
-`round` (one try of all to connect and agree), `control` (the connection of a meeting), and `meeting` with
-its two sides, `data_party` and `coordinator`: the lobby, in which a party may leave and come again.
+From the bottom: `addresses` (dialling, also through an HTTP proxy), `nested` and `tls` (who is at the other
+end), `handshake` (what a connection begins with, and how many strangers may be about to), `sockets` (the
+bytes of the run), `forwarding`, `round` (one try of all to connect and agree), `control` (the connection of a
+meeting), and `meeting` with its two sides, `data_party` and `coordinator`: the lobby, in which a party may
+leave and come again.
 """

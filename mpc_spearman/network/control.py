@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PeerDied, PeerTimeout
+from mpc_spearman.network.sockets import hang_up
 from mpc_spearman.parties import Party
 
 _LENGTH = struct.Struct("!I")
@@ -31,28 +32,18 @@ Message = Mapping[str, Any]
 
 
 class Control:
-    """One end of such a connection.
+    """One end of such a connection; `last` is when the peer was heard, `over` whether it has ended.
 
     Parameters
     ----------
-    connection : socket
-        Of which this takes over all use.
-    peer : Party
-    timeout : float
+    timeout
         Seconds without a message after which the peer counts as lost.
-    heard : callable
-        Called with this and each message but those, in this connection's thread; it may raise an error.
-    lost : callable
+    heard
+        Called with this and each message, in this connection's thread; it may raise an error.
+    lost
         Called once, if the connection ends before `finish` or what is heard is an error: with this and that.
-    fail : callable
+    fail
         Told of an error that is nobody else's doing.
-
-    Attributes
-    ----------
-    last : float
-        When the peer was last heard.
-    over : bool
-        Whether the connection has ended.
     """
 
     def __init__(
@@ -112,12 +103,15 @@ class Control:
             self._woken.close()
 
     def _ended(self, error: OSError) -> MpcSpearmanError:
-        silent = isinstance(error, TimeoutError)
-        kind, why = (PeerTimeout, "nothing leaves") if silent else (PeerDied, error.strerror or "closed")
-        return kind(
-            f"the connection to {self.peer} ended at the meeting ({why})",
-            (kind.__name__, self.peer.name, "connect"),
+        if isinstance(error, TimeoutError):
+            return self._silent(f"{self.peer} took nothing for {self._timeout:g} s at the meeting")
+        return PeerDied(
+            f"the connection to {self.peer} ended at the meeting ({error.strerror or 'closed'})",
+            (PeerDied.__name__, self.peer.name, "connect"),
         )
+
+    def _silent(self, text: str) -> MpcSpearmanError:
+        return PeerTimeout(text, (PeerTimeout.__name__, self.peer.name, "connect"))
 
     def _give_up(self, error: MpcSpearmanError) -> None:
         if not self._deaf:
@@ -134,7 +128,7 @@ class Control:
                 self._connection.sendall(self._outbox.popleft())
                 sent = time.monotonic()
             if self._finish is not None:
-                self._end(self._finish)
+                hang_up(self._connection, self._finish - time.monotonic())
                 return
             if self._readable():
                 part = self._connection.recv(LONGEST)
@@ -146,10 +140,7 @@ class Control:
                 except MpcSpearmanError as error:
                     self._give_up(error)  # what this party has to say of that still leaves
             elif time.monotonic() - self.last > self._timeout:
-                raise PeerTimeout(
-                    f"{self.peer} sent nothing for {self._timeout:g} s at the meeting",
-                    (PeerTimeout.__name__, self.peer.name, "connect"),
-                )
+                raise self._silent(f"{self.peer} sent nothing for {self._timeout:g} s at the meeting")
 
     def _readable(self) -> bool:
         if isinstance(self._connection, ssl.SSLSocket) and self._connection.pending():
@@ -182,14 +173,6 @@ class Control:
                 raise nonsense(self.peer) from None
             data = rest
         return data
-
-    def _end(self, end: float) -> None:
-        """Close without losing what was sent: what is unread at a close resets the connection."""
-        self._connection.shutdown(socket.SHUT_WR)
-        while (left := end - time.monotonic()) > 0:
-            self._connection.settimeout(left)
-            if not self._connection.recv(LONGEST):
-                return
 
 
 def nonsense(peer: Party) -> HandshakeError:

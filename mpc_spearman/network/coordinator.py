@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mpc_spearman.config import mismatch
-from mpc_spearman.errors import (
-    MpcSpearmanError,
-    PeerDied,
-    PeerTimeout,
-    Unreachable,
-)
+from mpc_spearman.errors import MpcSpearmanError, PeerDied, PeerTimeout, Unreachable
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import Control, Message, nonsense
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.handshake import Answer, Greeting, Listener, Use
+from mpc_spearman.network.handshake import Answer, Greeting, Listener, Use, let_in
 from mpc_spearman.network.meeting import HEARD, TELL, Meeting
-from mpc_spearman.network.pairs import Contact
-from mpc_spearman.network.round import Agree, Round
-from mpc_spearman.network.settings import Settings
+from mpc_spearman.network.round import Agree, Contact, Round, Settings
 from mpc_spearman.network.tls import Connection
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.wire.aborts import lost_party
+from mpc_spearman.wire.aborts import lost_party, notice
 
 # Seconds that the coordinator stays after a failure for those who have not come yet; in which a party that is
 # there answers; and between rounds of which nobody is the cause.
@@ -36,11 +29,11 @@ _PENDING = 2
 
 @dataclass
 class _Seat:
-    """A party's place: who has it, for which round it is there, and whether it is connected with all."""
+    """A party's place: who has it, the round that it is ready for, and whether it is connected with all."""
 
     control: Control
-    contact: Contact
-    round: int
+    round: int = -1
+    contact: Contact | None = None
     ready: bool = False
 
 
@@ -54,7 +47,6 @@ class CoordinatorMeeting(Meeting):
         self._carried = carried
         self._seats: dict[int, _Seat] = {}
         self._controls: list[Control] = []
-        self._own_reason = ""
         self._ready = self._met = False
         self._outcome: dict[str, Any] | None = None
 
@@ -67,14 +59,13 @@ class CoordinatorMeeting(Meeting):
         has failed with before: it is raised, and the others are told.
         """
         end = time.monotonic() + self._settings.join_timeout
-        listener = Listener(where, self._settings.tls, self._roster, self, self._turn_away)
+        listener = Listener(where, self._settings.tls, self.take, self._turned_away)
         try:
             announce(Address(where.host, listener.port))
             if fault is not None:
                 raise fault
-            self._begin(self._tell_missing)
             while not self._met:
-                self._until(lambda: not self._missing(), end, self._nobody, self._missing)
+                self._until(lambda: not self._missing(), end)
                 self._hold_round()
         except BaseException as error:
             self._stop(error, listener, "connect" if fault is None else "load")
@@ -92,11 +83,10 @@ class CoordinatorMeeting(Meeting):
             number, self._ready = self._number, False
             forwarding = Forwarding(self._carried)
             self._round = own = Round(self._roster, self._settings, self._agree, self._is_over, forwarding)
-            contacts = {peer: seat.contact for peer, seat in self._seats.items()}
+            contacts = {peer: seat.contact for peer, seat in self._seats.items() if seat.contact}
             contacts[self._roster.me.number] = Contact(None, own.token)
-            plain = {str(number): contact.plain() for number, contact in contacts.items()}
-            for seat in self._seats.values():
-                seat.control.send(round=number, all=plain)
+            plain = {str(peer): contact.plain() for peer, contact in contacts.items()}
+            self._tell_all(round=number, all=plain)
             own.begin(contacts)
             self._changed.wait_for(
                 lambda: self._failure or self._number != number or self._all_ready(),
@@ -108,8 +98,7 @@ class CoordinatorMeeting(Meeting):
                 return
             if self._all_ready():
                 self._met, self._outcome = True, {"met": number}
-                for seat in self._seats.values():
-                    seat.control.send(met=number)
+                self._tell_all(met=number)
                 return
             slow = next((peer for peer in self._roster.peers if not self._seats[peer.number].ready), None)
         about = slow or self._roster.peers[0]
@@ -117,40 +106,34 @@ class CoordinatorMeeting(Meeting):
             f"{about} has joined, but did not connect with all within {2 * self._settings.timeout:g} s",
             (PeerTimeout.__name__, about.name, "connect"),
         )
-        self._send_away(about, error)
+        self._send_away(about, error, self._roster.me)
 
-    def _send_away(self, peer: Party, error: MpcSpearmanError) -> None:
-        """Have a party end with an error that is its to mend."""
+    def _send_away(self, peer: Party, error: MpcSpearmanError, by: Party) -> None:
+        """Have a party end with an error that is its to mend, and that another has found."""
         seat = self._seats.get(peer.number)
-        if seat is not None and error.about is not None:
-            number = error.number if isinstance(error, Unreachable) else None
-            seat.control.send(stop=[*error.about, number])
+        if seat is not None:
+            seat.control.send(stop=error.about, by=by.number)
             seat.control.finish()
-            self._leave(seat.control, error, error.about[0], error.about[2])
+            self._leave(seat.control, error)
 
     def _all_ready(self) -> bool:
         return self._ready and not self._missing() and all(seat.ready for seat in self._seats.values())
 
     # --- for who connects
 
-    def reserve(self, caller: Party, greeting: Greeting) -> Answer:
-        """Hear everybody who is a party, and let in connections of the present round."""
-        if greeting.use is Use.MEET:
-            with self._changed:
-                self._controls = [control for control in self._controls if not control.over]
-                seat = self._seats.get(caller.number)
-                pending = sum(
-                    control.peer == caller and (seat is None or control is not seat.control)
-                    for control in self._controls
-                )
-            return Answer.TAKEN if pending >= _PENDING else Answer.WELCOME
-        return Answer.UNEXPECTED if self._round is None else self._round.reserve(caller, greeting)
-
-    def install(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
-        """Begin a control connection, or hand on one of the round."""
+    def take(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
+        """Hear everybody who is a party, and take connections of the present round."""
         if greeting.use is not Use.MEET:
-            self._hand_on(caller, greeting, connection)
+            super().take(caller, greeting, connection)
             return
+        with self._changed:
+            self._controls = [control for control in self._controls if not control.over]
+            pending = [
+                control
+                for control in self._controls
+                if control.peer == caller and self._seat(control) is None
+            ]
+        let_in(connection, Answer.TAKEN if len(pending) >= _PENDING else Answer.WELCOME)
         assert isinstance(connection, socket.socket)
         with self._changed:  # what it says is not heeded before it is known
             control = Control(connection, caller, self._settings.timeout, self._hear, self._lose, self.fail)
@@ -164,8 +147,7 @@ class CoordinatorMeeting(Meeting):
     def _hear(self, control: Control, message: Message) -> None:
         peer = control.peer
         if "join" in message:
-            said = message["join"]
-            self._join(control, str(said["version"]), str(said["plan"]), Contact.read(said["contact"]))
+            self._join(control, str(message["join"]["version"]), str(message["join"]["plan"]))
         elif "here" in message:
             number, contact = message["here"]
             with self._changed:
@@ -184,25 +166,23 @@ class CoordinatorMeeting(Meeting):
             error = self._read_notice(said, peer)
             self._begin(self._look_into, number, peer, error)
         elif "stop" in message:
-            error = self._read_notice(message["stop"], peer)
             control.finish()
-            self._leave(control, error, str(message["stop"][0]), str(message["stop"][2]))
+            self._leave(control, self._read_notice(message["stop"], peer))
         else:
             raise nonsense(peer)
 
-    def _join(self, control: Control, version: str, plan: str, contact: Contact) -> None:
+    def _join(self, control: Control, version: str, plan: str) -> None:
         """Give a party its place, or turn it away."""
         settings, peer = self._settings, control.peer
         if error := mismatch(self._roster.me, (settings.version, settings.plan), peer, (version, plan)):
             control.send(refused={"version": settings.version, "plan": settings.plan})
             control.finish()
             settings.say(str(error))
-            self._leave(control, error, type(error).__name__, "connect")
+            self._leave(control, error)
             return
         first = self._seats.get(peer.number)
         if first is not None and not _answers(first.control):
-            lost = PeerTimeout(f"{peer} was silent, and another process took its place")
-            self._leave(first.control, lost, PeerTimeout.__name__, "connect")
+            self._leave(first.control, PeerTimeout(f"{peer} was silent, and another process took its place"))
             first.control.finish(0.0)
         with self._changed:
             if peer.number in self._seats:
@@ -212,10 +192,9 @@ class CoordinatorMeeting(Meeting):
                     f"a second process of {peer} was turned away, because the first one still answers"
                 )
                 return
-            self._seats[peer.number] = _Seat(control, contact, self._number)
-            self._reasons.pop(peer.number, None)
-            control.send(number=self._number)
-            self._changed.notify_all()
+            self._seats[peer.number] = _Seat(control)
+            control.send(again=self._number, left=None)
+            self._tell_missing()
 
     def _seat(self, control: Control) -> _Seat | None:
         seat = self._seats.get(control.peer.number)
@@ -223,9 +202,9 @@ class CoordinatorMeeting(Meeting):
 
     def _lose(self, control: Control, error: MpcSpearmanError) -> None:
         if self._seat(control) is not None:  # nobody has waited in vain for who had no place
-            self._leave(control, error, type(error).__name__, "connect")
+            self._leave(control, error)
 
-    def _leave(self, control: Control, error: MpcSpearmanError, name: str, phase: str) -> None:
+    def _leave(self, control: Control, error: MpcSpearmanError) -> None:
         """Empty a party's place if this process had it, break the round, and tell all who left and why."""
         peer = control.peer
         with self._changed:
@@ -235,10 +214,10 @@ class CoordinatorMeeting(Meeting):
                 del self._seats[peer.number]
             elif peer.number in self._seats:
                 return
-            self._reasons[peer.number] = f"{name} in {phase}"
         if not self._settings.patient:
             self.fail(error)
             return
+        name, _, phase = notice(error, peer.name, "connect")
         self._has_left(peer, name, phase)
         self._again([peer.number, name, phase])
 
@@ -249,8 +228,8 @@ class CoordinatorMeeting(Meeting):
             self._number += 1
             for seat in self._seats.values():
                 seat.ready = False
-                seat.control.send(again=self._number, left=left)
-            self._changed.notify_all()
+            self._tell_all(again=self._number, left=left)
+            self._tell_missing()
         if broken is not None:
             broken.close()
 
@@ -262,13 +241,11 @@ class CoordinatorMeeting(Meeting):
             if own is not self._round:
                 return
             number = self._number
-            if error is None:
-                self._ready = True
-                self._changed.notify_all()
-                return
+            self._ready = error is None
+            self._changed.notify_all()
         if isinstance(error, MpcSpearmanError) and self._is_broken(error):
             self._look_into(number, self._roster.me, error)
-        else:
+        elif error is not None:
             self.fail(error)
 
     def _look_into(self, number: int, finder: Party, error: MpcSpearmanError) -> None:
@@ -280,56 +257,41 @@ class CoordinatorMeeting(Meeting):
         with self._changed:
             if self._changed.wait_for(over, HEARD):
                 return
-        named = lost_party(error)
+        # Who is not reached where it says it listens has to mend that.
+        unreached = isinstance(error, Unreachable)
+        named = error.about[1] if unreached and error.about is not None else lost_party(error)
         about = next((peer for peer in self._roster.peers if peer.name == named), None)
-        if isinstance(error, Unreachable):
-            # Who is not reached where it says it listens has to mend that; the coordinator was reached once.
-            about = self._roster.parties[error.number] if error.number else finder
         seat = None if about is None else self._seats.get(about.number)
         if seat is not None and not _answers(seat.control):
-            self._leave(seat.control, PeerDied(f"{about} is gone"), PeerDied.__name__, "connect")
-        elif about is not None and isinstance(error, Unreachable) and self._settings.patient:
-            self._send_away(about, error)
+            self._leave(seat.control, PeerDied(f"{about} is gone"))
         elif not self._settings.patient:
             self.fail(error)
+        elif about is not None and unreached:
+            self._send_away(about, error, finder)
         else:
             time.sleep(_AGAIN)
             if not over():
                 self._again(None)
 
-    # --- waiting, and telling
+    # --- telling
 
-    def _missing(self) -> tuple[Party, ...]:
-        return tuple(
-            peer
-            for peer in self._roster.peers
-            if (seat := self._seats.get(peer.number)) is None or seat.round != self._number
-        )
+    def _missing(self) -> Sequence[Party]:
+        seats = {peer: self._seats.get(peer.number) for peer in self._roster.peers}
+        return [peer for peer, seat in seats.items() if seat is None or seat.round != self._number]
+
+    def _tell_all(self, **message: Any) -> None:
+        for seat in self._seats.values():
+            seat.control.send(**message)
 
     def _tell_missing(self) -> None:
-        """Tell those who are there, now and then, who is not."""
-        while self._outcome is None:
-            with self._changed:
-                missing = [peer.number for peer in self._roster.peers if peer.number not in self._seats]
-                for seat in self._seats.values() if missing else ():
-                    seat.control.send(missing=missing)
-            time.sleep(1.0)
-
-    def _turn_away(self, error: MpcSpearmanError) -> None:
-        self._own_reason = str(error)
-        self._turned_away(error)
-
-    def _nobody(self) -> MpcSpearmanError:
-        missing = self._missing()
-        # What this party has seen itself says more than who left.
-        seen = f". A connection was turned away: {self._own_reason}" if self._own_reason else ""
-        return self._absent(missing, seen)
+        self._tell_all(missing=[peer.number for peer in self._roster.peers if peer.number not in self._seats])
+        self._changed.notify_all()
 
     def _stop(self, error: BaseException, listener: Listener, phase: str) -> None:
         """Tell all who are there, and those who come in a moment, with what this meeting ends."""
         lost = lost_party(error)
         with self._changed:
-            self._outcome = {"stop": self._notice(error, phase)}
+            self._outcome = {"stop": notice(error, self._roster.me.name, phase)}
             told = list(self._controls)
         for control in told:
             control.send(**self._outcome)

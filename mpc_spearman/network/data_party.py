@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mpc_spearman.config import mismatch
 from mpc_spearman.errors import (
@@ -13,16 +13,16 @@ from mpc_spearman.errors import (
     NetworkError,
     PartyMissing,
     PeerTimeout,
+    Unreachable,
 )
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import Control, Message, nonsense
-from mpc_spearman.network.handshake import Answer, Greeting, Listener, Use, call
+from mpc_spearman.network.handshake import Greeting, Listener, Use, call
 from mpc_spearman.network.meeting import SAY, TELL, Meeting
-from mpc_spearman.network.pairs import Contact
-from mpc_spearman.network.round import Agree, Round
-from mpc_spearman.network.settings import Settings
-from mpc_spearman.network.tls import Closed, Connection
+from mpc_spearman.network.round import Agree, Contact, Round, Settings, unreachable
+from mpc_spearman.network.tls import Closed
 from mpc_spearman.parties import Party, Roster
+from mpc_spearman.wire.aborts import notice
 
 # Seconds between two attempts to reach the coordinator, and that a party that failed waits until it knows.
 _RETRY, _KNOWN = 0.5, 2.0
@@ -33,34 +33,31 @@ class DataPartyMeeting(Meeting):
 
     def __init__(self, roster: Roster, settings: Settings, agree: Agree) -> None:
         super().__init__(roster, settings, agree)
-        self._missing: tuple[Party, ...] = ()
+        self._not_there: tuple[Party, ...] = ()
         self._where = Address("", 0)
+        self._listener: Listener | None = None
         self._address: Address | None = None
         self._control: Control | None = None
         self._met = self._informed = False
 
     def attend(self, find: Callable[[], Address], fault: Exception | None = None) -> None:
-        """Meet the others; `find` returns where the coordinator is.
-
-        Else as `CoordinatorMeeting.attend`.
-        """
+        """Meet the others; `find` returns where the coordinator is. Else as `CoordinatorMeeting.attend`."""
         own, patience = self._settings, TELL if fault is not None else self._settings.join_timeout
         end = time.monotonic() + patience
         try:
             if own.listen is not None and fault is None:
-                self._listener = Listener(own.listen, own.tls, self._roster, self, self._turned_away)
+                self._listener = Listener(own.listen, own.tls, self.take, self._turned_away)
                 self._address = own.advertise or Address(own.listen.host, self._listener.port)
             while not self._met:
                 self._where = find()
                 self._reach(end, fault is None)
                 if fault is not None:
                     raise fault
-                self._until(
-                    lambda: self._met or self._control is None, end, self._nobody, lambda: self._missing
-                )
+                self._until(lambda: self._met or self._control is None, end)
         except BaseException as error:
             if self._control is not None and not self._informed:
-                self._control.send(stop=self._notice(error, "connect" if fault is None else "load"))
+                phase = "connect" if fault is None else "load"
+                self._control.send(stop=notice(error, self._roster.me.name, phase))
             self._leave(failed=True)
             raise
         self._leave(failed=False)
@@ -73,17 +70,14 @@ class DataPartyMeeting(Meeting):
         while True:
             left = max(0.05, min(end - time.monotonic(), own.timeout))
             try:
-                connection = call(
-                    where, left, own.tls, self._roster, coordinator, Greeting(Use.MEET), own.proxy
-                )
+                connection = call(where, left, own.tls, coordinator, Greeting(Use.MEET), own.proxy)
                 assert isinstance(connection, socket.socket)
                 with self._changed:  # what is heard is not heeded before
-                    self._control = control = Control(
+                    self._control = Control(
                         connection, coordinator, own.timeout, self._hear, self._lose, self.fail
                     )
                     if joins:
-                        contact = self._prepare(0)
-                        control.send(join={"version": own.version, "plan": own.plan, "contact": contact})
+                        self._control.send(join={"version": own.version, "plan": own.plan})
                 return
             except (OSError, PeerTimeout) as error:
                 why = "it does not answer"
@@ -100,23 +94,8 @@ class DataPartyMeeting(Meeting):
                 line += SAY
             time.sleep(_RETRY)
 
-    def _prepare(self, number: int) -> list[object]:
-        """Make ready for a round, and return where this party can be dialled in it."""
-        before, self._number = self._round, number
-        self._round = Round(self._roster, self._settings, self._agree, self._is_over)
-        if before is not None:
-            before.close()
-        return Contact(self._address, self._round.token).plain()
-
-    # --- for who connects
-
-    def reserve(self, caller: Party, greeting: Greeting) -> Answer:
-        """Let in connections of the present round."""
-        return Answer.UNEXPECTED if self._round is None else self._round.reserve(caller, greeting)
-
-    def install(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
-        """Hand on a connection of the round."""
-        self._hand_on(caller, greeting, connection)
+    def _missing(self) -> Sequence[Party]:
+        return self._not_there
 
     # --- what the coordinator says
 
@@ -126,20 +105,15 @@ class DataPartyMeeting(Meeting):
             if control is not self._control:
                 return
             if "missing" in message:
-                self._missing = tuple(self._roster.parties[number] for number in message["missing"])
-            elif "number" in message:
-                self._number = int(message["number"])
+                self._not_there = tuple(self._roster.parties[number] for number in message["missing"])
             elif "all" in message:
                 if message["round"] == self._number and self._round is not None:
-                    self._missing = ()
                     self._round.begin(self._contacts(message["all"]))
             elif "again" in message:
                 if message["left"] is not None:
                     number, name, phase = message["left"]
-                    peer = self._roster.parties[int(number)]
-                    self._reasons[peer.number] = f"{str(name)[:60]} in {str(phase)[:20]}"
-                    self._has_left(peer, str(name)[:60], str(phase)[:20])
-                control.send(here=[message["again"], self._prepare(int(message["again"]))])
+                    self._has_left(self._roster.parties[int(number)], str(name)[:60], str(phase)[:20])
+                self._make_ready(control, int(message["again"]))
             elif "met" in message:
                 self._met = message["met"] == self._number
             elif "refused" in message:
@@ -147,10 +121,18 @@ class DataPartyMeeting(Meeting):
                 self.fail(self._refusal(message["refused"]))
             elif "stop" in message:
                 self._informed = True
-                self.fail(self._read_notice(message["stop"], coordinator))
+                self.fail(self._stopped(message))
             else:
                 raise nonsense(coordinator)
             self._changed.notify_all()
+
+    def _make_ready(self, control: Control, number: int) -> None:
+        """Give up an earlier round, and say where this party can be dialled in the next one."""
+        before, self._number = self._round, number
+        self._round = Round(self._roster, self._settings, self._agree, self._is_over)
+        if before is not None:
+            before.close()
+        control.send(here=[number, Contact(self._address, self._round.token).plain()])
 
     def _contacts(self, said: Message) -> dict[int, Contact]:
         coordinator = self._roster.coordinator
@@ -167,12 +149,19 @@ class DataPartyMeeting(Meeting):
         error = mismatch(me, (own.version, own.plan), coordinator, said)
         return error or nonsense(coordinator)
 
+    def _stopped(self, message: Message) -> MpcSpearmanError:
+        """Say why the coordinator ends this party's meeting."""
+        me, error = self._roster.me, self._read_notice(message["stop"], self._roster.coordinator)
+        if isinstance(error, Unreachable) and "by" in message and message["stop"][1] == me.name:
+            return unreachable(self._roster.parties[message["by"]], me, self._address)
+        return error
+
     def _lose(self, control: Control, error: MpcSpearmanError) -> None:
         """Dial a coordinator again that is lost."""
         with self._changed:
             if control is not self._control or self._met:
                 return
-            self._control, self._missing = None, ()
+            self._control, self._not_there = None, ()
             self._changed.notify_all()
         if not self._settings.patient or not isinstance(error, NetworkError):
             self.fail(error)
@@ -187,13 +176,12 @@ class DataPartyMeeting(Meeting):
                 return
         if error is None:
             control.send(ready=number)
-        elif self._is_broken(error):
-            control.send(broken=[number, self._notice(error, "connect")])
+            return
+        about = notice(error, self._roster.me.name, "connect")
+        if not self._is_broken(error) or about[:2] == (Unreachable.__name__, self._roster.coordinator.name):
+            self.fail(error)  # the coordinator was reached once: what is between is this party's to mend
         else:
-            self.fail(error)
-
-    def _nobody(self) -> MpcSpearmanError:
-        return self._absent(self._missing or self._roster.peers)
+            control.send(broken=[number, about])
 
     def _leave(self, *, failed: bool) -> None:
         if self._listener is not None:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 
+from mpc_spearman.network.sockets import hang_up
 from mpc_spearman.network.tls import Connection
 
 # Bytes that are passed on at a time.
@@ -27,13 +28,7 @@ _EACH = 2
 
 
 class Forwarding:
-    """The connections that are joined.
-
-    Parameters
-    ----------
-    carried : callable
-        Told of which two parties, by number, how many bytes have been passed on.
-    """
+    """The connections that are joined; `carried` is told of which two parties how many bytes passed."""
 
     def __init__(self, carried: Callable[[int, int, int], None]) -> None:
         self._carried = carried
@@ -89,7 +84,7 @@ class Forwarding:
                         _send(ends[source], block[:size])
                         self._carried(low, high, size)
                     if over:
-                        _hang_up(ends[source])
+                        hang_up(ends[source], 1.0)  # its last bytes may say why
                         return
                 ready, _, _ = select.select(list(ends), [], [])
 
@@ -113,13 +108,3 @@ def _send(sink: socket.socket, data: memoryview) -> None:
             data = data[sink.send(data) :]
         except (BlockingIOError, ssl.SSLWantWriteError):
             select.select([], [sink], [])
-
-
-def _hang_up(connection: socket.socket) -> None:
-    """End a connection whose last bytes may say why, and are lost if it is closed at once."""
-    connection.shutdown(socket.SHUT_WR)
-    end = time.monotonic() + 1.0
-    while (left := end - time.monotonic()) > 0:
-        connection.settimeout(left)
-        if not connection.recv(_BLOCK):
-            return

@@ -29,12 +29,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from ipaddress import IPv4Address, ip_address, ip_network
-from typing import Protocol
 
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, NetworkError, PeerTimeout
 from mpc_spearman.network.addresses import Address, dial, listening
 from mpc_spearman.network.tls import Closed, Connection, Tls
-from mpc_spearman.parties import Party, Roster
+from mpc_spearman.parties import Party
 
 _FORMAT = struct.Struct("!8sBBI16s")
 _MAGIC, _VERSION = b"MPCSPEAR", 3
@@ -85,29 +84,16 @@ class Greeting:
         return cls(Use(use), to, token)
 
 
-class Acceptor(Protocol):
-    """What becomes of those who have shown who they are."""
-
-    def reserve(self, caller: Party, greeting: Greeting) -> Answer:
-        """Say what to answer; after WELCOME `install` follows."""
-
-    def install(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
-        """Take the connection; nobody else uses it any more."""
+#: Takes over the connection of a caller that has shown who it is: answers by `let_in`, and keeps it.
+Take = Callable[[Party, Greeting, Connection], None]
 
 
-def enter(
-    raw: socket.socket, tls: Tls, roster: Roster, peer: Party, greeting: Greeting, host: str = ""
-) -> Connection:
+def enter(raw: socket.socket, tls: Tls, peer: Party, greeting: Greeting, host: str = "") -> Connection:
     """Begin a connection with `peer` as the caller, and be let in; it is closed on failure.
 
-    `raw` is connected, with a time-out, by dialling `host`, if it was.
-
-    Raises
-    ------
-    Closed
-        It was closed: the other end may have had to make room, or is gone.
-    PeerTimeout, TlsError, HandshakeError
-        The other end does not answer, is another or does not let this party in.
+    `raw` is connected, with a time-out, by dialling `host`, if it was. Raises `Closed` if the other end had
+    to make room, or is gone; `PeerTimeout`, `TlsError`, `HandshakeError` or `NetworkError` if it does not
+    answer, is another or does not let this party in.
     """
     connection: socket.socket | Connection = raw
     seconds = raw.gettimeout() or 0.0
@@ -115,7 +101,13 @@ def enter(
         _prompt(raw)
         connection = tls.call(raw, peer, host)
         connection.sendall(greeting.pack())
-        _understand(_exactly(connection, 1), roster.me, peer)
+        answer = _exactly(connection, 1)
+        if answer == bytes([Answer.TAKEN]):
+            raise HandshakeError("another process of this party has already joined")
+        if answer != bytes([Answer.WELCOME]):
+            raise NetworkError(
+                f"{peer} does not expect this party now: is {peer} in another run, or of another version?"
+            )
         connection.settimeout(None)  # from now on waits have the deadlines of who uses it
     except BaseException as error:
         connection.close()
@@ -129,25 +121,18 @@ def enter(
 
 
 def call(
-    address: Address,
-    seconds: float,
-    tls: Tls,
-    roster: Roster,
-    peer: Party,
-    greeting: Greeting,
-    proxy: Address | None = None,
-    over: Callable[[], bool] = lambda: False,
-) -> Connection:
-    """Dial a party and enter; again if it had no room.
+    address: Address, seconds: float, tls: Tls, peer: Party, greeting: Greeting,
+    proxy: Address | None = None, over: Callable[[], bool] = lambda: False,
+) -> Connection:  # fmt: skip
+    """Dial a party and enter; again if it had no room, unless `over` says that there is no reason to.
 
-    Raises as `dial` and `enter`; `Closed` if it never lets this party in. `over` says that there is no reason
-    to try again.
+    Raises as `dial` and `enter`; `Closed` if it never lets this party in.
     """
     end = time.monotonic() + seconds
     while True:
         raw = dial(address, max(0.05, end - time.monotonic()), proxy)
         try:
-            return enter(raw, tls, roster, peer, greeting, address.host)
+            return enter(raw, tls, peer, greeting, address.host)
         except Closed:
             if over() or time.monotonic() + _AGAIN > end:
                 raise
@@ -155,8 +140,9 @@ def call(
 
 
 def admit(
-    raw: socket.socket, tls: Tls, acceptor: Acceptor, still: Callable[[], bool], peer: Party | None = None
-) -> None:
+    raw: socket.socket, tls: Tls, take: Take, peer: Party | None = None,
+    still: Callable[[], bool] = lambda: True,
+) -> None:  # fmt: skip
     """Begin a connection as the one that is connected to, with `peer` alone or any; it is closed on failure.
 
     `still` is asked when the caller has shown who it is: whether it is still wanted. Raises
@@ -169,15 +155,21 @@ def admit(
         greeting = Greeting.unpack(_exactly(connection, _FORMAT.size))
         if not still():
             raise Closed("too late")
-        answer = Answer.UNEXPECTED if greeting is None else acceptor.reserve(caller, greeting)
-        connection.sendall(bytes([answer]))
-        if greeting is None or answer is not Answer.WELCOME:
-            raise Closed("not let in")
-        connection.settimeout(None)  # from now on waits have the deadlines of who uses it
+        if greeting is None:
+            let_in(connection, Answer.UNEXPECTED)
+        else:
+            take(caller, greeting, connection)
     except BaseException:
         connection.close()
         raise
-    acceptor.install(caller, greeting, connection)
+
+
+def let_in(connection: Connection, answer: Answer) -> None:
+    """Answer a caller; `Closed` if it is not let in."""
+    connection.sendall(bytes([answer]))
+    if answer is not Answer.WELCOME:
+        raise Closed("not let in")
+    connection.settimeout(None)  # from now on waits have the deadlines of who uses it
 
 
 class Listener:
@@ -188,25 +180,23 @@ class Listener:
     """
 
     def __init__(
-        self, where: Address, tls: Tls, roster: Roster, acceptor: Acceptor,
-        turned_away: Callable[[MpcSpearmanError], None], patience: float = PATIENCE,
+        self, where: Address, tls: Tls, take: Take, turned_away: Callable[[MpcSpearmanError], None],
+        patience: float = PATIENCE,
     ) -> None:  # fmt: skip
-        self._tls, self._acceptor = tls, acceptor
+        self._tls, self._take = tls, take
         self._turned_away, self._patience = turned_away, patience
         try:
             self._listener = listening(where)
         except OSError as error:
-            where_else, why = "; see `listen`, network.address and network.port", str(error.strerror or error)
+            todo, why = "; see `listen`, network.address and network.port", str(error.strerror or error)
             if error.errno == errno.EADDRINUSE:
                 why = os.strerror(error.errno)
-                where_else = (
+                todo = (
                     f": `ss -tlnp sport = :{where.port}` shows which program has it. Take another one: at "
                     "the coordinator network.port, the same in every plan, or for one party `listen`"
                 )
-            raise NetworkError(
-                f"{roster.me} cannot listen on {where.host or 'any address'} port {where.port}: "
-                f"{why}{where_else}"
-            ) from None
+            host = where.host or "any address"
+            raise NetworkError(f"this party cannot listen on {host} port {where.port}: {why}{todo}") from None
         self.port: int = self._listener.getsockname()[1]
         self._listener.settimeout(1.0)
         # Each with the time at which it is dropped, and where it comes from; what is held is a second handle
@@ -259,7 +249,7 @@ class Listener:
 
         try:
             raw.settimeout(self._patience)
-            admit(raw, self._tls, self._acceptor, still)
+            admit(raw, self._tls, self._take, still=still)
         except MpcSpearmanError as error:
             # Anyone can connect and show nothing: that must not stop the run.
             self._turned_away(error)
@@ -292,15 +282,6 @@ def _exactly(connection: Connection, size: int) -> bytes:
             raise Closed("closed by the other end")
         data += part
     return data
-
-
-def _understand(answer: bytes, me: Party, peer: Party) -> None:
-    if answer == bytes([Answer.TAKEN]):
-        raise HandshakeError(f"another process has already joined as {me}")
-    if answer != bytes([Answer.WELCOME]):
-        raise NetworkError(
-            f"{peer} does not expect {me} now: is {peer} in another run, or of another version?"
-        )
 
 
 def _prompt(raw: socket.socket) -> None:

@@ -9,6 +9,17 @@ says that all have met.
 Until then, a party that is lost, leaves or makes a mistake ends the round and not the meeting: all others
 hear who it was and why, and the coordinator waits for that party again. Messages carry their round's number,
 and those of an earlier round are dropped.
+
+The coordinator sends
+
+``missing``   who is not there
+``again``     the number of the round to make ready for, and who has ``left``, if anyone
+``all``       everybody's `Contact`: connect
+``met``       all have met
+``refused``   the version and plan that differ, or that another process has the place
+``stop``      an error's class, party and phase: the meeting is over for who receives it
+
+and a data party ``join``, ``here`` (its `Contact` for a round), ``ready``, ``broken`` and ``stop``.
 """
 
 from __future__ import annotations
@@ -18,14 +29,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mpc_spearman.errors import MpcSpearmanError, NetworkError, PartyMissing, TlsError, Unreachable
-from mpc_spearman.network.handshake import Greeting, Listener
-from mpc_spearman.network.pairs import Contact, unreachable
-from mpc_spearman.network.round import Agree, Round
-from mpc_spearman.network.settings import Settings
+from mpc_spearman.errors import MpcSpearmanError, NetworkError, PartyMissing, TlsError
+from mpc_spearman.network.handshake import Answer, Greeting, let_in
+from mpc_spearman.network.round import Agree, Round, Settings
 from mpc_spearman.network.tls import Connection
 from mpc_spearman.parties import Party, Roster
-from mpc_spearman.wire.aborts import from_notice, notice
+from mpc_spearman.wire.aborts import from_notice
 from mpc_spearman.wire.meter import FORWARDED
 
 #: Seconds between two lines about who is missing, and that a party that cannot take part tries to tell so.
@@ -45,9 +54,7 @@ class Meeting:
         self._failure: Exception | None = None
         self._number = 0
         self._round: Round | None = None
-        self._listener: Listener | None = None
         self._notes: set[str] = set()
-        self._reasons: dict[int, str] = {}  # why parties have left, by number
 
     def fail(self, error: Exception) -> None:
         """Stop, if this party has not yet for another reason."""
@@ -66,18 +73,20 @@ class Meeting:
 
         threading.Thread(target=run, name=task.__name__, daemon=True).start()
 
-    def _hand_on(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
+    def take(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
+        """Take a connection of the present round."""
         own = self._round
-        if own is None or own.token != greeting.token:  # that round has broken since the greeting
-            connection.close()
+        if own is None:
+            let_in(connection, Answer.UNEXPECTED)
         else:
-            own.install(caller, greeting, connection)
+            own.take(caller, greeting, connection)
 
-    def _until(
-        self, done: Callable[[], bool], end: float, late: Callable[[], MpcSpearmanError],
-        waiting: Callable[[], Sequence[Party]] = tuple,
-    ) -> None:  # fmt: skip
-        """Wait; raise what has gone wrong, or `late` when the time is over; say now and then for whom."""
+    def _missing(self) -> Sequence[Party]:
+        """Return who is known not to be there."""
+        raise NotImplementedError
+
+    def _until(self, done: Callable[[], bool], end: float) -> None:
+        """Wait; raise what has gone wrong, or who is missing when the time is over; say now and then who."""
         line = time.monotonic() + SAY / 5
         while True:
             with self._changed:
@@ -86,22 +95,16 @@ class Meeting:
                 if done():
                     return
                 self._changed.wait(0.5)
-            now = time.monotonic()
+            now, missing = time.monotonic(), self._missing()
             if now > end and not done():
-                raise late()
-            if now > line and waiting():
-                self._settings.say(f"waiting for {', '.join(map(str, waiting()))} to join")
+                missing, seconds = missing or self._roster.peers, self._settings.join_timeout
+                raise PartyMissing(
+                    f"{' and '.join(map(str, missing))} did not join within {seconds:g} s",
+                    (PartyMissing.__name__, missing[0].name, "connect"),
+                )
+            if now > line and missing:
+                self._settings.say(f"waiting for {', '.join(map(str, missing))} to join")
                 line += SAY
-
-    def _absent(self, missing: Sequence[Party], seen: str = "") -> PartyMissing:
-        """Say who has not joined in time, and what is known of it."""
-        left = [peer for peer in missing if peer.number in self._reasons]
-        hints = "".join(f". {peer.name} had left: {self._reasons[peer.number]}" for peer in left)
-        return PartyMissing(
-            f"{' and '.join(map(str, missing))} did not join within {self._settings.join_timeout:g} s"
-            + (seen or hints),
-            (PartyMissing.__name__, missing[0].name, "connect"),
-        )
 
     def _has_left(self, peer: Party, error: str, phase: str) -> None:
         again = "; waiting for it again" if self._settings.patient else ""
@@ -133,18 +136,6 @@ class Meeting:
 
     def _read_notice(self, said: Any, teller: Party) -> MpcSpearmanError:
         """Turn what a party said when it stopped into an error of this one."""
-        error, name, phase, number = said
-        parties = self._roster.parties
-        finder = next((party for party in parties if party.name == name), None)
-        if error == Unreachable.__name__ and number is not None and finder is not None:
-            peer = parties[number]
-            contacts = {} if self._round is None else self._round.contacts
-            # Where the coordinator is dialled, it does not know itself.
-            where = contacts.get(peer.number, Contact(None, b"")).address
-            return unreachable(finder, peer, where, "", heard=True)
-        names = {party.name for party in parties}
+        error, name, phase = said
+        names = {party.name for party in self._roster.parties}
         return from_notice(error, name, phase, told_by=str(teller), parties=names)
-
-    def _notice(self, error: BaseException, phase: str) -> list[Any]:
-        about = notice(error, self._roster.me.name, phase)
-        return [*about, error.number if isinstance(error, Unreachable) else None]

@@ -15,16 +15,9 @@ _T = TypeVar("_T")
 
 
 class Nested:
-    """The part of `ssl.SSLSocket` that connections here use, over another one.
+    """The part of `ssl.SSLSocket` that connections here use, over another one, which has shaken hands.
 
     `ssl` wraps sockets of the system's only; this hands its bytes to the outer connection by itself.
-
-    Parameters
-    ----------
-    outer : SSLSocket
-        After its own handshake; with a time-out.
-    context : SSLContext
-    server_side : bool
     """
 
     def __init__(self, outer: ssl.SSLSocket, context: ssl.SSLContext, server_side: bool) -> None:

@@ -3,6 +3,14 @@
 Each party has a token for the round, which tells its connections from those of an earlier round. A round ends
 in one of three ways: all of this party's pairs are connected and have agreed; something failed, here or at
 another party; or the coordinator begins another round, and this one is closed.
+
+A pair has two connections, one for each direction of bytes. Which way they go all parties derive from each
+one's address:
+
+- With the coordinator: the other party connects to it.
+- Two data parties: the one with the higher number connects to the other if that one listens. Otherwise the
+  other connects to it, if it listens. Otherwise both connect to the coordinator, which joins the two
+  connections; inside, the party with the higher number is the TLS client.
 """
 
 from __future__ import annotations
@@ -12,19 +20,106 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
 
-from mpc_spearman.errors import NetworkError, PeerTimeout
+from mpc_spearman.errors import NetworkError, PeerTimeout, Unreachable
+from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.handshake import TOKEN, Answer, Greeting, Use, admit, call, enter
-from mpc_spearman.network.pairs import DIRECT, Contact, unreachable, way, ways
-from mpc_spearman.network.settings import Settings
+from mpc_spearman.network.handshake import TOKEN, Answer, Greeting, Use, admit, call, enter, let_in
 from mpc_spearman.network.sockets import Sockets
-from mpc_spearman.network.tls import Closed, Connection
+from mpc_spearman.network.tls import Closed, Connection, Tls
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.meter import FORWARDED
 
+DIRECT = "direct"
+# Longest name of a host.
+_HOST = 255
+
 #: Agrees with all peers over a round's connections; is told how each pair is connected, raises what is wrong.
 Agree = Callable[[Sockets, Mapping[tuple[str, str], str]], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a party brings to a meeting.
+
+    Attributes
+    ----------
+    plan, version
+        The shared plan as canonical JSON, and the package's version: what all must have alike.
+    listen, advertise, proxy
+        Where others may dial it; what they dial, where that is something else; through what it dials.
+    join_timeout, timeout
+        Seconds in which all have to have met; and without a sign of life, after which a party is lost.
+    patient
+        Whether a party that is lost or leaves is waited for again; else that ends the meeting.
+    """
+
+    tls: Tls
+    plan: str
+    version: str
+    listen: Address | None
+    advertise: Address | None
+    proxy: Address | None
+    join_timeout: float
+    timeout: float
+    say: Callable[[str], None]
+    patient: bool = True
+
+
+@dataclass(frozen=True)
+class Contact:
+    """What a party tells all others: where to dial it, if anywhere, and the token to show there."""
+
+    address: Address | None
+    token: bytes = field(repr=False)
+
+    def plain(self) -> list[Any]:
+        """Return it as JSON can have it."""
+        where = None if self.address is None else [self.address.host, self.address.port]
+        return [where, self.token.hex()]
+
+    @classmethod
+    def read(cls, said: Any) -> Contact:
+        """Read what `plain` returned; raises ValueError, TypeError or LookupError if it is not that."""
+        where, token = said
+        address = None
+        if where is not None:
+            host, port = where
+            address = Address(host, port)
+            if not isinstance(host, str) or not 0 < len(host) <= _HOST or not host.isprintable():
+                raise ValueError("no host")
+            if type(port) is not int or not 0 < port < 1 << 16:
+                raise ValueError("no port")
+        read = cls(address, bytes.fromhex(token))
+        if len(read.token) != TOKEN:
+            raise ValueError("no token")
+        return read
+
+
+def way(one: Party, other: Party, contacts: Mapping[int, Contact]) -> tuple[Party, str]:
+    """Return which party of a pair begins its connections, and whether they are direct or forwarded."""
+    low, high = sorted((one, other), key=lambda party: party.number)
+    if low.number == 0 or contacts[low.number].address is not None:
+        return high, DIRECT
+    if contacts[high.number].address is not None:
+        return low, DIRECT
+    return high, FORWARDED
+
+
+def unreachable(finder: object, peer: Party, address: object, reason: str = "") -> Unreachable:
+    """Say that a party cannot be reached, and blame nobody: what is between the two may be why."""
+    why = f" ({reason})" if reason else ""
+    cause = (
+        "an earlier connection to it worked, so check what limits the number of connections"
+        if peer.number == 0
+        else f"a firewall blocks it, or `listen` or `advertise` of {peer.name} names an address that others "
+        f"cannot reach; without either, the coordinator's host forwards {peer.name}'s connections"
+    )
+    about = (Unreachable.__name__, peer.name, "connect")
+    return Unreachable(f"{finder} cannot reach {peer} at {address}{why}: {cause}", about)
 
 
 class Round:
@@ -44,7 +139,7 @@ class Round:
         self._roster, self._settings = roster, settings
         self._agree, self._over, self._forwarding = agree, over, forwarding
         self.token = secrets.token_bytes(TOKEN)
-        self.contacts: dict[int, Contact] = {}
+        self._contacts: dict[int, Contact] = {}
         self._changed = threading.Condition()
         self._failure: Exception | None = None
         self._closed = False
@@ -54,7 +149,7 @@ class Round:
 
     def begin(self, contacts: Mapping[int, Contact]) -> None:
         """Connect and agree, in a thread of its own."""
-        self.contacts = dict(contacts)
+        self._contacts = dict(contacts)
         threading.Thread(target=self._run, name="round", daemon=True).start()
 
     def close(self) -> None:
@@ -62,42 +157,51 @@ class Round:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self._hang_up()
+        for connection in (*self._sending.values(), *self._receiving.values()):
+            with suppress(OSError):
+                connection.shutdown(2)
+            connection.close()
+        if self._forwarding is not None:
+            self._forwarding.close()
 
     def ways(self) -> dict[tuple[str, str], str]:
         """Return how each pair is connected."""
-        return ways(self._roster, self.contacts)
+        pairs = combinations(self._roster.parties, 2)
+        return {(one.name, other.name): way(one, other, self._contacts)[1] for one, other in pairs}
 
     # --- for who connects
 
-    def reserve(self, caller: Party, greeting: Greeting) -> Answer:
-        """Let a party in that has been given the token, once for each direction, or for what is forwarded."""
-        if self._closed or not hmac.compare_digest(greeting.token, self.token):
-            return Answer.UNEXPECTED
-        if greeting.use is Use.FORWARD:
-            if self._forwarding is None or not self._forwards(caller.number, greeting.to):
-                return Answer.UNEXPECTED
-            return Answer.WELCOME if self._forwarding.reserve(caller.number, greeting.to) else Answer.TAKEN
-        with self._changed:
-            if (caller.number, greeting.use) in self._taken:
-                return Answer.TAKEN
-            self._taken.add((caller.number, greeting.use))
-        return Answer.WELCOME
+    def take(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
+        """Let a party in that has been given the token, once for each direction, or for what is forwarded.
 
-    def install(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
-        """Take a connection: what the caller sends is what this party receives."""
+        What the caller sends is what this party receives.
+        """
+        let_in(connection, self._answer(caller.number, greeting))
         if greeting.use is Use.FORWARD:
             assert self._forwarding is not None
             self._forwarding.install(caller.number, greeting.to, connection)
         else:
             self._keep(caller.number, connection, received=greeting.use is Use.SEND)
 
+    def _answer(self, caller: int, greeting: Greeting) -> Answer:
+        if self._closed or not hmac.compare_digest(greeting.token, self.token):
+            return Answer.UNEXPECTED
+        if greeting.use is Use.FORWARD:
+            if self._forwarding is None or not self._forwards(caller, greeting.to):
+                return Answer.UNEXPECTED
+            return Answer.WELCOME if self._forwarding.reserve(caller, greeting.to) else Answer.TAKEN
+        with self._changed:
+            if (caller, greeting.use) in self._taken:
+                return Answer.TAKEN
+            self._taken.add((caller, greeting.use))
+        return Answer.WELCOME
+
     def _forwards(self, caller: int, to: int) -> bool:
         numbers = {caller, to}
         if len(numbers) < 2 or not numbers <= {peer.number for peer in self._roster.peers}:
             return False
         one, other = (self._roster.parties[number] for number in numbers)
-        return way(one, other, self.contacts)[1] != DIRECT
+        return way(one, other, self._contacts)[1] != DIRECT
 
     def _keep(self, number: int, connection: Connection, *, received: bool) -> None:
         with self._changed:
@@ -109,6 +213,7 @@ class Round:
     # --- connecting
 
     def _run(self) -> None:
+        failure: Exception | None = None
         try:
             self._connect()
             self._wait()
@@ -116,15 +221,13 @@ class Round:
             sockets = Sockets(self._sending, self._receiving, self._end)  # type: ignore[arg-type]
             self._agree(sockets, self.ways())
         except Exception as error:
-            if not self._closed:
-                self._over(self, error)
-        else:
-            if not self._closed:
-                self._over(self, None)
+            failure = error
+        if not self._closed:
+            self._over(self, failure)
 
     def _connect(self) -> None:
         """Make the connections that are this party's to make."""
-        mine = [(peer, *way(self._roster.me, peer, self.contacts)) for peer in self._roster.peers]
+        mine = [(peer, *way(self._roster.me, peer, self._contacts)) for peer in self._roster.peers]
         # First where the other end begins, so that nobody waits for a party that itself waits.
         for peer, caller, how in sorted(mine, key=lambda one: one[1] == self._roster.me):
             if caller == self._roster.me:
@@ -153,26 +256,24 @@ class Round:
                 )
 
     def _call(self, peer: Party, use: Use, how: str) -> None:
-        roster, tls = self._roster, self._settings.tls
-        greeting = Greeting(use, token=self.contacts[peer.number].token)
+        greeting = Greeting(use, token=self._contacts[peer.number].token)
         try:
             if how == FORWARDED:
-                connection = enter(self._forwarded(peer), tls, roster, peer, greeting)  # type: ignore[arg-type]
+                connection = enter(self._forwarded(peer), self._settings.tls, peer, greeting)  # type: ignore[arg-type]
             else:
                 connection = self._dial(peer, greeting)
         except Closed:
             raise NetworkError(
-                f"the connection from {roster.me} to {peer} broke at its beginning, and no party has said why"
+                f"the connection from {self._roster.me} to {peer} broke at its beginning, and no party has "
+                "said why"
             ) from None
         self._keep(peer.number, connection, received=use is Use.RECEIVE)
 
     def _dial(self, peer: Party, greeting: Greeting) -> Connection:
-        address, own = self.contacts[peer.number].address, self._settings
+        address, own = self._contacts[peer.number].address, self._settings
         assert address is not None
         try:
-            return call(
-                address, own.timeout, own.tls, self._roster, peer, greeting, own.proxy, lambda: self._closed
-            )
+            return call(address, own.timeout, own.tls, peer, greeting, own.proxy, lambda: self._closed)
         except Closed:
             raise
         except OSError as error:
@@ -181,30 +282,20 @@ class Round:
     def _forwarded(self, peer: Party) -> Connection:
         """Reach the coordinator, for it to join this connection with one of the peer's."""
         coordinator = self._roster.coordinator
-        token = self.contacts[coordinator.number].token
+        token = self._contacts[coordinator.number].token
         connection = self._dial(coordinator, Greeting(Use.FORWARD, peer.number, token))
         connection.settimeout(self._settings.timeout)
         return connection
 
     def _be_called(self, peer: Party) -> None:
         try:
-            raw = self._forwarded(peer)
-            admit(raw, self._settings.tls, self, lambda: True, peer)  # type: ignore[arg-type]
+            admit(self._forwarded(peer), self._settings.tls, self.take, peer)  # type: ignore[arg-type]
         except OSError:
             return  # who stopped, or failed, has told so
         except Exception as error:
             with self._changed:  # here it is no stranger's, but the coordinator's host's doing
                 self._failure = self._failure or error
                 self._changed.notify_all()
-
-    def _hang_up(self) -> None:
-        connections = (*self._sending.values(), *self._receiving.values())
-        for connection in connections:
-            with suppress(OSError):
-                connection.shutdown(2)
-            connection.close()
-        if self._forwarding is not None:
-            self._forwarding.close()
 
     def _end(self) -> None:
         """Wait until the parties have ended what is forwarded, once this one's run is over."""

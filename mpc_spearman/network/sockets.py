@@ -7,22 +7,20 @@ TLS session, which neither OpenSSL nor Python's ``ssl`` would allow.
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+
+from mpc_spearman.network.nested import Nested
 
 # A payload shorter than this is sent together with its header, so that a small message is one packet.
 _SMALL = 1 << 14
 
 
 class Sockets:
-    """The connections of one party, by the peer's number: plain ones or TLS.
+    """The connections of one party, by the peer's number, each for its direction only.
 
-    Parameters
-    ----------
-    sending, receiving : mapping of int to socket
-        Blocking, connected, and used for that direction only.
-    end : callable
-        Called when all are closed.
+    `end` is called when all are closed.
     """
 
     def __init__(
@@ -61,3 +59,18 @@ class Sockets:
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
         self._end()
+
+
+def hang_up(connection: socket.socket | Nested, seconds: float) -> None:
+    """End a connection without losing what this party has sent, within so many seconds; do not close it.
+
+    Closing while something of the peer's is unread resets the connection, and a reset throws away what the
+    peer has not read yet.
+    """
+    end = time.monotonic() + seconds
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)  # also ends TLS: from here on recv gives raw bytes
+        while (left := end - time.monotonic()) > 0:
+            connection.settimeout(left)
+            if not connection.recv(1 << 16):
+                return

@@ -1,9 +1,13 @@
 """Mutual TLS 1.3 (RFC 8446) between parties that are known by their public keys, as with SSH and WireGuard.
 
 A party that connects, and both ends of a forwarded connection, trust the one key that they expect. A party
-that listens trusts those of all others, and never its own. `ssl` has no callback for that; so trust anchors
-are made around the keys (:mod:`mpc_spearman.network.certificates`), and after every handshake the leaf's key
-is compared with them, byte by byte: the peer is the party whose key it is.
+that listens trusts those of all others, and never its own. `ssl` has no callback for that; so certificates
+are made in memory around the keys. They name keys, never parties. A party signs its leaf with its own key,
+and the leaf's issuer is named by the SHA-256 of that key. The peers make the issuer's certificate themselves,
+for the public key that their plan has. It is a trust anchor, so OpenSSL checks neither its signature nor its
+dates (RFC 5280, 6.1.1). So whoever completes a handshake has the private key of an anchor, or a leaf signed
+with one. After it the leaf's public key is compared with the expected ones, byte by byte: the peer is the
+party whose key it is.
 
 A client learns that its own key was refused only when it first reads (TLS 1.3): an `SSLError` there is one
 for :meth:`Tls.refused`.
@@ -11,24 +15,28 @@ for :meth:`Tls.refused`.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import ssl
-import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from mpc_spearman.errors import PlaintextPeer, TlsError, UnknownKey
 from mpc_spearman.identity import Identity, identity_text
-from mpc_spearman.network.certificates import anchor, leaf, public_key_of
 from mpc_spearman.network.nested import Nested
+from mpc_spearman.network.sockets import hang_up
 from mpc_spearman.parties import Party
 
 #: A connection that a party uses: TLS, or TLS inside TLS.
 Connection = ssl.SSLSocket | Nested
 _LINGER_SECONDS = 1.0
+_ALWAYS = datetime(1970, 1, 1), datetime(9999, 12, 31, 23, 59, 59)
 
 
 class Closed(OSError):
@@ -54,13 +62,8 @@ class Tls:
 
         `raw` is connected, with a time-out that bounds each step, and is closed on failure. `host` is the
         name to ask for (server name indication, RFC 6066): what routes TLS without opening it goes by it.
-
-        Raises
-        ------
-        UnknownKey, PlaintextPeer, TlsError
-            The other end is not the peer, or not one that this party can talk to.
-        Closed, TimeoutError
-            It closes the connection, or does not answer.
+        Raises `TlsError` or its kinds if the other end is not the peer, or not one that this party can talk
+        to; `Closed` or `TimeoutError` if it closes the connection or does not answer.
         """
         context = self._context(ssl.PROTOCOL_TLS_CLIENT, [self._keys[peer]])
         return self._shaken(raw, context, [peer], host)[0]
@@ -70,21 +73,6 @@ class Tls:
         if peer is None:
             return self._shaken(raw, self.server, list(self._keys))
         return self._shaken(raw, self._context(ssl.PROTOCOL_TLS_SERVER, [self._keys[peer]]), [peer])
-
-    def check(self) -> None:
-        """Shake hands with oneself, in memory: `TlsError` if this machine does not allow such TLS."""
-        own = [self._identity.public]
-        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-        client = self._context(ssl.PROTOCOL_TLS_CLIENT, own).wrap_bio(to_client, to_server)
-        server = self._context(ssl.PROTOCOL_TLS_SERVER, own).wrap_bio(to_server, to_client, server_side=True)
-        try:
-            while not (_advanced(client.do_handshake) & _advanced(server.do_handshake)):
-                pass
-        except ssl.SSLError as error:
-            raise TlsError(
-                f"this machine does not allow TLS 1.3 with Ed25519 keys ({_words(error)}): see its policy "
-                "for cryptography, such as FIPS mode or `update-crypto-policies --show`"
-            ) from None
 
     def _context(self, protocol: int, trusted: Iterable[bytes]) -> ssl.SSLContext:
         # Not ssl.create_default_context: it trusts the system's CAs, and logs keys if SSLKEYLOGFILE says so.
@@ -99,7 +87,10 @@ class Tls:
             os.write(file, self._certificate)
             context.load_cert_chain(f"/proc/self/fd/{file}")
         except ssl.SSLError as error:
-            raise TlsError(f"this machine's OpenSSL does not take an Ed25519 key: {_words(error)}") from None
+            raise TlsError(
+                f"this machine does not allow Ed25519 keys ({_words(error)}): see its policy for "
+                "cryptography, such as FIPS mode or `update-crypto-policies --show`"
+            ) from None
         finally:
             os.close(file)
         if protocol == ssl.PROTOCOL_TLS_SERVER:
@@ -124,7 +115,8 @@ class Tls:
             connection.close()
             raise
         except OSError as error:
-            _linger(connection)
+            hang_up(connection, _LINGER_SECONDS)  # the alert says why
+            connection.close()
             raise self._explained(error, peer) from None
         except BaseException:
             connection.close()
@@ -180,30 +172,6 @@ def _certificate(identity: Identity) -> bytes:
     return leaf(identity.key) + key
 
 
-def _linger(connection: Connection) -> None:
-    """Close a connection that failed, without losing the alert that says why.
-
-    Closing while something of the peer's is unread resets the connection, and a reset throws away what the
-    peer has not read yet.
-    """
-    end = time.monotonic() + _LINGER_SECONDS
-    with connection, suppress(OSError):
-        connection.shutdown(socket.SHUT_WR)  # also ends TLS: from here on recv gives raw bytes
-        while (left := end - time.monotonic()) > 0:
-            connection.settimeout(left)
-            if not connection.recv(65536):
-                return
-
-
-def _advanced(handshake: Callable[[], None]) -> bool:
-    """Go on with a handshake; say whether it is done."""
-    try:
-        handshake()
-    except ssl.SSLWantReadError:
-        return False
-    return True
-
-
 #: OpenSSL's names for what does not speak TLS, and for what speaks another TLS.
 _PLAINTEXT = (
     "WRONG_VERSION_NUMBER",
@@ -242,3 +210,60 @@ def _reason(error: OSError) -> tuple[str, str]:
 
 def _words(error: OSError) -> str:
     return _reason(error)[0].lower().replace("_", " ") or error.strerror or type(error).__name__
+
+
+# --- certificates
+
+
+def leaf(key: Ed25519PrivateKey) -> bytes:
+    """Return the certificate that the owner of a key shows, valid for ever; PEM."""
+    issuer = _name_of(key.public_key())
+    return _signed("mpc-spearman", issuer, key.public_key(), key, ca=False).public_bytes(Encoding.PEM)
+
+
+def anchor(public: bytes) -> bytes:
+    """Return the trust anchor for a public key of 32 bytes; DER."""
+    key = Ed25519PublicKey.from_public_bytes(public)
+    name = _name_of(key)
+    # Nobody checks the signature of an anchor; it has one because its format does.
+    return _signed(name, name, key, Ed25519PrivateKey.generate(), ca=True).public_bytes(Encoding.DER)
+
+
+def public_key_of(certificate: bytes) -> bytes | None:
+    """Return the Ed25519 public key in a certificate, in DER; None if it has none."""
+    try:
+        key = x509.load_der_x509_certificate(certificate).public_key()
+    except Exception:  # of whatever kind: a peer has made it
+        return None
+    return key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else None
+
+
+def _name_of(key: Ed25519PublicKey) -> str:
+    return hashlib.sha256(key.public_bytes_raw()).hexdigest()
+
+
+def _signed(
+    subject: str, issuer: str, public: Ed25519PublicKey, signer: Ed25519PrivateKey, *, ca: bool
+) -> x509.Certificate:
+    usage = dict.fromkeys(
+        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign",
+         "encipher_only", "decipher_only"), False,
+    )  # fmt: skip
+    return (
+        x509.CertificateBuilder()
+        .subject_name(_common_name(subject))
+        .issuer_name(_common_name(issuer))
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(_ALWAYS[0])
+        .not_valid_after(_ALWAYS[1])
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=0 if ca else None), critical=True)
+        .add_extension(x509.KeyUsage(digital_signature=not ca, key_cert_sign=ca, **usage), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
+        .sign(signer, None)
+    )
+
+
+def _common_name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])

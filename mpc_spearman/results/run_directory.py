@@ -95,11 +95,6 @@ def locked(directory: Path) -> Iterator[None]:
                 folder.rmdir()
 
 
-def is_lock(name: str) -> bool:
-    """Tell whether a file is there because a run holds, or held, the run directory beside it."""
-    return name.startswith(".") and name.endswith(_LOCK)
-
-
 def check_replaceable(directory: str | Path) -> None:
     """Refuse, by `OutputError`, what is neither free, an empty directory nor an earlier run directory."""
     target = Path(directory)

@@ -44,6 +44,8 @@ def from_notice(
     text = f"party {party} stopped in phase {phase}: {known.public} ({name})"
     if known is PartyMissing:
         text = f"{told_by} reports that party {party} did not join in time ({name})"
+    elif known is Unreachable:
+        text = f"{told_by} reports that party {party} cannot be reached ({name})"
     elif issubclass(known, _LOST):
         # Nobody is blamed: it may have ended, or what is between it and another.
         text = f"{told_by} reports a lost connection with party {party} ({name})"

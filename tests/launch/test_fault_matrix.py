@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -34,7 +35,7 @@ from support.relay import Relay
 SLACK = 60.0
 #: ``network.message_timeout`` where a party is there and sends nothing more.
 MESSAGE_TIMEOUT = 8.0
-NAMES = ("A", "B", "C")
+NAMES = "ABC"
 MIDDLE = {"A": "share", "B": "share", "C": "multiply"}
 #: A party's first message, or one that is soon followed by another, one midway, and a late one.
 MESSAGES = {
@@ -55,8 +56,8 @@ HEADER = """\
 class Case:
     """A fault, the classes that survivors may end with, and what brings it about: a function below.
 
-    At least one of the survivors ends with `some`; all know within `deadline` seconds, `SLACK` aside. A
-    `quick` one stands for its fault in ``make test``, where test_faults.py has a kill and a freeze.
+    At least one of the survivors ends with `some`. A `quick` one stands for its fault in ``make test``, where
+    test_faults.py has a kill and a freeze.
     """
 
     fault: str
@@ -66,83 +67,19 @@ class Case:
     act: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     some: str = ""
-    deadline: float = 0.0
     quick: bool = False
 
     def __str__(self) -> str:
         return "-".join((self.fault, self.party, self.when)).replace(" ", "_")
 
-
-def _gone(act: str, party: str) -> Iterator[Case]:
-    lost = {"kill": "PeerDied", "freeze": "PeerTimeout"}[act]
-    later = 0.0 if act == "kill" else TIMEOUT
-    yield Case(act, party, "connect", {"PartyMissing"}, "at", {"phase": "connect"}, deadline=JOIN_TIMEOUT)
-    case = (act, party, "connect, all joined", {"PartyMissing"}, "at", {"phase": "meeting"})
-    yield Case(*case, deadline=JOIN_TIMEOUT)
-    for phase in (MIDDLE[party], "account"):
-        yield Case(act, party, phase, {lost}, "at", {"phase": phase}, deadline=later)
-
-
-def _cases() -> Iterator[Case]:
-    for act in ("kill", "freeze"):
-        for party in NAMES:
-            yield from _gone(act, party)
-    for party in NAMES:
-        for phase in ("agree", MIDDLE[party], "account"):
-            quick = (party, phase) == ("B", "share")
-            arguments = {"phase": phase}
-            yield Case("cut", party, phase, {"PeerTimeout"}, "at", arguments, deadline=TIMEOUT, quick=quick)
-    for party in NAMES:
-        for kind in MESSAGES[party]:
-            quick = (party, kind) == ("B", "MASKED")
-            expected, some = VIOLATED, "ProtocolViolation"
-            if party == "C":  # others may be done by then
-                expected = VIOLATED | {"done"}
-            deadline = 0.0
-            if kind == "HELLO":  # all have not met yet, so the others wait for who ends
-                expected, deadline = expected | {"PartyMissing"}, JOIN_TIMEOUT
-            if kind == "FAREWELL":
-                some = "done"  # nobody reads on after the first one
-            case = ("a message sent twice", party, kind, expected, "message", {"kind": kind})
-            yield Case(*case, some=some, deadline=deadline, quick=quick)
-    for party in NAMES:
-        name = "a byte of TLS changed on the way"
-        # What C forwards is altered outside of the TLS of A and B, who then see that it ends.
-        some = "ProtocolViolation" if party != "C" else ""
-        yield Case(name, party, "midway", VIOLATED, "on_the_way", some=some)
-    name, arguments = "there, but sends nothing more", {"phase": "multiply", "act": "hold", "until": "/none"}
-    yield Case(name, "C", "multiply", {"PeerTimeout"}, "at", arguments, deadline=MESSAGE_TIMEOUT)
-    for phase in ("agree", "multiply", "account"):
-        arguments, quick = {"phase": phase}, phase == "multiply"
-        case = ("what C forwards is cut off", "C", phase, {"PeerDied", "done"}, "cut_off", arguments)
-        yield Case(*case, some="PeerDied", quick=quick)
-    for fault, error in IDENTITIES.items():
-        for party in NAMES:
-            case = (f"key: {fault}", party, "connect", {error, "done"}, "identity", {"fault": fault})
-            yield Case(*case, some=error, quick=party == "B" and fault == "not in the others' plans")
-    for fault in APPROVALS:
-        for party in "AB":
-            case = (f"approval: {fault}", party, "start", {"ApprovalError", "done"}, "unapproved")
-            quick = party == "A" and fault == "missing"
-            yield Case(*case, {"fault": fault}, some="ApprovalError", quick=quick)
-    for party in "AB":
-        case = ("its own table is refused", party, "load", {"TableError", "done"}, "cannot_start")
-        yield Case(*case, some="TableError", quick=party == "A")
-    for what, (parties, settings) in PLANS.items():
-        for party in parties:
-            case = (f"plan: {what}", party, "connect", {"PlanMismatch", "done"}, "differing", settings)
-            yield Case(*case, some="PlanMismatch", quick=party == "C")
-    for party in NAMES:
-        case = ("killed and started again", party, "connect, all joined", {"done"}, "restarted")
-        yield Case(*case, quick=party == "C")
-    for party in "AB":
-        expected = {"HandshakeError", "done"}
-        case = ("two processes of a party", party, "connect", expected, "twice")
-        yield Case(*case, some="HandshakeError", quick=party == "A")
-    yield Case("two processes of a party", "C", "connect", {"done"}, "two_coordinators")
-    for party in NAMES:
-        case = ("never started", party, "connect", {"PartyMissing"}, "missing")
-        yield Case(*case, deadline=JOIN_TIMEOUT, quick=party == "B")
+    @property
+    def deadline(self) -> float:
+        """Seconds within which all know of the fault, `SLACK` aside."""
+        if "PartyMissing" in self.expected:
+            return JOIN_TIMEOUT
+        if "PeerTimeout" in self.expected:
+            return MESSAGE_TIMEOUT if self.act == "hold" else TIMEOUT
+        return 0.0
 
 
 #: Faults of a party's own key, and what whoever notices ends with.
@@ -160,6 +97,65 @@ PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "estimator": ("ABC", {"estimator": "paper"}),
     "parties": ("A", {"fourth": True}),
 }
+
+
+def _of_a_party(party: str) -> Iterator[Case]:
+    for act, lost in (("kill", "PeerDied"), ("freeze", "PeerTimeout")):
+        yield Case(act, party, "connect", {"PartyMissing"}, act, {"phase": "connect"})
+        yield Case(act, party, "connect, all joined", {"PartyMissing"}, act, {"phase": "meeting"})
+        for phase in (MIDDLE[party], "account"):
+            yield Case(act, party, phase, {lost}, act, {"phase": phase})
+    for phase in ("agree", MIDDLE[party], "account"):
+        quick = (party, phase) == ("B", "share")
+        yield Case("cut", party, phase, {"PeerTimeout"}, "cut", {"phase": phase}, quick=quick)
+    for kind in MESSAGES[party]:
+        expected = VIOLATED
+        if party == "C":  # others may be done by then
+            expected = VIOLATED | {"done"}
+        if kind == "HELLO":  # all have not met yet, so the others wait for who ends
+            expected = expected | {"PartyMissing"}
+        some = "done" if kind == "FAREWELL" else "ProtocolViolation"  # nobody reads on after the first one
+        case = ("a message sent twice", party, kind, expected, "message", {"kind": kind})
+        yield Case(*case, some, quick=(party, kind) == ("B", "MASKED"))
+    # What C forwards is altered outside of the TLS of A and B, who then see that it ends.
+    some = "ProtocolViolation" if party != "C" else ""
+    yield Case("a byte of TLS changed on the way", party, "midway", VIOLATED, "on_the_way", some=some)
+    yield Case(
+        "killed and started again", party, "connect, all joined", {"done"}, "restarted", quick=party == "C"
+    )
+    yield Case("never started", party, "connect", {"PartyMissing"}, "missing", quick=party == "B")
+
+
+def _mistake(
+    what: str, parties: str, when: str, error: str, act: str, quick: str = "", **arguments: Any
+) -> Iterator[Case]:
+    """Parties make it, end, and come again."""
+    for party in parties:
+        yield Case(what, party, when, {error, "done"}, act, arguments, error, party == quick)
+
+
+def _cases() -> Iterator[Case]:
+    for party in NAMES:
+        yield from _of_a_party(party)
+    yield Case(
+        "there, but sends nothing more", "C", "multiply", {"PeerTimeout"}, "hold", {"phase": "multiply"}
+    )
+    for phase in ("agree", "multiply", "account"):
+        case = ("what C forwards is cut off", "C", phase, {"PeerDied", "done"}, "cut_off", {"phase": phase})
+        yield Case(*case, "PeerDied", phase == "multiply")
+    for fault, error in IDENTITIES.items():
+        quick = "B" if fault == "not in the others' plans" else ""
+        yield from _mistake(f"key: {fault}", NAMES, "connect", error, "identity", quick, fault=fault)
+    for fault in APPROVALS:
+        case = (f"approval: {fault}", "AB", "start", "ApprovalError", "unapproved")
+        yield from _mistake(*case, quick="A" if fault == "missing" else "", fault=fault)
+    yield from _mistake("its own table is refused", "AB", "load", "TableError", "cannot_start", "A")
+    for what, (parties, settings) in PLANS.items():
+        yield from _mistake(f"plan: {what}", parties, "connect", "PlanMismatch", "differing", "C", **settings)
+    yield from _mistake("two processes of a party", "AB", "connect", "HandshakeError", "twice", "A")
+    yield Case("two processes of a party", "C", "connect", {"done"}, "two_coordinators")
+
+
 CASES = list(_cases())
 NO_HOOK: tuple[None, dict[str, Any]] = (None, {})
 
@@ -182,10 +178,10 @@ def start_all(run: Members, party: str, hook: tuple[str, Mapping[str, Any]], **o
         run.start(name, hook if name == party else NO_HOOK, **(other if name == party else {}))
 
 
-def at(run: Members, party: str, *, phase: str, act: str, until: str = "") -> tuple[dict[str, Ending], float]:
+def at(run: Members, party: str, act: str, *, phase: str) -> tuple[dict[str, Ending], float]:
     if act == "hold":
         run.plan["network"]["message_timeout"] = MESSAGE_TIMEOUT
-    start_all(run, party, ("at", {"phase": phase, "act": act, "until": until}))
+    start_all(run, party, ("at", {"phase": phase, "act": act, "until": "/none"}))
     fault = run.wait_for(f"{party}.fault")
     endings = run.wait(others(party))
     if act == "kill":
@@ -196,6 +192,9 @@ def at(run: Members, party: str, *, phase: str, act: str, until: str = "") -> tu
     else:
         endings |= run.wait([party])  # a party that is cut off notices that as well
     return endings, fault
+
+
+kill, freeze, cut, hold = (partial(at, act=act) for act in ("kill", "freeze", "cut", "hold"))
 
 
 def message(run: Members, party: str, *, kind: str) -> tuple[dict[str, Ending], float]:
@@ -379,10 +378,7 @@ def test_survivors(case: Case, tmp_path: Path, pytestconfig: pytest.Config) -> N
     with members(tmp_path) as run:
         if case.deadline == JOIN_TIMEOUT:
             run.plan["network"]["join_timeout"] = JOIN_TIMEOUT
-        arguments = dict(case.arguments)
-        if case.act == "at":
-            arguments.setdefault("act", case.fault)
-        endings, fault = globals()[case.act](run, case.party, **arguments)
+        endings, fault = globals()[case.act](run, case.party, **case.arguments)
         eventually(lambda: run.processes() == [], 10.0, "the end of all processes")
     seconds = {
         label: ending.at - max(fault, run.marked(f"{label}.connect") or 0.0)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import stat
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,13 +17,11 @@ import pytest
 
 from mpc_spearman import run_local
 from mpc_spearman.cli.main import main
-from mpc_spearman.config import load_plan
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.reference import reference
 from support.harness import ROOT, fork_server
-from support.in_memory import run_in_memory
 from support.plans import freed, mapping
-from support.references import DATA, SHARED, tolerance
+from support.references import DATA
 
 PLAN = ROOT / "configs" / "intersect.yaml"
 
@@ -119,53 +116,3 @@ def test_tables_in_memory_leave_their_rest_too(tmp_path: Path) -> None:
     for party, left in (("A", pq.read_table(files["A"]).to_pandas()), ("B", pd.read_csv(files["B"]))):
         expected = tables[party][~tables[party]["id"].isin(common)].reset_index(drop=True)
         pd.testing.assert_frame_equal(left, expected)
-
-
-# ---- public tables, shuffled, partly overlapping, with gaps
-
-
-DATASETS = {
-    "breast": ["breast_hetero_host"],
-    "student": ["student_hetero_host"],
-    "motor": ["motor_hetero_host_1", "motor_hetero_host_2"],
-}
-
-
-def shared(name: str, rng: np.random.Generator) -> pd.DataFrame:
-    """Nine tenths of a table's rows, in another order, a cell in a hundred of its first features missing."""
-    table = pd.read_csv(SHARED / f"{name}.csv")
-    table = table.rename(columns={table.columns[0]: "id"}).assign(id=lambda its: its["id"].astype(str))
-    table = table.sample(frac=0.9, random_state=rng).reset_index(drop=True)
-    for column in table.columns[1:4]:
-        table[column] = table[column].astype(float).mask(rng.random(len(table)) < 0.01)
-    return table
-
-
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared tables are not here")
-@pytest.mark.parametrize("level", ["coefficients", "strengths"])
-@pytest.mark.parametrize("name", DATASETS)
-def test_public_tables_give_what_plaintext_does_on_the_joined_rows(
-    name: str, level: str, tmp_path: Path
-) -> None:
-    rng = np.random.default_rng(len(name))
-    sources = {f"A{i}": shared(file, rng) for i, file in enumerate(DATASETS[name])}
-    tables = {**sources, "B": shared(f"{name}_hetero_guest", rng)}
-    content: dict[str, Any] = mapping(*sources, alignment="intersect", reveal=level)
-    for party in (content["parties"]["target"], *content["parties"]["sources"]):
-        party["missing"] = "drop_rows"
-    result = run_in_memory(load_plan(content), tables).result("C")
-    *mine, target = joined(*tables.values())
-    truth = reference(dict(zip(sources, mine, strict=True)), target)
-    assert result.n == len(target)
-    assert result.n < 0.9 * len(tables["B"])
-    np.testing.assert_allclose(
-        result.strengths,
-        truth.strengths,
-        rtol=0,
-        atol=tolerance(level, mine, "tie_corrected"),
-        equal_nan=True,
-    )
-    if level == "coefficients":
-        np.testing.assert_allclose(
-            result.coefficients, truth.coefficients, rtol=0, atol=1e-14, equal_nan=True
-        )

@@ -24,9 +24,8 @@ from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import LONGEST, Control
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.data_party import DataPartyMeeting
-from mpc_spearman.network.handshake import Greeting, Use, enter, network_of
-from mpc_spearman.network.round import Round
-from mpc_spearman.network.settings import Settings
+from mpc_spearman.network.handshake import Answer, Greeting, Use, enter, network_of
+from mpc_spearman.network.round import Round, Settings
 from mpc_spearman.network.tls import Closed
 from mpc_spearman.parties import Roster
 from support.meetings import KEYS, PARTIES, Meeting, assert_connected, knock, tls
@@ -74,7 +73,7 @@ def test_a_host_that_never_stops_calling_keeps_out_no_party_at_another_address(m
     for stranger in crowd[: 2 * handshake.MOST]:
         assert stranger.recv(1) == b""  # dropped, since others have come
     for raw, member in zip(slow, (B, A), strict=True):
-        enter(raw, tls(member.name), Roster(PARTIES, member), C, Greeting(Use.MEET)).close()
+        enter(raw, tls(member.name), C, Greeting(Use.MEET)).close()
     for stranger in crowd:
         stranger.close()
     run.come(B)
@@ -118,9 +117,11 @@ def test_memory_and_threads_do_not_grow_with_strangers(meet: Meet) -> None:
 
 def test_who_takes_its_time_is_dropped() -> None:
     dropped: list[MpcSpearmanError] = []
-    here = handshake.Listener(
-        Address("127.0.0.1", 0), tls("C"), Roster(PARTIES, C), Nobody(), dropped.append, patience=1.0
-    )
+
+    def take(*_: Any) -> None:
+        pytest.fail("a stranger was let in")
+
+    here = handshake.Listener(Address("127.0.0.1", 0), tls("C"), take, dropped.append, patience=1.0)
     slow = knock(Address("127.0.0.1", here.port), b"")
 
     def said() -> bool:
@@ -136,16 +137,6 @@ def test_who_takes_its_time_is_dropped() -> None:
     finally:
         slow.close()
         here.close()
-
-
-class Nobody:
-    """Who would take in whoever is let in: nobody is."""
-
-    def reserve(self, caller: Any, greeting: Greeting) -> Any:
-        pytest.fail("a stranger was let in")
-
-    def install(self, caller: Any, greeting: Greeting, connection: Any) -> None:
-        pytest.fail("a stranger was let in")
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["of no key", "that knows the coordinator's key"])
@@ -186,7 +177,7 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
         far.sendall(answer)
         far.shutdown(socket.SHUT_WR)
         with pytest.raises((MpcSpearmanError, Closed)):
-            enter(near, tls("A"), Roster(PARTIES, A), C, Greeting(Use.MEET))
+            enter(near, tls("A"), C, Greeting(Use.MEET))
 
 
 @settings(max_examples=60)
@@ -266,10 +257,18 @@ def test_two_connections_of_one_direction_are_one_too_many(meet: Meet) -> None:
         run.come(member)
     assert_connected(run.wait())
     hub: Any = run.sides["C"]
-    assert hub.reserve(A, Greeting(Use.SEND, 0, hub._round.token)).name == "TAKEN"
-    assert hub.reserve(A, Greeting(Use.SEND, 0, bytes(16))).name == "UNEXPECTED"
-    assert hub.reserve(A, Greeting(Use.FORWARD, 1, hub._round.token)).name == "UNEXPECTED"  # they are direct
-    assert hub.reserve(A, Greeting(Use.FORWARD, 2, hub._round.token)).name == "UNEXPECTED"
+    token = hub._round.token
+    for greeting, answer in (
+        (Greeting(Use.SEND, 0, token), Answer.TAKEN),
+        (Greeting(Use.SEND, 0, bytes(16)), Answer.UNEXPECTED),
+        (Greeting(Use.FORWARD, 1, token), Answer.UNEXPECTED),  # they are direct
+        (Greeting(Use.FORWARD, 2, token), Answer.UNEXPECTED),
+    ):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            with pytest.raises(Closed):
+                hub.take(A, greeting, ours)
+            assert theirs.recv(1) == bytes([answer])
 
 
 def test_a_token_is_in_no_repr() -> None:

@@ -20,9 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from mpc_spearman.errors import PlaintextPeer, TlsError, UnknownKey
 from mpc_spearman.identity import Identity
-from mpc_spearman.network import certificates
-from mpc_spearman.network.certificates import anchor, leaf, public_key_of
-from mpc_spearman.network.tls import Closed, Tls
+from mpc_spearman.network.tls import Closed, Tls, anchor, leaf, public_key_of
 from mpc_spearman.parties import Party
 from support.meetings import KEYS, tls
 from support.memory_network import A, B, C
@@ -108,7 +106,6 @@ def test_contexts_have_no_way_around_the_checks(
 def test_certificates_name_keys_and_pass_strict_verification() -> None:
     """Those of other tools are not needed, but what they would object to may be refused here one day."""
     own = tls("A")
-    own.check()
     strict = [
         own._context(kind, [KEYS["A"].public]) for kind in (ssl.PROTOCOL_TLS_CLIENT, ssl.PROTOCOL_TLS_SERVER)
     ]
@@ -263,24 +260,9 @@ def test_a_peer_of_tls_1_2_only(role: str) -> None:
         assert "has no TLS 1.3 with Ed25519 keys in common" in str(error)
 
 
-def test_a_machine_that_does_not_allow_such_keys_is_named_before_anyone_connects() -> None:
-    own = tls("A")
-
-    def limited(*given: Any) -> ssl.SSLContext:
-        context = earlier(own, *given)
-        context.set_ciphers("ECDHE-RSA-AES256-GCM-SHA384")  # as a policy does that allows RSA alone
-        return context
-
-    own._context = limited  # type: ignore[method-assign]
-    with pytest.raises(TlsError, match="this machine does not allow TLS"):
-        own.check()
-
-
 def test_no_text_form_shows_a_key() -> None:
     private = KEYS["A"].key.private_bytes_raw()
     assert repr(tls("A")) == f"Tls({KEYS['A']})"
     assert private.hex() not in repr(KEYS["A"])
     assert public_key_of(b"no certificate") is None
-    assert (
-        certificates.public_key_of(ssl.PEM_cert_to_DER_cert(leaf(KEYS["A"].key).decode())) == KEYS["A"].public
-    )
+    assert public_key_of(ssl.PEM_cert_to_DER_cert(leaf(KEYS["A"].key).decode())) == KEYS["A"].public
