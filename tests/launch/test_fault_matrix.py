@@ -38,11 +38,7 @@ MESSAGE_TIMEOUT = 8.0
 NAMES = "ABC"
 MIDDLE = {"A": "share", "B": "share", "C": "multiply"}
 #: A party's first message, or one that is soon followed by another, one midway, and a late one.
-MESSAGES = {
-    "A": ("SHAPE", "MASKED", "COST"),
-    "B": ("SHAPE", "MASKED", "COST"),
-    "C": ("HELLO", "RESULT", "FAREWELL"),
-}
+MESSAGES = dict.fromkeys("AB", ("SHAPE", "MASKED", "COST")) | {"C": ("HELLO", "RESULT", "FAREWELL")}
 VIOLATED = {"ProtocolViolation", "PeerFailed", "PeerDied"}
 TABLE_OF = {"A": "insurer.csv", "B": "clinic.csv"}
 PAGE = ROOT / "docs" / "faults.md"
@@ -82,15 +78,11 @@ class Case:
         return 0.0
 
 
-#: Faults of a party's own key, and what whoever notices ends with.
-IDENTITIES = {
-    "missing": "PlanError",
-    "without a line in its plan": "PlanError",
-    "another party's": "PlanError",
-    "readable by others": "PlanError",
-    "not in its own plan": "PlanError",
-    "not in the others' plans": "UnknownKey",
-}
+#: Faults of a party's own key; of the last one the others know.
+IDENTITIES = (
+    *("missing", "without a line in its plan", "another party's", "readable by others"),
+    *("not in its own plan", "not in the others' plans"),
+)
 APPROVALS = ("missing", "forged", "expired", "of another plan", "used up")
 #: What differs, and at whom.
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -143,8 +135,8 @@ def _cases() -> Iterator[Case]:
     for phase in ("agree", "multiply", "account"):
         case = ("what C forwards is cut off", "C", phase, {"PeerDied", "done"}, "cut_off", {"phase": phase})
         yield Case(*case, "PeerDied", phase == "multiply")
-    for fault, error in IDENTITIES.items():
-        quick = "B" if fault == "not in the others' plans" else ""
+    for fault in IDENTITIES:
+        error, quick = ("UnknownKey", "B") if fault == IDENTITIES[-1] else ("PlanError", "")
         yield from _mistake(f"key: {fault}", NAMES, "connect", error, "identity", quick, fault=fault)
     for fault in APPROVALS:
         case = (f"approval: {fault}", "AB", "start", "ApprovalError", "unapproved")
@@ -197,9 +189,13 @@ def at(run: Members, party: str, act: str, *, phase: str) -> tuple[dict[str, End
 kill, freeze, cut, hold = (partial(at, act=act) for act in ("kill", "freeze", "cut", "hold"))
 
 
-def message(run: Members, party: str, *, kind: str) -> tuple[dict[str, Ending], float]:
-    start_all(run, party, ("message", {"kind": kind}))
+def hooked(run: Members, party: str, hook: str, **arguments: str) -> tuple[dict[str, Ending], float]:
+    start_all(run, party, (hook, arguments))
     return run.wait(NAMES), run.wait_for(f"{party}.fault")
+
+
+# Of what is cut off between A and B: both keep their links with C, which goes on itself.
+message, cut_off = (partial(hooked, hook=hook) for hook in ("message", "cut_off"))
 
 
 def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
@@ -221,12 +217,6 @@ def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
         return run.wait(NAMES), relay.changed
     finally:
         relay.close()
-
-
-def cut_off(run: Members, party: str, *, phase: str) -> tuple[dict[str, Ending], float]:
-    # Between A and B; both keep their links with C, which goes on itself.
-    start_all(run, party, ("cut_off", {"phase": phase}))
-    return run.wait(NAMES), run.wait_for(f"{party}.fault")
 
 
 def mended(
@@ -273,9 +263,9 @@ def identity(run: Members, party: str, *, fault: str) -> tuple[dict[str, Ending]
             file.chmod(0o644)
         else:
             new.write(file)
-        if fault == "not in the others' plans":
+        if fault == IDENTITIES[-1]:
             own["identity"] = str(new)
-    return mended(run, party, IDENTITIES[fault], parties=parties)
+    return mended(run, party, "UnknownKey" if fault == IDENTITIES[-1] else "PlanError", parties=parties)
 
 
 def unapproved(run: Members, party: str, *, fault: str) -> tuple[dict[str, Ending], float]:
@@ -374,54 +364,44 @@ def met(run: Members) -> float:
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=() if case.quick else pytest.mark.long, id=str(case)) for case in CASES]
 )
-def test_survivors(case: Case, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_survivors(case: Case, tmp_path: Path, cache: pytest.Cache) -> None:
     with members(tmp_path) as run:
         if case.deadline == JOIN_TIMEOUT:
             run.plan["network"]["join_timeout"] = JOIN_TIMEOUT
         endings, fault = globals()[case.act](run, case.party, **case.arguments)
         eventually(lambda: run.processes() == [], 10.0, "the end of all processes")
-    seconds = {
-        label: ending.at - max(fault, run.marked(f"{label}.connect") or 0.0)
-        for label, ending in endings.items()
-    }
     told = {label: (ending.error, ending.status) for label, ending in endings.items()}
+    ends = {}
     for label, ending in endings.items():
+        seconds = ending.at - max(fault, run.marked(f"{label}.connect") or 0.0)
+        ends[label] = (ending.error, ending.code, max(0.0, seconds))
         assert ending.error in case.expected, (label, ending.printed, told)
         if ending.error == "done":
             assert ending.code == 0
             continue
         assert ending.code == ending.status["exit_code"] == ERRORS[ending.error].exit_code
         assert ending.files == []
-        assert seconds[label] < case.deadline + SLACK, (seconds, told)
+        assert seconds < case.deadline + SLACK, (seconds, told)
         assert "Traceback" not in ending.printed
     if case.some:
         assert case.some in {ending.error for ending in endings.values()}, told
-    ends = {label: (end.error, end.code, max(0.0, seconds[label])) for label, end in endings.items()}
-    seen(pytestconfig).set(f"faults/{case}", ends)
-
-
-def seen(config: pytest.Config) -> pytest.Cache:
-    """Return where what was seen is kept, so that not all has to run in one go."""
-    assert config.cache is not None
-    return config.cache
+    cache.set(f"faults/{case}", ends)  # so that not all has to run in one go
 
 
 @pytest.mark.long
-def test_what_was_seen_is_written_down(pytestconfig: pytest.Config) -> None:
-    rows = [(case, seen(pytestconfig).get(f"faults/{case}", {})) for case in CASES]
+def test_what_was_seen_is_written_down(cache: pytest.Cache) -> None:
+    rows = [(case, cache.get(f"faults/{case}", {})) for case in CASES]
     assert [str(case) for case, ends in rows if not ends] == [], "these have not run"
     before, mark, rest = PAGE.read_text(encoding="utf-8").partition("<!-- made by: make test-all -->\n")
-    assert mark
-    write_whole(
-        PAGE, (before + mark + table(rows) + rest[rest.index("<!-- end of what is made -->") :]).encode()
-    )
+    after = rest[rest.index("<!-- end of what is made -->") :]
+    write_whole(PAGE, (before + mark + table(rows) + after).encode())
     for case in CASES:
-        seen(pytestconfig).set(f"faults/{case}", {})
+        cache.set(f"faults/{case}", {})
 
 
-def table(rows: list[tuple[Case, dict[str, tuple[str, int, float]]]]) -> str:
+def table(rows: list[tuple[Case, dict[str, Any]]]) -> str:
     """Write the summary: one line for each fault and deadline."""
-    groups: dict[tuple[str, float], list[tuple[Case, dict[str, tuple[str, int, float]]]]] = {}
+    groups: dict[tuple[str, float], list[tuple[Case, dict[str, Any]]]] = {}
     for case, ends in rows:
         groups.setdefault((case.fault, case.deadline), []).append((case, ends))
     lines, beyond = [], 0.0
