@@ -40,6 +40,9 @@ class Transport(Protocol):
     def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
         """Receive exactly so many bytes, calling `heard` whenever some arrive."""
 
+    def hurry(self, seconds: float) -> None:
+        """From now on let a connection fail whose other end takes not one byte for so many seconds."""
+
     def close(self) -> None:
         """Close all connections."""
 

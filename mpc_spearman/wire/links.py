@@ -63,7 +63,7 @@ class Links:
         self.run = b""
         self._view, self._roster, self._meter = view, roster, meter
         self._timeout, self._longest = timeout, longest
-        self._last_words, self._parting = last_words, _PARTING
+        self._last_words, self._parting, self._transport = last_words, _PARTING, transport
         self._changed = threading.Condition()
         interval = min(5.0, timeout / 4)
         self._channels = {
@@ -160,9 +160,11 @@ class Links:
 
         They are of the run's record, zeros where a party gives none. When this returns, every party has done
         all it had to do, but for one that is there and yet says nothing for a minute: nobody waits longer for
-        its signature, nor loses a result for it. The minute begins when all has been sent.
+        its signature, nor loses a result for it. The minute begins when all has been sent. Until then a peer
+        is gone if it takes not one byte for a minute; over a slow link it takes some.
         """
         self.check()  # what is wrong by now still stops all
+        self._transport.hurry(self._parting)
         for peer in self._roster.peers:
             self.send(peer, Kind.FAREWELL, {"signature": signature})
         until, signatures = time.monotonic() + self._parting, {self._roster.me.name: signature}

@@ -153,7 +153,7 @@ class Passing:
         self, transport: Transport, change: Callable[[int, bytes, bytes], list[tuple[bytes, bytes]]]
     ) -> None:
         self._transport, self._change = transport, change
-        self.receive, self.close = transport.receive, transport.close
+        self.receive, self.hurry, self.close = transport.receive, transport.hurry, transport.close
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         for frame in self._change(number, header, payload):

@@ -104,7 +104,7 @@ class _Cut:
 
     def __init__(self, transport: Transport, cut: threading.Event) -> None:
         self._transport, self._cut = transport, cut
-        self.close = transport.close
+        self.hurry, self.close = transport.hurry, transport.close
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         if not self._cut.is_set():

@@ -64,6 +64,7 @@ class _Tap:
 
     def __init__(self, transport: Transport, place: Path) -> None:
         self._transport, self._place = transport, place
+        self.hurry, self.close = transport.hurry, transport.close
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         _append(self._place / f"to-{number}.bin", header + payload)
@@ -73,9 +74,6 @@ class _Tap:
         data = self._transport.receive(number, size, heard)
         _append(self._place / f"from-{number}.bin", bytes(data))
         return data
-
-    def close(self) -> None:
-        self._transport.close()
 
 
 class _Keys(dict[Party, PairKey]):

@@ -100,6 +100,9 @@ class Tape:
         heard()
         return memoryview(self._data)[self._at - size : self._at]
 
+    def hurry(self, seconds: float) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

@@ -240,6 +240,7 @@ def test_who_is_there_and_says_no_farewell_holds_nobody_up_for_ever(make: Make) 
     began = time.monotonic()
     assert network.links[A].close(b"a" * 64) == {"A": b"a" * 64, "B": b"b" * 64, "C": bytes(64)}
     assert time.monotonic() - began < EVER / 2
+    assert network.links[A]._transport.hurried == 0.5  # type: ignore[attr-defined]
     network.cut(A)
     network.links[C].check()  # it has had A's farewell
 

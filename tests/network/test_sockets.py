@@ -1,0 +1,35 @@
+"""The connections of a run, over loopback."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+
+from mpc_spearman.network.sockets import Sockets
+
+
+@pytest.mark.parametrize("takes", [True, False], ids=["little", "nothing"])
+def test_at_the_end_who_takes_nothing_is_gone_and_who_takes_little_is_not(takes: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+    ours = Sockets({1: near}, {})
+
+    def take() -> None:
+        while far.recv(1 << 16):
+            time.sleep(0.02)
+
+    reader = threading.Thread(target=take)
+    with far, near:
+        ours.hurry(1.0)
+        if takes:
+            reader.start()
+            ours.send(1, b"head", bytes(1 << 23))  # which takes more than a second
+            ours.close()
+            reader.join()
+        else:
+            with pytest.raises(TimeoutError):
+                ours.send(1, b"head", bytes(1 << 26))  # more than the system holds
