@@ -67,15 +67,8 @@ def _columns(found: DryRun) -> Table:
 
     noise, n = found.foreseen, found.table.n
     means = noise is not None and noise.of_coefficients
-    heads = [
-        "column",
-        "kind",
-        "values",
-        "outside",
-        *(["noise"] if noise else ()),
-        *(["seen from"] if means else ()),
-    ]
-    table = Table(*heads, box=None, pad_edge=False)
+    more = [*(["noise"] if noise else ()), *(["seen from"] if means else ())]
+    table = Table("column", "kind", "values", "outside", *more, box=None, pad_edge=False)
     kinds = {1: "constant", 2: "flag", n: "no ties"}
     for at, (name, groups) in enumerate(zip(found.table.features, found.ranks.groups, strict=True)):
         cells = [printable(name), kinds.get(groups.count, "ties"), f"{groups.count:,}", f"{groups.outside:,}"]

@@ -26,20 +26,10 @@ _RECORDS = ("ledger", "approval")
 
 @dataclass
 class Draft:
-    """The unchecked content of a plan.
+    """The unchecked content of a plan: dicts, lists and scalars, shared with nobody.
 
-    Attributes
-    ----------
-    where : str
-        The file's name, or ``plan`` for a mapping: how problems start.
-    folder : Path
-        What relative paths of the plan itself are relative to.
-    data : dict
-        The content: dicts, lists and scalars, shared with nobody.
-    problems : list of str
-        One line each, in the order found.
-    origins : dict
-        For each value that the plan's own file did not set, what did: how problems with it start.
+    Problems start with `where`, the file's name (or ``plan``); those with values that the plan's own file did
+    not set, with what did, from `origins`. Paths are relative to `folder`.
     """
 
     where: str
@@ -94,36 +84,22 @@ class Draft:
         if not equals or not all(path):
             self.problems.append(f"{start}: not of the form key=value, as in network.timeout=30")
             return
-        try:
-            value, misread = parse_value(written)
-        except ValueError as error:
-            self.problems.append(f"{start}: the value is not {str(error).partition('not ')[2]}")
-            return
         node: Any = self.data
         location: Location = ()
-        for last, part in zip([*[False] * (len(path) - 1), True], path, strict=True):
-            step: str | int = part
-            if isinstance(node, list):
-                names = [item.get("name") if isinstance(item, dict) else None for item in node]
-                step = names.index(part) if part in names else int(part) if part.isdecimal() else len(node)
-                if step >= len(node):
-                    has = ", ".join(str(name) for name in names if name)
-                    self.problems.append(
-                        f"{start}: {dotted(location)} has no item {shown(part)}; it has {has}"
-                    )
-                    return
-            elif not isinstance(node, dict):
-                self.problems.append(
-                    f"{start}: {dotted(location)} is {shown(node)}, and has no keys below it"
-                )
-                return
-            location = (*location, step)
-            if last:
-                node[step] = value
-            elif isinstance(node, dict) and node.get(step) is None:
-                node[step] = {}
-                self.origins.setdefault(location, start)
-            node = node[step]
+        try:
+            value, misread = parse_value(written)
+            for depth, part in enumerate(path, start=1):
+                step = _step(node, part, location)
+                location = (*location, step)
+                if depth == len(path):
+                    node[step] = value
+                elif isinstance(node, dict) and node.get(step) is None:
+                    node[step] = {}
+                    self.origins.setdefault(location, start)
+                node = node[step]
+        except ValueError as error:
+            self.problems.append(f"{start}: {error}")
+            return
         # What an earlier override set below this key is gone, and so is its name.
         self.origins = {k: v for k, v in self.origins.items() if k[: len(location)] != location}
         self.origins[location] = start
@@ -206,6 +182,20 @@ class Draft:
             text = str(file)
             if isinstance(file, (str, Path)) and text.strip() and "\0" not in text and "://" not in text:
                 section[key] = (folder / os.path.expanduser(file)).resolve()
+
+
+def _step(node: object, part: str, location: Location) -> str | int:
+    """Return the key or position that a part of an override stands for; `ValueError` if there is none."""
+    if isinstance(node, dict):
+        return part
+    if not isinstance(node, list):
+        raise ValueError(f"{dotted(location)} is {shown(node)}, and has no keys below it")
+    names = [str(item.get("name")) if isinstance(item, dict) else "" for item in node]
+    if part in names:
+        return names.index(part)
+    if part.isdecimal() and int(part) < len(node):
+        return int(part)
+    raise ValueError(f"{dotted(location)} has no item {shown(part)}; it has {', '.join(names)}")
 
 
 def _policy(party: Mapping[Any, Any]) -> dict[Any, Any]:

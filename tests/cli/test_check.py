@@ -24,13 +24,13 @@ def table_of(folder: Path, **columns: Any) -> str:
     return str(path)
 
 
-def check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    code = main(["check", PLAN, *arguments])
+def check(capsys: pytest.CaptureFixture[str], arguments: str) -> tuple[int, str]:
+    code = main(["check", PLAN, *arguments.split()])
     return code, capsys.readouterr().out
 
 
 def test_a_table_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = check(capsys, "--party", "A", "--other", "6", "results.target=coefficients")
+    code, said = check(capsys, "--party A --other 6 results.target=coefficients")
     assert code == 0
     assert "this table and its policy fit the plan" in said
     assert "outpatient" in said
@@ -44,36 +44,27 @@ def test_how_much_noise_there_would_be_is_said_and_no_table_is_refused_for_its_c
 ) -> None:
     rng = np.random.default_rng(3)
     mine = table_of(tmp_path, age=rng.random(N), same=np.ones(N), rare=(np.arange(N) < 4) * 1)
-    code, said = check(
-        capsys, "--party", "A", "--table", mine, "--other", "60", "results.target=coefficients"
-    )
+    code, said = check(capsys, f"--party A --table {mine} --other 60 results.target=coefficients")
     assert code == 0
     rows = {line.split()[0]: line.split() for line in said.splitlines()[1:4]}
     assert float(rows["rare"][-2]) > 3 * float(rows["age"][-2])
     assert 0 < float(rows["age"][-1]) < 1
     assert "too few rows for these columns" in said
-    exact = check(
-        capsys,
-        "--party",
-        "A",
-        "--table",
-        mine,
-        "results.precision=exact",
-        "parties.sources.A.policy.exact=true",
-    )
+    without = "results.precision=exact parties.sources.A.policy.exact=true"
+    exact = check(capsys, f"--party A --table {mine} {without}")
     assert "results would be exact, without noise" in exact[1]
 
 
 def test_what_only_a_run_over_common_rows_finds_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     same, intersected = (
-        check(capsys, "--party", "A", f"alignment={alignment}")[1] for alignment in ("same", "intersect")
+        check(capsys, f"--party A alignment={alignment}")[1] for alignment in ("same", "intersect")
     )
     assert "common to all" not in same
     assert "Only a run shows which are common" in intersected
 
 
 def test_its_own_policy_is_asked_too(capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = check(capsys, "--party", "A", "reveal=differences")
+    code, said = check(capsys, "--party A reveal=differences")
     assert code == PolicyError.exit_code
     assert "policy.max_reveal: coefficients at most, but the plan has reveal: differences" in said
 
@@ -92,7 +83,7 @@ def test_what_the_owner_should_know_of_its_table_is_said(
     age = np.arange(N) % 50 + 20.0
     age[:5] = -999
     mine = table_of(tmp_path, age=age, gaps=np.where(np.arange(N) < 3, np.nan, np.arange(N)))
-    settings = ("alignment=intersect", "parties.sources.A.missing=drop_rows")
-    _, said = check(capsys, "--party", "A", "--table", mine, *settings)
+    settings = "alignment=intersect parties.sources.A.missing=drop_rows"
+    _, said = check(capsys, f"--party A --table {mine} {settings}")
     assert "left out: 3 of 400 rows" in said
     assert "'age' may be a code for a missing value" in said

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
 
 import pytest
 
@@ -120,14 +119,8 @@ def test_a_machine_that_lacks_something_is_an_error(
     before: str, command: str, said: str, tmp_path: Path
 ) -> None:
     script = f'{before}; exec "$0" -m mpc_spearman {command}'
-    arguments = [
-        "bash",
-        "-c",
-        script,
-        sys.executable,
-        str(tmp_path / "gone"),
-        str(ROOT / "configs" / "mpc.yaml"),
-    ]
+    folder, plan = str(tmp_path / "gone"), str(ROOT / "configs" / "mpc.yaml")
+    arguments = ["bash", "-c", script, sys.executable, folder, plan]
     ended = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr[:7]) == (SetupError.exit_code, "error: ")
     assert said in ended.stderr
@@ -139,21 +132,3 @@ def test_every_documented_exit_code_is_its_own() -> None:
     codes = {name: cls.exit_code for name, cls in errors.ERRORS.items() if name != "NotRevealed"}
     assert {name: int(code) for name, code in documented.items()} == codes
     assert len(set(codes.values())) == len(codes)
-
-
-def test_join_takes_files_of_its_own_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mpc_spearman.launch import join
-
-    seen = []
-
-    def run_party(plan: Any, party: str, *given: Any, **more: Any) -> NoReturn:
-        seen.append((plan.party(party), plan.party("A")))
-        raise errors.PeerDied("enough seen")
-
-    monkeypatch.setattr(join, "run_party", run_party)
-    files = ["--table", str(tmp_path / "b.csv"), f"parties.target.write_unaligned={tmp_path / 'rest.csv'}"]
-    plan = str(ROOT / "configs" / "intersect.yaml")
-    assert main(["join", plan, "--party", "B", *files, "--out", str(tmp_path)]) == errors.PeerDied.exit_code
-    ((target, source),) = seen
-    assert (target.table, target.write_unaligned) == (tmp_path / "b.csv", tmp_path / "rest.csv")
-    assert source.write_unaligned is None

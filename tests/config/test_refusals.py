@@ -179,7 +179,7 @@ def test_everything_wrong_is_said_at_once_and_names_file_or_override(plan_file: 
         ("rows", "not of the form key=value, as in network.timeout=30"),
         ("=3", "not of the form key=value, as in network.timeout=30"),
         ("a..b=3", "not of the form key=value, as in network.timeout=30"),
-        ("rows=[a, ]]", "the value is not valid YAML: expected"),
+        ("rows=[a, ]]", "line 1, column 6: not valid YAML: "),
         ("reveal.x=3", "reveal is 'coefficients', and has no keys below it"),
         ("parties.sources.AA.id=x", "parties.sources has no item 'AA'; it has A"),
         ("parties.sources.1.id=x", "parties.sources has no item '1'; it has A"),
