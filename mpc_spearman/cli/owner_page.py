@@ -150,6 +150,8 @@ def _stays(plan: Plan, roster: Roster) -> Iterator[str]:
     mpc = plan.protocol == "mpc"
     yield "No cell and no id of our table is sent in readable form. Only we turn our columns into ranks."
     yield f"Ranks are sent {'under random masks, used once' if mpc else f'encrypted under a key of {hub}'}."
+    if roster.me.role in level_of(plan).whitening_roles:
+        yield "Before that a random rotation mixes our columns. Only we know it, and it is new in every run."
     if plan.reveal == "differences":
         yield f"But from the differences that it opens {hub} can compute nearly all of our ranks."
     if plan.alignment == "intersect":
@@ -179,7 +181,8 @@ def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
     others = [party.name for party in roster.peers if party.role is not Role.COORDINATOR]
     both = f"{hub} and {' or '.join(others)} together"
     if me.role is Role.SOURCE or plan.protocol == "mpc":
-        yield f"{both} can read our ranks. Nothing in this run prevents that technically."
+        mixed = "mixtures of our ranks" if me.role in level_of(plan).whitening_roles else "our ranks"
+        yield f"{both} can read {mixed}. Nothing in this run prevents that technically."
     else:
         yield f"{both} know more about our columns than each of them alone."
     if plan.alignment == "intersect":

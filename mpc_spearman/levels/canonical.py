@@ -30,7 +30,7 @@ class Canonical(Explained):
     name: ClassVar[Reveal] = "canonical"
     opens = (
         "the canonical correlations: how much a source's columns as a whole have in common with "
-        "the target's; secret rotations mix the columns of both, so that none of them shows"
+        "the target's; secret rotations mix the columns of both, so that no single one can be read"
     )
     sent: ClassVar[tuple[Row, ...]] = (
         *whitened_rows(Role.SOURCE, *Role),
@@ -49,7 +49,7 @@ class Canonical(Explained):
             "canonical_noise",
             "float64",
             ("sources",),
-            "the standard deviation of the noise in the products whose singular values they are",
+            "the standard deviation of the noise in the products from which they are computed",
         ),
         Field("kept", "int64", ("sources",), "how many independent directions a source's columns have"),
         Field("kept_target", "int64", (1,), "how many independent directions the target's columns have"),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator
 from mpc_spearman.data.ranks import Ranks, total
-from mpc_spearman.engines.computation import LARGEST
+from mpc_spearman.engines.computation import LARGEST, Bounds
 from mpc_spearman.errors import BoundError
 
 _FINER = 10  # bits of G beyond those of n
@@ -93,20 +93,11 @@ class Encoding:
         return encoded_rows(self.n, self.estimator)
 
     @property
-    def value_bound(self) -> int:
-        """No element of a source's vector is larger in size."""
-        return self._reach + 1
-
-    @property
-    def target_bound(self) -> int:
-        """No element of the target's vectors is larger in size."""
-        return self.target_scale
-
-    @property
-    def target_sum(self) -> int:
-        """The sizes of the elements of one target vector add up to no more."""
+    def bounds(self) -> Bounds:
+        """How large a source's and the target's vectors, and what is opened or compared, can be."""
         root = _root(self.rows, self.estimator)
-        return root * (self.target_scale + root)
+        one_vector = root * (self.target_scale + root)
+        return Bounds(self._reach + 1, self.target_scale, one_vector, self.result_bound)
 
     @property
     def noise_bound(self) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.engines.computation import Bounds, Computation, Contribution
+from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.levels import whitening
 from mpc_spearman.levels.encoding import Encoding
@@ -45,22 +45,22 @@ from mpc_spearman.wire.kinds import Field, Kind, Row
 
 KEPT = Field("defined", "int64", (1,), "k, how many independent directions its columns have")
 WHITENED = "its whitened, randomly rotated columns"
-_DISTANCE = {"ranges": "a rounded bound on how much any two of its rows differ, in its whitened columns"}
+_DISTANCE = {"ranges": "a rounded number for how far apart its two most different rows are"}
+
+
+def kurtosis_row(owner: Role, columns: str | int, of: str) -> Row:
+    """Declare what tests without noise take of a data party's columns."""
+    told = f"how much single rows weigh in {of} (kurtosis)"
+    field = Field("kurtosis", "float64", (columns,), told, precision=("exact",))
+    return Row(Kind.COLUMNS, (owner,), COORDINATOR, (field,))
 
 
 def whitened_rows(owner: Role, *receivers: Role) -> tuple[Row, ...]:
     """Declare what the owner of whitened columns tells of them."""
-    of_all = Field(
-        "kurtosis",
-        "float64",
-        (1,),
-        "how much weight single rows have in its columns together (kurtosis)",
-        precision=("exact",),
-    )
     return (
         *(Row(Kind.COLUMNS, (owner,), (receiver,), (KEPT,)) for receiver in receivers),
         *scale_rows({"ranges": (1,)}, owner, *receivers, tells=_DISTANCE),
-        Row(Kind.COLUMNS, (owner,), COORDINATOR, (of_all,)),
+        kurtosis_row(owner, 1, "its columns together"),
     )
 
 
@@ -69,7 +69,7 @@ def result_rows(*fields: Field) -> tuple[Row, ...]:
 
     The target has that of all sources, a source its own.
     """
-    told = "how much weight single rows have in the columns of both sides, as one number for each test"
+    told = "how much single rows weigh in the columns of both sides, as one number for each test"
     shape = fields[1].shape  # of the noise: one for each test
     every = (*fields, Field("dispersion", "float64", shape, told, precision=("exact",)))
     own = (replace(field, shape=(1, *field.shape[1:])) for field in every)
@@ -82,8 +82,8 @@ class Explained(Level):
     name: ClassVar[Reveal] = "explained"
     opens = (
         "how much of each target column a source's columns explain together (R²), and how much of two target "
-        "columns the same part of them explains; a secret rotation mixes the source's columns, so that none "
-        "of them shows"
+        "columns the same part of them explains; a secret rotation mixes the source's columns, so that no "
+        "single column can be read"
     )
     sent: ClassVar[tuple[Row, ...]] = (
         Row(
@@ -94,20 +94,8 @@ class Explained(Level):
         ),
         *whitened_rows(Role.SOURCE, *Role),
         *scale_rows({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
-        Row(
-            Kind.COLUMNS,
-            TARGET,
-            COORDINATOR,
-            (
-                Field(
-                    "kurtosis",
-                    "float64",
-                    ("m_target",),
-                    "how much weight single rows have in each feature (kurtosis): of one with two values, "
-                    "how many rows have each",
-                    precision=("exact",),
-                ),
-            ),
+        kurtosis_row(
+            Role.TARGET, "m_target", "each feature, which shows, with two values, how many rows have each"
         ),
         *masked_rows(WHITENED, "m_source", "rounded scaled ranks"),
         *opened_rows(opens, ("m_source", "m_target")),
@@ -134,7 +122,7 @@ class Explained(Level):
         "with the noise of the source and of the target",
         "exact, without noise",
     )
-    #: What is told, in words, and whose columns are whitened.
+    #: What is told, in words.
     numbers: ClassVar[str] = "R²"
     whitening_roles: ClassVar[tuple[Role, ...]] = SOURCE
 
@@ -153,12 +141,7 @@ class Explained(Level):
         """Ask for inner products of each pair of vectors; no more is known of them than n and m."""
         encoding = self.encoding(shapes)
         largest = whitening.largest(max(shapes.features.values()), shapes.n)
-        bounds = Bounds(
-            math.ceil(encoding.source_scale * largest) + 1,
-            encoding.target_bound,
-            encoding.target_sum,
-            encoding.result_bound,
-        )
+        bounds = replace(encoding.bounds, value=math.ceil(encoding.source_scale * largest) + 1)
         return Computation(
             "inner_products", shapes.n, shapes.features, shapes.m_target, noisy=self.noisy, bounds=bounds
         )

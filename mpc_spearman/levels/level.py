@@ -132,6 +132,8 @@ class Level(ABC):
         What `behind` counts.
     precision : tuple of str
         How precise what the coordinator opens is, with noise and without.
+    whitening_roles : tuple of Role
+        Whose columns are mixed by a random rotation before they are shared.
     """
 
     name: ClassVar[Reveal]
@@ -141,6 +143,7 @@ class Level(ABC):
     owners_add: ClassVar[bool] = False
     counts: ClassVar[str] = "source columns that are not constant"
     precision: ClassVar[tuple[str, str]]
+    whitening_roles: ClassVar[tuple[Role, ...]] = ()
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

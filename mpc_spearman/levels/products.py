@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,8 +40,7 @@ class Products:
         """How large elements of a vector can be, on either side, their sum, and what is opened."""
         if self.encoding is None:
             return Bounds(self.n - 1, self.n - 1, self.n * (self.n - 1), total(self.n))
-        of = self.encoding
-        return Bounds(of.target_bound, of.target_bound, of.target_sum, of.result_bound)
+        return replace(self.encoding.bounds, value=self.encoding.target_scale)
 
     @property
     def error(self) -> float:

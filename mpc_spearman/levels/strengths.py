@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.engines.computation import Bounds, Computation, Contribution, Operation
+from mpc_spearman.engines.computation import Computation, Contribution, Operation
 from mpc_spearman.levels.cautions import impossible
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import (
@@ -125,9 +125,7 @@ class Strengths(Level):
             shapes.m_target,
             summed=True,
             noisy=self.noisy,
-            bounds=Bounds(
-                encoding.value_bound, encoding.target_bound, encoding.target_sum, encoding.result_bound
-            ),
+            bounds=encoding.bounds,
         )
 
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:

@@ -131,6 +131,14 @@ def test_the_page_to_sign_has_all_that_leaves_its_party(capsys, monkeypatch, tmp
             assert what in html.unescape(page) or fact["what"] in html.unescape(page)
 
 
+def test_an_owner_is_told_that_its_columns_are_mixed_where_they_are(capsys):
+    for name, mixed in (("explained", "A"), ("canonical", "AB"), ("strengths", "")):
+        for party in "AB":
+            page = said(capsys, str(ROOT / "configs" / f"{name}.yaml"), "--party", party)
+            assert ("random rotation mixes our columns" in page) == (party in mixed)
+            assert ("mixtures of our ranks" in page) == (party in mixed)
+
+
 def test_a_run_begins_with_what_it_is_about_to_tell(capsys):
     lines = beginning(load_plan(STRENGTHS, ["results.sources=ranking"]), "A")
     assert len(lines) == 3

@@ -139,7 +139,7 @@ def test_every_element_is_next_to_its_exact_value_and_within_the_bounds(name, n,
     summed = [sum(cells, Fraction()) for cells in zip(*exact, strict=True)]
     for value, unit in zip(vector[0].tolist(), summed or [Fraction()] * encoding.rows, strict=True):
         assert abs(value - unit * encoding.source_scale) < 1 + Fraction(1, 2**20)
-        assert abs(value) <= encoding.value_bound
+        assert abs(value) <= encoding.bounds.value
     vectors = encoding.column_vectors(ranks)
     assert (vectors.dtype, vectors.shape) == (np.int32, (ranks.m, encoding.rows))
     for column, constant in zip(vectors.tolist(), ranks.constant, strict=True):
@@ -148,8 +148,8 @@ def test_every_element_is_next_to_its_exact_value_and_within_the_bounds(name, n,
         unit = [Fraction()] * encoding.rows if flat else exact.pop(0)
         for value, cell in zip(column, [*unit[:n], *unit[: n - 1 : -1]], strict=True):
             assert abs(value - cell * encoding.target_scale) < (0 if flat else 1) + Fraction(1, 2**20)
-        assert max(map(abs, column)) <= encoding.target_bound
-        assert sum(map(abs, column)) <= encoding.target_sum
+        assert max(map(abs, column)) <= encoding.bounds.target
+        assert sum(map(abs, column)) <= encoding.bounds.target_sum
 
 
 # --- the strengths
@@ -213,7 +213,7 @@ def test_more_rows_than_products_of_ranks_allow():
     source, target = rank_columns([rng.permutation(n)]), rank_columns([np.arange(n) // 3])
     encoding = of([source], "tie_corrected")
     vectors = encoding.source_vector(source), encoding.column_vectors(target)
-    value = matmul(*vectors, encoding.value_bound).item()
+    value = matmul(*vectors, encoding.bounds.value).item()
     mu, _ = encoding.decode([value], [False])
     products = source.matrix[0].astype(np.int64) * target.matrix[0]
     s = sum(int(products[start : start + 10**5].sum()) for start in range(0, n, 10**5))

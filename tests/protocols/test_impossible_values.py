@@ -136,7 +136,7 @@ def test_encrypted(scheme, level, run):
         pytest.importorskip("tenseal")
     # large enough to be seen, small enough for an encryption to hold: a row and an amount for each level
     row, by = {
-        "strengths": (0, encoding_for([TABLES["A"]], "tie_corrected").value_bound * np.sign(Y[0])),
+        "strengths": (0, encoding_for([TABLES["A"]], "tie_corrected").bounds.value * np.sign(Y[0])),
         "coefficients": (int(np.argmin(abs(Y[0] - 1200))), -(2**20)),
         "differences": (int(np.argmin(abs(X[0] - Y[0] - 1400))), 2400),
     }[level]

@@ -381,9 +381,9 @@ def test_the_coordinator_is_sent_the_ciphertexts_of_one_sum_and_nobody_others_na
         n=N * len(SOURCES),
         m_source=1,
         m_target=M_B,
-        value_bound=encoding.value_bound,
-        target_bound=encoding.target_bound,
-        target_sum=encoding.target_sum * len(SOURCES),
+        value_bound=encoding.bounds.value,
+        target_bound=encoding.bounds.target,
+        target_sum=encoding.bounds.target_sum * len(SOURCES),
         result_bound=encoding.result_bound,
     )
     raw = transcript.payloads("B", "C", "PUBLIC_KEY")[0][4:]
