@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -33,21 +32,11 @@ def in_notebook() -> bool:
     return import_module("IPython").get_ipython() is not None
 
 
-class Display(Protocol):
-    """Shows how far a run is."""
-
-    def watch(self, party: str, phase: str, done: int, of: int) -> None:
-        """Show progress; see :data:`mpc_spearman.launch.supervisor.Watch`."""
-
-    def note(self, party: str, text: str) -> None:
-        """Show a sentence; see :data:`mpc_spearman.launch.supervisor.Note`."""
-
-
 @contextmanager
 def shown(
     parties: Sequence[str], *, quiet: bool = False, console: Console | None = None
-) -> Iterator[Display]:
-    """Show the progress of each party while the block runs.
+) -> Iterator[_Cell | _Live | _Lines]:
+    """Show the progress of each party while the block runs; what is returned has `watch` and `note`.
 
     On a terminal that is one live line per party, with the time left, in a notebook one line below the cell.
     Elsewhere it is one line in all, what the parties have to say, and a line every ten seconds in a long

@@ -40,7 +40,6 @@ MIDDLE = {"A": "share", "B": "share", "C": "multiply"}
 #: A party's first message, or one that is soon followed by another, one midway, and a late one.
 MESSAGES = dict.fromkeys("AB", ("SHAPE", "MASKED", "COST")) | {"C": ("HELLO", "RESULT", "FAREWELL")}
 VIOLATED = {"ProtocolViolation", "PeerFailed", "PeerDied"}
-TABLE_OF = {"A": "insurer.csv", "B": "clinic.csv"}
 PAGE = ROOT / "docs" / "faults.md"
 HEADER = """\
 | fault | at | phase or message | runs | how parties ended | deadline (s) | longest (s) |
@@ -83,12 +82,6 @@ IDENTITIES = (
     *("missing", "without a line in its plan", "another party's", "readable by others"),
     *("not in its own plan", "not in the others' plans"),
 )
-APPROVALS = ("missing", "forged", "expired", "of another plan", "used up")
-#: What differs, and at whom.
-PLANS: dict[str, tuple[str, dict[str, Any]]] = {
-    "estimator": ("ABC", {"estimator": "paper"}),
-    "parties": ("A", {"fourth": True}),
-}
 
 
 def _of_a_party(party: str) -> Iterator[Case]:
@@ -98,52 +91,48 @@ def _of_a_party(party: str) -> Iterator[Case]:
         for phase in (MIDDLE[party], "account"):
             yield Case(act, party, phase, {lost}, act, {"phase": phase})
     for phase in ("agree", MIDDLE[party], "account"):
-        quick = (party, phase) == ("B", "share")
-        yield Case("cut", party, phase, {"PeerTimeout"}, "cut", {"phase": phase}, quick=quick)
+        case = ("cut", party, phase, {"PeerTimeout"}, "cut", {"phase": phase})
+        yield Case(*case, quick=(party, phase) == ("B", "share"))
     for kind in MESSAGES[party]:
-        expected = VIOLATED
-        if party == "C":  # others may be done by then
-            expected = VIOLATED | {"done"}
+        expected = VIOLATED | ({"done"} if party == "C" else set())  # others may be done by then
         if kind == "HELLO":  # all have not met yet, so the others wait for who ends
-            expected = expected | {"PartyMissing"}
+            expected |= {"PartyMissing"}
         some = "done" if kind == "FAREWELL" else "ProtocolViolation"  # nobody reads on after the first one
         case = ("a message sent twice", party, kind, expected, "message", {"kind": kind})
         yield Case(*case, some, quick=(party, kind) == ("B", "MASKED"))
     # What C forwards is altered outside of the TLS of A and B, who then see that it ends.
     some = "ProtocolViolation" if party != "C" else ""
     yield Case("a byte of TLS changed on the way", party, "midway", VIOLATED, "on_the_way", some=some)
-    yield Case(
-        "killed and started again", party, "connect, all joined", {"done"}, "restarted", quick=party == "C"
-    )
+    case = ("killed and started again", party, "connect, all joined", {"done"}, "restarted")
+    yield Case(*case, quick=party == "C")
     yield Case("never started", party, "connect", {"PartyMissing"}, "missing", quick=party == "B")
 
 
 def _mistake(
-    what: str, parties: str, when: str, error: str, act: str, quick: str = "", **arguments: Any
+    name: str, parties: str, when: str, error: str, act: str, quick: str = "", **arguments: Any
 ) -> Iterator[Case]:
     """Parties make it, end, and come again."""
     for party in parties:
-        yield Case(what, party, when, {error, "done"}, act, arguments, error, party == quick)
+        yield Case(name, party, when, {error, "done"}, act, arguments, error, party == quick)
 
 
 def _cases() -> Iterator[Case]:
     for party in NAMES:
         yield from _of_a_party(party)
-    yield Case(
-        "there, but sends nothing more", "C", "multiply", {"PeerTimeout"}, "hold", {"phase": "multiply"}
-    )
+    case = ("there, but sends nothing more", "C", "multiply", {"PeerTimeout"}, "hold")
+    yield Case(*case, {"phase": "multiply"})
     for phase in ("agree", "multiply", "account"):
         case = ("what C forwards is cut off", "C", phase, {"PeerDied", "done"}, "cut_off", {"phase": phase})
         yield Case(*case, "PeerDied", phase == "multiply")
     for fault in IDENTITIES:
         error, quick = ("UnknownKey", "B") if fault == IDENTITIES[-1] else ("PlanError", "")
         yield from _mistake(f"key: {fault}", NAMES, "connect", error, "identity", quick, fault=fault)
-    for fault in APPROVALS:
+    for fault in ("missing", "forged", "expired", "of another plan", "used up"):
         case = (f"approval: {fault}", "AB", "start", "ApprovalError", "unapproved")
         yield from _mistake(*case, quick="A" if fault == "missing" else "", fault=fault)
     yield from _mistake("its own table is refused", "AB", "load", "TableError", "cannot_start", "A")
-    for what, (parties, settings) in PLANS.items():
-        yield from _mistake(f"plan: {what}", parties, "connect", "PlanMismatch", "differing", "C", **settings)
+    for what, parties in (("estimator", NAMES), ("parties", "A")):
+        yield from _mistake(f"plan: {what}", parties, "connect", "PlanMismatch", "differing", "C", what=what)
     yield from _mistake("two processes of a party", "AB", "connect", "HandshakeError", "twice", "A")
     yield Case("two processes of a party", "C", "connect", {"done"}, "two_coordinators")
 
@@ -174,8 +163,7 @@ def at(run: Members, party: str, act: str, *, phase: str) -> tuple[dict[str, End
     if act == "hold":
         run.plan["network"]["message_timeout"] = MESSAGE_TIMEOUT
     start_all(run, party, ("at", {"phase": phase, "act": act, "until": "/none"}))
-    fault = run.wait_for(f"{party}.fault")
-    endings = run.wait(others(party))
+    fault, endings = run.wait_for(f"{party}.fault"), run.wait(others(party))
     if act == "kill":
         assert run.wait([party])[party].error == "RoleCrashed"
     elif act in ("freeze", "hold"):  # it cannot end by itself: its owner ends it
@@ -202,14 +190,12 @@ def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
     # What others send to a party goes through a relay. To the last source nobody connects: there it is what
     # that source sends to the target.
     relayed = "B" if party == "A" else party
-    relay = Relay()
-    parties = deepcopy(run.plan["parties"])
+    relay, parties = Relay(), deepcopy(run.plan["parties"])
     if relayed == "C":
         run.plan["network"]["port"] = relay.port
         parties["coordinator"]["listen"] = f"127.0.0.1:{relay.behind}"
     else:
-        listen, advertise = f"127.0.0.1:{relay.behind}", f"127.0.0.1:{relay.port}"
-        parties["target"] |= {"listen": listen, "advertise": advertise}
+        parties["target"] |= {"listen": f"127.0.0.1:{relay.behind}", "advertise": f"127.0.0.1:{relay.port}"}
     start_all(run, relayed, ("connected", {}), parties=parties)
     run.wait_for(f"{relayed}.fault")
     relay.change.set()
@@ -238,12 +224,10 @@ def mended(
     mend()
     for name in ended:
         run.start(name, NO_HOOK, label=f"{name}2", **(other if by_others else {}))
-    staying = [name for name in NAMES if name not in ended]
-    endings |= run.wait([*staying, *(f"{name}2" for name in ended)])
+    endings |= run.wait([f"{name}2" if name in ended else name for name in NAMES])
     if mistaken != "C":
         said = " ".join((endings["C"].shown + endings["C"].printed).split())
-        known = error in ("PlanMismatch", "TableError")
-        assert (f"{mistaken} left: {error} in" in said) == known
+        assert (f"{mistaken} left: {error} in" in said) == (error in ("PlanMismatch", "TableError"))
     return endings, met(run)
 
 
@@ -276,8 +260,8 @@ def unapproved(run: Members, party: str, *, fault: str) -> tuple[dict[str, Endin
     (run.folder / "plan.yaml").write_text(json.dumps(run.plan))
 
     def approve(*settings: str, until: str = "2999-12-31") -> None:
-        section = {"A": "sources.A", "B": "target"}[party]
-        changed = [f"parties.{section}.table={ROOT / 'data' / TABLE_OF[party]}", *settings]
+        section, table = {"A": ("sources.A", "insurer"), "B": ("target", "clinic")}[party]
+        changed = [f"parties.{section}.table={ROOT / 'data' / table}.csv", *settings]
         signed = ["--party", party, "--key", str(run.folder / "officer.key"), "--until", until]
         assert main(["approve", str(run.folder / "plan.yaml"), *changed, *signed]) == 0
 
@@ -302,12 +286,10 @@ def cannot_start(run: Members, party: str) -> tuple[dict[str, Ending], float]:
     return mended(run, party, "TableError", parties=parties)
 
 
-def differing(run: Members, party: str, **changed: Any) -> tuple[dict[str, Ending], float]:
-    other: dict[str, Any] = dict(changed)
-    if "fourth" in changed:
-        sources = [*run.plan["parties"]["sources"], {"name": "D", "identity": str(Identity.new())}]
-        other = {"parties": {**run.plan["parties"], "sources": sources}}
-    return mended(run, party, "PlanMismatch", **other)
+def differing(run: Members, party: str, *, what: str) -> tuple[dict[str, Ending], float]:
+    sources = [*run.plan["parties"]["sources"], {"name": "D", "identity": str(Identity.new())}]
+    other = {"estimator": "paper", "parties": {**run.plan["parties"], "sources": sources}}
+    return mended(run, party, "PlanMismatch", **{what: other[what]})
 
 
 def restarted(run: Members, party: str) -> tuple[dict[str, Ending], float]:
@@ -336,8 +318,7 @@ def two_coordinators(run: Members, party: str) -> tuple[dict[str, Ending], float
     run.wait_for_port()
     run.start("C", NO_HOOK, label="C2")
     second = run.wait(["C2"])["C2"]
-    assert second.error == "NetworkError"
-    assert second.files == []
+    assert (second.error, second.files) == ("NetworkError", [])
     go.touch()
     return run.wait(NAMES), time.monotonic()
 
@@ -413,7 +394,7 @@ def table(rows: list[tuple[Case, dict[str, Any]]]) -> str:
         classes = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
         longest = max((seconds for error, _, seconds in ended if error != "done"), default=0.0)
         beyond = max(beyond, longest - deadline)
-        cells = (fault, where, when, len(its), classes, f"{deadline:g}", f"{longest:.1f}")
-        lines.append("| " + " | ".join(map(str, cells)) + " |\n")
+        cells = f"{fault} | {where} | {when} | {len(its)} | {classes} | {deadline:g} | {longest:.1f}"
+        lines.append(f"| {cells} |\n")
     about = f"{len(rows)} runs; nobody took more than {beyond:.1f} s beyond the deadline"
     return f"Version {__version__}, {date.today()}, {about}:\n\n{HEADER}{''.join(lines)}"
