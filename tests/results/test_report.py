@@ -18,7 +18,6 @@ from mpc_spearman.results import report, summary, terminal
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators
 from support.made_results import computed, cost_table, page, shared_plan, synthetic, tables
-from support.references import DATA
 
 # --- safe and self-contained ---------------------------------------------------------------------------
 
@@ -63,25 +62,6 @@ def test_a_page_is_the_same_every_time() -> None:
 
 
 # --- what it says --------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(not (DATA / "clinic.csv").exists(), reason="the demo's tables are not here")
-def test_the_demo_shows_that_ties_mislead_eq_2() -> None:
-    source = {"A": pd.read_csv(DATA / "insurer.csv").drop(columns="id")}
-    target = pd.read_csv(DATA / "clinic.csv").drop(columns="id")
-    right = page(computed(source, target))
-    assert right.inside("h1")[0].startswith("The strongest of ")
-    assert any(
-        "conditions ranks first of 6 features by mean ρ, descending" in text for text in right.inside("p")
-    )
-    assert "eq. 2" not in right.text
-    sentence = "eq. 2 puts limited on top with 0.51 because of ties"
-    wrong = page(computed(source, target, estimator="paper", warnings=[sentence]))
-    assert "limited ranks first" in wrong.text
-    assert "with strength 0.508 by the paper's eq. 2." in wrong.text
-    assert sentence in wrong.inside("li")
-    assert [a.get("aria-label") for a in wrong.of_class("alert")] == ["Warnings"]
-    assert right.of_class("alert") == []
 
 
 def test_the_ranking_comes_in_order_with_negative_bars_to_the_left() -> None:

@@ -46,10 +46,6 @@ def test_a_strength_has_the_standard_error_of_its_permutations(strength: Any, es
         assert mu.mean() == pytest.approx(0.8 / math.sqrt(n - 1), rel=0.03)
 
 
-def test_over_several_sources_standard_errors_are_bounds() -> None:
-    assert reading.strength_error([0.3, 0.4], 200) == pytest.approx(0.7 / math.sqrt(199))
-
-
 def test_neighbours_closer_than_two_standard_errors_of_their_difference_are_not_resolved() -> None:
     mu = np.array([0.5, 0.3, 0.29, math.nan])
     assert reading.unresolved(mu, 0.05).tolist() == [False, True, True]
