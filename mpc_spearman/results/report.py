@@ -72,13 +72,7 @@ def render(result: Result) -> str:
         strongest=strongest,
         ranked=ranked,
         counts=sorted({*result.counts} - {0}) if "counts" in result.holds else [],
-        found=None
-        if pairs is None
-        else {
-            "q": (pairs["q"] <= summary.DISCOVERY_RATE).sum(),
-            "of": pairs["q"].count(),
-            "sized": pairs["found"].sum(),
-        },
+        discoveries=None if pairs is None else summary.discoveries(pairs),
         map=None if pairs is None else charts.heat_map(result, pairs),
         views=_views(view.learnt(plan)),
         totals=totals(result),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RECORD = "record.json"
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
-_SERIES = ("strengths", "counts", "errors")
+_SERIES = tuple(name for name, part in PARTS.items() if part.file == "result.json")
 
 
 def texts(result: Result) -> dict[str, str]:

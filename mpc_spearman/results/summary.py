@@ -146,6 +146,15 @@ def headline(result: Result, pairs: pd.DataFrame | None) -> str:
     return f"The {which} is {label(result, best)}, with ρ = {number(pairs['rho'][0])}"
 
 
+def discoveries(pairs: pd.DataFrame) -> str:
+    """Count the pairs that stand when all of them are taken as tests at once."""
+    count = (pairs["q"] <= DISCOVERY_RATE).sum()
+    return (
+        f"{count:,} of {pairs['q'].count():,} pairs have q ≤ {100 * DISCOVERY_RATE:g} % (Benjamini and "
+        f"Hochberg, over all pairs that have a p-value); {pairs['found'].sum():,} of these have |ρ| ≥ {SIZE}."
+    )
+
+
 def detectable(result: Result, pairs: pd.DataFrame | None) -> str | None:
     """Say which coefficients so many rows can show, where there are any."""
     count = 0 if pairs is None else int(pairs["p"].notna().sum())

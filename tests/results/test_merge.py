@@ -21,7 +21,7 @@ from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.results.merge import merge
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
-from support.made_results import change, costs, listing, made, matrix_of, parts, shared_plan
+from support.made_results import costs, listing, made, matrix_of, parts, shared_plan
 from support.plans import plan
 from support.tables import id_array
 
@@ -274,13 +274,3 @@ def test_nothing_is_overwritten(save: Save, tmp_path: Path) -> None:
 def test_the_function_is_public() -> None:
     assert mpc_spearman.merge is merge
     assert mpc_spearman.merge is merge  # and is not hidden by a module of its name
-
-
-def test_a_result_that_was_changed_is_not_merged(
-    save: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = save(result("A", ROW), result("D", ROW))
-    change(runs[1] / "matrix.csv", "0.1", "0.6")  # then another feature would rank first
-    assert main(["merge", *map(str, runs), "--out", str(tmp_path / "out")]) == 16
-    assert f"{runs[1]}" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
