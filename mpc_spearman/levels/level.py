@@ -66,17 +66,15 @@ class Numbers(TypedDict, total=False):
     #: Standard deviation of the noise in each coefficient, (m_A, m_B), and strength, (m_B,); 0 for none.
     noise: NDArray[np.float64]
     strengths_noise: NDArray[np.float64]
-    #: R² of each target column on each source's columns, and the noise in what it is made of, (sources, m_B);
-    #: over how many directions it is, (sources,).
+    #: R² of each target column on a source's, the noise in the products that it adds up, (sources, m_B), over
+    #: how many directions, (sources,), and by how much tests have to allow for single rows
+    #: (`mpc_spearman.statistics.explained.dispersion`), (sources, m_B), at `canonical` (sources,).
     explained: NDArray[np.float64]
     explained_noise: NDArray[np.float64]
     kept: NDArray[np.int64]
-    #: By how much p-values without noise have to allow for single rows of much weight
-    #: (`mpc_spearman.statistics.explained.dispersion`), (sources, m_B), at `canonical` (sources,).
     dispersion: NDArray[np.float64]
-    #: Canonical correlations of each source's columns with the target's, the largest first and as many as the
-    #: target has columns, NaN beyond those there are, (sources, m_B); the noise in the products that they are
-    #: of, (sources,); the directions of the target's columns, (1,).
+    #: Canonical correlations of a source's columns with the target's, the largest first, NaN beyond those
+    #: there are, (sources, m_B); the noise in their products, (sources,); the target's directions, (1,).
     canonical: NDArray[np.float64]
     canonical_noise: NDArray[np.float64]
     kept_target: NDArray[np.int64]

@@ -221,15 +221,6 @@ def test_more_rows_than_products_of_ranks_allow():
     assert abs(Fraction(mu[0]) - exact) <= encoding.error < 1e-5
 
 
-def test_equal_and_reversed_columns_count_twice_in_the_mean():
-    column, other = np.arange(100), np.random.default_rng(6).permutation(100)
-    twice = rank_columns([column, -column, column, other, np.zeros(100)])
-    b = of([twice], "tie_corrected")
-    mu, counts = b.decode(opened(b, [twice], rank_columns([column])), [False])
-    assert mu[0] == pytest.approx((1 - 1 + 1 + float(np.corrcoef(column, other)[0, 1])) / 4, abs=b.error)
-    assert counts.tolist() == [4]
-
-
 def test_under_paper_a_constant_column_keeps_its_number():
     flat, column = rank_columns([np.zeros(90)]), rank_columns([np.arange(90)])
     for sources, target, expected in (([column], flat, 0.5), ([flat], column, 0.5), ([flat], flat, 1.0)):
