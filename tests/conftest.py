@@ -5,20 +5,20 @@ from __future__ import annotations
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("support")  # so that shared assertions say what they compared
 
 from mpc_spearman.comparison import prediction, sweep  # noqa: E402
 from mpc_spearman.data import csv_text  # noqa: E402
 from mpc_spearman.launch import supervisor  # noqa: E402
+from mpc_spearman.levels import products  # noqa: E402
 from mpc_spearman.results import report  # noqa: E402
 from support.inputs import write_inputs  # noqa: E402
 from support.meetings import Meeting  # noqa: E402
@@ -26,7 +26,7 @@ from support.plan_files import YAML  # noqa: E402
 from support.sweeps import FakeRuns, LinearRuns  # noqa: E402
 
 # A machine that is busy is slow, and no fault is.
-settings.register_profile("patient", deadline=None)
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 
@@ -95,6 +95,12 @@ def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scale ranks of any number of rows, as else of more than have exact products."""
+    monkeypatch.setattr(products, "MAX_ROWS", 2)
+
+
+@pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
     """Set what stands in for the supervisor, which would start roles."""
     return lambda stand_in: monkeypatch.setattr(supervisor, "launch", stand_in)
@@ -119,7 +125,6 @@ def linear_runs(monkeypatch: pytest.MonkeyPatch) -> LinearRuns:
     """Small runs of an estimate without processes."""
     runs = LinearRuns()
     monkeypatch.setattr(prediction, "run_local", runs)
-    monkeypatch.setattr(prediction, "ForkServer", nullcontext)
     return runs
 
 

@@ -44,7 +44,7 @@ def name_rows(published: Floats, y: Ints, ones: int, noise: float = 0.0) -> Ints
     n = y.shape[1]
     scale = np.sqrt(ones * (n - ones) / n)
     matrix, sums = unit(y), published * scale
-    width = max(4 * noise * scale, 1e-9)  # what the solver takes for equal
+    width = max(7 * noise * scale, 1e-9)  # of so wide a band no noise leaves the truth out
     solution = linprog(
         np.zeros(n),
         A_ub=np.vstack([matrix, -matrix]),

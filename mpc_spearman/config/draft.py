@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -177,11 +178,12 @@ class Draft:
         )
         for section, key in files:
             file = section.get(key)
-            # An empty path would name the folder itself, NUL is no part of any, an address is none: left for
-            # the check.
+            # An empty path would name the folder itself, NUL is no part of any, an address is none, and a
+            # locale may lack characters: left for the check.
             text = str(file)
             if isinstance(file, (str, Path)) and text.strip() and "\0" not in text and "://" not in text:
-                section[key] = (folder / os.path.expanduser(file)).resolve()
+                with suppress(UnicodeEncodeError):
+                    section[key] = (folder / os.path.expanduser(file)).resolve()
 
 
 def _step(node: object, part: str, location: Location) -> str | int:

@@ -15,9 +15,9 @@ from mpc_spearman.config import DataParty, load_plan
 from mpc_spearman.data.tables import read_table
 from mpc_spearman.errors import OutputError, PlanError, TableError
 from mpc_spearman.results.result import Result
-from support.cli_server import Command
 from support.harness import ROOT, fork_server
 from support.plans import mapping
+from support.server import Command
 
 OWN = """\
 patient nr;age;true;grade;share;seen;note;flag

@@ -22,16 +22,17 @@ import pandas as pd
 import pytest
 
 from mpc_spearman import Result, errors
-from support.cli_server import Command
 from support.harness import ROOT
 from support.inputs import INPUTS, files, write_inputs
 from support.processes import EVER, TAG, eventually, new_tag, processes
-from support.server import hooked
+from support.server import Command, hooked
 
 COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman"]
 
 
-#: Settings with which few rows are no matter.
+#: Settings with which few rows are no matter; and those of runs in new processes, which need no PyTorch.
+LIGHT = ("protocol=he", "he.key_bits=512", "he.insecure=true", "he.randomness=short")
+LIGHT += ("parties.target.policy.min_key_bits=512", "parties.sources.A.policy.min_key_bits=512")
 EXACT = ("results.precision=exact", "parties.target.policy.exact=true", "parties.sources.A.policy.exact=true")
 
 
@@ -99,7 +100,7 @@ def left(environment: Mapping[str, str]) -> list[int]:
 def test_in_a_pipe_it_prints_plain_lines_and_keeps_the_results(
     start: Start, folder: Path, environment: Mapping[str, str]
 ) -> None:
-    settings = ("order=ascending", *EXACT)
+    settings = ("order=ascending", *EXACT, *LIGHT)
     process = start(
         "local", "plan.yaml", "--out", "deep/out", "--table", "A=a.csv", *settings, through=["env"]
     )
@@ -241,7 +242,7 @@ def test_interrupted_in_other_phases(
 
 
 def test_nohup_is_respected(start: Start) -> None:
-    plan = ("plan.yaml", *EXACT)
+    plan = ("plan.yaml", *EXACT, *LIGHT)
     process = start("local", *plan, through=["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"])
     assert process.stderr is not None
     assert process.stderr.readline() == "running: C, B, A\n"

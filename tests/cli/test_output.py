@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,9 +15,10 @@ import pandas as pd
 import pytest
 
 from mpc_spearman import Result, errors
-from support.cli_server import Command
 from support.harness import ROOT
 from support.plans import mapping, with_keys
+from support.processes import free_port
+from support.server import Command
 
 COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman"]
 #: A name that few encodings have.
@@ -34,9 +34,7 @@ def folder(tmp_path: Path) -> Path:
     for party, column in zip("AB", values, strict=True):
         table = pd.DataFrame({"id": [f"p{i}" for i in range(50)], NAME: column})
         table.to_csv(tmp_path / f"{party}.csv", index=False)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    plan = with_keys(mapping(network={"address": "127.0.0.1", "port": port}), tmp_path)
+    plan = with_keys(mapping(network={"address": "127.0.0.1", "port": free_port()}), tmp_path)
     plan["parties"]["target"]["table"], plan["parties"]["sources"][0]["table"] = "B.csv", "A.csv"
     (tmp_path / "plan.yaml").write_text(json.dumps(plan))
     return tmp_path

@@ -6,11 +6,25 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
 from mpc_spearman.comparison import LAN, WAN, per_run, plots
-from support.sweeps import made_runs
+from support.sweeps import made_table
+
+
+def made_runs() -> pd.DataFrame:
+    """A table of two schemes, two levels, two sizes and repeats."""
+    parts = []
+    for factor, (scheme, level) in enumerate(
+        [(s, lv) for s in ("MPC", "HE BFV") for lv in ("differences", "coefficients")], start=1
+    ):
+        for n in (10, 1000):
+            for repeat in (1, 2):
+                part = made_table().assign(scheme=scheme, level=level, n=n, repeat=repeat)
+                parts.append(part.assign(seconds=part["seconds"] * factor * n, bytes=part["bytes"] * n))
+    return pd.concat(parts, ignore_index=True)
 
 
 def drawn() -> dict[str, Figure]:

@@ -86,13 +86,13 @@ def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(linear_runs: L
 def test_real_runs_lead_to_what_a_larger_one_sends(
     settings: dict[str, Any], suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_FIRST_CELLS", 300 * 7)
-    monkeypatch.setattr(module, "_CELLS", 600 * 7)
-    chosen, size = variant(**settings), Size(1500, 3, 4)
-    found = estimate(chosen, size, suffix=suffix, server=fork_server())
+    chosen, size, estimates = variant(**settings), Size(1500, 3, 4), []
+    for first, most in ((300, 600), (300, size.n)):
+        for name, rows in (("_FIRST_CELLS", first), ("_CELLS", most)):
+            monkeypatch.setattr(module, name, rows * 7)
+        estimates.append(estimate(chosen, size, suffix=suffix, server=fork_server()))
+    found, whole = estimates
     assert found.rows[-1] <= 600
-    monkeypatch.setattr(module, "_CELLS", size.n * 7)
-    whole = estimate(chosen, size, suffix=suffix, server=fork_server())
     assert whole.rows[-1] == size.n
     (one,), (other,) = (per_run(on_network(each.table, WAN)).to_dict("records") for each in (found, whole))
     assert one["bytes"] == pytest.approx(other["bytes"], rel=0.3)  # a ring element may take a byte more

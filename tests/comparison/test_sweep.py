@@ -17,16 +17,16 @@ from mpc_spearman.comparison import RUN, TIDY
 from mpc_spearman.comparison.data import tables
 from mpc_spearman.comparison.variants import Size
 from mpc_spearman.wire.meter import COLUMNS, costed
-from support.cli_server import Command
 from support.harness import ROOT
 from support.plans import plan
-from support.processes import TAG, eventually, new_tag, processes
+from support.processes import EVER, TAG, eventually, new_tag, processes
+from support.server import Command, hooked
 from support.sweeps import CONFIGS
 
 # --- real runs, interrupted and continued -----------------------------------------------------------------
 
-# The second run of the first command takes seconds, so that it is the one that is interrupted.
-FIRST, SECOND = (["mpc.yaml", "--rows", "40", "3000000"], ["mpc.yaml", "strengths.yaml", "--rows", "40"])
+# The second run of the first command is the one that is interrupted: under HE it hangs.
+FIRST, SECOND = (["mpc.yaml", "he.yaml", "--rows", "40"], ["mpc.yaml", "strengths.yaml", "--rows", "40"])
 
 
 def command(arguments: list[str], out: Path, environment: dict[str, str], tag: str) -> Command:
@@ -45,8 +45,10 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("compare") / "sweep"
     tag = new_tag()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **tag, "COLUMNS": "120"}
-    first = command(FIRST, out, environment, tag[TAG])
-    eventually(lambda: run_folders(out) or first.poll() is not None)
+    mark = out.with_name("hangs")
+    hang = {"party": "A", "phase": "keys", "act": "sleep", "seconds": 2 * EVER, "mark": str(mark)}
+    first = command(FIRST, out, environment | hooked("faults:on_phase", **hang), tag[TAG])
+    eventually(lambda: mark.exists() or first.poll() is not None)
     first.send_signal(signal.SIGINT)
     _, complaint = first.communicate()
     before = run_folders(out)

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from mpc_spearman.config import Plan, Results, check_policy, load_plan
 from mpc_spearman.errors import PlanError
+from mpc_spearman.launch import local
 from support.harness import ROOT
 from support.plan_files import MINIMAL, YAML, plan_with, problem, problems
 
@@ -33,6 +34,11 @@ def test_defaults() -> None:
     assert (policy.max_reveal, policy.protocols, policy.min_rows) == (("coefficients",), ("mpc", "he"), 30)
     assert (policy.loss, policy.lifetime, policy.unit) == (2.0, 4.0, "row")
     assert (policy.exact, policy.min_columns, policy.min_key_bits) == (False, 2, 3072)
+
+
+def test_a_plan_is_checked_once() -> None:
+    plan = load_plan(MINIMAL)
+    assert local._plan(plan, {}, [], {}) is plan  # as the command gives it to `run_local`
 
 
 @pytest.mark.parametrize("name", PLANS)

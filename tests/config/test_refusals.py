@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpc_spearman.config import fields, load_plan
+from mpc_spearman.config import load_plan
 from mpc_spearman.errors import PlanError
+from support.harness import ROOT
 from support.plan_files import MINIMAL, YAML, plan_with, problem, problems
 
 # ---- what is refused: values -----------------------------------------------------------------------
@@ -231,17 +233,21 @@ def test_the_defaults_of_an_order() -> None:
     assert (theirs.informed, theirs.results.target) == ("B", "ranking")
 
 
-def test_bfv_without_tenseal_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tenseal", None)
-    text = problem(plan_with({"protocol": "he", "he": {"scheme": "bfv"}}))
-    assert text.startswith("plan: he.scheme: 'bfv' needs TenSEAL, which is not installed here")
-    assert "Python 3.10" in text
-    assert "he.scheme: paillier" in text
+IN_ASCII = """
+import sys
+from mpc_spearman.config import load_plan
+from mpc_spearman.errors import PlanError
+for key in ("parties.target.name", "parties.target.table"):
+    try:
+        load_plan(sys.argv[1], [f"{key}=\\u533b"])
+    except PlanError as error:
+        assert f"{key}" in str(error) and "cannot write: set PYTHONUTF8=1" in str(error), ascii(str(error))
+    else:
+        sys.exit(key)
+"""
 
 
-@pytest.mark.parametrize("key", ["parties.target.name", "parties.target.table"])
-def test_names_that_the_locale_lacks(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fields.os, "fsencode", lambda name: name.encode("latin-1"))
-    with pytest.raises(PlanError, match=rf"{key}.* cannot write: set PYTHONUTF8=1"):
-        load_plan(MINIMAL, [f"{key}=医院"])
-    load_plan(MINIMAL, [f"{key}=größe"])
+def test_names_that_the_locale_lacks(plan_file: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-X", "utf8=0", "-c", IN_ASCII, str(plan_file)]
+    assert subprocess.run(command, env=environment, check=False).returncode == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -16,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.data.database import read_query
-from mpc_spearman.errors import SetupError, TableError
+from mpc_spearman.errors import TableError
 from support.databases import PASSWORD, command, postgresql
 
 ADDRESS = "CLINIC_DATABASE"
@@ -239,13 +238,6 @@ def test_an_address_of_no_database_is_refused_without_a_word_of_it(
     if address is not None:
         monkeypatch.setenv(ADDRESS, address)
     assert refusal(lambda: read_query("B", "SELECT 1 AS x", ADDRESS, None)) == why
-
-
-def test_without_the_drivers_the_error_says_what_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ADDRESS, "sqlite:x.db")
-    monkeypatch.setitem(sys.modules, "adbc_driver_manager", None)
-    with pytest.raises(SetupError, match=r"Run: pip install 'mpc_spearman\[database\]'$"):
-        read_query("B", "SELECT 1 AS x", ADDRESS, None)
 
 
 # ---- SQLite

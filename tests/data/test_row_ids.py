@@ -6,7 +6,6 @@ import datetime
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -180,14 +179,6 @@ def test_too_few_rows_that_are_left(csv: Any) -> None:
     )
 
 
-@pytest.fixture(scope="module", params=[0, 1 << 20], ids=["by their last byte", "all at once"])
-def at_once(request: pytest.FixtureRequest) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(id_columns, "_AT_ONCE", request.param)
-        yield
-
-
-@pytest.mark.usefixtures("at_once")
 @given(st.lists(st.text("01é\n", min_size=1, max_size=2), min_size=1), st.integers(0, 3))
 def test_which_rows_are_repeated(ids: list[str], start: int) -> None:
     all_copies, later = id_columns.repeated(id_array(ids)[start:])
@@ -195,3 +186,12 @@ def test_which_rows_are_repeated(ids: list[str], start: int) -> None:
     counts = Counter(ids)
     assert all_copies.tolist() == [counts[one] > 1 for one in ids]
     assert later.tolist() == [one in ids[:row] for row, one in enumerate(ids)]
+
+
+def test_which_of_more_than_a_million_rows_are_repeated() -> None:
+    """They are looked at by their last byte, a part at a time."""
+    numbers = np.random.default_rng(1).integers(0, 700_000, (1 << 20) + 7)
+    all_copies, later = id_columns.repeated(pa.array(numbers).cast(pa.large_string()))
+    _, first, its, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
+    assert np.array_equal(all_copies, counts[its] > 1)
+    assert np.array_equal(later, first[its] != np.arange(numbers.size))

@@ -109,14 +109,3 @@ def test_it_can_be_executed_again(name: str, tmp_path: Path) -> None:
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     check_executed(tmp_path / f"{name}.ipynb")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [(["nosuch"], "there is no notebook 'nosuch'"), (["--small"], "--small needs --out")],
-)
-def test_wrong_usage_is_named(arguments: list[str], named: str) -> None:
-    command = [sys.executable, str(FOLDER / "execute.py"), *arguments]
-    run = subprocess.run(command, capture_output=True, text=True)
-    assert run.returncode == 2
-    assert named in run.stderr

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import fields
-from itertools import product
 from pathlib import Path
 from types import ModuleType
 
@@ -92,42 +91,6 @@ def test_the_tables_of_who_learns_what_are_those_of_the_code(maker: ModuleType) 
     made = LEARNT.text.partition(maker.BEGIN)[2].partition(maker.END)[0].strip()
     assert made == maker.tables(), "run: python docs/who_learns_what.py"
     assert maker.levels() == ["differences", "coefficients", "strengths", "ranking", "explained", "canonical"]
-
-
-def test_the_tables_show_what_depends_on_settings(maker: ModuleType) -> None:
-    grants, opened_to = ("nothing", "ranking", "strengths"), ("coordinator", "target")
-    alignments = ("same", "intersect")
-    every = set(product(("mpc", "he"), ("tie_corrected", "paper"), grants, opened_to, ("", "3"), alignments))
-    assert maker.cell(set(), every) == "–"
-    assert maker.cell(every, every) == "yes"
-    assert maker.cell({choice for choice in every if choice[0] == "mpc"}, every) == "if `mpc`"
-    assert maker.cell({choice for choice in every if choice[2] != "nothing"}, every) == "if granted `ranking`"
-    both = {choice for choice in every if choice[1:3] == ("paper", "strengths")}
-    assert maker.cell(both, every) == "if `paper`, if granted `strengths`"
-    strongest = {choice for choice in every if choice[3:5] == ("target", "3")}
-    assert maker.cell(strongest, every) == "if opened to the target, with `top`"
-    intersected = {choice for choice in every if choice[5] == "intersect"}
-    assert maker.cell(intersected, every) == "if `intersect`"
-    two = {
-        (*choice, "target", "", "same")
-        for choice in (("mpc", "paper", "ranking"), ("he", "paper", "nothing"))
-    }
-    with pytest.raises(ValueError, match="decide together"):
-        maker.cell(two, every)
-
-
-def test_the_tables_are_written_between_their_marks(
-    maker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "page.md"
-    monkeypatch.setattr(maker, "PAGE", page)
-    page.write_text(f"before\n{maker.BEGIN}\nold\n{maker.END}\nafter\n", encoding="utf-8")
-    assert maker.main() == 0
-    assert page.read_text() == f"before\n{maker.BEGIN}\n{maker.tables()}\n{maker.END}\nafter\n"
-    page.write_text("no marks", encoding="utf-8")
-    assert maker.main() == 1
-    assert page.read_text() == "no marks"
-    assert "has no lines" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=repr)

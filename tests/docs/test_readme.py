@@ -15,8 +15,8 @@ from mpc_spearman.data.ranks import MAX_ROWS
 from mpc_spearman.results import run_directory
 from mpc_spearman.wire.frames import HEADER
 from mpc_spearman.wire.meter import COLUMNS, costed
-from support.cli_server import Command
 from support.pages import PAGES, ROOT, code, rows, script
+from support.server import Command
 
 RESULTS, COSTS = PAGES["docs/results.md"], PAGES["docs/costs.md"]
 

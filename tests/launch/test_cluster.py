@@ -16,10 +16,9 @@ from mpc_spearman import run_local
 from mpc_spearman.errors import PlanError
 from mpc_spearman.results.result import Result
 from support.harness import ROOT, fork_server
-from support.hosts import Job, hosts
+from support.hosts import Job, Network, hosts
 from support.plans import mapping
 from support.processes import eventually
-from support.shaping import ShapedNetwork
 
 MPC = {"protocol": "mpc", "reveal": "coefficients"}
 BFV = {"protocol": "he", "reveal": "coefficients", "he": {"scheme": "bfv"}}
@@ -52,7 +51,7 @@ def tables(*sources: str, n: int = 203) -> dict[str, pd.DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def network() -> Iterator[ShapedNetwork]:
+def network() -> Iterator[Network]:
     with hosts("C", "B", "A", "A2") as made:
         yield made
 
@@ -62,14 +61,14 @@ def by_mpc() -> Result:
     return run_local(settings(MPC), tables(), server=fork_server())
 
 
-def connections(network: ShapedNetwork, party: str, port: int) -> int:
+def connections(network: Network, party: str, port: int) -> int:
     """How many connections to a port of a party's host are established."""
     shown = subprocess.run(network.command(party, "cat", "/proc/net/tcp"), capture_output=True, text=True)
     rows = [line.split() for line in shown.stdout.splitlines()[1:]]
     return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
 
 
-def test_two_jobs_at_once_with_join(network: ShapedNetwork, tmp_path: Path, by_mpc: Result) -> None:
+def test_two_jobs_at_once_with_join(network: Network, tmp_path: Path, by_mpc: Result) -> None:
     """MPC and HE on the same three hosts: of one the target listens where told, of the other nobody."""
     expected = run_local(settings(PAILLIER), tables(), server=fork_server())
     with (
@@ -86,7 +85,7 @@ def test_two_jobs_at_once_with_join(network: ShapedNetwork, tmp_path: Path, by_m
         he.check(expected)
 
 
-def test_torchrun(network: ShapedNetwork, tmp_path: Path, by_mpc: Result) -> None:
+def test_torchrun(network: Network, tmp_path: Path, by_mpc: Result) -> None:
     with Job(network, tmp_path / "job", settings(MPC), tables()) as job:
         job.torchrun()
         job.check(by_mpc)
@@ -104,7 +103,7 @@ def test_a_draft_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("protocol", [MPC, BFV], ids=["mpc", "bfv"])
-def test_two_sources_on_four_hosts(network: ShapedNetwork, tmp_path: Path, protocol: dict[str, Any]) -> None:
+def test_two_sources_on_four_hosts(network: Network, tmp_path: Path, protocol: dict[str, Any]) -> None:
     if protocol is BFV:
         pytest.importorskip("tenseal")
     plan, data = settings(protocol, "A", "A2"), tables("A", "A2")
@@ -118,7 +117,7 @@ def test_nothing_is_left_after_a_failure() -> None:
     """Neither namespaces nor what ran in them."""
 
     def fail() -> None:
-        with hosts("C", "B", delay=0.001) as network:
+        with hosts("C", "B") as network:
             made.append(network.command("B")[-1])
             command = network.command("B", "sh", "-c", "echo here; exec sleep 1000")
             running.append(subprocess.Popen(command, stdout=subprocess.PIPE))

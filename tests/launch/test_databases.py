@@ -8,15 +8,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from adbc_driver_postgresql import dbapi
 
 from mpc_spearman import Result, load_plan, run_local
 from mpc_spearman.errors import PlanError, TableError
 from mpc_spearman.launch.join import run_party
 from mpc_spearman.launch.local import assignments
-from support.databases import PASSWORD, into_postgresql, into_sqlite, postgresql
+from support.databases import PASSWORD, into_sqlite, postgresql
 from support.harness import fork_server
 from support.plans import mapping
+
+
+def into_postgresql(address: str, name: str, frame: pd.DataFrame) -> None:
+    """Make a table of a DataFrame."""
+    with dbapi.connect(address) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest(name, pa.Table.from_pandas(frame, preserve_index=False), mode="replace")
+        connection.commit()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from mpc_spearman.identity import Identity
 from mpc_spearman.version import __version__
 from support.harness import ROOT
 from support.members import JOIN_TIMEOUT, TIMEOUT, Ending, Members, members
-from support.processes import EVER, eventually
+from support.processes import eventually
 from support.relay import Relay
 
 #: Beyond its deadline no party may last longer than this, seconds.
@@ -196,9 +196,11 @@ def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
         parties["coordinator"]["listen"] = f"127.0.0.1:{relay.behind}"
     else:
         parties["target"] |= {"listen": f"127.0.0.1:{relay.behind}", "advertise": f"127.0.0.1:{relay.port}"}
-    start_all(run, relayed, ("connected", {}), parties=parties)
+    go = run.folder / "go"
+    start_all(run, relayed, ("at", {"phase": "agree", "act": "hold", "until": str(go)}), parties=parties)
     run.wait_for(f"{relayed}.fault")
     relay.change.set()
+    go.touch()
     try:
         return run.wait(NAMES), relay.changed
     finally:
@@ -304,7 +306,6 @@ def twice(run: Members, party: str) -> tuple[dict[str, Ending], float]:
     # All have joined when the second process comes, and one does not go on before that has failed.
     second, late = f"{party}2", next(name for name in "BA" if name != party)
     held = {"phase": "meeting", "act": "hold", "until": str(run.marks / f"{second}.failed")}
-    run.plan["network"]["timeout"] = EVER
     start_all(run, late, ("at", held))
     run.wait_for(f"{late}.fault")
     run.start(party, NO_HOOK, label=second)
@@ -347,6 +348,8 @@ def met(run: Members) -> float:
 )
 def test_survivors(case: Case, tmp_path: Path, cache: pytest.Cache) -> None:
     with members(tmp_path) as run:
+        if case.fault in ("freeze", "cut"):
+            run.plan["network"]["timeout"] = TIMEOUT
         if case.deadline == JOIN_TIMEOUT:
             run.plan["network"]["join_timeout"] = JOIN_TIMEOUT
         endings, fault = globals()[case.act](run, case.party, **case.arguments)

@@ -6,8 +6,10 @@ holds all there is to say of it afterwards.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from mpc_spearman.launch import supervisor
 from mpc_spearman.results.result import Result
 from support.harness import fork_server, run_roles
 from support.plans import plan
-from support.processes import EVER, descendants
+from support.processes import EVER
 from support.references import normal_tables
 
 #: ``network.timeout`` where somebody is silent, seconds.
@@ -74,6 +76,19 @@ class Aftermath:
 
     def classes(self) -> dict[str, str]:
         return {party: type(outcome.error).__name__ for party, outcome in self.outcomes.items()}
+
+
+def descendants() -> set[int]:
+    """Find the processes that this one has started, and those that they have, and so on."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found, more = set(), {os.getpid()}
+    while more:
+        more = {process for process, parent in parents.items() if parent in more}
+        found |= more
+    return found
 
 
 TABLES = normal_tables()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +15,10 @@ import pytest
 from mpc_spearman import run_local
 from mpc_spearman.errors import PartyMissing, Unreachable
 from mpc_spearman.results.result import Result
-from support import firewalls
 from support.harness import fork_server
-from support.hosts import AGENT_PORT, Job, hosts
+from support.hosts import AGENT_PORT, Job, Network, hosts, run
 from support.plans import mapping
+from support.processes import eventually
 
 PLAN = mapping(results={"sources": "coefficients"})
 PORT, OTHER = 29500, 29501
@@ -35,6 +39,114 @@ TABLES = _tables()
 LISTENING = [f"parties.target.listen=10.77.0.2:{OTHER}"]
 
 
+# ---- what stands between hosts; each skips the test where this machine cannot do it
+
+#: An address that no host has itself: the network's router translates it.
+OUTSIDE = "10.77.0.200"
+
+
+def _rules(command: Sequence[str], rules: str) -> None:
+    if shutil.which("nft") is None:
+        pytest.skip("the command nft is missing (package nftables)")
+    if subprocess.run([*command, "nft", "add", "table", "inet", "probe"], capture_output=True).returncode:
+        pytest.skip("this kernel has no nftables")
+    run(*command, "nft", "-f", "-", text=rules)
+
+
+def close(network: Network, party: str, *ports: int) -> None:
+    """Let nobody connect to a host, but for these ports; it may connect to others."""
+    opened = f"tcp dport {{ {', '.join(map(str, ports))} }} accept" if ports else ""
+    _rules(
+        network.command(party),
+        f"""table inet closed {{
+            chain input {{
+                type filter hook input priority 0; policy drop;
+                iif lo accept
+                ct state established,related accept
+                {opened}
+            }}
+        }}""",
+    )
+
+
+def allow_only(network: Network, party: str, to: str, port: int) -> None:
+    """Let a host connect to one other host's port and to nothing else."""
+    _rules(
+        network.command(party),
+        f"""table inet leaving {{
+            chain output {{
+                type filter hook output priority 0; policy drop;
+                oif lo accept
+                ct state established,related accept
+                ip daddr {network.address(to)} tcp dport {port} accept
+            }}
+        }}""",
+    )
+
+
+def translate(network: Network, party: str, outside: int, inside: int) -> str:
+    """Put a host behind address translation: others reach it at the address returned, and no other way."""
+    address = network.address(party)
+    run(*network.on_router("ip", "address", "add", OUTSIDE, "dev", "lo"))
+    _rules(
+        network.on_router(),
+        f"""table ip translated {{
+            chain to {{
+                type nat hook prerouting priority -100;
+                ip daddr {OUTSIDE} tcp dport {outside} dnat to {address}:{inside}
+            }}
+            chain from {{
+                type nat hook postrouting priority 100;
+                ip saddr {address} snat to {OUTSIDE}
+            }}
+            chain between {{
+                type filter hook forward priority 0;
+                ct status dnat accept
+                ip daddr {address} ct state new drop
+            }}
+        }}""",
+    )
+    return f"{OUTSIDE}:{outside}"
+
+
+def ipv6_alone(network: Network, parties: Sequence[str]) -> dict[str, str]:
+    """Take all hosts' IPv4 addresses away; return their IPv6 ones."""
+    addresses = {}
+    on = ("sysctl", "-qw", "net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.all.disable_ipv6=0")
+    run(*network.on_router(*on, "net.ipv6.conf.all.forwarding=1"))
+    for number, party in enumerate(parties, 1):
+        addresses[party], router = f"fd77:{number}::1", f"fd77:{number}::fe"
+        for command in (
+            network.command(party, *on),
+            network.command(party, "ip", "-4", "address", "flush", "dev", "eth0"),
+            network.command(party, "ip", "-4", "address", "flush", "dev", "lo"),
+            network.command(party, "ip", "address", "add", f"{addresses[party]}/64", "dev", "eth0", "nodad"),
+            network.on_router("ip", "address", "add", f"{router}/64", "dev", network.port(party), "nodad"),
+            network.command(party, "ip", "-6", "route", "add", "default", "via", router),
+        ):
+            run(*command)
+    return addresses
+
+
+@contextmanager
+def proxy(network: Network, host: str, folder: Path, port: int = 8888) -> Iterator[str]:
+    """Run Debian's tinyproxy on a host; it lets CONNECT pass to any port."""
+    if shutil.which("tinyproxy") is None:
+        pytest.skip("the command tinyproxy is missing (package tinyproxy)")
+    address = network.address(host)
+    log, settings = folder / "proxy.log", folder / "proxy.conf"
+    settings.write_text(f'Port {port}\nListen {address}\nTimeout 600\nLogFile "{log}"\nLogLevel Info\n')
+    with subprocess.Popen(network.command(host, "tinyproxy", "-d", "-c", str(settings))) as process:
+        try:
+            eventually(lambda: log.exists() and "Accepting connections" in log.read_text())
+            yield f"http://{address}:{port}"
+        finally:
+            process.terminate()
+
+
+# ---- runs
+
+
 @pytest.fixture(scope="module")
 def local() -> Result:
     return run_local(PLAN, TABLES, server=fork_server())
@@ -47,9 +159,9 @@ def way(job: Job) -> str:
 
 def test_a_and_b_are_closed_and_c_has_one_open_port(tmp_path: Path, local: Result) -> None:
     with hosts("C", "B", "A") as network:
-        firewalls.close(network, "A")
-        firewalls.close(network, "B")
-        firewalls.close(network, "C", PORT)
+        close(network, "A")
+        close(network, "B")
+        close(network, "C", PORT)
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
             job.join()
             job.check(local)
@@ -59,9 +171,9 @@ def test_a_and_b_are_closed_and_c_has_one_open_port(tmp_path: Path, local: Resul
 @pytest.mark.long
 def test_b_is_behind_address_translation(tmp_path: Path, local: Result) -> None:
     with hosts("C", "B", "A") as network:
-        firewalls.close(network, "A")
-        firewalls.close(network, "C", PORT)
-        outside = firewalls.translate(network, "B", 40001, OTHER)
+        close(network, "A")
+        close(network, "C", PORT)
+        outside = translate(network, "B", 40001, OTHER)
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
             job.join(B=[*LISTENING, f"parties.target.advertise={outside}"])
             job.check(local)
@@ -70,13 +182,13 @@ def test_b_is_behind_address_translation(tmp_path: Path, local: Result) -> None:
 
 def test_a_is_behind_a_proxy_and_b_behind_address_translation(tmp_path: Path, local: Result) -> None:
     """A's host can reach the proxy's port and nothing else, by whichever name."""
-    with hosts("C", "B", "A", "P") as network, firewalls.proxy(network, "P", tmp_path) as proxy:
-        firewalls.close(network, "A")
-        firewalls.allow_only(network, "A", "P", 8888)
-        firewalls.close(network, "C", PORT)
-        outside = firewalls.translate(network, "B", 40001, OTHER)
+    with hosts("C", "B", "A", "P") as network, proxy(network, "P", tmp_path) as at:
+        close(network, "A")
+        allow_only(network, "A", "P", 8888)
+        close(network, "C", PORT)
+        outside = translate(network, "B", 40001, OTHER)
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
-            job.join(A=[f"network.proxy={proxy}"], B=[*LISTENING, f"parties.target.advertise={outside}"])
+            job.join(A=[f"network.proxy={at}"], B=[*LISTENING, f"parties.target.advertise={outside}"])
             job.check(local)
             assert way(job) == "direct"
         assert f"CONNECT {outside}" in (tmp_path / "proxy.log").read_text()
@@ -84,13 +196,13 @@ def test_a_is_behind_a_proxy_and_b_behind_address_translation(tmp_path: Path, lo
 
 @pytest.mark.long
 def test_a_is_behind_a_proxy_and_b_has_no_open_port(tmp_path: Path, local: Result) -> None:
-    with hosts("C", "B", "A", "P") as network, firewalls.proxy(network, "P", tmp_path) as proxy:
-        firewalls.allow_only(network, "A", "P", 8888)
-        firewalls.close(network, "A")
-        firewalls.close(network, "B")
-        firewalls.close(network, "C", PORT)
+    with hosts("C", "B", "A", "P") as network, proxy(network, "P", tmp_path) as at:
+        allow_only(network, "A", "P", 8888)
+        close(network, "A")
+        close(network, "B")
+        close(network, "C", PORT)
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
-            job.join(A=[f"network.proxy={proxy}"])
+            job.join(A=[f"network.proxy={at}"])
             job.check(local)
             assert way(job) == "forwarded"
 
@@ -99,7 +211,7 @@ def test_a_is_behind_a_proxy_and_b_has_no_open_port(tmp_path: Path, local: Resul
 def test_who_cannot_reach_whom_and_where_is_told_to_all(tmp_path: Path) -> None:
     """B's host drops what A sends to the port that B has said: B's to mend, and the others wait for it."""
     with hosts("C", "B", "A") as network:
-        firewalls.close(network, "B")
+        close(network, "B")
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
             own = {name: ["network.timeout=6", "network.join_timeout=40"] for name in "CBA"}
             job.join(**{**own, "B": [*own["B"], *LISTENING]})
@@ -115,7 +227,7 @@ def test_who_cannot_reach_whom_and_where_is_told_to_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize("listening", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_hosts_with_ipv6_alone(listening: bool, tmp_path: Path, local: Result) -> None:
     with hosts("C", "B", "A") as network:
-        addresses = firewalls.ipv6_alone(network, "CBA")
+        addresses = ipv6_alone(network, "CBA")
         own = [f"parties.target.listen=[{addresses['B']}]:{OTHER}"] if listening else []
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT, address=addresses["C"]) as job:
             job.join(B=own)
@@ -127,9 +239,9 @@ def test_hosts_with_ipv6_alone(listening: bool, tmp_path: Path, local: Result) -
 def test_torchrun_with_two_open_ports(tmp_path: Path, local: Result) -> None:
     """All that is the run's is on the first, torchrun's own store on the second."""
     with hosts("C", "B", "A") as network:
-        firewalls.close(network, "A")
-        firewalls.close(network, "B")
-        firewalls.close(network, "C", PORT, AGENT_PORT)
+        close(network, "A")
+        close(network, "B")
+        close(network, "C", PORT, AGENT_PORT)
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
             job.torchrun()
             job.check(local)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from mpc_spearman.errors import OutputError
 from mpc_spearman.launch import folders
 from support.harness import ROOT
 from support.made_results import listing
-from support.plans import mapping
+from support.plans import LIGHT, mapping
 
 LEFT = "mpc-spearman-run-0123456789abcdef"
 
@@ -74,28 +75,32 @@ def test_many_that_begin_at_once_keep_theirs(temporary: Path) -> None:
     assert listing(temporary) == []
 
 
-#: A kernel in which a run goes on, and which says when it does.
+#: A kernel in which a run goes on, and which says when it does; the run does not end before it is told to.
 KERNEL = """
 import json, sys
 import pandas as pd
 from mpc_spearman import run_local
 tables = {party: pd.read_csv(f"{party}.csv", dtype={"id": str}) for party in "AB"}
-run_local(json.load(open("plan.json")), tables, watch=lambda party, phase, done, of: print(phase, flush=True))
+def watch(party, phase, done, of):
+    print(phase, flush=True)
+    if phase == "connect":
+        sys.stdin.read()
+run_local(json.load(open("plan.json")), tables, watch=watch)
 """
 
 
 def test_a_kernel_that_is_killed_leaves_nothing_for_long(tmp_path: Path, temporary: Path) -> None:
     values = np.random.default_rng(1).normal(size=(2, 40))
-    plan = mapping()
+    plan = mapping(**LIGHT)
     tables = {}
     for party, column in zip("AB", values, strict=True):
         tables[party] = pd.DataFrame({"id": [f"p{i}" for i in range(40)], "x": column})
         tables[party].to_csv(tmp_path / f"{party}.csv", index=False)
     pd.Series(plan).to_json(tmp_path / "plan.json")
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
-    with subprocess.Popen(
-        [sys.executable, "-c", KERNEL], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
-    ) as kernel:
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-c", KERNEL]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as kernel:
         assert kernel.stdout is not None
         while kernel.stdout.readline() != "connect\n":
             assert kernel.poll() is None

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from mpc_spearman.errors import PeerDied
-from mpc_spearman.launch import forkserver, role_process
+from mpc_spearman.launch import forkserver
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import assignments
 from support.harness import ROOT
-from support.plans import plan
+from support.plans import LIGHT, plan
 from support.processes import alive, eventually
-from support.scripted import PROGRAM, do, notes, server_of
+from support.scripted import do, notes, server_of
 
 
 def children(process: int) -> list[int]:
@@ -81,8 +81,7 @@ def test_it_starts_from_one_thread_and_uses_its_share_of_the_processors(
 def test_what_one_protocol_needs_is_no_part_of_the_others_memory(tmp_path: Path) -> None:
     look = "note([name in sys.modules for name in ('pandas', 'torch', 'crypten')])"
     assert notes(tmp_path, look)["A"] == ["[True, True, True]"]
-    he = {"protocol": "he", "he": {"key_bits": 512, "insecure": True}}
-    assert notes(tmp_path, look, settings=he)["A"] == ["[True, False, False]"]
+    assert notes(tmp_path, look, settings=LIGHT)["A"] == ["[True, False, False]"]
 
 
 # ---- what a role reports, and the memory it keeps
@@ -118,11 +117,6 @@ def test_a_role_keeps_the_memory_that_it_has_freed(tmp_path: Path) -> None:
     )
     (faults,) = notes(tmp_path, body)["A"]
     assert int(faults) < 1000  # ten times eight blocks of 2 MB have 40,960 pages
-
-
-def test_another_c_library_keeps_what_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(role_process.ctypes, "CDLL", lambda name: object())
-    role_process.keep_freed_memory()
 
 
 DRAWS = """
@@ -209,19 +203,20 @@ def test_without_the_server_roles_end_and_the_next_run_has_another(tmp_path: Pat
         if len(seen) == 3:
             os.kill(server_of(seen), signal.SIGKILL)
 
-    outcomes = do(tmp_path, stopped, watch=watch)
+    outcomes = do(tmp_path, stopped, watch=watch, settings=LIGHT)
     assert {(outcome.kind, outcome.exit_code) for outcome in outcomes.values()} == {("died", -signal.SIGKILL)}
     eventually(lambda: not any(map(alive, seen)))
-    assert len(notes(tmp_path, "note('again')")) == 3
+    assert len(notes(tmp_path, "note('again')", settings=LIGHT)) == 3
 
 
 SUPERVISED = """
 import sys
 from pathlib import Path
 sys.path.append({tests!r})
+from support.plans import LIGHT
 from support.scripted import do
 body = "phase(os.getpid())\\nos.kill(os.getpid(), signal.SIGSTOP)"
-do(Path({folder!r}), body, watch=lambda party, phase, *_: print(phase, flush=True))
+do(Path({folder!r}), body, settings=LIGHT, watch=lambda party, phase, *_: print(phase, flush=True))
 """
 
 
@@ -240,18 +235,21 @@ def test_without_the_supervisor_nothing_is_left(tmp_path: Path, number: int) -> 
     eventually(lambda: not any(map(alive, everyone)))
 
 
-def test_a_run_that_is_stopped_while_the_server_begins_leaves_nothing(tmp_path: Path) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+#: What has not begun to serve, and interrupts whoever has asked it for three roles.
+INTERRUPTING = """
+import os, signal, socket, time
+requests = socket.socket(fileno=os.dup(0))
+for _ in "CBA": socket.recv_fds(requests, 1, 4)
+time.sleep(0.2)
+os.kill(os.getppid(), signal.SIGINT)
+time.sleep(600)
+"""
 
+
+def test_a_run_that_is_stopped_while_the_server_begins_leaves_nothing(tmp_path: Path) -> None:
     before = children(os.getpid())
-    old = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    try:
-        with pytest.raises(KeyboardInterrupt), ForkServer([sys.executable, "-c", PROGRAM]) as server:
-            do(tmp_path, "time.sleep(600)", server=server)
-    finally:
-        signal.signal(signal.SIGALRM, old)
+    with pytest.raises(KeyboardInterrupt), ForkServer([sys.executable, "-c", INTERRUPTING]) as server:
+        do(tmp_path, "", server=server)
     assert children(os.getpid()) == before
 
 
@@ -268,7 +266,7 @@ forkserver.main(sys.argv[1], lambda assignment, supervisor: None)
 @pytest.mark.parametrize("gone", ["supervisor", "party"])
 def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path, gone: str) -> None:
     """And end, as forked ones do, when the supervisor is gone, or a party for which they wait."""
-    mine = next(one for one in assignments(plan(), tmp_path) if one.party == "C")
+    mine = next(one for one in assignments(plan(**LIGHT), tmp_path) if one.party == "C")
     with ForkServer([sys.executable, "-c", THREADED]) as server:
         role = server.start(mine)
         with role.stdin, role.stdout, role.stderr:

@@ -13,7 +13,7 @@ import pytest
 from mpc_spearman import run_local
 from mpc_spearman.launch.forkserver import ForkServer
 from support.meetings import PARTIES, Meeting, assert_connected
-from support.plans import mapping
+from support.plans import LIGHT, mapping
 from support.processes import eventually, held
 from support.references import normal_tables
 
@@ -26,10 +26,10 @@ from support.references import normal_tables
 @pytest.mark.timeout(1800)
 def test_many_runs_leave_nothing(temporary: Path, runs: int, kept: bool) -> None:
     with ForkServer() if kept else nullcontext() as server:
-        first = run_local(mapping(), normal_tables(), server=server)  # imports what runs need
+        first = run_local(mapping(**LIGHT), normal_tables(), server=server)  # imports what runs need
         before, threads = held(), threading.active_count()
         for _ in range(runs):
-            result = run_local(mapping(), normal_tables(), server=server)
+            result = run_local(mapping(**LIGHT), normal_tables(), server=server)
             assert held() == before
             assert threading.active_count() <= threads
             assert os.listdir(temporary) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,13 +27,13 @@ from mpc_spearman.errors import (
     PlanError,
     PolicyError,
     RoleCrashed,
-    SetupError,
     TableError,
 )
 from mpc_spearman.launch.local import arrow
 from mpc_spearman.launch.supervisor import Outcome
-from mpc_spearman.results import run_directory
+from mpc_spearman.parties import Roster
 from support import harness
+from support.made_results import costs
 from support.plans import mapping
 from support.references import normal_tables
 
@@ -216,11 +217,6 @@ class TestBeforeAnythingRuns:
             with pytest.raises(PlanError, match=r"call run_local\(plan, \{'A': a, 'B': b\}\)"):
                 run_local(*arguments)
 
-    def test_without_crypten(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "crypten", None)
-        with pytest.raises(SetupError, match=r"Run: pip install --no-deps crypten==0\.4\.1"):
-            run_local(PLAN, TABLES)
-
     @pytest.mark.parametrize("party", ["A", "B", "C"])
     def test_a_directory_with_somebodys_files(self, tmp_path: Path, party: str) -> None:
         (tmp_path / "out" / party).mkdir(parents=True)
@@ -249,30 +245,28 @@ class TestBeforeAnythingRuns:
 # ---- all or none
 
 
-ABOUT = f'{{"schema_version": {run_directory.SCHEMA_VERSION}}}'
-
-
 def write_runs(orders: Any, *_: Any, **__: Any) -> dict[str, Outcome]:
     """Stand in for the roles: each leaves a run directory."""
     for order in orders:
-        run_directory.replace(order.out, {"result.json": ABOUT, "cost.csv": order.party})
+        its = load_plan(order.plan)
+        role: Any = Roster.of(its, order.party).me.role.value
+        Result(plan=its.shared(), party=order.party, role=role, n=4, cost=costs(order.party)).save(order.out)
     return {order.party: Outcome(order.party, "returned", None, "account", 0, 1.0) for order in orders}
 
 
 @pytest.fixture
-def roles_write(monkeypatch: pytest.MonkeyPatch, launched: Launched) -> None:
+def roles_write(launched: Launched) -> None:
     launched(write_runs)
-    monkeypatch.setattr(Result, "load", classmethod(lambda cls, directory: directory.name))
 
 
 @pytest.mark.usefixtures("roles_write")
 def test_every_partys_directory_is_kept_and_an_earlier_one_replaced(tmp_path: Path) -> None:
     for _ in range(2):
-        assert run_local(PLAN, TABLES, out=tmp_path / "new" / "out") == "C"
+        assert run_local(PLAN, TABLES, out=tmp_path / "new" / "out").party == "C"
         assert os.listdir(tmp_path / "new") == ["out"]
         assert sorted(os.listdir(tmp_path / "new" / "out")) == ["A", "B", "C"]
         for party in "ABC":
-            assert (tmp_path / "new" / "out" / party / "cost.csv").read_text() == party
+            assert Result.load(tmp_path / "new" / "out" / party).party == party
         (tmp_path / "new" / "out" / "A" / "cost.csv").write_text("earlier")
 
 
@@ -293,7 +287,7 @@ def test_if_one_directory_cannot_be_placed_all_stay_as_they_were(tmp_path: Path,
     def write_and_spoil(orders: Any, *given: Any, **more: Any) -> Any:
         outcomes = write_runs(orders)
         # The last one to be placed is gone.
-        run_directory.shutil.rmtree(Path(orders[-1].out))
+        shutil.rmtree(Path(orders[-1].out))
         return outcomes
 
     launched(write_and_spoil)
@@ -306,7 +300,7 @@ def test_if_one_directory_cannot_be_placed_all_stay_as_they_were(tmp_path: Path,
 
 @pytest.mark.usefixtures("roles_write")
 def test_without_a_place_nothing_is_left(temporary: Path) -> None:
-    assert run_local(PLAN, TABLES) == "C"
+    assert run_local(PLAN, TABLES).party == "C"
     assert os.listdir(temporary) == []
 
 
@@ -359,7 +353,11 @@ values = np.random.default_rng(5).normal(size=(5, 60))
 ids = [f"p{i}" for i in range(60)]
 a = pd.DataFrame({"id": ids, "a": values[0], "b": values[1]})
 b = pd.DataFrame({"id": ids, "x": values[2], "y": values[3], "z": values[4]})
-plan = {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
+policy = {"min_key_bits": 512}
+parties = {"coordinator": {"name": "C"}, "target": {"name": "B", "policy": policy}}
+parties["sources"] = [{"name": "A", "policy": policy}]
+he = {"key_bits": 512, "insecure": True}
+plan = {"parties": parties, "protocol": "he", "he": he}  # which does not import PyTorch
 
 first = run_local(plan, {"A": a, "B": b}, out="out")
 try:

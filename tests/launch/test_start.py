@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ import pytest
 from mpc_spearman.results.result import Result
 from support.harness import ROOT
 from support.plans import mapping, with_keys
+from support.processes import free_port
 
 #: Modules that roles import or look for: of Python, of what is installed or is not, and the package itself.
 NAMES = (
@@ -73,20 +73,16 @@ def test_a_hostile_folder_is_one(hostile: Path) -> None:
     assert (hostile.parent / "executed").exists()
 
 
-@pytest.mark.parametrize("launcher", ["mpc-spearman", "launchers/local.py"])
-def test_roles_on_this_machine(hostile: Path, script: str, tmp_path: Path, launcher: str) -> None:
-    command = [script, "local"] if launcher == "mpc-spearman" else [str(ROOT / launcher)]
-    plan = str(ROOT / "configs" / "mpc.yaml")
-    run(hostile, [sys.executable, *command, plan, "--out", str(tmp_path / "out")])
+def test_roles_on_this_machine(hostile: Path, tmp_path: Path) -> None:
+    launcher, plan = ROOT / "launchers" / "local.py", ROOT / "configs" / "mpc.yaml"
+    run(hostile, [sys.executable, str(launcher), str(plan), "--out", str(tmp_path / "out")])
     assert_nothing_was_executed(hostile)
     assert Result.load(tmp_path / "out" / "C").n == 4_406
 
 
 @pytest.mark.parametrize("launcher", ["mpc-spearman", pytest.param("torchrun", marks=pytest.mark.long)])
 def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
-        port, agent = free.getsockname()[1], other.getsockname()[1]
-    network = {"address": "127.0.0.1", "port": port}
+    agent, network = free_port(), {"address": "127.0.0.1", "port": free_port()}
     plan = tmp_path / "plan.yaml"
     plan.write_text(json.dumps(with_keys(mapping(cautious=True, network=network), tmp_path)))
     commands = []

@@ -11,11 +11,10 @@ import pytest
 
 from mpc_spearman import run_local
 from support.harness import fork_server
-from support.hosts import Job, hosts
+from support.hosts import Job, Network, hosts
 from support.plans import mapping
 from support.processes import eventually
 from support.references import normal_tables
-from support.shaping import ShapedNetwork
 
 PLAN = mapping(results={"sources": "coefficients"})
 #: Opens hundreds of connections, says what strangers say, and tells the most that it heard over one of them.
@@ -53,7 +52,7 @@ sys.stdin.read()
 """
 
 
-def memory(network: ShapedNetwork, party: str) -> int:
+def memory(network: Network, party: str) -> int:
     """Bytes of the largest process on a party's host."""
     shown = subprocess.run(
         ["ip", "netns", "pids", network.command(party)[-1]], capture_output=True, text=True

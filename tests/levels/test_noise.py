@@ -67,16 +67,17 @@ def test_strengths_have_the_noise_that_each_copy_states_and_the_owners_own_is_of
             assert result.strengths.isna().equals(exact.isna())
             stated = np.sqrt(result.errors.to_numpy()[:3] ** 2 - by_chance**2)
             found.append((result.strengths - exact).to_numpy()[:3] / stated)
+    # Each limit is passed by chance less than once in 10^8 times.
     for party in off:
         each = np.array(off[party])
-        assert spread(each) > 1e-6
-        assert abs(np.corrcoef(each.T) - np.eye(3)).max() < 0.9
-        assert abs(np.corrcoef(each[:-1].ravel(), each[1:].ravel())[0, 1]) < 0.7
+        assert spread(each) > 1e-9
+        assert abs(np.corrcoef(each.T) - np.eye(3)).max() < 0.99
+        assert abs(np.corrcoef(each[:-1].ravel(), each[1:].ravel())[0, 1]) < 0.85
     # The target's draw, which its own copy tells nothing of: C's copy less its own has that variance.
     draws = len(sources) + 1
     own = np.array(off["C"]) * np.sqrt(draws) - np.array(off["B"]) * np.sqrt(draws - 1)
-    assert spread(own) > 1e-6
-    assert abs(np.corrcoef(own.ravel(), np.array(off["B"]).ravel())[0, 1]) < 0.7
+    assert spread(own) > 1e-9
+    assert abs(np.corrcoef(own.ravel(), np.array(off["B"]).ravel())[0, 1]) < 0.85
 
 
 @pytest.mark.parametrize("scheme", ["mpc", *SCHEMES])
@@ -136,8 +137,8 @@ def test_what_the_coordinator_passes_on_has_noise_its_own_copy_has_none(level: s
     assert s is not None
     assert np.array_equal(s > 0, exact.notna())
     standard = np.array(off)[:, s > 0] / s[s > 0]
-    assert spread(standard) > 1e-6
-    assert abs(np.corrcoef(standard[:-1].ravel(), standard[1:].ravel())[0, 1]) < 0.3
+    assert spread(standard) > 1e-9
+    assert abs(np.corrcoef(standard[:-1].ravel(), standard[1:].ravel())[0, 1]) < 0.6
 
 
 def test_numbers_are_moved_by_noise_of_the_stated_deviation_and_nothing_else() -> None:
@@ -150,7 +151,7 @@ def test_numbers_are_moved_by_noise_of_the_stated_deviation_and_nothing_else() -
     assert (has[0][[0, 3]] >= s[[0, 3]]).all()
     assert np.allclose(has[0][[0, 3]], s[[0, 3]], rtol=1e-6)
     standard = (np.array(published)[:, [0, 3]] - values[[0, 3]]) / s[[0, 3]]
-    assert spread(standard) > 1e-6
+    assert spread(standard) > 1e-9
     assert (np.array(published)[:, 3] > 1).any()  # beyond 1 is a valid number
 
 

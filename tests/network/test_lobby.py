@@ -25,7 +25,7 @@ from mpc_spearman.parties import Party, Role
 from support import meetings
 from support.meetings import ANYWHERE, PARTIES, assert_connected, tls
 from support.memory_network import A, B, C
-from support.processes import eventually
+from support.processes import EVER, eventually
 
 Meet = Callable[..., meetings.Meeting]
 
@@ -174,7 +174,7 @@ def test_a_first_process_that_is_silent_is_replaced(meet: Meet) -> None:
     began = time.monotonic()
     run.come(A)
     assert_connected(run.wait())
-    assert 1.5 < time.monotonic() - began < 15
+    assert time.monotonic() - began > 1.5
     frozen.close()
     assert "A left: PeerTimeout in connect; waiting for it again" in run.said["B"]
 
@@ -234,10 +234,10 @@ def test_a_second_process_that_comes_when_all_have_met_disturbs_nobody(meet: Mee
 
 def test_who_does_not_come_is_named_to_all(meet: Meet) -> None:
     run = meet()
-    run.come(C, join_timeout=2.5)
+    run.come(C, join_timeout=5.0)
     run.come(B)
     met = run.wait()
-    assert str(met["C"]) == "A (source) did not join within 2.5 s"
+    assert str(met["C"]) == "A (source) did not join within 5 s"
     assert {error.about for error in met.values()} == {("PartyMissing", "A", "connect")}
     assert "reports that party A did not join in time (PartyMissing)" in str(met["B"])
 
@@ -304,16 +304,16 @@ def pass_on(one: socket.socket, other: socket.socket) -> None:
         other.shutdown(socket.SHUT_WR)
 
 
-def test_a_party_that_says_nothing_more_is_lost(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = meet(timeout=1.0)
-    monkeypatch.setattr(
-        "mpc_spearman.network.data_party.DataPartyMeeting._hear", lambda self, *said: time.sleep(2.5)
-    )
-    for member in PARTIES:
-        run.come(member, patient=False)
-    met = run.wait()
-    assert type(met["C"]).__name__ == "PeerTimeout"
-    assert met["C"].about[1] in "AB"
+def test_a_party_that_says_nothing_more_is_lost(meet: Meet) -> None:
+    run, over = meet(timeout=2.5), threading.Event()
+    for member in (A, B):  # in whose one thread keep-alives are sent as well; neither connects before C comes
+        silent: Any = run.come(member, patient=False)
+        silent._hear = lambda *said: over.wait(60.0)
+    run.come(C, patient=False)
+    error = run.wait("C")["C"]
+    over.set()
+    assert type(error).__name__ == "PeerTimeout"
+    assert error.about[1] in "AB"
 
 
 # CPython leaves a connection open that is reset before TLS wraps it.
@@ -339,14 +339,12 @@ def test_an_unexpected_error_in_a_thread_of_a_meeting_ends_it(
         return real(self, *given)
 
     monkeypatch.setattr(where, step, broken)
-    run = meet(listen={})
-    began = time.monotonic()
+    run = meet(listen={}, timeout=EVER)  # for none of which anyone waits
     for party in PARTIES:
-        run.come(party, patient=False)
+        run.come(party, patient=False, join_timeout=EVER)
     met = run.wait()
     assert met.pop(member.name) is expected
     assert {type(error).__name__ for error in met.values()} <= {"PeerFailed", "PeerDied", "PartyMissing"}
-    assert time.monotonic() - began < 15  # no time-out, which here is 30 s
 
 
 def test_a_port_that_is_taken_is_named_with_what_to_do(meet: Meet) -> None:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from mpc_spearman.cli.main import main
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import PlanError, PolicyError
-from mpc_spearman.privacy.charges import Charge, ChargedRun, Earlier, Forgotten, Told, balances, over_lifetime
+from mpc_spearman.privacy.charges import Charge, ChargedRun, Earlier, Forgotten, Told, balances
 from mpc_spearman.privacy.ledger import Ledger
 
 EXACT = Told(what="coefficients", loss=None, counted=False)
@@ -269,29 +268,18 @@ def child(file: Path, plan: int, limit: str = "", hook: str = "") -> subprocess.
 def test_a_charge_is_on_the_disk_when_it_returns_and_nobody_else_has_the_file_before(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[bool] = []
-    synced = b""
+    synced: list[bytes] = []
+    sync = os.fsync
 
-    def watched(done: Callable[..., Any]) -> Callable[..., Any]:
-        def watch(*arguments: Any, **named: Any) -> Any:
-            nonlocal synced
-            with ledger.path.open("rb") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                    taken.append(False)
-                except BlockingIOError:
-                    taken.append(True)
-            found = done(*arguments, **named)
-            synced = ledger.path.read_bytes()
-            return found
+    def watched(descriptor: int) -> None:
+        with ledger.path.open("rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        sync(descriptor)
+        synced.append(ledger.path.read_bytes())
 
-        return watch
-
-    monkeypatch.setattr("mpc_spearman.privacy.ledger.over_lifetime", watched(over_lifetime))
-    monkeypatch.setattr(os, "fsync", watched(os.fsync))
+    monkeypatch.setattr(os, "fsync", watched)
     charge(ledger, make_run(1))
-    assert taken == [True, True]  # at the check, and on the disk
-    assert synced == ledger.path.read_bytes()
+    assert synced == [ledger.path.read_bytes()]
 
 
 def test_processes_that_start_together_share_one_budget(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 from mpc_spearman.config import Plan, load_plan
-from mpc_spearman.data import aligned
 from mpc_spearman.data.aligned import take_aligned, write_aligned
 from mpc_spearman.errors import MergeError, OutputError, PlanError, TableError
 from mpc_spearman.results.merge import merge
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import Ended, run_in_memory
 from support.plans import mapping
+from support.processes import full_disk
 from support.tables import read
 
 
@@ -127,15 +125,11 @@ def test_a_place_that_cannot_be_written_to_is_found_before_anyone_is_waited_for(
         assert str(place) in str(ended.errors["A"])
 
 
-def test_a_full_disk_at_the_end_costs_nobody_its_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(aligned, "write_whole", full)
-    ended = run({"A": {"write_aligned": str(tmp_path / "a.csv")}}, {"A": A, "B": B}, alignment="intersect")
-    assert ended.result("A").warnings[-1].endswith("a.csv cannot be written: No space left on device")
+def test_a_full_disk_at_the_end_costs_nobody_its_result(tmp_path: Path) -> None:
+    own = {"A": {"write_aligned": str(tmp_path / "a.csv")}}
+    with full_disk():
+        ended = run(own, {"A": A, "B": B}, alignment="intersect")
+    assert ended.result("A").warnings[-1].endswith("a.csv cannot be written: File too large")
     assert ended.result("B").n == ended.result("C").n == len(COMMON)
 
 

@@ -22,6 +22,7 @@ from support.references import (
     SHARED,
     by_equation_2,
     by_scipy,
+    normal_tables,
     ranked_alike,
     table,
     tolerance,
@@ -90,6 +91,23 @@ def check(
         np.testing.assert_allclose(rho[untied], expected[untied], rtol=0, atol=1e-12)
     np.testing.assert_allclose(pvalues[known], truth.pvalues.to_numpy()[known], rtol=1e-6, atol=1e-300)
     return truth
+
+
+@pytest.mark.parametrize("alignment", ["same", "intersect"])
+def test_a_table_is_ranked_once(alignment: str) -> None:
+    """A small one when it is loaded, where all its rows are common; otherwise in its own step."""
+    ranked: list[tuple[str, int]] = []
+
+    def role(run: Any, its: Any, party: str, *given: Any, **seams: Any) -> Result:
+        def tell(phase: str, done: int, of: int) -> None:
+            if phase == "rank" and done:
+                ranked.append((party, done))
+
+        return run(its, party, *given, **seams, progress=tell)
+
+    run_in_memory(plan(alignment=alignment), normal_tables(), dict.fromkeys("AB", role)).result()
+    once = [("A", 1), ("A", 2), ("B", 1), ("B", 2), ("B", 3)]
+    assert sorted(ranked) == (once if alignment == "intersect" else [])
 
 
 # ---- real tables ----

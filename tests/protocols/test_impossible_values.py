@@ -39,13 +39,20 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
             width = ring_bytes(TABLES, settings["reveal"], settings.get("estimator", "tie_corrected"))
             by = 2 ** (8 * width - 1)
         matmul = ring.matmul
-        monkeypatch.setattr(ring, "matmul", lambda x, y, bound=None: matmul(x, y))
-        monkeypatch.setattr(paillier_keys, "magnitude", lambda values: 0)
+        stand_ins = {
+            (ring, "matmul"): lambda x, y, bound=None: matmul(x, y),
+            (paillier_keys, "magnitude"): lambda values: 0,
+        } | {
+            (engine, name): shifted(getattr(engine, name), row, by)
+            for engine in (Mpc, He)
+            for name in ("differences", "inner_products")
+        }
         if importlib.util.find_spec("tenseal") is not None:
-            monkeypatch.setattr("mpc_spearman.engines.he.bfv.keys.check", lambda values, bound, what: None)
-        for engine in (Mpc, He):
-            for name in ("differences", "inner_products"):
-                monkeypatch.setattr(engine, name, shifted(getattr(engine, name), row, by))
+            from mpc_spearman.engines.he.bfv import keys
+
+            stand_ins[keys, "check"] = lambda values, bound, what: None
+        for (place, name), stand_in in stand_ins.items():
+            monkeypatch.setattr(place, name, stand_in)
         results = {"target": "strengths", "sources": "strengths"}
         ended = run_in_memory(plan(**{"results": results} | settings), TABLES)
         assert not ended.errors, ended.errors
@@ -104,6 +111,13 @@ def test_coefficients(run):
     assert (found[1:] == (np.ptp(X, axis=1) == 0)[1:, None]).all()
     assert result.pvalues.isna().equals(result.coefficients.isna())
     assert result.counts.tolist() == (2 - odd[:, row]).tolist()
+    assert sum(CAUTION in line for line in result.warnings) == 1
+
+
+def test_coefficients_of_scaled_ranks(run, few):
+    result = run(5, by=2**61, reveal="coefficients", results={"precision": "statistical"}).result("C")
+    assert result.coefficients.iloc[0].isna().any()
+    assert result.coefficients.iloc[1].notna().all()
     assert sum(CAUTION in line for line in result.warnings) == 1
 
 

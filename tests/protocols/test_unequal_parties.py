@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.errors import PeerFailed, PolicyError
 from support import faults
 from support.in_memory import Ended, run_in_memory
@@ -92,7 +93,12 @@ def told_of(ended: Ended, party: str, phase: str, error: type[Exception]) -> Non
 
 
 def test_a_policy_only_its_own_party_knows_of() -> None:
-    hook = partial(faults.on_policy, party="A", policy={"max_reveal": "strengths"})
-    ended = run_in_memory(plan(), TABLES, {"A": hook})
+    """Set in its process, which whoever started it does not know."""
+
+    def role(run: Any, its: Plan, *given: Any, **seams: Any) -> Any:
+        stricter = ["parties.sources.A.policy.max_reveal=strengths"]
+        return run(load_plan(its.model_dump(mode="json"), stricter), *given, **seams)
+
+    ended = run_in_memory(plan(), TABLES, {"A": role})
     told_of(ended, "A", "load", PolicyError)
     assert "party A does not allow this plan: its policy.max_reveal" in str(ended.errors["A"])

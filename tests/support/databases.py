@@ -78,16 +78,6 @@ def command(address: str, *statements: str) -> None:
             cursor.execute(statement)
 
 
-def into_postgresql(address: str, name: str, frame: pd.DataFrame) -> None:
-    """Make a table of a DataFrame."""
-    import pyarrow as pa
-    from adbc_driver_postgresql import dbapi
-
-    with dbapi.connect(address) as connection, connection.cursor() as cursor:
-        cursor.adbc_ingest(name, pa.Table.from_pandas(frame, preserve_index=False), mode="replace")
-        connection.commit()
-
-
 def into_sqlite(file: Path, name: str, frame: pd.DataFrame) -> str:
     """Make a table of a DataFrame, in a file; return its address."""
     with sqlite3.connect(file) as connection:

@@ -6,7 +6,6 @@ import os
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -19,7 +18,7 @@ from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Roster
 from mpc_spearman.results.result import Result
-from support.faults import Run
+from support.faults import Progress, Run, entering, wait_for
 
 
 class _Recorded(ssl.SSLSocket):
@@ -52,7 +51,7 @@ def recorded(
     folder: str,
     phase: str,
     until: str,
-    progress: Callable[[str, int, int], None],
+    progress: Progress,
     **seams: Any,
 ) -> Result:
     """Write down what is forwarded, by who sends it: ``CALLER-TO-NUMBER`` in a folder; and this process.
@@ -66,16 +65,13 @@ def recorded(
         connection.into = Path(folder, f"{caller}-{to}-{next(numbers)}")
         return True
 
-    def report(now: str, done: int, of: int) -> None:
-        progress(now, done, of)
-        if now == phase and not done and not Path(until).exists():
-            happens()
-            while not Path(until).exists():
-                time.sleep(0.02)
+    def hold() -> None:
+        happens()
+        wait_for(until)
 
     Path(folder, "process").write_text(str(os.getpid()))
     _at_the_install(record)
-    return run(*given, progress=report, **seams)
+    return run(*given, progress=entering(phase, hold, progress), **seams)
 
 
 def logging_keys(run: Run, *given: Any, happens: Callable[[], None], file: str, **seams: Any) -> Result:
@@ -118,12 +114,7 @@ def impersonating(run: Run, plan: Any, *given: Any, happens: Callable[[], None],
 
 
 def cut_off(
-    run: Run,
-    *given: Any,
-    happens: Callable[[], None],
-    phase: str,
-    progress: Callable[[str, int, int], None],
-    **seams: Any,
+    run: Run, *given: Any, happens: Callable[[], None], phase: str, progress: Progress, **seams: Any
 ) -> Result:
     """End all that is forwarded when this role enters a phase."""
     connections: list[Any] = []
@@ -132,14 +123,11 @@ def cut_off(
         connections.append(connection)
         return True
 
-    def report(now: str, done: int, of: int) -> None:
-        progress(now, done, of)
-        if now == phase and connections:
-            happens()
-            for connection in connections:
-                with suppress(OSError):
-                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
-            connections.clear()
+    def cut() -> None:
+        happens()
+        for connection in connections:
+            with suppress(OSError):
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     _at_the_install(keep)
-    return run(*given, progress=report, **seams)
+    return run(*given, progress=entering(phase, cut, progress), **seams)

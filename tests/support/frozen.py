@@ -35,12 +35,8 @@ def record_frozen(
 ) -> Result:
     """Record a role whose clock stands still and which has no seedable generator to draw from.
 
-    It leaves what :func:`support.recorder.record` does, and
-
-    ``meeting-point``
-        What the role said over the connection of the meeting.
-    ``refused``
-        What the role called that no run may call.
+    It leaves what :func:`support.recorder.record` does, and in ``meeting-point`` what the role said over the
+    connection of the meeting, in ``refused`` what it called that no run may call.
     """
     place = Path(directory, given[0])
 
@@ -56,9 +52,8 @@ def record_frozen(
     def watched_join(roster: Roster, *more: Any) -> None:
         join(roster, *more)
         # From here on no byte may go another way than through the transport.
-        for name in ("socket", "create_connection", "create_server", "socketpair"):
-            setattr(socket, name, _refusing(place, f"socket.{name}"))
-        dist.init_process_group = _refusing(place, "torch.distributed.init_process_group")
+        _refuse(place, socket, "socket", "create_connection", "create_server", "socketpair")
+        _refuse(place, dist, "init_process_group")
 
     _stop_clock()
     changed = _refuse_generators(place)
@@ -83,20 +78,26 @@ def record_frozen_with_masks_from(
     return record_frozen(run, *given, **more)
 
 
-def _refusing(place: Path, name: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        with (place / "refused").open("ab", buffering=0) as file:
-            file.write(f"{name}\n".encode())
-        raise RuntimeError(f"a run used {name}")
+def _refuse(place: Path, owner: Any, *names: str) -> None:
+    """Let functions write down that they were called, and fail."""
 
-    return refuse
+    def refusing(name: str) -> Any:
+        def refuse(*args: Any, **kwargs: Any) -> None:
+            with (place / "refused").open("ab", buffering=0) as file:
+                file.write(f"{name}\n".encode())
+            raise RuntimeError(f"a run used {name}")
+
+        return refuse
+
+    for name in names:
+        setattr(owner, name, refusing(f"{owner.__name__}.{name}"))
 
 
 def _stop_clock() -> None:
     """Stop the clocks of ``time`` and the process id; waits with a deadline keep theirs (bound at import)."""
-    for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
-        setattr(time, name, lambda: 1.7e9)
-        setattr(time, name + "_ns", lambda: 1_700_000_000_000_000_000)
+    names = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+    vars(time).update({name: lambda: 1.7e9 for name in names})
+    vars(time).update({f"{name}_ns": lambda: 1_700_000_000_000_000_000 for name in names})
     os.getpid = lambda: 4242
 
 
@@ -119,18 +120,14 @@ def _refuse_generators(place: Path) -> Callable[[], bool]:
         return python(), words.tobytes(), position, rest, pytorch().numpy().tobytes()
 
     before = states()
-    for name in dir(random):
-        if getattr(getattr(random, name), "__self__", None) is random._inst:
-            setattr(random, name, _refusing(place, f"random.{name}"))
-    random.Random = _refusing(place, "random.Random")
-    for name in dir(np.random):
-        if not name.startswith("_") and callable(getattr(np.random, name)):
-            setattr(np.random, name, _refusing(place, f"numpy.random.{name}"))
+    bound = (name for name in dir(random) if getattr(getattr(random, name), "__self__", None) is random._inst)
+    _refuse(place, random, *tuple(bound), "Random")
+    public = (name for name in dir(np.random) if not name.startswith("_"))
+    _refuse(place, np.random, *[name for name in public if callable(getattr(np.random, name))])
     sampling = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson")
     like = ("rand_like", "randn_like", "randint_like")
     seeding = ("Generator", "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state")
-    for name in (*sampling, *like, *seeding):
-        setattr(torch, name, _refusing(place, f"torch.{name}"))
+    _refuse(place, torch, *sampling, *like, *seeding)
     in_place = (
         "random",
         "uniform",
@@ -141,6 +138,5 @@ def _refuse_generators(place: Path) -> Callable[[], bool]:
         "cauchy",
         "log_normal",
     )
-    for name in (*(f"{method}_" for method in in_place), "bernoulli", "multinomial"):
-        setattr(torch.Tensor, name, _refusing(place, f"torch.Tensor.{name}"))
+    _refuse(place, torch.Tensor, *(f"{name}_" for name in in_place), "bernoulli", "multinomial")
     return lambda: states() != before

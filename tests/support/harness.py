@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +11,14 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.config import DataParty, Plan
-from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import arrow, assignments
 from mpc_spearman.launch.rendezvous import Rehearsal
 from mpc_spearman.launch.supervisor import Outcome, launch
 from mpc_spearman.results.result import Result
-from support import server
 from support.processes import EVER
+from support.server import fork_server, hooked
 
 ROOT = Path(__file__).parents[2]
-
-
-@cache
-def fork_server() -> ForkServer:
-    """Return the fork server of all runs in this process; its roles have hooks."""
-    made = ForkServer(server.command())
-    atexit.register(made.close)
-    return made
 
 
 @dataclass(frozen=True)
@@ -51,23 +40,14 @@ def run_roles(
     arguments: Mapping[str, Any] | None = None,
     watch: Callable[[str, str, int, int], None] = lambda party, phase, done, of: None,
 ) -> Roles:
-    """Run the roles of a plan, in real processes. Those that do not end by themselves are hardly ever ended.
+    """Run the roles of a plan in real processes; each party writes to ``staging/<party>``.
 
-    Parameters
-    ----------
-    plan
-        One plan, or for tests of unequal plans one per party.
-    frames
-        Tables by party.
-    staging
-        An empty directory; each party writes to ``staging/<party>``.
-    hook, arguments
-        ``module:function`` in this folder, and what it is called with; see server.py.
+    `hook` and `arguments` are as in server.py. Roles that do not end by themselves are hardly ever ended.
     """
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
     keys = Rehearsal.of(tuple(plans))  # one for each, whatever their plans
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in server.hooked(hook, **(arguments or {})).items():
+        for name, value in hooked(hook, **(arguments or {})).items():
             patch.setenv(name, value)
         assigned = [
             replace(one, rehearsal=asdict(keys[name]))

@@ -1,13 +1,21 @@
-"""Jobs whose parties run on hosts of their own: a network namespace each, started by `join` or torchrun."""
+"""Hosts within this one, a network namespace each, and jobs whose parties run on them: Linux, root.
+
+A namespace is to its processes a host of its own: own addresses, own ports, own loopback. All are connected
+through one more, the router. Nothing here touches the host's own network, and when a ``with`` block ends, the
+namespaces are gone with whatever still runs in them.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,47 +24,99 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.results.result import Result
-from support.cli_server import Command
 from support.harness import ROOT
 from support.plans import with_keys
-from support.server import hooked
-from support.shaping import ShapedNetwork, unavailable
+from support.server import Command, hooked
 
 #: Where torchrun's own agents meet.
 AGENT_PORT = 29400
 _TORCHRUN = Path(sys.executable).parent / "torchrun"
+_ROUTER, _SUBNET = "10.77.0.254", "10.77.0"
+
+
+class Network:
+    """A host for each of these; see :func:`hosts`."""
+
+    def __init__(self, parties: Sequence[str]) -> None:
+        self.parties = tuple(parties)
+        # A name of its own for each: several networks may exist at a time.
+        self._prefix = f"mpcs-{secrets.token_hex(4)}"
+        self.router = f"{self._prefix}-router"
+
+    def make(self, undo: ExitStack) -> None:
+        for name in (self.router, *map(self.namespace, self.parties)):
+            run("ip", "netns", "add", name)
+            undo.callback(_remove, name)
+            run("ip", "-n", name, "link", "set", "lo", "up")
+        run("ip", "netns", "exec", self.router, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        for party in self.parties:
+            host, port, address = self.namespace(party), self.port(party), self.address(party)
+            cable = ("link", "add", "name", port, "type", "veth", "peer", "name", "eth0", "netns", host)
+            run("ip", "-n", self.router, *cable)
+            ends = ((host, "eth0", address, _ROUTER), (self.router, port, _ROUTER, address))
+            for name, device, own, peer in ends:
+                run("ip", "-n", name, "address", "add", own, "peer", peer, "dev", device)
+                run("ip", "-n", name, "link", "set", "dev", device, "up")
+            run("ip", "-n", host, "route", "add", "default", "via", _ROUTER)
+
+    def address(self, party: str) -> str:
+        return f"{_SUBNET}.{self.parties.index(party) + 1}"
+
+    def namespace(self, party: str) -> str:
+        return f"{self._prefix}-{self.parties.index(party)}"
+
+    def port(self, party: str) -> str:
+        """Return the name of the router's end of a host's cable."""
+        return f"port{self.parties.index(party)}"
+
+    def command(self, party: str, *command: str) -> list[str]:
+        """Return the command that runs another one on a party's host."""
+        return ["ip", "netns", "exec", self.namespace(party), *command]
+
+    def on_router(self, *command: str) -> list[str]:
+        return ["ip", "netns", "exec", self.router, *command]
 
 
 @contextmanager
-def hosts(*parties: str, rate: float | None = None, delay: float = 0.0) -> Iterator[ShapedNetwork]:
-    """Hosts for the parties; skips the test where there can be none."""
-    reason = unavailable()
-    if reason is not None:
-        pytest.skip(reason)
-    with ShapedNetwork(parties, rate, delay) as network:
-        yield network
+def hosts(*parties: str) -> Iterator[Network]:
+    """Make hosts for the parties; skip the test where there can be none."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("network namespaces take Linux and root")
+    if shutil.which("ip") is None:
+        pytest.skip("the command ip is missing (package iproute2)")
+    if subprocess.run(
+        ["ip", "netns", "add", probe := f"mpcs-{secrets.token_hex(4)}"], check=False
+    ).returncode:
+        pytest.skip("this machine makes no network namespaces")
+    run("ip", "netns", "del", probe)
+    with ExitStack() as undo:
+        made = Network(parties)
+        made.make(undo)
+        yield made
+
+
+def run(*command: str, text: str | None = None) -> None:
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (command, done.stderr)
+
+
+def _remove(namespace: str) -> None:
+    """Delete a namespace with all that runs in it: otherwise it would live on without a name."""
+    found = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=False)
+    for pid in found.stdout.split():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    subprocess.run(["ip", "netns", "del", namespace], capture_output=True, check=False)
 
 
 @dataclass
 class Job:
-    """One run of a plan on a network: the parties' processes, and what they left.
+    """One run of a plan on a network: the parties' processes, and what they leave in a folder of its own.
 
-    Parameters
-    ----------
-    network : ShapedNetwork
-    folder : Path
-        For the plan, keys, tables and results; the job's own.
-    settings : mapping
-        The plan.
-    tables : mapping
-        By party.
-    port : int
-        Where the parties meet.
-    address : str
-        The coordinator's, where it is not its host's own in the network.
+    The parties meet at `port` of `address`, by default the coordinator's host's own.
     """
 
-    network: ShapedNetwork
+    network: Network
     folder: Path
     settings: Mapping[str, Any]
     tables: Mapping[str, pd.DataFrame]
@@ -91,15 +151,9 @@ class Job:
         waits: tuple[str, str, Path] | None = None,
         **own: Sequence[str],
     ) -> None:
-        """Start every role, or these, by ``mpc-spearman join``.
+        """Start every role, or these, by ``mpc-spearman join``; `own` are settings of one party alone.
 
-        Parameters
-        ----------
-        names
-        waits
-            A party that goes on in a phase only once a file exists: party, phase, file.
-        **own
-            Settings of one party alone.
+        By `waits` a party goes on in a phase only once a file exists: party, phase, file.
         """
         hook = {}
         if waits is not None:
@@ -140,7 +194,7 @@ class Job:
                 )
 
     def wait(self) -> dict[str, int]:
-        """Wait for all to end; return their exit codes."""
+        """Wait for all; return their exit codes."""
         for name, process in self.processes.items():
             process.wait()
             self.output[name] = self.shown(name)
@@ -160,7 +214,6 @@ class Job:
             assert (status["exit_code"], status["error"], status["result"]) == (0, None, "here")
 
     def shown(self, party: str) -> str:
-        """Return what a party has printed so far."""
         return self._printed(party).read_text(errors="replace")
 
     def _printed(self, party: str) -> Path:

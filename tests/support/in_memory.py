@@ -6,10 +6,10 @@ They run the code that roles in processes run, :func:`mpc_spearman.launch.role.r
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -18,11 +18,15 @@ from mpc_spearman.identity import Identity, Signer
 from mpc_spearman.launch.role import run_role
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Roster
+from mpc_spearman.protocols.connect import agree_keys, connect
 from mpc_spearman.results.result import Result
+from mpc_spearman.run import Run
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 from support.processes import EVER
 from support.wires import Wires
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,6 @@ class Ended:
         return self.results[party]
 
     def classes(self) -> dict[str, str]:
-        """Return the classes of the errors by party."""
         return {party: type(error).__name__ for party, error in self.errors.items()}
 
 
@@ -56,8 +59,6 @@ def run_in_memory(
     ----------
     plan
         One plan, or for tests of unequal plans one per party.
-    tables
-        By party.
     hooks
         By party, what runs its role: called as ``run_role`` is, with ``run_role`` itself before all else.
     keys
@@ -95,13 +96,40 @@ def run_in_memory(
         finally:
             wires.cut(number)  # as the end of its process does
 
-    threads = [threading.Thread(target=play, args=one, name=one[0], daemon=True) for one in plans.items()]
+    _all_at_once(play, plans.items())
+    return Ended(results, errors)
+
+
+def together(plan: Plan, play: Callable[[Run], T]) -> dict[str, T]:
+    """Let all parties of a plan say hello; return what `play`, a part of their roles, returns at each."""
+    wires, found, errors = Wires(len(plan.names), capacity=1 << 26), dict[str, T](), list[BaseException]()
+
+    def take_part(number: int, name: str) -> None:
+        try:
+            roster, meter = Roster.of(plan, name), Meter()
+            links = Links(partial(VIEW.fields, plan.shared()), roster, wires.end(number), meter, EVER)
+            run = Run(plan, roster, lambda: links, meter, lambda *_: None, lambda _: None)
+            agree_keys(plan, roster, links)
+            connect(run)
+            found[name] = play(run)
+            links.close()
+        except BaseException as error:
+            errors.append(error)
+            wires.cut(number)
+
+    _all_at_once(take_part, enumerate(plan.names))
+    for error in errors:
+        raise error
+    return found
+
+
+def _all_at_once(play: Callable[..., None], parties: Iterable[tuple[Any, Any]]) -> None:
+    threads = [threading.Thread(target=play, args=one, name=str(one[0]), daemon=True) for one in parties]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(EVER)
         assert not thread.is_alive(), f"the role of {thread.name} does not end"
-    return Ended(results, errors)
 
 
 def _patient(run: Callable[..., Result], *given: Any, **seams: Any) -> Result:

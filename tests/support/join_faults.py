@@ -19,7 +19,10 @@ from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.kinds import Kind
 from support import forwarded
-from support.faults import Passing, Run, through
+from support.faults import Passing, Progress, Run, entering, through, wait_for
+
+Happens = Callable[[], None]
+Join = Callable[..., Transport]
 
 
 def marked(
@@ -29,7 +32,7 @@ def marked(
     label: str,
     fault: str | None,
     arguments: dict[str, Any],
-    progress: Callable[[str, int, int], None],
+    progress: Progress,
     **seams: Any,
 ) -> Result:
     """Run a role; write down when it goes to the meeting, when a fault happens, and when it has failed."""
@@ -39,72 +42,64 @@ def marked(
         part.write_text(repr(time.monotonic()))
         part.rename(Path(marks, f"{label}.{what}"))
 
-    def report(phase: str, done: int, of: int) -> None:
-        if phase == "connect":
-            note("connect")
-        progress(phase, done, of)
-
     if fault is not None:
         hook = {**vars(forwarded), **globals()}[fault]
         run = partial(hook, run, happens=lambda: note("fault"), **arguments)
     try:
-        return run(*given, progress=report, **seams)
+        return run(*given, progress=entering("connect", lambda: note("connect"), progress), **seams)
     except MpcSpearmanError:
         note("failed")
         raise
 
 
-# ---- in a phase
-
-
 def at(
     run: Run,
     *given: Any,
-    happens: Callable[[], None],
+    happens: Happens,
     phase: str,
     act: str,
     until: str = "",
-    progress: Callable[[str, int, int], None],
-    join: Callable[..., Transport],
+    progress: Progress,
+    join: Join,
     **seams: Any,
 ) -> Result:
     """Kill, freeze, cut off or hold this role in a phase.
 
     ``meeting`` is when it has joined, and all others too, and is about to connect to them.
     """
-    cut, over = threading.Event(), []
+    cut = threading.Event()
 
     def happen() -> None:
-        over.append(True)
         happens()
         if act == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         elif act == "freeze":
             os.kill(os.getpid(), signal.SIGSTOP)
         elif act == "hold":
-            while not Path(until).exists():
-                time.sleep(0.02)
+            wait_for(until)
         else:
             cut.set()
             _keep_connections()
 
-    def report(now: str, done: int, of: int) -> None:
-        progress(now, done, of)
-        if now == phase and not over:
-            happen()
-
     if phase == "meeting":
-        _at_the_meeting(happen)
-    joined = through(join, lambda transport: _Cut(transport, cut)) if act == "cut" else join
-    return run(*given, progress=report, join=joined, **seams)
+        begin = round.Round.begin
+
+        def begin_then(self: round.Round, contacts: Any) -> None:
+            happen()
+            begin(self, contacts)
+
+        round.Round.begin = begin_then  # type: ignore[method-assign]
+    if act == "cut":
+        join = through(join, lambda transport: _Cut(transport, cut))
+    return run(*given, progress=entering(phase, happen, progress), join=join, **seams)
 
 
 class _Cut:
-    """A transport through which from the cut on no byte gets out, and none gets in."""
+    """A transport through which from the cut on no byte gets out, and none gets in, nor its end."""
 
     def __init__(self, transport: Transport, cut: threading.Event) -> None:
         self._transport, self._cut = transport, cut
-        self.hurry, self.close = transport.hurry, transport.close
+        self.hurry = transport.hurry
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         if not self._cut.is_set():
@@ -116,11 +111,14 @@ class _Cut:
             time.sleep(60)
         return data
 
+    def close(self) -> None:
+        if not self._cut.is_set():
+            self._transport.close()
+
 
 def _keep_connections() -> None:
     """Let someone hold the connections for a while: not even their end gets out when this process ends."""
-    files = [int(name) for name in os.listdir("/proc/self/fd")]
-    sockets = [file for file in files if _is_socket(file)]
+    sockets = [file for file in map(int, os.listdir("/proc/self/fd")) if _is_socket(file)]
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     subprocess.Popen(["sleep", "60"], pass_fds=sockets, env={}, start_new_session=True, **quiet)
 
@@ -132,48 +130,7 @@ def _is_socket(file: int) -> bool:
         return False
 
 
-# ---- at the meeting
-
-
-def _at_the_meeting(happen: Callable[[], None]) -> None:
-    """Let something happen at this role when all have joined, before it connects to anyone."""
-    begin = round.Round.begin
-
-    def begin_then(self: round.Round, contacts: Any) -> None:
-        happen()
-        begin(self, contacts)
-
-    round.Round.begin = begin_then  # type: ignore[method-assign]
-
-
-def connected(
-    run: Run,
-    *given: Any,
-    happens: Callable[[], None],
-    progress: Callable[[str, int, int], None],
-    **seams: Any,
-) -> Result:
-    """Say when the links are up."""
-
-    def report(phase: str, done: int, of: int) -> None:
-        progress(phase, done, of)
-        if phase == "agree" and not done:
-            happens()
-
-    return run(*given, progress=report, **seams)
-
-
-# ---- on the wire
-
-
-def message(
-    run: Run,
-    *given: Any,
-    happens: Callable[[], None],
-    kind: str,
-    join: Callable[..., Transport],
-    **seams: Any,
-) -> Result:
+def message(run: Run, *given: Any, happens: Happens, kind: str, join: Join, **seams: Any) -> Result:
     """Send the first message of a kind twice."""
     done: list[bool] = []
 

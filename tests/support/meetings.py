@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import queue
-import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -51,14 +48,7 @@ class Connected:
 
 
 class Meeting:
-    """Three parties in threads of this process.
-
-    Parameters
-    ----------
-    timeout : float
-    listen : mapping
-        Where parties other than the coordinator can be dialled.
-    """
+    """Three parties in threads of this process; `listen` is where others than the coordinator are dialled."""
 
     def __init__(self, timeout: float = 30.0, listen: Mapping[Party, Address] = LISTEN) -> None:
         self._timeout, self._listen = timeout, listen
@@ -165,17 +155,3 @@ def assert_connected(met: Mapping[str, Any], parties: tuple[Party, ...] = PARTIE
                 size = 4 + len(me.name)
                 found = receiver.sockets.receive(me.number, size, lambda: None)
                 assert bytes(found) == b"from" + me.name.encode()
-
-
-def knock(address: Address, said: bytes) -> socket.socket:
-    end = time.monotonic() + 20
-    while True:
-        try:
-            stranger = socket.create_connection((address.host, address.port), timeout=20)
-            break
-        except OSError:
-            assert time.monotonic() < end
-            time.sleep(0.02)
-    with suppress(OSError):
-        stranger.sendall(said)
-    return stranger

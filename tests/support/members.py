@@ -12,45 +12,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.cli_server import Command
 from support.harness import ROOT
 from support.plans import mapping, with_keys
-from support.processes import EVER, TAG, eventually, kill, new_tag, processes
-from support.server import hooked
+from support.processes import EVER, TAG, eventually, free_port, kill, new_tag, processes
+from support.server import Command, hooked
 
-#: ``network.timeout`` of all parties here, and ``network.join_timeout`` where a party will not come; seconds.
+#: ``network.timeout`` where a party falls silent, ``network.join_timeout`` where one will not come; seconds.
 TIMEOUT, JOIN_TIMEOUT = 4.0, 6.0
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How one party's command ended.
-
-    Attributes
-    ----------
-    code : int
-        Its exit code.
-    error : str
-        Class of the error in its ``status.json``; ``done`` if there is none.
-    status : dict
-        All of ``status.json``.
-    printed : str
-        Standard error.
-    shown : str
-        Standard output.
-    at : float
-        When, by the clock that all processes share.
-    files : list of str
-        What is in its run directory, ``status.json`` aside.
-    """
+    """How one party's command ended."""
 
     code: int
-    error: str
+    error: str  # its class in ``status.json``; ``done`` if there is none
     status: dict[str, Any]
-    printed: str
-    shown: str
-    at: float
-    files: list[str]
+    printed: str  # standard error
+    shown: str  # standard output
+    at: float  # by the clock that all processes share
+    files: list[str]  # in its run directory, ``status.json`` aside
 
 
 class Party:
@@ -75,7 +56,6 @@ class Party:
         return self.at is not None
 
     def ending(self) -> Ending:
-        """Say how it ended."""
         assert self.ended()
         assert self.at is not None
         place = self._out / "status.json"
@@ -93,13 +73,7 @@ class Party:
 
 
 class Members:
-    """The parties of one run: C, B and A, in a folder of their own.
-
-    Parameters
-    ----------
-    folder : Path
-        Gets the plan, the keys, and every party's run directory and marks.
-    """
+    """The parties of one run: C, B and A; a folder gets their keys, plans, run directories and marks."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -107,11 +81,10 @@ class Members:
         self.marks.mkdir()
         self.parties: dict[str, Party] = {}
         self._tag = new_tag()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.plan: dict[str, Any] = {
             **with_keys(mapping(results={"sources": "coefficients"}), folder),
-            "network": {"address": "127.0.0.1", "port": self.port, "timeout": TIMEOUT, "join_timeout": EVER},
+            "network": {"address": "127.0.0.1", "port": self.port, "timeout": EVER, "join_timeout": EVER},
         }
 
     def start(
@@ -164,11 +137,9 @@ class Members:
         return False
 
     def processes(self) -> list[int]:
-        """Find all processes of this run."""
         return processes(self._tag[TAG])
 
     def end(self) -> None:
-        """End whatever is left."""
         kill(self._tag[TAG])
         for party in self.parties.values():
             party.process.wait()

@@ -34,22 +34,15 @@ HELLO: dict[str, Any] = {
 class Network:
     """Links of all three parties over wires in memory.
 
-    Parameters
-    ----------
-    timeout : float
-        ``network.timeout``.
-    silent : tuple of Party
-        Parties whose wires carry nothing out.
-    capacity : int
-        Bytes that a wire holds before a send waits.
-    last_words : float
-        See `Links`.
+    Who has had nothing to send for `keepalive` seconds says that it is there. Of parties that are `silent`
+    wires carry nothing; `capacity` is how many bytes one holds before a send waits.
     """
 
     def __init__(
         self,
         *,
         timeout: float = 60.0,
+        keepalive: float = 5.0,
         silent: tuple[Party, ...] = (),
         capacity: int = 1 << 20,
         last_words: float = 2.0,
@@ -66,11 +59,13 @@ class Network:
                 Roster(PARTIES, party),
                 self.wires.end(party.number),
                 self.meters[party],
-                timeout,
+                4 * keepalive,  # of which it sends four
                 last_words,
             )
             for party in PARTIES
         }
+        for links in self.links.values():
+            links._timeout = timeout
 
     def wire(self, sender: Party, receiver: Party) -> Wire:
         return self.wires[sender.number, receiver.number]

@@ -17,14 +17,8 @@ from mpc_spearman.identity import Identity
 def mapping(*sources: str, cautious: bool = False, **settings: Any) -> dict[str, Any]:
     """Return what would be in the YAML file of a plan for C, B and A, or other sources, without tables.
 
-    Parameters
-    ----------
-    *sources : str
-        Their names.
-    cautious : bool
-        Leave policies and precision as they are by default.
-    **settings
-        Top-level keys. ``results`` and ``privacy`` add to what is said here.
+    `settings` are its top-level keys; ``results`` adds to what is said here. Where it is to be `cautious`,
+    policies and precision are those by default.
     """
     parties: dict[str, Any] = {
         "coordinator": {"name": "C"},
@@ -80,3 +74,5 @@ def _freed(content: Mapping[str, Any]) -> dict[str, Any]:
 #: Keys of no security, which are quick to make; and a plan's `he` by the name of the scheme.
 SMALL = {"key_bits": 512, "insecure": True, "randomness": "short"}
 SCHEMES = {"paillier": {"scheme": "paillier", **SMALL}, "bfv": {"scheme": "bfv"}}
+#: Settings of runs in new processes whose protocol is no matter: without PyTorch these begin sooner.
+LIGHT: dict[str, Any] = {"protocol": "he", "he": SMALL}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
+import random
+import resource
 import secrets
 import signal
+import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 #: Set in the environment of every process of a test, so that those left over can be found.
@@ -33,19 +37,6 @@ def processes(tag: str) -> list[int]:
     return found
 
 
-def descendants() -> set[int]:
-    """Find the processes that this one has started, and those that they have, and so on."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    found, more = set(), {os.getpid()}
-    while more:
-        more = {process for process, parent in parents.items() if parent in more}
-        found |= more
-    return found
-
-
 def kill(tag: str) -> None:
     """End all processes that are left."""
     for process in processes(tag):
@@ -67,6 +58,29 @@ def eventually(condition: Callable[[], bool], seconds: float = EVER, what: objec
     while not condition():
         assert time.monotonic() < end, f"{what} never happened"
         time.sleep(0.01)
+
+
+#: Below those that the kernel gives away by itself, and not the same in two processes of tests.
+_ports = itertools.cycle(random.SystemRandom().sample(range(20_000, 32_000), 12_000))
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at, and that nobody else is given before it is used."""
+    for port in _ports:
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let this process write no byte into any file."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def held() -> tuple[list[str], list[str]]:

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -86,14 +86,9 @@ def kept_directory() -> Path:
 
 
 class Recorded:
-    """One run in memory with its files and its transcript.
+    """One run in memory with its files and its transcript; all tables but B's are those of sources.
 
-    Parameters
-    ----------
-    tables : mapping of str to DataFrame
-        All but the target's, B, are those of sources.
-    **settings
-        Of the plan; `block_bytes` is not, it cuts the tables into more blocks than they would be.
+    `block_bytes` cuts the tables into more blocks than they would be, other settings are the plan's.
     """
 
     def __init__(
@@ -102,15 +97,20 @@ class Recorded:
         self.plan = plan(*(name for name in tables if name != "B"), **settings)
         self.tables = tables
         self.directory = kept_directory()
-        self.roles = self._run(tables, block_bytes)
+        self._run(tables, block_bytes)
         self.transcript = Transcript.read(self.directory / "record", self.plan.names)
 
-    def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> Roles:
+    def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> None:
         hook = partial(record, directory=str(self.directory / "record"), block_bytes=block_bytes)
         with watched_tensors():
             ended = run_in_memory(self.plan, tables, dict.fromkeys(self.plan.names, hook))
         assert not ended.errors, ended.errors
-        for party, result in ended.results.items():
+        self._results = ended.results
+
+    @cached_property
+    def roles(self) -> Roles:
+        """What the roles wrote; their pages take longer than a run, and few tests look at them."""
+        for party, result in self._results.items():
             result.save(self.directory / "out" / party)
         return Roles({}, self.directory / "out")
 
@@ -155,14 +155,14 @@ class Recorded:
 class Frozen(Recorded):
     """A run in processes whose clocks stand still and which have no generator: see frozen.py."""
 
-    def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> Roles:
+    def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> None:
         (self.directory / "out").mkdir()
         arguments = {"directory": str(self.directory / "record"), "block_bytes": block_bytes}
         roles = run_roles(self.plan, tables, self.directory / "out", "frozen:record_frozen", arguments)
         ended = {party: (how.kind, how.error) for party, how in roles.outcomes.items()}
         assert {kind for kind, _ in ended.values()} == {"returned"}, ended
         assert not list(self.directory.glob("record/*/refused"))
-        return roles
+        self.roles = roles
 
 
 def _settings(level: str, estimator: str) -> dict[str, Any]:

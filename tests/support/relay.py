@@ -7,6 +7,8 @@ import threading
 import time
 from contextlib import suppress
 
+from support.processes import free_port
+
 
 class Relay:
     """A TCP relay that changes one byte of what passes once `change` is set."""
@@ -14,8 +16,7 @@ class Relay:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.behind = free.getsockname()[1]
+        self.behind = free_port()
         self.change = threading.Event()
         self.changed = 0.0
         self._ends: list[socket.socket] = [self._listener]

@@ -114,19 +114,3 @@ def made_table() -> pd.DataFrame:
         ("keep-alive", "A", 0.0, 0.0, 10**9, 10**9, 9, 0, 0),
     ]  # fmt: skip
     return pd.DataFrame([[*about, *row] for row in rows], columns=TIDY)
-
-
-# --- figures ----------------------------------------------------------------------------------------------
-
-
-def made_runs() -> pd.DataFrame:
-    """A table of two schemes, two levels, two sizes and repeats."""
-    parts = []
-    for factor, (scheme, level) in enumerate(
-        [(s, lv) for s in ("MPC", "HE BFV") for lv in ("differences", "coefficients")], start=1
-    ):
-        for n in (10, 1000):
-            for repeat in (1, 2):
-                part = made_table().assign(scheme=scheme, level=level, n=n, repeat=repeat)
-                parts.append(part.assign(seconds=part["seconds"] * factor * n, bytes=part["bytes"] * n))
-    return pd.concat(parts, ignore_index=True)

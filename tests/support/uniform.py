@@ -15,19 +15,10 @@ _ALARM = 1e-15
 
 
 def signs_of_pattern(values: np.ndarray, width: int = 8) -> list[str]:
-    """What tells ring elements from uniform ones: their bytes by chi-square, each bit by its count.
+    """What tells ring elements of `width` bytes from uniform ones: bytes by chi-square, bits by their counts.
 
-    Parameters
-    ----------
-    values : ndarray of int64, any shape, at least 1,000 values
-    width : int
-        Bytes of a ring element; those above are not looked at.
-
-    Returns
-    -------
-    list of str
-        Empty for uniform values. The chi-square approximation is used where a cell has 30 or more expected
-        counts; for a bit's count, Hoeffding's inequality bounds the false alarm without approximation.
+    Nothing, for uniform values. Chi-square is used where a cell has 30 or more expected counts; for a bit's
+    count, Hoeffding's inequality bounds the false alarm without approximation.
     """
     raw = np.ascontiguousarray(values, dtype="<i8").view(np.uint8).reshape(-1, 8)[:, :width]
     assert len(raw) >= 1000

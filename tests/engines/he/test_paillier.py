@@ -16,7 +16,6 @@ from gmpy2 import mpz
 
 from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranks import total
-from mpc_spearman.engines.he.paillier import keys
 from mpc_spearman.engines.he.paillier.arithmetic import PublicNumbers
 from mpc_spearman.engines.he.paillier.keys import PaillierPublicKey, PaillierSecretKey
 from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Sizes
@@ -114,18 +113,6 @@ def test_the_paper_s_form_has_one_rank_per_ciphertext():
     assert products.ciphertexts_for(5) == 5 * PRODUCTS.m_source
     assert products.product_ciphertexts == PRODUCTS.m_source * PRODUCTS.m_target
     assert key(PRODUCTS).public.ciphertexts_for(5) == 5
-
-
-def test_rows_are_multiplied_up_in_several_goes(monkeypatch):
-    monkeypatch.setattr(keys, "_ROWS", 31)
-    secret = key(PRODUCTS)
-    source, sums = received(secret), received(secret).products()
-    rng = np.random.default_rng(2)
-    x, y = rng.integers(1 - N, N, (3, N)), rng.integers(-20, 20, (2, N))
-    for start in range(0, N, 7):
-        sums.add(source.encrypt_block(x[:, start : start + 7]), y[:, start : start + 7], workers=2)
-    assert len(sums._rows) == N % 35
-    np.testing.assert_array_equal(secret.open_products(sums.export()), x @ y.T)
 
 
 # --- the wire

@@ -23,8 +23,7 @@ from mpc_spearman.privacy.charges import Charge
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.run import Run
 from mpc_spearman.statistics.reference import reference
-from support.connected import together
-from support.in_memory import run_in_memory
+from support.in_memory import run_in_memory, together
 from support.plans import mapping, plan
 from support.references import table
 
@@ -317,11 +316,11 @@ def test_as_many_as_there_are_are_not_the_strongest_of_them():
 
 
 def test_too_many_columns_to_compare_are_refused():
-    wide = MAX_COMPARED + 1
-    tables = {"A": TABLES["A"], "B": table(**{f"b{q}": np.arange(61) for q in range(wide)})}
-    ended = run_in_memory(plan(reveal="ranking"), tables)
-    said = f"{wide} of them; it takes {MAX_COMPARED} at most"
-    assert {type(error) for error in ended.errors.values() if said in str(error)} == {BoundError}
+    source = Roster.of(plan(reveal="ranking"), "C").sources[0]
+    level = Ranking(plan(reveal="ranking"))
+    level.check(Shapes(61, {source: 2}, MAX_COMPARED))
+    with pytest.raises(BoundError, match=f"{MAX_COMPARED + 1} of them; it takes {MAX_COMPARED} at most"):
+        level.check(Shapes(61, {source: 2}, MAX_COMPARED + 1))
 
 
 def test_a_ledger_says_that_the_coordinator_was_told_nothing(tmp_path):

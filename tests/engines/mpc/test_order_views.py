@@ -243,7 +243,16 @@ def test_it_stays_so_after_stripping_every_stream_that_the_receiver_can_derive(r
     assert stripped_signs(recorded(), receiver, sender, third) == []
 
 
-def test_shares_of_zero_from_the_coordinators_keys_alone_do_not_pass(monkeypatch):
+def compared_by(multiply: Any) -> Recorded:
+    """Record a run whose ANDs are other ones, and whose result is right all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beaver, "AND", multiply)
+        run = Recorded(only(_tables(1)), reveal="ranking")
+    assert run.roles.result("C").ranking["feature"].tolist() == [f"target_{q}" for q in range(M_B)]
+    return run
+
+
+def test_shares_of_zero_from_the_coordinators_keys_alone_do_not_pass():
     """They cancel, and look like noise, but not to the coordinator."""
 
     def lopsided(x: Any, y: Any) -> Any:
@@ -253,20 +262,14 @@ def test_shares_of_zero_from_the_coordinators_keys_alone_do_not_pass(monkeypatch
             z.share = z.share ^ stream
         return z
 
-    monkeypatch.setattr(beaver, "AND", lopsided)
-    run = Recorded(only(_tables(1)), reveal="ranking")
-    assert run.roles.result("C").ranking["feature"].tolist() == [f"target_{q}" for q in range(M_B)]
+    run = compared_by(lopsided)
     assert signs(sent(run, "C", "A")) == []
     assert stripped_signs(run, "C", "A", "B") != []
 
 
-def test_a_comparison_without_fresh_shares_of_zero_does_not_pass(monkeypatch):
-    monkeypatch.setattr(beaver, "AND", replicated.AND)
-    run = Recorded(only(_tables(1)), reveal="ranking")
-    assert run.roles.result("C").ranking["feature"].tolist() == [
-        f"target_{q}" for q in range(M_B)
-    ]  # right, but
-    assert [sign for sign in signs(sent(run, "C", "A")) if sign.startswith("message")]
+def test_a_comparison_without_fresh_shares_of_zero_does_not_pass():
+    found = signs(sent(compared_by(replicated.AND), "C", "A"))
+    assert [sign for sign in found if sign.startswith("message")]
 
 
 def test_the_opened_shares_are_uniform_but_for_the_order():

@@ -1,0 +1,49 @@
+"""A library that is not installed is named, with what installs it, before anything else happens."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mpc_spearman import load_plan, run_local
+from mpc_spearman.data.database import read_query
+from mpc_spearman.engines.he.bfv import parameters
+from mpc_spearman.errors import PlanError, SetupError
+from support.plan_files import plan_with
+from support.plans import mapping
+from support.references import normal_tables
+
+BFV = plan_with({"protocol": "he", "he": {"scheme": "bfv"}})
+IMPORT = parameters.__file__.replace("parameters", "tenseal_import")
+SEAL = (SetupError, "pip install tenseal") if sys.version_info >= (3, 11) else (PlanError, "Use Python 3.11")
+
+
+@pytest.mark.parametrize(
+    ("module", "use", "error", "said"),
+    [
+        ("crypten", lambda out: run_local(mapping(), normal_tables()), SetupError, "--no-deps crypten=="),
+        (
+            *("adbc_driver_manager", lambda out: read_query("B", "SELECT 1 AS x", "DATABASE", None)),
+            *(SetupError, r"pip install 'mpc_spearman\[database\]'$"),
+        ),
+        ("tenseal", lambda out: load_plan(BFV), PlanError, r"he\.scheme: 'bfv' needs TenSEAL.*paillier"),
+        ("tenseal", lambda out: runpy.run_path(IMPORT), *SEAL),
+    ],
+)
+def test_it_is_named(
+    module: str,
+    use: Callable[[Path], object],
+    error: type[Exception],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DATABASE", "sqlite:x.db")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(error, match=said):
+        use(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
