@@ -66,11 +66,14 @@ class Numbers(NamedTuple):
     missing : ndarray of bool, shape (n,)
     kind : str
         What its cells are, in words.
+    note : str
+        What the owner should know of how it was read.
     """
 
     values: Array
     missing: Mask
     kind: str
+    note: str = ""
 
 
 class Cells:

@@ -14,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.config.table_keys import Csv, TableKeys
 from mpc_spearman.data.cells import INFINITE, Cells, Numbers, since
 from mpc_spearman.data.gaps import Codes
-from mpc_spearman.data.notation import mask
+from mpc_spearman.data.notation import Notation, mask
 from mpc_spearman.data.refusals import Unusable, at
+
+_AGAINST = "its categories look like numbers, but in another order than the numbers'"
 
 
 def numbers(column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes) -> Numbers:
@@ -88,8 +90,10 @@ def _from_dictionary(
     alike = all(chunk.dictionary.equals(column.chunk(0).dictionary) for chunk in column.chunks)
     values = whole(pa.chunked_array([array.dictionary]))
     ordered = array.type.ordered and alike and name not in keys.encode
+    against = ordered and _against(values)
     if not (ordered and is_text(values.type)):
-        return numbers(pa.chunked_array([values.take(array.indices)]), name, keys, codes)
+        found = numbers(pa.chunked_array([values.take(array.indices)]), name, keys, codes)
+        return found._replace(note=f"{_AGAINST}: the numbers' is used") if against else found
     if name in keys.convert:
         raise Unusable(
             "convert is about columns of text, and its categories have an order; take it out of convert"
@@ -99,4 +103,19 @@ def _from_dictionary(
     text = pc.ascii_trim_whitespace(values.fill_null(""))
     nothing = mask(values.is_null()) | codes.cells(text, default=False)
     missing = missing | (nothing[places] if len(nothing) else True)
-    return Numbers(places, missing, "categories")
+    return Numbers(places, missing, "categories", f"{_AGAINST}: the categories' is used" if against else "")
+
+
+def _against(categories: pa.Array) -> bool:
+    """Tell whether categories are numbers whose declared order is another than by their values."""
+    if is_text(categories.type):
+        notation = Notation(Csv())
+        categories = pc.ascii_trim_whitespace(categories.drop_null())
+        if not notation.matches(categories).all():
+            return False
+        categories = notation.plain(categories)
+    try:
+        values = np.asarray(categories.drop_null().cast(pa.float64()))
+    except pa.ArrowException:
+        return False
+    return bool((np.diff(values) < 0).any())

@@ -120,6 +120,10 @@ def _alike(files: Sequence[Path], names: Sequence[Sequence[object]]) -> None:
 def frame_column(series: pd.Series[Any]) -> pa.ChunkedArray:
     """Turn a column of a DataFrame into Arrow's, without changing a value; NaN and the like become null."""
     dtype = series.dtype
+    if isinstance(dtype, pd.SparseDtype):
+        series = pd.Series(series.array.to_dense())
+    elif isinstance(dtype, np.dtype) and not dtype.isnative:
+        series = series.astype(dtype.newbyteorder("="))
     try:
         column = pa.Array.from_pandas(series)
     except UnicodeEncodeError:
@@ -251,9 +255,21 @@ class _ParquetFile(_OnDisk):
         name = self._schema.names[place]
         read = self._file.read(columns=[name])  # which takes 'a.b' for a field of a structure 'a', too
         column = read.column(read.column_names.index(name))
-        if getattr(column.type, "ordered", False):  # of which the file need not keep the order
+        if getattr(column.type, "ordered", False) and not self._keeps_order(name):
             return column.cast(column.type.value_type)
         return column
+
+    def _keeps_order(self, name: str) -> bool:
+        """Tell whether categories come in the order that they were written in.
+
+        The schema only says that they have an order. Where a row group has no dictionary page, or its writer
+        makes one as values appear, what Arrow reads is the order in which values come first.
+        """
+        about = self._file.metadata
+        groups = map(about.row_group, range(about.num_row_groups))
+        columns = [group.column(i) for group in groups for i in range(about.num_columns)]
+        pages = all(one.has_dictionary_page for one in columns if one.path_in_schema == name)
+        return pages and (about.created_by or "").startswith(("parquet-cpp-arrow", "Polars"))
 
 
 class _ArrowFile(_OnDisk):

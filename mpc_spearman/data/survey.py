@@ -43,6 +43,8 @@ class Column:
     values : ndarray of int64, uint64 or float64
         Anything where one is missing.
     missing : ndarray of bool
+    note : str
+        What its owner should know of how it was read.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Column:
     kind: str = ""
     values: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0))
     missing: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,10 +87,10 @@ def look(source: Source, place: int) -> Column:
     """Read a column of a source that is prepared for it; what stands in the way is part of the answer."""
     name = source.name(place)
     try:
-        values, missing, kind = source.numbers(place)
+        values, missing, kind, note = source.numbers(place)
     except Unusable as unusable:
         return Column(name, place, str(unusable), unusable.fix)
-    return Column(name, place, "", {}, kind, values, missing)
+    return Column(name, place, "", {}, kind, values, missing, note)
 
 
 def survey(table: Path) -> Survey:

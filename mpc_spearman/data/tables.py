@@ -177,6 +177,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         if not keys.missing.middle:
             complete &= ~missing
         found.places[name] = place
+        found.notes += [f"column {show(name)}: {column.note}"] if column.note else []
         if looks_like_a_code(column.values if there.all() else column.values[there]):
             found.codes.append(name)
     if len(found.problems) > 1:
@@ -232,6 +233,7 @@ class _Columns:
     flags: dict[str, int] = field(default_factory=dict)
     gaps: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
     codes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def cautions(self, n: int, incomplete: int, duplicates: int, unseen: Sequence[str]) -> Iterator[str]:
         """Say what the owner should know."""
@@ -247,6 +249,7 @@ class _Columns:
             yield f"left out: {count_of(duplicates, 'row')} with a duplicate id"
         if self.dropped:
             yield f"left out for their missing values: {listed(self.dropped)}"
+        yield from self.notes
         if unseen:
             yield f"missing_values lists values that no cell has: {listed(unseen)}"
         if self.codes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mpc_spearman.data.aligned import write_unaligned
@@ -25,10 +26,27 @@ PAIN = pd.DataFrame(
 ENCODE = {"x": LEVELS}
 
 
+def two_orders(path: Path) -> None:
+    table = pa.Table.from_pandas(PAIN)
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for rows, levels in ((slice(0, 3), LEVELS), (slice(3, None), LEVELS[::-1])):
+            part = PAIN[rows].assign(x=PAIN.x[rows].cat.reorder_categories(levels))
+            writer.write_table(pa.Table.from_pandas(part, schema=table.schema, preserve_index=False))
+
+
+def other_writer(path: Path) -> None:
+    PAIN.to_parquet(path)
+    path.write_bytes(path.read_bytes().replace(b"parquet-cpp-arrow", b"parquet-abc-other"))
+
+
 @pytest.mark.parametrize(
     ("name", "write", "keeps"),
     [
-        ("t.parquet", lambda path: PAIN.to_parquet(path), False),
+        ("t.parquet", lambda path: PAIN.to_parquet(path, row_group_size=2), True),
+        ("t.parquet", lambda path: PAIN.to_parquet(path, use_dictionary=["id"]), False),
+        ("t.parquet", lambda path: PAIN.to_parquet(path, use_dictionary=False, row_group_size=2), False),
+        ("t.parquet", two_orders, False),
+        ("t.parquet", other_writer, False),
         ("t.feather", lambda path: PAIN.to_feather(path), True),
         ("t.csv", lambda path: PAIN.to_csv(path, index=False), False),
     ],
@@ -43,6 +61,16 @@ def test_an_order_of_categories_is_taken_only_from_what_keeps_it(
         assert "under encode" in refusal(tmp_path / name, missing_values=[])
         assert survey(tmp_path / name).columns[0].fix == {"encode": sorted(LEVELS)}
     assert read(tmp_path / name, encode=ENCODE).column(0).tolist() == PLACES
+
+
+@pytest.mark.parametrize(("labels", "found"), [(["10", "2", "1"], [1, 0, 2]), ([10, 2, 1], [2, 10, 1])])
+def test_categories_that_are_numbers_in_another_order_are_said_to_be(labels: Any, found: list[int]) -> None:
+    values = pd.Categorical([labels[1], labels[0], labels[2]], labels, ordered=True)
+    table = read(pd.DataFrame({"id": list("abc"), "x": values}))
+    assert table.column(0).tolist() == found
+    assert "but in another order than the numbers'" in " ".join(table.cautions)
+    agreeing = values.reorder_categories(labels[::-1])
+    assert read(pd.DataFrame({"id": list("abc"), "x": agreeing})).cautions == ()
 
 
 @pytest.mark.parametrize(

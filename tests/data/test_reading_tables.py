@@ -163,8 +163,8 @@ def test_parquet_reads_only_what_it_needs(parquet):
 @pytest.mark.parametrize(
     "dtype",
     [
-        *["bool", "int8", "uint64", "int64", "float16", "float32", "boolean", "Int64"],
-        *["UInt64", "Float32", "Float64", "uint64[pyarrow]", "float[pyarrow]"],
+        *["bool", "int8", "uint64", "int64", ">i8", "float16", "float32", ">f8", "boolean", "Int64"],
+        *["UInt64", "Float32", "Float64", "Sparse[int64]", "uint64[pyarrow]", "float[pyarrow]"],
     ],
 )
 def test_frame_numeric_types(dtype):
