@@ -11,6 +11,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import date
@@ -28,7 +29,7 @@ from mpc_spearman.identity import Identity
 from mpc_spearman.version import __version__
 from support.harness import ROOT
 from support.members import JOIN_TIMEOUT, TIMEOUT, Ending, Members, members
-from support.processes import eventually
+from support.processes import EVER, eventually
 from support.relay import Relay
 
 #: Beyond its deadline no party may last longer than this, seconds.
@@ -187,8 +188,7 @@ message, cut_off = (partial(hooked, hook=hook) for hook in ("message", "cut_off"
 
 
 def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
-    # What others send to a party goes through a relay. To the last source nobody connects: there it is what
-    # that source sends to the target.
+    # What others send to a party goes through a relay; of A, to whom nobody connects, what it sends to B.
     relayed = "B" if party == "A" else party
     relay, parties = Relay(), deepcopy(run.plan["parties"])
     if relayed == "C":
@@ -198,13 +198,11 @@ def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
         parties["target"] |= {"listen": f"127.0.0.1:{relay.behind}", "advertise": f"127.0.0.1:{relay.port}"}
     go = run.folder / "go"
     start_all(run, relayed, ("at", {"phase": "agree", "act": "hold", "until": str(go)}), parties=parties)
-    run.wait_for(f"{relayed}.fault")
-    relay.change.set()
-    go.touch()
-    try:
+    with closing(relay):
+        run.wait_for(f"{relayed}.fault")
+        relay.change.set()
+        go.touch()
         return run.wait(NAMES), relay.changed
-    finally:
-        relay.close()
 
 
 def mended(
@@ -348,8 +346,7 @@ def met(run: Members) -> float:
 )
 def test_survivors(case: Case, tmp_path: Path, cache: pytest.Cache) -> None:
     with members(tmp_path) as run:
-        if case.fault in ("freeze", "cut"):
-            run.plan["network"]["timeout"] = TIMEOUT
+        run.plan["network"]["timeout"] = TIMEOUT if case.fault in ("freeze", "cut") else EVER
         if case.deadline == JOIN_TIMEOUT:
             run.plan["network"]["join_timeout"] = JOIN_TIMEOUT
         endings, fault = globals()[case.act](run, case.party, **case.arguments)
