@@ -36,6 +36,7 @@ from mpc_spearman.parties import Party
 #: A connection that a party uses: TLS, or TLS inside TLS.
 Connection = ssl.SSLSocket | Nested
 _LINGER_SECONDS = 1.0
+_POLICY = "see the policy for cryptography, such as FIPS mode or `update-crypto-policies --show`"
 _ALWAYS = datetime(1970, 1, 1), datetime(9999, 12, 31, 23, 59, 59)
 
 
@@ -87,10 +88,7 @@ class Tls:
             os.write(file, self._certificate)
             context.load_cert_chain(f"/proc/self/fd/{file}")
         except ssl.SSLError as error:
-            raise TlsError(
-                f"this machine does not allow Ed25519 keys ({_words(error)}): see its policy for "
-                "cryptography, such as FIPS mode or `update-crypto-policies --show`"
-            ) from None
+            raise TlsError(f"this machine does not allow Ed25519 keys ({_words(error)}): {_POLICY}") from None
         finally:
             os.close(file)
         if protocol == ssl.PROTOCOL_TLS_SERVER:
@@ -151,7 +149,8 @@ class Tls:
         if reason in _PLAINTEXT:
             return PlaintextPeer(f"{who} does not speak TLS: is it another program?")
         if reason in _OTHER_VERSION or alert in ("PROTOCOL_VERSION", "HANDSHAKE_FAILURE"):
-            return TlsError(f"{who} has no TLS 1.3 with Ed25519 keys in common with this party")
+            common = f"{who} and this party have no TLS 1.3 with Ed25519 keys in common"
+            return TlsError(f"{common}; on either machine {_POLICY}")
         if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)):
             return Closed(f"{who} closed the connection in the TLS handshake")
         return TlsError(f"TLS with {who} failed: {_words(error)}")

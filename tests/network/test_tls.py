@@ -6,11 +6,14 @@ import hashlib
 import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -257,7 +260,30 @@ def test_a_peer_of_tls_1_2_only(role: str) -> None:
         answering(old if role == "server" else tls("C")), calling(old if role == "client" else tls("A"), C)
     ):
         assert type(error) is TlsError
-        assert "has no TLS 1.3 with Ed25519 keys in common" in str(error)
+        assert "TLS 1.3 with Ed25519 keys in common; on either machine see the policy" in str(error)
+
+
+def test_a_machine_whose_policy_forbids_such_keys_is_named(tmp_path: Path) -> None:
+    """OpenSSL reads its policy as a process begins: here one that allows RSA alone."""
+    policy = tmp_path / "openssl.cnf"
+    policy.write_text(
+        "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = tls\n[tls]\n"
+        "SignatureAlgorithms = RSA-PSS+SHA256\n"
+    )
+    body = (
+        "from network.test_tls import C, answering, calling, meet, tls\n"
+        "for error in meet(answering(tls('C')), calling(tls('A'), C)): print(type(error).__name__, error)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", body],
+        env={**os.environ, "OPENSSL_CONF": str(policy), "PYTHONPATH": "tests"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for said in ran.stdout.splitlines():
+        assert said.startswith("TlsError ")
+        assert "see the policy for cryptography" in said
 
 
 def test_no_text_form_shows_a_key() -> None:
