@@ -38,6 +38,7 @@ class DataPartyMeeting(Meeting):
         self._listener: Listener | None = None
         self._address: Address | None = None
         self._control: Control | None = None
+        self._agreed: int | None = None  # the round in which this party has agreed with all
         self._met = self._informed = False
 
     def attend(self, find: Callable[[], Address], fault: Exception | None = None) -> None:
@@ -115,7 +116,7 @@ class DataPartyMeeting(Meeting):
                     self._has_left(self._roster.parties[int(number)], str(name)[:60], str(phase)[:20])
                 self._make_ready(control, int(message["again"]))
             elif "met" in message:
-                self._met = message["met"] == self._number
+                self._met = message["met"] == self._number == self._agreed
             elif "refused" in message:
                 self._informed = True
                 self.fail(self._refusal(message["refused"]))
@@ -174,6 +175,8 @@ class DataPartyMeeting(Meeting):
             control, number = self._control, self._number
             if control is None or own is not self._round:
                 return
+            if error is None:
+                self._agreed = number
         if error is None:
             control.send(ready=number)
             return

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman.errors import TableError, Unreachable
+from mpc_spearman.errors import PartyMissing, TableError, Unreachable
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import Control
+from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.handshake import Greeting, Use, enter
 from mpc_spearman.network.round import DIRECT, FORWARDED, Contact, Round, way
 from mpc_spearman.network.tls import Closed
@@ -95,6 +96,24 @@ def test_a_party_that_cannot_take_part_tells_all_and_may_come_again(meet: Meet, 
         assert "salary" not in str(run.said[name])
     run.come(A)
     assert_connected(run.wait("C", "B", "A"))
+
+
+def test_a_coordinator_that_says_too_early_that_all_have_met_is_not_believed(
+    meet: Meet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lie(self: CoordinatorMeeting) -> None:
+        self._tell_all(met=self._number)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(CoordinatorMeeting, "_hold_round", lie)
+    run = meet()
+    come(run)
+    for member in (A, B):
+        seated(run, member)
+    time.sleep(0.5)
+    assert not run.met
+    run.sides["C"].fail(PartyMissing("over", ("PartyMissing", "A", "connect")))
+    assert set(run.classes().values()) == {"PartyMissing"}
 
 
 def test_a_coordinator_that_cannot_take_part_tells_all(meet: Meet) -> None:
