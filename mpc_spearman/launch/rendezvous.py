@@ -130,10 +130,14 @@ class Rendezvous:
         self._tls: Tls | None = None
 
     def ready(self, roster: Roster) -> Signer:
-        """Take this party's key, before anything else is done; `PlanError` as `own_signer`."""
+        """Take this party's key, before anything else is done, and see that this machine allows it.
+
+        `PlanError` as `own_signer`; `TlsError` as `Tls.check`.
+        """
         signer = own_signer(self._plan, self._party, self._rehearsal)
         peers = {peer: public_key(signer.identities[peer.name]) for peer in roster.peers}
         self._tls = Tls(signer.identity, peers)
+        self._tls.check()
         return signer
 
     def join(self, roster: Roster, meter: Meter, agree: Callable[[Sockets], None]) -> None:

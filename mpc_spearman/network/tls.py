@@ -19,7 +19,7 @@ import hashlib
 import os
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from cryptography import x509
@@ -75,6 +75,23 @@ class Tls:
             return self._shaken(raw, self.server, list(self._keys))
         return self._shaken(raw, self._context(ssl.PROTOCOL_TLS_SERVER, [self._keys[peer]]), [peer])
 
+    def check(self) -> None:
+        """Shake hands with oneself, in memory: `TlsError` if this machine does not allow such TLS."""
+        own = [self._identity.public]
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = self._context(ssl.PROTOCOL_TLS_CLIENT, own).wrap_bio(to_client, to_server)
+        server = self._context(ssl.PROTOCOL_TLS_SERVER, own).wrap_bio(to_server, to_client, server_side=True)
+        try:
+            while not (_advanced(client.do_handshake) & _advanced(server.do_handshake)):
+                pass
+        except ssl.SSLError as error:
+            raise self._not_allowed(error) from None
+
+    @staticmethod
+    def _not_allowed(error: ssl.SSLError) -> TlsError:
+        what = "this machine does not allow TLS 1.3 with Ed25519 keys"
+        return TlsError(f"{what} ({_words(error)}): {_POLICY}")
+
     def _context(self, protocol: int, trusted: Iterable[bytes]) -> ssl.SSLContext:
         # Not ssl.create_default_context: it trusts the system's CAs, and logs keys if SSLKEYLOGFILE says so.
         context = ssl.SSLContext(protocol)
@@ -88,7 +105,7 @@ class Tls:
             os.write(file, self._certificate)
             context.load_cert_chain(f"/proc/self/fd/{file}")
         except ssl.SSLError as error:
-            raise TlsError(f"this machine does not allow Ed25519 keys ({_words(error)}): {_POLICY}") from None
+            raise self._not_allowed(error) from None
         finally:
             os.close(file)
         if protocol == ssl.PROTOCOL_TLS_SERVER:
@@ -169,6 +186,15 @@ class Tls:
 def _certificate(identity: Identity) -> bytes:
     key = identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return leaf(identity.key) + key
+
+
+def _advanced(handshake: Callable[[], None]) -> bool:
+    """Go on with a handshake; say whether it is done."""
+    try:
+        handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
 
 
 #: OpenSSL's names for what does not speak TLS, and for what speaks another TLS.
