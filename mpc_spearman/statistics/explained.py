@@ -51,14 +51,15 @@ def dispersion(
 ) -> Floats:
     """Compute the variance of Σz² under independence, by that of normal columns, from both sides' kurtoses.
 
-    NaN where it, or the weight of single rows, is so large that no p-value would be right.
+    NaN where it, or the weight of single rows, is so large that no p-value would be right, and for a kurtosis
+    below k², which no columns have.
     """
     found: Floats = np.full(np.broadcast(kurtosis, of_target).shape, (n - 1) / (2 * n * (n - 3)))
-    allowed = np.ones(found.shape, dtype=bool)
     for weight, count in ((kurtosis, k), (of_target, k_target)):
-        found = found * ((n + 1) * weight / count - (n - 1) * (count + 2)) / (n - 1 - count)
-        allowed &= weight / np.square(count) - 1 <= HEAVIEST * n
-    return np.where(allowed & (found <= MOST - 1), 1 + found, np.nan)
+        excess = weight / np.square(count) - 1
+        right = np.where((excess >= -1e-6) & (excess <= HEAVIEST * n), weight, np.nan)
+        found = found * ((n + 1) * right / count - (n - 1) * (count + 2)) / (n - 1 - count)
+    return np.where(found <= MOST - 1, 1 + found, np.nan)
 
 
 def pvalues(r2: Floats, s: Floats, k: NDArray[np.int64], n: int, dispersion: Floats | float = 1.0) -> Floats:

@@ -13,6 +13,7 @@ from mpc_spearman.levels import coefficients, explained, level_of, strengths
 from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.loss import separation
+from mpc_spearman.privacy.scales import deviations, joined, summed
 from support.in_memory import run_in_memory
 from support.plans import SCHEMES, plan
 from support.recording import Recorded
@@ -85,7 +86,10 @@ def test_strengths_have_the_noise_that_each_copy_states_and_the_owners_own_is_of
 def test_what_is_opened_has_every_owners_draw_once_and_whole(
     level: str, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the integer, under every protocol, with two sources, and draws as large as they can be."""
+    """To the integer, under every protocol, with two sources, and draws as large as they can be.
+
+    Each is for a deviation that hides the exchange of any two rows of the very integers that are multiplied.
+    """
     if scheme == "bfv":
         pytest.importorskip("tenseal")
     reveal, *estimator = level.split()
@@ -95,8 +99,11 @@ def test_what_is_opened_has_every_owners_draw_once_and_whole(
     its = noisy_plan("A", "D", grants=(reveal, "nothing"), **settings)
     kind: Any = type(level_of(its))
     contribution, conclude, drawn, vectors, opened = kind.contribution, kind.conclude, [], {}, []
+    sigmas: list[np.ndarray] = []
+    needed: list[np.ndarray] = []
 
     def draw(sigma: np.ndarray) -> np.ndarray:
+        sigmas.append(sigma.astype(float))
         drawn.append(np.where(np.indices(sigma.shape).sum(axis=0) % 2, 10, -10) * sigma + len(drawn))
         return drawn[-1]
 
@@ -107,6 +114,10 @@ def test_what_is_opened_has_every_owners_draw_once_and_whole(
 
     def seen(self: Any, product: np.ndarray, *given: Any) -> Any:
         opened.append(np.array(product.tolist(), dtype=object))
+        *_, shapes = given
+        rows = summed if reveal == "strengths" else joined
+        s = deviations(rows(shapes.of_sources), shapes.of_target, its.privacy.loss)
+        needed.append(s.ravel() * self.encoding(shapes).source_scale * self.encoding(shapes).target_scale)
         return conclude(self, product, *given)
 
     for module in (strengths, explained):
@@ -114,13 +125,33 @@ def test_what_is_opened_has_every_owners_draw_once_and_whole(
     monkeypatch.setattr(kind, "contribution", kept)
     monkeypatch.setattr(kind, "conclude", seen)
     run_in_memory(its, {name: frame.head(80) for name, frame in only("A", "D").items()}).result("B")
-    exact = [vectors[Role.SOURCE, m] @ vectors[Role.TARGET, 4].T for m in (4, 1)]
+    *sources, target = (vectors[key] for key in ((Role.SOURCE, 4), (Role.SOURCE, 1), (Role.TARGET, 4)))
+    exact = [source @ target.T for source in sources]
     sizes = {len(one): one.astype(object) for one in drawn}
     assert len(drawn) == 3
     if reveal == "strengths":
         assert (opened[0] == sum(exact) + sum(one.astype(object) for one in drawn)).all()
     else:
         assert (opened[0] == np.vstack(exact) + np.vstack([sizes[4], sizes[1]]) + sizes[5]).all()
+    together = sum(sources) if reveal == "strengths" else np.vstack(sources)
+    mu = separation(its.privacy.loss)
+    for sigma in sigmas:
+        for one in sigma[sigma > 0]:
+            assert np.isclose(one, needed[0], rtol=1e-9).any()
+        for x in (*sources, together):
+            if len(x) == len(sigma):
+                assert 0.02 * mu < _most_moved(x.astype(float), target.astype(float), sigma) <= mu
+
+
+def _most_moved(x: np.ndarray, y: np.ndarray, sigma: np.ndarray) -> float:
+    """By how many deviations all products change together if any two rows of one side are exchanged."""
+    weights = 1 / np.maximum(sigma, 1e-9)  # what has no noise must not change
+    moved = [
+        np.linalg.norm((x[:, [i]] - x[:, [j]]) * (y[:, i] - y[:, j]) * weights)
+        for i in range(x.shape[1])
+        for j in range(i)
+    ]
+    return float(max(moved))
 
 
 @pytest.mark.parametrize("level", ["coefficients", "differences"])

@@ -58,6 +58,14 @@ def test_flags_on_both_sides_have_p_values_of_the_size_they_say_or_none(
         assert noise or traces.var() == pytest.approx(float(expected), rel=0.15)
 
 
+@pytest.mark.parametrize("said", [np.nan, np.inf, -np.inf, 1e308, -1e308, 8.9, 0.0])
+def test_a_kurtosis_that_no_columns_have_gives_no_p_value(said: float) -> None:
+    """Of three directions it is 9 at least; an owner may state anything."""
+    for sides in ((np.array(said), 3, np.array(2.0), 1), (np.array(2.0), 1, np.array(said), 3)):
+        assert np.isnan(explained.dispersion(sides[0], np.array(sides[1]), sides[2], np.array(sides[3]), 500))
+    assert explained.dispersion(np.array(9.1), np.array(3), np.array(2.0), 1, 500) < 1.1
+
+
 def test_predictive_r2_is_what_new_rows_show() -> None:
     """n = 200, k = 15: over 400 samples, the fit's squared error on new rows against the mean's."""
     rng, n, k = np.random.default_rng(4), 200, 15
