@@ -75,7 +75,9 @@ def test_tables_are_relative_to_the_file_and_else_to_the_working_directory(
     plan = load_plan(Path("..") / "plan.yaml")
     assert plan.parties.target.table == tmp_path / "b.csv"
     assert plan.parties.sources[0].table == tmp_path / "sub" / "a.csv"
-    plan = load_plan(plan_file, ["parties.target.table=x.csv"], {"A": Path("y.csv")})
+    changes = ["parties.target.table=x.csv", "parties.target.alignment_key=b.key"]
+    plan = load_plan(plan_file, changes, {"A": Path("y.csv")})
+    assert plan.parties.target.alignment_key == here / "b.key"
     assert (plan.parties.target.table, plan.parties.sources[0].table) == (here / "x.csv", here / "y.csv")
     assert load_plan(plan_file, tables={"A": None}).parties.sources[0].table is None
     mapping = plan_with({"parties.target.table": Path("z.csv")})

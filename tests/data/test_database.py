@@ -144,14 +144,13 @@ def test_many_uuids_of_several_batches_are_written_as_postgresql_does(ask: Any) 
 
 # ---- PostgreSQL: what is asked
 
+MORE = "it does more than a single SELECT may do"
+CELL = "a cell cannot be converted as the query asks"
+
 
 def test_rows_come_in_the_order_of_the_query_and_no_more_than_asked_for(ask: Any) -> None:
-    assert ask("SELECT g FROM visits ORDER BY g DESC -- the last first", rows=4)["g"].to_pylist() == [
-        9,
-        8,
-        7,
-        6,
-    ]
+    last = ask("SELECT g FROM visits ORDER BY g DESC -- the last first", rows=4)
+    assert last["g"].to_pylist() == [9, 8, 7, 6]
     assert ask("WITH w AS (SELECT g FROM visits) SELECT max(g) AS g FROM w;")["g"].to_pylist() == [9]
 
 
@@ -159,10 +158,7 @@ def test_rows_come_in_the_order_of_the_query_and_no_more_than_asked_for(ask: Any
     ("query", "why"),
     [
         ("DELETE FROM visits", "it is not SQL, or not one SELECT (SQLSTATE 42601)"),
-        (
-            "WITH w AS (DELETE FROM visits RETURNING g) SELECT * FROM w",
-            "it does more than a single SELECT may do",
-        ),
+        ("WITH w AS (DELETE FROM visits RETURNING g) SELECT * FROM w", MORE),
         ("SELECT 1) AS a; DELETE FROM visits; SELECT * FROM (SELECT 1", "it is not SQL, or not one SELECT"),
         ("SELECT g FROM visits FOR UPDATE", "it writes, but may only read (SQLSTATE 25006)"),
         ("SELECT nextval('visited')", "it writes, but may only read"),
@@ -171,11 +167,8 @@ def test_rows_come_in_the_order_of_the_query_and_no_more_than_asked_for(ask: Any
         ("SELECT g INTO more FROM visits", "it is not SQL, or not one SELECT"),
         ("SELECT nosuch FROM visits", "it names a column that does not exist (SQLSTATE 42703)"),
         ("SELECT * FROM nosuch", "it names a table that does not exist (SQLSTATE 42P01)"),
-        ("SELECT id::int AS id FROM visits", "a cell cannot be converted as the query asks (SQLSTATE 22P02)"),
-        (
-            "SELECT 1 / (g - g) AS g FROM visits",
-            "a cell cannot be converted as the query asks (SQLSTATE 22012)",
-        ),
+        ("SELECT id::int AS id FROM visits", f"{CELL} (SQLSTATE 22P02)"),
+        ("SELECT 1 / (g - g) AS g FROM visits", f"{CELL} (SQLSTATE 22012)"),
     ],
 )
 def test_what_is_not_one_select_that_reads_is_refused_and_changes_nothing(
@@ -270,7 +263,7 @@ def test_rows_of_sqlite_come_in_the_order_of_the_query_and_no_more_than_asked_fo
     [
         ("DELETE FROM t", "it is not SQL, or not one SELECT"),
         ("ATTACH 'more.db' AS more", "it is not SQL, or not one SELECT"),
-        ("SELECT load_extension('x')", "it does more than a single SELECT may do"),
+        ("SELECT load_extension('x')", MORE),
         ("SELECT * FROM nosuch", "it names a table that does not exist"),
         ("SELECT nosuch FROM t", "it names a column that does not exist"),
     ],

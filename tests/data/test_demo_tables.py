@@ -1,4 +1,4 @@
-"""The demo's tables, and the shared ones."""
+"""The demo's tables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import pytest
 from scipy.stats import rankdata, spearmanr
 
 from support.pages import script
-from support.references import DATA, SHARED
+from support.references import DATA
 from support.tables import columns, read
-
-# ---- the demo's tables ----------------------------------------------------------------------------------
 
 
 def test_demo_tables_and_what_they_show():
@@ -51,17 +49,3 @@ def test_raw_tables_are_made_from_the_others():
     prepared = (pd.read_csv(DATA / name) for name in ("insurer.csv", "clinic.csv"))
     for name, table in module.raw_tables(*prepared).items():
         assert table.to_csv(index=False, lineterminator="\n") == (DATA / name).read_text(), name
-
-
-@pytest.mark.parametrize("name", ["breast", "student", "motor"])
-def test_shared_tables(name):
-    if not SHARED.is_dir():
-        pytest.skip("the shared tables are not on this machine")
-    id = "idx" if name == "motor" else "id"
-    for side in ("guest", "host"):
-        path = SHARED / f"{name}_hetero_{side}.csv"
-        expected = pd.read_csv(path, dtype={id: str})
-        table = read(path, id=id)
-        assert table.ids.to_pylist() == expected[id].tolist()
-        for feature, column in zip(table.features, columns(table), strict=True):
-            assert column.tolist() == expected[feature].tolist()

@@ -86,12 +86,6 @@ def test_what_is_missing_in_csv_can_be_set(csv: Any) -> None:
     assert "1 missing value" in refusal(csv(lines.format("")), missing_values=[])
 
 
-def test_a_number_can_be_listed_as_missing(csv: Any) -> None:
-    lines = "id,x\na,1\nb,-999\nc,3\nd,-999\ne,5\n"
-    found = read(csv(lines), missing_values=["-999"], missing="drop_rows")
-    assert (found.ids.to_pylist(), found.column(0).tolist()) == (["a", "c", "e"], [1, 3, 5])
-
-
 @settings(max_examples=60)
 @given(
     rows=st.lists(

@@ -71,12 +71,6 @@ def test_ranks_and_tie_terms_follow_their_definition(column):
     assert ranks.constant == (len(set(values)) == 1,)
 
 
-@given(columns)
-def test_ranks_equal_scipy(column):
-    expected = 2 * rankdata(column) - (column.size + 1)
-    np.testing.assert_array_equal(rank_columns([column]).matrix[0], expected)
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_long_columns_of_every_kind_are_ranked_as_by_scipy(workers):
     rng, n = np.random.default_rng(4), 30_000

@@ -38,17 +38,6 @@ def test_csv_columns_in_order_and_their_types(csv):
         "\n" + GOOD.replace("\nb", "\n\nb"),
         GOOD.replace("0.25", '"0.25"').replace("\na", '\n"a"'),
     ],
-    ids=[
-        "plain",
-        "bom",
-        "bom-quoted",
-        "crlf",
-        "cr",
-        "no-last-newline",
-        "blank-end",
-        "blank-inside",
-        "quoted",
-    ],
 )
 def test_csv_spellings_of_the_same_table(csv, content):
     table = read(csv(content))
@@ -98,16 +87,8 @@ def test_csv_excluded_columns_may_hold_anything(csv):
 
 
 def test_csv_cells_of_any_length(csv):
-    assert (
-        read(csv("id,note,x\n" + "".join(f"{i},{'n' * 200_000},{i}\n" for i in range(3))), exclude=["note"]).n
-        == 3
-    )
-
-
-def test_features_in_the_order_asked_for(csv):
-    table = read(csv(GOOD), features=["y", "x"])
-    assert table.features == ("y", "x")
-    assert table.column(0).tolist() == [0.5, 0.25, -1000.0]
+    lines = "".join(f"{i},{'n' * 200_000},{i}\n" for i in range(3))
+    assert read(csv("id,note,x\n" + lines), exclude=["note"]).n == 3
 
 
 def test_rows_takes_the_first_and_checks_no_others(csv, parquet):
@@ -117,17 +98,6 @@ def test_rows_takes_the_first_and_checks_no_others(csv, parquet):
         assert read(source, rows=3).column(0).tolist() in ([0, 1, 2], [1, 2, 3])
     assert read(csv(lines), rows=99).n == 5
     assert "3" in refusal(long, rows=2)
-
-
-def test_an_arrow_table_in_memory():
-    twice = pa.table(
-        {"id": ["a", "b", "c"], "x": pa.array([2**64 - 1, 0, 1], pa.uint64()), "note": ["p"] * 3}
-    )
-    table = read(pa.concat_tables([twice.slice(0, 1), twice.slice(1)]), exclude=["note"])
-    assert table.ids.to_pylist() == ["a", "b", "c"]
-    assert table.column(0).tolist() == [2**64 - 1, 0, 1]
-    assert read(twice, features=["x"], rows=3).features == ("x",)
-    assert "list its order under encode" in refusal(twice)
 
 
 def test_rows_of_a_table(csv):
@@ -143,11 +113,8 @@ def test_parquet_from_pandas_with_an_index(parquet):
     data = frame([1, 2, 3]).iloc[[2, 0, 1]]
     assert "__index_level_0__" in pa.Table.from_pandas(data).column_names
     assert read(parquet(pa.Table.from_pandas(data))).features == ("x",)
-    assert read(parquet(pa.Table.from_pandas(data.set_index("id")))).ids.to_pylist() == [
-        "SECRET2",
-        "SECRET0",
-        "SECRET1",
-    ]
+    found = read(parquet(pa.Table.from_pandas(data.set_index("id"))))
+    assert found.ids.to_pylist() == ["SECRET2", "SECRET0", "SECRET1"]
 
 
 def test_parquet_reads_only_what_it_needs(parquet):
@@ -172,12 +139,9 @@ def test_frame_numeric_types(dtype):
     assert table.column(0).tolist() == [1, 0, 1]
     assert table.column(0).dtype in (np.int64, np.uint64, np.float64)
     assert table.column(0).dtype.isnative
-
-
-@pytest.mark.parametrize("dtype", ["uint64", "UInt64", "uint64[pyarrow]"])
-def test_frame_keeps_every_bit(dtype):
-    values = [2**64 - 1, 2**64 - 2, 2**53 + 1]
-    assert read(frame(pd.Series(values, dtype=dtype))).column(0).tolist() == values
+    if dtype.lower().startswith("uint64"):
+        values = [2**64 - 1, 2**64 - 2, 2**53 + 1]
+        assert read(frame(pd.Series(values, dtype=dtype))).column(0).tolist() == values
 
 
 @pytest.mark.parametrize(

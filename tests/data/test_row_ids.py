@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from hypothesis import strategies as st
 
 from mpc_spearman.data import id_columns
 from support.tables import id_array, read, refusal
+
+EMPTY = "1 empty id, the first in data row {}; fill them in or remove the rows"
 
 
 def ids_of(values: Any, **settings: Any) -> list[str]:
@@ -47,10 +50,7 @@ def ids_of(values: Any, **settings: Any) -> list[str]:
 def test_ids_become_text(values: Any, expected: list[str] | None) -> None:
     if expected is None:
         table = pa.table({"id": values, "x": [1, 2, 3]})
-        assert (
-            refusal(table)
-            == "column 'id': 1 empty id, the first in data row 3; fill them in or remove the rows"
-        )
+        assert refusal(table) == f"column 'id': {EMPTY.format(3)}"
     else:
         assert ids_of(values) == expected
 
@@ -68,15 +68,11 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 
 
 @given(st.lists(st.one_of(TEXT, st.none()), max_size=20))
-def test_case_is_folded_as_python_folds_it(texts: list[str | None]) -> None:
-    folded = id_columns.id_text(pa.chunked_array([pa.array(texts, pa.string())]), ["casefold"])
-    assert folded.to_pylist() == [None if text is None else text.casefold() for text in texts]
-
-
-@given(st.lists(TEXT, max_size=20))
-def test_characters_that_look_alike_become_those_of_python(texts: list[str]) -> None:
-    same = id_columns.id_text(pa.chunked_array([pa.array(texts, pa.string())]), ["nfkc"])
-    assert same.to_pylist() == [unicodedata.normalize("NFKC", text) for text in texts]
+def test_ids_are_made_alike_as_python_does_it(texts: list[str | None]) -> None:
+    column = pa.chunked_array([pa.array(texts, pa.string())])
+    for step, by_python in (("casefold", str.casefold), ("nfkc", partial(unicodedata.normalize, "NFKC"))):
+        found = id_columns.id_text(column, [step]).to_pylist()
+        assert found == [None if text is None else by_python(text) for text in texts]
 
 
 @given(st.lists(TEXT, min_size=1, max_size=20))
@@ -101,17 +97,13 @@ def test_steps_are_done_in_their_order(texts: list[str]) -> None:
     ],
 )
 def test_what_each_step_does(steps: list[str], expected: list[str]) -> None:
-    assert (
-        ids_of([" A１-0x", "straße\t", "①e\u0301" if "nfkc" in steps else "①é"], normalise=steps) == expected
-    )
+    ids = [" A１-0x", "straße\t", "①e\u0301" if "nfkc" in steps else "①é"]
+    assert ids_of(ids, normalise=steps) == expected
 
 
 def test_ids_that_become_empty_or_equal_are_refused(csv: Any) -> None:
     lines = "id,x\n123-45,1\nSECRET,2\n123 45,3\n7,4\n9,5\n"
-    assert (
-        refusal(csv(lines), normalise=["digits"])
-        == "column 'id': 1 empty id, the first in data row 2; fill them in or remove the rows"
-    )
+    assert refusal(csv(lines), normalise=["digits"]) == f"column 'id': {EMPTY.format(2)}"
     lines = lines.replace("SECRET", "8")
     assert refusal(csv(lines), normalise=["digits"]) == (
         "column 'id': 1 duplicate id (after digits), the first in data row 3, which repeats data row 1"
@@ -142,10 +134,7 @@ def test_joined_ids_are_equal_only_where_all_columns_are(rows: list[tuple[str, s
 
 def test_what_is_said_of_several_id_columns(csv: Any) -> None:
     lines = "a,b,x\n1,SECRET,1\n1,,2\n1,SECRET,3\n"
-    assert (
-        refusal(csv(lines), id=["a", "b"])
-        == "column 'b': 1 empty id, the first in data row 2; fill them in or remove the rows"
-    )
+    assert refusal(csv(lines), id=["a", "b"]) == f"column 'b': {EMPTY.format(2)}"
     assert refusal(csv(lines.replace(",,", ",q,")), id=["a", "b"]) == (
         "columns 'a', 'b': 1 duplicate id, the first in data row 3, which repeats data row 1"
         "; duplicates: drop leaves out all rows with such ids, under alignment: intersect"
