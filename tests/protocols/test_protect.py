@@ -175,6 +175,13 @@ def test_too_few_rows_are_said_before_anything_is_sent():
         )
 
 
+def described(said: Mapping[str, Any], owner: str = "A1", *, defined: int = 2, reveal: str) -> Any:
+    """What the coordinator makes of how an owner describes its two columns of nine rows."""
+    run = run_of("C", said, "A1", reveal=reveal)
+    party = run.roster.target if owner == "B" else run.roster.sources[0]
+    return receive_description(run, party, replace(shapes_of(run, 2), defined={party: defined}))
+
+
 #: Skewness of a column of which 3 of 9 rows have the upper of two values.
 FLAG = (9 - 2 * 3) / math.sqrt(3 * 6)
 
@@ -182,11 +189,8 @@ FLAG = (9 - 2 * 3) / math.sqrt(3 * 6)
 @pytest.mark.parametrize("term", [-2, 241, 242, 3])
 def test_a_tie_term_that_so_many_rows_cannot_have_is_refused_when_it_arrives(term):
     description = {"names": ["a", "b"], "ties": np.array([term, 0])}  # N = 240
-    run = run_of("C", description, "A1", reveal="coefficients")
-    (source,) = run.roster.sources
-    shapes = replace(shapes_of(run, 2), defined={source: 2})
     with pytest.raises(ProtocolViolation, match=r"A1 \(source\) sent a tie term that is impossible"):
-        receive_description(run, source, shapes)
+        described(description, reveal="coefficients")
 
 
 @pytest.mark.parametrize(
@@ -206,29 +210,24 @@ def test_a_skewness_or_a_length_that_so_many_rows_cannot_have_is_refused(untied,
         "skewness": np.array([untied, flag]),
         "length": np.array([length]),
     }
-    run = run_of("C", said, "A1", reveal="coefficients")
-    (source,) = run.roster.sources
-    shapes = replace(shapes_of(run, 2), defined={source: 2})
     with pytest.raises(ProtocolViolation, match="a skewness or a length that is impossible"):
-        receive_description(run, source, shapes)
-    run.links.said |= {"skewness": np.array([0.0, FLAG]), "length": np.array([0.5])}
-    assert receive_description(run, source, shapes).skewness == (0.0, FLAG)
+        described(said, reveal="coefficients")
+    said |= {"skewness": np.array([0.0, FLAG]), "length": np.array([0.5])}
+    assert described(said, reveal="coefficients").skewness == (0.0, FLAG)
 
 
 @pytest.mark.parametrize("level", ["coefficients", "strengths"])
 @pytest.mark.parametrize("defined", [0, 1, 2])
 def test_constant_columns_must_be_as_many_as_their_owner_said(level, defined):
-    run = run_of("C", {}, "A1", reveal=level)
     flags = {"ties": np.array([240, 0]), "two_values": np.array([False, False]), "skewness": np.zeros(2)}
     if level == "strengths":
         flags = {"constant": np.array([True, False])}
-    run.links.said = {"names": ["a", "b"], **flags}
-    shapes = replace(shapes_of(run, 2), defined={run.roster.target: defined})
+    said = {"names": ["a", "b"], **flags}
     if defined == 1:
-        assert receive_description(run, run.roster.target, shapes).constant == (True, False)
+        assert described(said, "B", defined=defined, reveal=level).constant == (True, False)
     else:
         with pytest.raises(ProtocolViolation, match=rf"B \(target\) said that {defined} of its features"):
-            receive_description(run, run.roster.target, shapes)
+            described(said, "B", defined=defined, reveal=level)
 
 
 @pytest.mark.parametrize("precision", ["exact", "statistical"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -34,31 +33,19 @@ def test_unequal_plans_are_named_key_by_key() -> None:
     all_end_as(run_in_memory({"C": usual, "B": usual, "A": other}, TABLES), "PlanMismatch", "privacy.loss: ")
 
 
-def claiming(party: str, claims: Mapping[str, Any]) -> Ended:
-    hook = partial(faults.on_values, kind="HELLO", change=lambda values: {**values, **claims})
-    return run_in_memory(plan(), TABLES, {party: hook})
-
-
-def test_another_version() -> None:
-    said = "C (coordinator) runs version '9.9.9'"
-    all_end_as(claiming("C", {"version": "9.9.9"}), "HandshakeError", said)
+WHO = "party 2 should be A (source), but what answers there is"
 
 
 @pytest.mark.parametrize(
-    "claim", [{"party": "D"}, {"role": "target"}, {"number": [1]}], ids=["name", "role", "number"]
+    ("party", "claim", "said"),
+    [
+        ("C", {"version": "9.9.9"}, "C (coordinator) runs version '9.9.9'"),
+        *(("A", claim, WHO) for claim in ({"party": "D"}, {"role": "target"}, {"number": [1]})),
+    ],
 )
-def test_another_party_than_the_plan_says(claim: dict[str, Any]) -> None:
-    said = "party 2 should be A (source), but what answers there is"
-    all_end_as(claiming("A", claim), "HandshakeError", said)
-
-
-def test_unequal_numbers_of_rows() -> None:
-    ended = run_in_memory(plan(), {"A": SOURCE.iloc[:-1], "B": TARGET})
-    all_end_as(ended, "AlignmentError")
-    for party in "AB":
-        assert "different numbers of rows: " in str(ended.errors[party])
-        assert "A has 39" in str(ended.errors[party])
-        assert "B has 40" in str(ended.errors[party])
+def test_another_version_or_party_than_the_plan_says(party: str, claim: dict[str, Any], said: str) -> None:
+    hook = partial(faults.on_values, kind="HELLO", change=lambda values: {**values, **claim})
+    all_end_as(run_in_memory(plan(), TABLES, {party: hook}), "HandshakeError", said)
 
 
 @pytest.mark.parametrize(
@@ -83,15 +70,6 @@ def test_same_number_but_not_the_same_rows(source: pd.DataFrame) -> None:
 # ---- rules
 
 
-def told_of(ended: Ended, party: str, phase: str, error: type[Exception]) -> None:
-    """The party at fault has its own error, and the others were told its class and place, and no more."""
-    assert not ended.results
-    assert type(ended.errors[party]) is error
-    for other in set(PARTIES) - {party}:
-        assert type(ended.errors[other]) is PeerFailed
-        assert ended.errors[other].about == (error.__name__, party, phase)
-
-
 def test_a_policy_only_its_own_party_knows_of() -> None:
     """Set in its process, which whoever started it does not know."""
 
@@ -100,5 +78,9 @@ def test_a_policy_only_its_own_party_knows_of() -> None:
         return run(load_plan(its.model_dump(mode="json"), stricter), *given, **seams)
 
     ended = run_in_memory(plan(), TABLES, {"A": role})
-    told_of(ended, "A", "load", PolicyError)
+    assert not ended.results
+    assert type(ended.errors["A"]) is PolicyError
     assert "party A does not allow this plan: its policy.max_reveal" in str(ended.errors["A"])
+    for other in "BC":  # are told the error's class and place, and no more
+        assert type(ended.errors[other]) is PeerFailed
+        assert ended.errors[other].about == ("PolicyError", "A", "load")

@@ -32,8 +32,6 @@ from support.bfv_parties import (
     sent_products,
 )
 
-IMPORT = module.__file__.replace("parameters", "tenseal_import")
-
 if HAS_SEAL:
     from mpc_spearman.engines.he.bfv import seal
     from mpc_spearman.engines.he.bfv.keys import BfvSecretKey

@@ -20,6 +20,7 @@ from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.he import keys_of
 from mpc_spearman.engines.he.scheme import IMPOSSIBLE, PublicKey, SecretKey, Sizes
 from mpc_spearman.errors import BoundError, ProtocolViolation
+from support.bfv_parties import exact, ranks
 
 # Keys that can be broken but are quick: what is tested here does not depend on their size.
 SETTINGS = {
@@ -86,15 +87,6 @@ def products(scheme: str, sizes: Sizes, x: np.ndarray, y: np.ndarray, workers: i
     return secret.open_products(wire, workers)
 
 
-def vectors(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
-    """Rank vectors without ties, in random order."""
-    return rng.permuted(np.tile(np.arange(1 - n, n, 2), (count, 1)), axis=1)
-
-
-def exact(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x.astype(object) @ y.astype(object).T
-
-
 # --- homomorphism
 
 
@@ -113,7 +105,7 @@ def test_differences_are_those_of_the_plaintexts(name, a, b):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_differences_of_a_table_that_does_not_fill_its_last_ciphertext(scheme, workers):
-    a, b = vectors(np.random.default_rng(1), 2, N)
+    a, b = ranks(np.random.default_rng(1), 2, N)
     assert N % key(scheme, DIFFERENCES).public.slots
     for rerandomise in (True, False):
         np.testing.assert_array_equal(differences(scheme, a, b, workers, rerandomise=rerandomise), a - b)
@@ -138,7 +130,7 @@ def test_what_the_target_encrypts_for_the_coordinator_alone_may_be_as_large_as_a
 @pytest.mark.parametrize(("m_source", "m_target"), [(1, 1), (3, 2), (40, 1)])
 def test_products_are_those_of_the_plaintexts(scheme, m_source, m_target):
     rng = np.random.default_rng(m_source)
-    x, y = vectors(rng, m_source, N), vectors(rng, m_target, N)
+    x, y = ranks(rng, m_source, N), ranks(rng, m_target, N)
     sizes = Sizes(N, m_source, m_target, N - 1, N - 1, N * (N - 1), total(N))
     found = products(scheme, sizes, x, y)
     assert found.shape == (m_source, m_target)
@@ -148,7 +140,7 @@ def test_products_are_those_of_the_plaintexts(scheme, m_source, m_target):
 
 def test_products_over_many_blocks_up_to_the_largest(scheme):
     n = 9001
-    x, y = vectors(np.random.default_rng(3), 4, n), vectors(np.random.default_rng(4), 2, n)
+    x, y = ranks(np.random.default_rng(3), 4, n), ranks(np.random.default_rng(4), 2, n)
     x[0].sort(), y[0].sort()
     x[1], x[2] = -x[0], 0
     sizes = Sizes(n, 4, 2, n - 1, n - 1, n * (n - 1), total(n))

@@ -1,7 +1,6 @@
 """The Paillier scheme: its keys, layout, wire and randomness, and that secrets stay.
 
-What all schemes must do is in test_he_contract.py; the arithmetic is in test_paillier_math.py, and slots,
-powers and threads are in test_paillier_parts.py.
+What all schemes must do is in test_he_contract.py; arithmetic, slots and powers are in test_paillier_math.py.
 """
 
 from __future__ import annotations

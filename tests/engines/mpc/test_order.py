@@ -58,20 +58,6 @@ def compared(cases: Sequence[Sequence[int]], ks: Sequence[int] | None = None) ->
     return [bits.tolist() for bits in opened["C"]]
 
 
-def check_orders(cases: Sequence[Sequence[int]]) -> None:
-    for values, order in zip(cases, compared(cases), strict=True):
-        m = len(values)
-        assert order == [values[q] >= values[r] for q in range(m) for r in range(q + 1, m)]
-
-
-def check_strongest(cases: Sequence[Sequence[int]]) -> None:
-    cases = [values for values in cases if len(values) > 1]
-    ks = [(1, len(values) // 2, len(values) - 1)[i % 3] for i, values in enumerate(cases)]
-    for values, k, chosen in zip(cases, ks, compared(cases, ks), strict=True):
-        by_value = sorted(range(len(values)), key=lambda q: -values[q])  # stable: of equal ones the first
-        assert chosen == [q in by_value[:k] for q in range(len(values))]
-
-
 UNDEFINED = -(LARGEST + 1)
 
 
@@ -109,11 +95,17 @@ def random_cases() -> list[list[int]]:
 def test_values_compare_as_plain_integers_do():
     cases = [*adversarial(), *random_cases()]
     assert len(cases) + len(CASES) >= 190
-    check_orders(cases)
+    for values, order in zip(cases, compared(cases), strict=True):
+        m = len(values)
+        assert order == [values[q] >= values[r] for q in range(m) for r in range(q + 1, m)]
 
 
 def test_the_greatest_are_those_of_plain_integers():
-    check_strongest([*adversarial(), *random_cases()[::4]])
+    cases = [values for values in (*adversarial(), *random_cases()[::4]) if len(values) > 1]
+    ks = [(1, len(values) // 2, len(values) - 1)[i % 3] for i, values in enumerate(cases)]
+    for values, k, chosen in zip(cases, ks, compared(cases, ks), strict=True):
+        by_value = sorted(range(len(values)), key=lambda q: -values[q])  # stable: of equal ones the first
+        assert chosen == [q in by_value[:k] for q in range(len(values))]
 
 
 # ---- encoded columns ----

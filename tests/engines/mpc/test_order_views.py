@@ -18,6 +18,7 @@ from mpc_spearman.engines.mpc.crypten_import import beaver, binary, replicated
 from support.recording import Recorded
 from support.transcript import CONFIRM, HELLO, Keystream, parse
 from support.uniform import fair, signs_of_pattern
+from support.views import COST, DIGEST, FAREWELL, RECORD, SHAPE
 
 N, M_A, M_D, M_B = 40, 3, 2, 66
 PAIRS = M_B * (M_B - 1) // 2  # 2,145: enough for statistics
@@ -25,11 +26,7 @@ PACKED = -(-PAIRS // 8)
 #: Words of each message of a comparison: both operands of a carry-save step, then of the adder's seven ANDs.
 CARRY, FIRST, TREE = [PAIRS] * 2, [PAIRS] * 2, [2 * PAIRS] * 12
 ANDS = [*CARRY, *FIRST, *TREE]
-
-SHAPE, FAREWELL = "SHAPE n:int64 features:int64", "FAREWELL signature:bytes*64"
-COST = "COST seconds:float64*18*2 counts:int64*18*5"
 COUNTS = "COLUMNS defined:int64"
-DIGEST = "ALIGNMENT digest:bytes*32"
 
 
 def _tables(seed: int) -> dict[str, pd.DataFrame]:
@@ -85,7 +82,7 @@ def listed(receiver: str, sender: str, run: Recorded) -> list[str]:
         ("A", "B"): [DIGEST, f"MASKED block:int64*{M_B}*{N}", *copied],
         ("A", "C"): [],
     }
-    record = ["RECORD record:text"] if sender == "C" else []
+    record = [RECORD] if sender == "C" else []
     return [*everyone, *between_parties[receiver, sender], *record, FAREWELL]
 
 
@@ -340,12 +337,8 @@ def test_a_source_that_does_not_compare_gives_the_coordinator_noise():
     assert run.transcript.subkey("BD", "zero", "D") not in run.transcript.keys("C").values()
     kinds = [message.kind for message in run.transcript.received("C", "D")]
     assert kinds == ["HELLO", "CONFIRM", "SHAPE", "COLUMNS", "PADDED", "COST", "FAREWELL"]
-    assert [message.kind for message in run.transcript.received("D", "C")] == [
-        "HELLO",
-        "CONFIRM",
-        "RECORD",
-        "FAREWELL",
-    ]
+    kinds = [message.kind for message in run.transcript.received("D", "C")]
+    assert kinds == ["HELLO", "CONFIRM", "RECORD", "FAREWELL"]
 
 
 def test_no_stream_is_used_twice():
