@@ -51,7 +51,9 @@ def run(parsed: argparse.Namespace) -> int:
 
     plan = load_plan(parsed.plan, parsed.settings)
     rows = parsed.rows if parsed.rows is not None else plan.rows
-    if rows is None or rows < 3 or min(parsed.features) < 1:
+    if rows is None:
+        raise PlanError("--rows: say how many rows are in common; the plan has no `rows`")
+    if rows < 3 or min(parsed.features) < 1:
         raise PlanError("--rows, --features: at least 3 rows in common, and 1 column on each side")
     if (parsed.bandwidth is None) != (parsed.rtt is None):
         raise PlanError("--bandwidth and --rtt: give both, or neither")

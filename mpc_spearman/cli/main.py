@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return SetupError.exit_code
     except KeyboardInterrupt:
-        print("interrupted: all roles were stopped, nothing was written", file=sys.stderr)
+        print("interrupted: all roles were stopped, no result was written", file=sys.stderr)
         return INTERRUPTED
     lost = output.lost()
     if lost is None:

@@ -116,9 +116,10 @@ class Draft:
         said = own.data.pop("party", None)
         names = [entry.get("name") for entry in self._parties()]
         name = party if said is None else said
-        if name not in names or party not in (None, name):
-            other = f", and the command names {shown(party)}" if party not in (None, name) else ""
-            own.report(("party",), f"{shown(name)} is no party of the plan {self.where}{other}")
+        if party not in (None, name):
+            own.report(("party",), f"this is the file of {shown(name)}, but the command names {shown(party)}")
+        elif name not in names:
+            own.report(("party",), f"{shown(name)} is no party of the plan {self.where}")
         elif own.data.keys() & {"name", "identity"}:
             own.report((), "a party's name and identity belong in the shared plan")
         else:

@@ -252,6 +252,8 @@ def load_plan(
     PlanError
         One problem per line.
     """
+    if isinstance(overrides, str):
+        raise PlanError(f"overrides: a list is needed, such as [{overrides!r}]")
     draft = Draft.read(source)
     draft.place_files(draft.folder)
     if local is not None:

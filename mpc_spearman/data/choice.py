@@ -34,8 +34,8 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
         name = names[twice[0]]
         what = "is the header line missing?" if numbers else show(name)
         raise Unusable(
-            f"{count_of(len(twice), 'column')} with the name of an earlier one, the first at column "
-            f"{twice[0] + 1}, as column {place[name] + 1}: {what}"
+            f"{count_of(len(twice), 'column')} with the name of an earlier column; the first is column "
+            f"{twice[0] + 1}, with the name of column {place[name] + 1}: {what}"
         )
 
     def known(name: str, role: str, among: Sequence[str]) -> str:

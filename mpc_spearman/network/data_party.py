@@ -145,7 +145,7 @@ class DataPartyMeeting(Meeting):
     def _refusal(self, theirs: Message | None) -> MpcSpearmanError:
         me, coordinator, own = self._roster.me, self._roster.coordinator, self._settings
         if theirs is None:
-            return HandshakeError(f"another process has already joined as {me}, and it answers")
+            return HandshakeError(f"another process has already joined as {me}, and it answers; end it first")
         said = (str(theirs["version"]), str(theirs["plan"]))
         error = mismatch(me, (own.version, own.plan), coordinator, said)
         return error or nonsense(coordinator)
@@ -160,7 +160,7 @@ class DataPartyMeeting(Meeting):
     def _lose(self, control: Control, error: MpcSpearmanError) -> None:
         """Dial a coordinator again that is lost."""
         with self._changed:
-            if control is not self._control or self._met:
+            if control is not self._control or self._met or self._informed:
                 return
             self._control, self._not_there = None, ()
             self._changed.notify_all()

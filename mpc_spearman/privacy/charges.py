@@ -177,9 +177,9 @@ def over_lifetime(told: Mapping[str, Told], entries: Sequence[Entry], lifetime: 
             left = max(0.0, lifetime - before)
             less = f"agree on privacy.loss {left:g} or less, " if left > 0.01 else ""
             yield (
-                f"{show(name)} {earlier}, and this run would add {one.loss:g}; policy.lifetime allows "
+                f"{show(name)} {earlier}, this run would add {one.loss:g}, and policy.lifetime allows "
                 f"{lifetime:g} in all. To go on, {less}grant it nothing (results, "
-                "opened_to), or raise policy.lifetime"
+                "opened_to), or raise policy.lifetime."
             )
 
 

@@ -106,7 +106,7 @@ class Ledger:
     ) -> None:
         found = list(over_lifetime(told, entries, lifetime))
         if found:
-            who = f"party {party} does not allow this run: its policy.lifetime: "
+            who = f"party {party} does not allow this run: "
             out = f"mpc-spearman ledger {self.path} --forget PARTNER REASON"
             more = f"If a partner no longer keeps results: {out}"
             raise PolicyError("\n".join([*(who + text for text in found), more]))

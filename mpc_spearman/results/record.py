@@ -200,6 +200,10 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
         The run directory cannot be read.
     """
     file = folder / RECORD
+    if folder.is_dir() and not file.exists():
+        raise RecordError(
+            f"{folder} has no {RECORD}: a run leaves one in each party's folder, a merge does not"
+        )
     try:
         content = json.loads(run_directory.read_bytes(file))
         text = content["record"]

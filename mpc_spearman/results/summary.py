@@ -85,10 +85,12 @@ def chance(value: float) -> str:
 
 
 def pairs(result: Result) -> pd.DataFrame | None:
-    """Return `Result.pairs`, and which of them are ``found``; None without coefficients."""
+    """Return `Result.pairs`, and which of them are ``found``; None where no coefficient is known."""
     if result.withheld("coefficients") is not None:
         return None
     table = result.pairs()
+    if table["rho"].isna().all():
+        return None
     table["found"] = (table["q"] <= DISCOVERY_RATE) & (table["rho"].abs() >= SIZE)
     return table
 
@@ -139,7 +141,7 @@ def _flag(result: Result, pair: Any) -> str:
 
 def headline(result: Result, pairs: pd.DataFrame | None) -> str:
     """Say in one sentence what came out: the strongest pair, or, without coefficients, the ranking."""
-    if pairs is None or pairs["rho"].isna().all():
+    if pairs is None:
         return first(result)
     which = f"strongest of {len(pairs):,} pairs" if len(pairs) > 1 else "only pair"
     best = next(pairs.head(1).itertuples())
@@ -276,7 +278,9 @@ def standard_errors(result: Result) -> tuple[list[float], list[bool]] | None:
         return None
     ranking = result.ranking
     mu = ranking["strength"].to_numpy(np.float64)
-    errors: Any = result.errors[ranking["feature"]].to_numpy()
+    errors = np.where(np.isnan(mu), math.nan, result.errors[ranking["feature"]])
+    if np.isnan(errors).all():
+        return None
     close = [False, *reading.unresolved(mu, errors)]
     return errors.tolist(), [bool(near) and not math.isnan(one) for near, one in zip(close, mu, strict=True)]
 
@@ -286,14 +290,14 @@ def resolution(result: Result) -> str | None:
     known = standard_errors(result)
     if known is None:
         return None
+    close, m = sum(known[1]), len(known[1])
     which = (
-        f"~ marks {sum(known[1])} of {len(known[1])} features that cannot be told apart from the one above"
-        if any(known[1])
+        f"~ marks {close} of {m} features that cannot be told apart from the one above"
+        if close
         else "All neighbours can be told apart"
     )
-    return (
-        "± is the standard error of a strength whose feature is independent of all source columns. "
-        f"{which} (by 1.96 standard errors of a difference)."
+    return "± is the standard error of a strength whose feature is independent of all source columns." + (
+        f" {which} (by 1.96 standard errors of a difference)." if m > 1 else ""
     )
 
 

@@ -190,7 +190,7 @@ def test_of_runs_started_into_one_folder_at_once_every_party_has_the_same(start:
 @pytest.mark.parametrize(
     ("number", "code", "said"),
     [
-        (signal.SIGINT, 130, "interrupted: all roles were stopped, nothing was written\n"),
+        (signal.SIGINT, 130, "interrupted: all roles were stopped, no result was written\n"),
         (signal.SIGTERM, 143, ""),
         pytest.param(signal.SIGHUP, 129, "", marks=pytest.mark.long),
     ],
@@ -307,7 +307,7 @@ def test_ctrl_c_on_a_terminal(
     process = start("local", "plan.yaml", hangs_in="rank", terminal=terminal.slave)
     terminal.read_until(lambda shown: re.search(r"A\b.*rank", shown) is not None)
     os.write(terminal.master, b"\x03")
-    terminal.read_until(lambda shown: "interrupted: all roles were stopped, nothing was written" in shown)
+    terminal.read_until(lambda shown: "interrupted: all roles were stopped, no result was written" in shown)
     assert process.wait() == 130
     assert_cursor_is_back(terminal.shown)
     assert left(environment) == []

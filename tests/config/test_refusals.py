@@ -193,6 +193,11 @@ def test_bad_overrides(plan_file: Path, text: str, message: str) -> None:
     assert problem(plan_file, text).startswith(f"override {text!r}: {message}")
 
 
+def test_overrides_in_one_text_are_refused_as_a_whole(plan_file: Path) -> None:
+    with pytest.raises(PlanError, match=r"overrides: a list is needed, such as \['rows=5'\]$"):
+        load_plan(plan_file, "rows=5")
+
+
 def test_the_last_override_of_a_key_is_the_one_blamed(plan_file: Path) -> None:
     line = problem(plan_file, "network.timeout=3", "network={timeout: true}")
     assert line.startswith("override 'network={timeout: true}': network.timeout: true")

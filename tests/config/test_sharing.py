@@ -214,7 +214,7 @@ def test_a_local_file_adds_what_is_one_partys_own_and_nothing_that_is_shared(tmp
             load_plan(shared, local=file)
         assert said in str(raised.value)
     file.write_text("party: B\n")
-    with pytest.raises(PlanError, match="and the command names 'A'"):
+    with pytest.raises(PlanError, match="this is the file of 'B', but the command names 'A'"):
         load_plan(shared, local=file, party="A")
 
 

@@ -100,7 +100,7 @@ def test_a_missing_header_line_is_not_quoted(csv):
     numbers = "2 of the 3 column names are numbers: is the header line missing?"
     assert said == f"id: there is no column 'id'; {numbers}"
     said = refusal(csv("SECRET007,5,5\nSECRET008,6,7\n"))
-    assert said.endswith("the first at column 3, as column 2: is the header line missing?")
+    assert said.endswith("column 3, with the name of column 2: is the header line missing?")
 
 
 @pytest.mark.parametrize(("mark", "kind"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
@@ -119,7 +119,9 @@ def test_empty_names(csv, parquet):
 
 
 def test_duplicate_names(csv, parquet):
-    said = "1 column with the name of an earlier one, the first at column 4, as column 2: 'x'"
+    said = (
+        "1 column with the name of an earlier column; the first is column 4, with the name of column 2: 'x'"
+    )
     assert refusal(csv("id,x,y,x\na,1,1,1\n")) == said
     assert refusal(csv("id,x,y,x\na,1,1,1\n"), features=["y"]) == said
     twice = pa.Table.from_arrays([pa.array([1, 2, 3])] * 4, names=["id", "x", "y", "x"])

@@ -174,6 +174,7 @@ def test_a_second_process_is_refused_while_the_first_answers(
     eventually(lambda: len(begun) == 3)
     run.come(A, "second")
     assert "another process has already joined as A" in str(run.wait("second")["second"])
+    assert not any("left" in line for line in run.said["second"])
     held.set()
     assert_connected(run.wait("C", "B", "A"))
     assert not any("left" in line for line in run.said["B"])

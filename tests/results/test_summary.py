@@ -106,6 +106,16 @@ def test_the_summary_shows_ranking_warnings_and_lines_of_cost() -> None:
     ]
 
 
+def test_where_nothing_is_defined_one_sentence_says_so() -> None:
+    a, b = tables(60, 2, 3)
+    result = computed({"A": a * 0}, b)
+    lines = printed(result).splitlines()
+    assert lines.count("No feature has a defined strength.") == 1
+    assert lines[1].split() == ["position", "feature", "mean", "rho", "mean", "|rho|"]
+    assert "told apart" not in "".join(lines)
+    assert page(result).inside("h2").count("Coefficients") == 0
+
+
 def test_a_warning_about_many_columns_is_one_line() -> None:
     lines = printed(synthetic(warnings=["2 features cancel\nx\ny"])).splitlines()
     assert "Warning: 2 features cancel (listed in the report)" in lines
