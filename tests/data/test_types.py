@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -121,26 +121,19 @@ def test_an_order_that_two_chunks_do_not_share_is_none() -> None:
     assert read(typed(column), encode={"x": ["low", "high"]}).column(0).tolist() == [0, 1, 1, 0]
 
 
-DAY = datetime.date(2024, 2, 29)
-NOON = datetime.datetime(2024, 2, 29, 12)
+DAY, NOON = date(2024, 2, 29), datetime(2024, 2, 29, 12)
 
 
 @pytest.mark.parametrize(
     ("values", "kinds"),
     [
-        ([DAY, DAY - datetime.timedelta(1), datetime.date(1, 1, 1)], [pa.date32(), pa.date64()]),
+        ([DAY, DAY - timedelta(1), date(1, 1, 1)], [pa.date32(), pa.date64()]),
         (
-            [NOON, NOON - datetime.timedelta(seconds=1), datetime.datetime(1969, 1, 1)],
+            [NOON, NOON - timedelta(seconds=1), datetime(1969, 1, 1)],
             [pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "Asia/Tokyo")],
         ),
-        (
-            [datetime.timedelta(1), datetime.timedelta(-1), datetime.timedelta(0)],
-            [pa.duration("s"), pa.duration("ns")],
-        ),
-        (
-            [datetime.time(23), datetime.time(1), datetime.time(0)],
-            [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")],
-        ),
+        ([timedelta(1), timedelta(-1), timedelta(0)], [pa.duration("s"), pa.duration("ns")]),
+        ([time(23), time(1), time(0)], [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")]),
     ],
     ids=["dates", "timestamps", "durations", "times"],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from mpc_spearman.config import load_plan
 from mpc_spearman.errors import AlignmentError, ProtocolViolation
+from mpc_spearman.protocols import intersect
 from mpc_spearman.statistics.reference import reference
 from support.faults import on_values
 from support.in_memory import Ended, run_in_memory
@@ -159,8 +160,8 @@ def test_an_owners_rule_is_applied_before_anyone_is_answered(owner: str, policy:
         content = mapping(alignment="intersect")
         place = content["parties"]["target"] if owner == "B" else content["parties"]["sources"][0]
         place["policy"] |= rule
-        hook = {"C": lambda *given, **seams: on_values(*given, kind="COMMON", change=seen, **seams)}
-        return run_in_memory(load_plan(content), {"A": A, "B": B}, hook)
+        hook = partial(on_values, kind="COMMON", change=seen)
+        return run_in_memory(load_plan(content), {"A": A, "B": B}, {"C": hook})
 
     ended = run(policy)
     assert ended.classes() == {"C": "DisclosureError", "A": "PeerFailed", "B": "PeerFailed"}
@@ -181,18 +182,15 @@ def test_an_owners_rule_is_applied_before_anyone_is_answered(owner: str, policy:
 def marks(change: Any, party: int | None = None) -> Any:
     """A hook for C that changes its bitmaps: each, or that of the so-many-th party it answers."""
 
-    def role(*given: Any, **seams: Any) -> Any:
-        number = iter(range(9))
+    number = iter(range(9))
 
-        def changed(values: Mapping[str, Any]) -> Mapping[str, Any]:
-            if party is not None and next(number) != party:
-                return values
-            bits = np.unpackbits(np.frombuffer(values["common"], np.uint8))
-            return {"common": np.packbits(change(bits)).tobytes()}
+    def changed(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        if party is not None and next(number) != party:
+            return values
+        bits = np.unpackbits(np.frombuffer(values["common"], np.uint8))
+        return {"common": np.packbits(change(bits)).tobytes()}
 
-        return on_values(*given, kind="COMMON", change=changed, **seams)
-
-    return role
+    return partial(on_values, kind="COMMON", change=changed)
 
 
 def added(bits: np.ndarray) -> np.ndarray:
@@ -235,26 +233,16 @@ def test_a_mark_beyond_the_end_of_a_list_is_a_violation() -> None:
     assert not ended.results
 
 
-def test_common_rows_that_are_left_out_at_all_parties_are_not_noticed() -> None:
+def test_common_rows_left_out_at_all_parties_are_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As docs/privacy.md says: the coordinator can choose so over how many rows a run is, not over whose."""
-    tables = {"A": A, "B": B}
+    common = intersect.common
 
-    def role(run: Any, *given: Any, **seams: Any) -> Any:
-        from mpc_spearman.protocols import intersect
+    def fewer(sets: Any) -> Any:
+        keep = [np.flatnonzero(marked)[5:] for marked in common(sets)]
+        return [np.isin(np.arange(len(one)), kept) for one, kept in zip(sets, keep, strict=True)]
 
-        common = intersect.common
-
-        def fewer(sets: Any) -> Any:
-            keep = [np.flatnonzero(marked)[5:] for marked in common(sets)]
-            return [np.isin(np.arange(len(one)), kept) for one, kept in zip(sets, keep, strict=True)]
-
-        intersect.common = fewer
-        try:
-            return run(*given, **seams)
-        finally:
-            intersect.common = common
-
-    ended = run_in_memory(plan(alignment="intersect"), tables, {"C": role})
+    monkeypatch.setattr(intersect, "common", fewer)
+    ended = run_in_memory(plan(alignment="intersect"), {"A": A, "B": B})
     assert {ended.result(party).n for party in "CBA"} == {105}
 
 
@@ -265,10 +253,8 @@ def test_common_rows_that_are_left_out_at_all_parties_are_not_noticed() -> None:
     "change", [lambda ids: ids[:16] + ids[:-16], lambda ids: ids[16:32] + ids[:16] + ids[32:]]
 )
 def test_lists_that_repeat_or_are_out_of_order_are_refused(change: Any) -> None:
-    def role(*given: Any, **seams: Any) -> Any:
-        return on_values(*given, kind="PSEUDONYMS", change=lambda v: {"ids": change(v["ids"])}, **seams)
-
-    ended = run_in_memory(plan(alignment="intersect"), {"A": A, "B": B}, {"A": role})
+    hook = partial(on_values, kind="PSEUDONYMS", change=lambda values: {"ids": change(values["ids"])})
+    ended = run_in_memory(plan(alignment="intersect"), {"A": A, "B": B}, {"A": hook})
     assert isinstance(ended.errors["C"], ProtocolViolation)
     assert "A (source) sent pseudonyms that are not strictly ascending" in str(ended.errors["C"])
     assert not ended.results
@@ -281,9 +267,7 @@ def test_offers_that_cannot_be_are_refused(said: Any) -> None:
     def changed(values: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**values, **{name: np.array([value]) for name, value in said.items()}}
 
-    def role(*given: Any, **seams: Any) -> Any:
-        return on_values(*given, kind="OFFER", change=changed, **seams)
-
-    ended = run_in_memory(plan(alignment="intersect"), {"A": A, "B": B}, {"B": role})
+    hook = partial(on_values, kind="OFFER", change=changed)
+    ended = run_in_memory(plan(alignment="intersect"), {"A": A, "B": B}, {"B": hook})
     assert isinstance(ended.errors["C"], ProtocolViolation)
     assert not ended.results
