@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpc_spearman.errors import MpcSpearmanError
+from mpc_spearman.errors import HandshakeError, MpcSpearmanError
 from mpc_spearman.identity import Identity
 from mpc_spearman.network import handshake
 from mpc_spearman.network.addresses import Address
@@ -93,6 +93,24 @@ def test_a_host_that_never_stops_calling_keeps_out_no_party_at_another_address(m
         stranger.close()
     run.come(B)
     run.come(A)
+    assert_connected(run.wait())
+
+
+def test_a_party_that_calls_and_says_nothing_holds_two_connections_at_most(meet: Meet) -> None:
+    run = meet()
+    run.come(C)
+    at = run.address.host, run.address.port
+    call = lambda: enter(socket.create_connection(at, 20.0), tls("A"), C, Greeting(Use.MEET))  # noqa: E731
+    kept = [call(), call()]
+    hub: Any = run.sides["C"]
+    eventually(lambda: len(hub._controls) == 2)
+    with pytest.raises(HandshakeError):
+        call()
+    for connection in kept:
+        connection.close()
+    eventually(lambda: all(control.over for control in hub._controls))
+    for member in (B, A):
+        run.come(member)
     assert_connected(run.wait())
 
 

@@ -250,6 +250,15 @@ def test_who_is_there_and_says_no_farewell_holds_nobody_up_for_ever(make: Make) 
     network.links[C].check()  # it has had A's farewell
 
 
+def test_who_falls_silent_before_its_farewell_is_lost(make: Make) -> None:
+    network = make(silent=(A,))
+    network.links[B].send(C, Kind.FAREWELL, {"signature": bytes(64)})
+    threading.Timer(0.3, unheard, (network, C)).start()
+    with pytest.raises(PeerTimeout) as raised:
+        network.links[C].close()
+    assert raised.value.about == ("PeerTimeout", "A", "connect")
+
+
 def test_all_that_parties_say_they_sent_is_what_others_say_they_received(make: Make) -> None:
     network = make(keepalive=0.1)
     for _ in range(5):

@@ -67,6 +67,16 @@ def test_a_short_exponent_has_no_less_than_448_bits():
     assert [arithmetic.exponent_bytes(bits) * 8 for bits in (2048, 3072)] == [448, 512]
 
 
+def test_what_goes_to_who_has_the_factors_gets_an_exponent_longer_than_the_modulus():
+    """By 40 bits: so it is within 2^-40 of uniform in the group that the base generates."""
+    public = numbers(512, short=True)[1]
+    digits = public.wide_residue.__self__._table
+    assert (len(digits), {len(powers) for powers in digits}) == ((512 + 40) // 8, {256})
+    again = PublicNumbers(public.n, public.h)
+    again.__dict__["wide_residue"] = lambda: mpz(3)  # as it is once it was asked for
+    assert again.rerandomise(mpz(5)) == 15
+
+
 @pytest.mark.parametrize("h", [None, mpz(77 - 9)])
 def test_every_plaintext_of_a_small_key_comes_back(h):
     public = PublicNumbers(mpz(77), h)
