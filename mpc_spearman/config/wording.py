@@ -79,6 +79,8 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
         what = f"is not a mapping; write {', '.join(model.model_fields)} below it"
     elif kind == "string_type":
         what = "is not text; put it in quotes"
+    elif kind in ("int_type", "float_type") and isinstance(value, str):
+        what = f"is text, {what.removeprefix('is ')}"  # a number in quotes would be said to be none
     elif kind == "tuple_type":
         what += "; write it in brackets, [...], or start each item with '- '"
     return location, f"{shown(value)} {what}"

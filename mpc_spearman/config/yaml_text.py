@@ -47,6 +47,8 @@ for _tag, _first, _pattern in (
 
 # What a comment begins with, where it is one on purpose: '#' and a space, or nothing.
 _NO_COMMENT = re.compile(r"[ \t]+#[^\s#]")
+# What an IPv6 address in brackets begins with, which to YAML is a list.
+_ADDRESS = re.compile(r"\[[0-9A-Fa-f]*:")
 
 
 def parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
@@ -64,6 +66,8 @@ def parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         hint = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
+        if mark and _ADDRESS.search(text, max(0, mark.index - 45), mark.index + 1):
+            hint = "; put quotes around an address in brackets"
         raise ValueError(f"{where}not valid YAML: {error.problem or error.context}{hint}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1

@@ -158,6 +158,8 @@ def test_what_is_neither_a_file_nor_a_mapping(source: Any) -> None:
         (b"a: 1\nb: \x01", "line 2: not valid YAML: a character that text cannot hold"),
         (b"rows: 3\nid: !!timestamp 2024-02-31", "line 2, column 5: not valid YAML: day is out of range"),
         (b"a: 1\n---\nb: 1\n", "line 2, column 1"),
+        (b"a: 1\nb: [::1]:29500\n", "put quotes around an address in brackets"),
+        (b"b: [fe80::1]:29500\n", "put quotes around an address in brackets"),
         (b"a: &a [1]\nb: *a\n", "line 2, column 4: not valid YAML: write the value out"),
         (b"a: " + b"[" * 10_000, "nested too deeply"),
         (b"? [a]\n: 3\n", "line 1, column 3: not valid YAML"),
@@ -212,10 +214,12 @@ def test_text_is_taken_as_written(plan_file: Path, written: str) -> None:
 @pytest.mark.parametrize("written", ["010", "0x1F", "1:30", "1_000", "0b11"])
 def test_a_number_that_looks_like_another_is_refused(plan_file: Path, written: str) -> None:
     plan_file.write_text(YAML + f"rows: {written}\n", "utf-8")
-    assert f"rows: '{written}' is not a whole number" in problem(plan_file)
+    assert f"rows: '{written}' is text, not a whole number" in problem(plan_file)
     plan_file.write_text(YAML, "utf-8")
-    assert f"rows: '{written}' is not a whole number" in problem(plan_file, f"rows={written}")
-    assert f"network.timeout: '{written}' is not a number" in problem(plan_file, f"network.timeout={written}")
+    assert f"rows: '{written}' is text, not a whole number" in problem(plan_file, f"rows={written}")
+    assert f"network.timeout: '{written}' is text, not a number" in problem(
+        plan_file, f"network.timeout={written}"
+    )
 
 
 @pytest.mark.parametrize(
