@@ -165,7 +165,10 @@ class Plan(Section):
         party = self.party(name)
         if isinstance(party, DataParty):
             return party
-        raise PlanError(f"{name} is the coordinator, which has no table and no policy")
+        owners = ", ".join(one.name for one in self.parties.everyone if isinstance(one, DataParty))
+        raise PlanError(
+            f"{name} is the coordinator, which has no table and no policy; data parties: {owners}"
+        )
 
     def shared(self) -> dict[str, Any]:
         """Return the part that all parties must agree on, ready for JSON: no local field at all."""
