@@ -62,8 +62,7 @@ def _write_own(tables: list[Path], party: str | None) -> None:
     if party is not None:
         said.append(_make_key(party))
     create_once(file, "\n".join([*lines, ""]).encode())
-    whose, then = f" of {party}" if party else "", "; read them before a run" if tables else ""
-    print(*said, f"{file}: local settings{whose}{then}", sep="\n")
+    print(*said, f"{file}: read it" if tables else f"{file}: local settings of {party}", sep="\n")
 
 
 def _write_plan(source: Path, target: Path) -> None:

@@ -165,10 +165,7 @@ class Plan(Section):
         party = self.party(name)
         if isinstance(party, DataParty):
             return party
-        owners = ", ".join(one.name for one in self.parties.everyone if isinstance(one, DataParty))
-        raise PlanError(
-            f"{name} is the coordinator, which has no table and no policy; data parties: {owners}"
-        )
+        raise PlanError(f"{name} is the coordinator, which has no table and no policy")
 
     def shared(self) -> dict[str, Any]:
         """Return the part that all parties must agree on, ready for JSON: no local field at all."""

@@ -186,37 +186,30 @@ def ranked(result: Result) -> Table | None:
     if "explained" in result.holds:
         return _explained(result)
     ranking = result.ranking
-    places = [
-        (str(position), printable(name))
-        for position, name in zip(ranking["position"], ranking["feature"], strict=True)
-    ]
+    columns = {
+        "position": list(map(str, ranking["position"])),
+        "feature": list(map(printable, ranking["feature"])),
+    }
     if "strength" not in ranking:
-        return Table(("position", "feature"), [Line(place) for place in places])
+        return Table(tuple(columns), [Line(cells) for cells in zip(*columns.values(), strict=True)])
     mu = ranking["strength"].to_numpy(np.float64)
     sizes, errors = mean_sizes(result), standard_errors(result)
-    columns = {STRENGTHS[result.plan["strength"]]: [number(one, 4) for one in mu.tolist()]}
+    columns[STRENGTHS[result.plan["strength"]]] = [number(one, 4) for one in mu.tolist()]
     if errors is not None:
-        columns["±"] = [
-            f"{number(one, 4)} {'~' if close else ' '}" for one, close in zip(*errors, strict=True)
-        ]
+        columns["±"] = [f"{number(one, 4)} {'~' if near else ' '}" for one, near in zip(*errors, strict=True)]
     marks = np.full(len(mu), math.nan)
     if sizes is not None:
         of_each = sizes[ranking["feature"]].to_numpy(np.float64)
         other = "mean" if result.plan["strength"] == "mean_abs" else "mean_abs"
         columns[STRENGTHS[other]] = [number(one, 4) for one in of_each.tolist()]
         marks = np.copysign(of_each, mu)  # on the side of each one's bar
+    undefined = "undefined: a constant column has no rank correlation"
+    cells = zip(*columns.values(), strict=True)
     lines = [
-        Line(
-            (*place, *cells),
-            value,
-            mark=mark,
-            note="undefined: a constant column has no rank correlation" if math.isnan(value) else "",
-        )
-        for place, cells, value, mark in zip(
-            places, zip(*columns.values(), strict=True), mu.tolist(), marks.tolist(), strict=True
-        )
+        Line(row, value, mark=mark, note=undefined if math.isnan(value) else "")
+        for row, value, mark in zip(cells, mu.tolist(), marks.tolist(), strict=True)
     ]
-    return Table(("position", "feature", *columns), lines)
+    return Table(tuple(columns), lines)
 
 
 def _explained(result: Result) -> Table:
@@ -287,15 +280,12 @@ def standard_errors(result: Result) -> tuple[list[float], list[bool]] | None:
 
 def resolution(result: Result) -> str | None:
     """Say what standard errors are and which neighbours they do not tell apart; None where none are known."""
-    known = standard_errors(result)
-    if known is None:
+    if (known := standard_errors(result)) is None:
         return None
     close, m = sum(known[1]), len(known[1])
-    which = (
-        f"~ marks {close} of {m} features that cannot be told apart from the one above"
-        if close
-        else "All neighbours can be told apart"
-    )
+    which = "All neighbours can be told apart"
+    if close:
+        which = f"~ marks {close} of {m} features that cannot be told apart from the one above"
     return "± is the standard error of a strength whose feature is independent of all source columns." + (
         f" {which} (by 1.96 standard errors of a difference)." if m > 1 else ""
     )
@@ -367,25 +357,26 @@ def _in_common(result: Result) -> str:
     if why := result.withheld("canonical"):
         return why.removesuffix(".")
     target = printable(result.plan["parties"]["target"]["name"])
-    said: list[str] = []
-    for source, rows in result.canonical.groupby(level="party", sort=False):
-        top = rows.iloc[0]
-        tables = f"{'t' if said else 'T'}he tables of {printable(str(source))} and {target}"
-        if math.isnan(top["trace"]):
-            said.append(f"{tables}: what was opened cannot be canonical correlations")
-            continue
-        trace, most = number(max(top["trace"], 0)), int(min(top["k_source"], top["k_target"]))
-        if math.isnan(top["p"]):
-            said.append(f"{tables}: Pillai's trace is {trace} of {most}, without a p-value")
-            continue
-        much = "little" if top["p"] > _FOUND else "something"
-        largest, limit = number(top["correlation"]), number(top["chance"])
-        said.append(
-            f"{tables} have {much} in common: Pillai's trace is {trace} of {most} (p-value "
-            f"{chance(top['p'])}), the largest canonical correlation {largest}, where chance gives up to "
-            f"about {limit}"
-        )
-    return "; ".join(said)
+    said = [
+        f"{printable(str(source))} and {target}{_trace(rows.iloc[0])}"
+        for source, rows in result.canonical.groupby(level="party", sort=False)
+    ]
+    return "The tables of " + "; the tables of ".join(said)
+
+
+def _trace(top: Any) -> str:
+    """Say what a source's first canonical correlation, and what stands beside it, tell of two tables."""
+    if math.isnan(top["trace"]):
+        return ": what was opened cannot be canonical correlations"
+    most = int(min(top["k_source"], top["k_target"]))
+    trace = f"Pillai's trace is {number(max(top['trace'], 0))} of {most}"
+    if math.isnan(top["p"]):
+        return f": {trace}, without a p-value"
+    return (
+        f" have {'little' if top['p'] > _FOUND else 'something'} in common: {trace} (p-value "
+        f"{chance(top['p'])}), the largest canonical correlation {number(top['correlation'])}, where chance "
+        f"gives up to about {number(top['chance'])}"
+    )
 
 
 # --- the rest ------------------------------------------------------------------------------------------
