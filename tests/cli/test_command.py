@@ -109,16 +109,11 @@ def test_an_error_is_one_line_and_its_own_exit_code(
 
 
 @pytest.mark.parametrize(
-    ("before", "command", "said"),
-    [
-        ('mkdir "$1"; cd "$1"; rmdir "$1"', 'local "$2"', "No such file"),
-        ("ulimit -n 14", 'local "$2"', "Too many open files"),
-    ],
+    ("before", "said"),
+    [('mkdir "$1"; cd "$1"; rmdir "$1"', "No such file"), ("ulimit -n 14", "Too many open files")],
 )
-def test_a_machine_that_lacks_something_is_an_error(
-    before: str, command: str, said: str, tmp_path: Path
-) -> None:
-    script = f'{before}; exec "$0" -m mpc_spearman {command}'
+def test_a_machine_that_lacks_something_is_an_error(before: str, said: str, tmp_path: Path) -> None:
+    script = f'{before}; exec "$0" -m mpc_spearman local "$2"'
     folder, plan = str(tmp_path / "gone"), str(ROOT / "configs" / "mpc.yaml")
     arguments = ["bash", "-c", script, sys.executable, folder, plan]
     ended = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)

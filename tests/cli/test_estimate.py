@@ -61,10 +61,3 @@ def test_what_cannot_be_is_refused(
     assert said in captured.err
     assert not captured.out
     assert linear_runs.rows == []
-
-
-@pytest.mark.parametrize("text", ["3", "3x", "axb", "3X3"])
-def test_features_are_two_numbers(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["estimate", MPC, "--rows", "100", "--features", text])
-    assert "is not AxB" in capsys.readouterr().err

@@ -186,13 +186,19 @@ def test_of_runs_started_into_one_folder_at_once_every_party_has_the_same(start:
 
 # ---- a run that is interrupted
 
+INTERRUPTED = "interrupted: all roles were stopped, no result was written\n"
+
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"),
+    ("number", "phase", "code", "said"),
     [
-        (signal.SIGINT, 130, "interrupted: all roles were stopped, no result was written\n"),
-        (signal.SIGTERM, 143, ""),
-        pytest.param(signal.SIGHUP, 129, "", marks=pytest.mark.long),
+        (signal.SIGINT, "rank", 130, INTERRUPTED),
+        (signal.SIGTERM, "rank", 143, ""),
+        pytest.param(signal.SIGHUP, "rank", 129, "", marks=pytest.mark.long),
+        *(
+            pytest.param(signal.SIGINT, phase, 130, INTERRUPTED, marks=pytest.mark.long)
+            for phase in ("start", "connect", "share", "account")
+        ),
     ],
 )
 def test_a_signal_leaves_no_process_and_no_file(
@@ -201,14 +207,12 @@ def test_a_signal_leaves_no_process_and_no_file(
     environment: Mapping[str, str],
     mark: Path,
     number: signal.Signals,
+    phase: str,
     code: int,
     said: str,
 ) -> None:
-    process = start("local", "plan.yaml", "--quiet", hangs_in="rank")
+    process = start("local", "plan.yaml", "--quiet", hangs_in=phase)
     eventually(mark.exists)
-    there = left(environment)
-    assert len(there) == 5  # the command, the fork server, three roles
-    assert len({os.getpgid(one) for one in there}) == 5  # the signal is the launcher's alone
     os.killpg(process.pid, number)
     _, err = process.communicate()
     assert (process.returncode, err) == (code, said)
@@ -221,24 +225,12 @@ def test_roles_do_not_outlive_a_launcher_that_is_killed(
 ) -> None:
     process = start("local", "plan.yaml", hangs_in="rank")
     eventually(mark.exists)
-    assert len(left(environment)) == 5
+    there = left(environment)
+    assert len(there) == 5  # the command, the fork server, three roles
+    assert len({os.getpgid(one) for one in there}) == 5  # a signal to the command is the command's alone
     process.kill()
     process.communicate()
     eventually(lambda: left(environment) == [])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("phase", ["start", "connect", "share", "account"])
-def test_interrupted_in_other_phases(
-    start: Start, folder: Path, environment: Mapping[str, str], mark: Path, phase: str
-) -> None:
-    process = start("local", "plan.yaml", hangs_in=phase)
-    eventually(mark.exists)
-    os.killpg(process.pid, signal.SIGINT)
-    process.communicate()
-    assert process.returncode == 130
-    assert left(environment) == []
-    assert files(folder) == INPUTS
 
 
 def test_nohup_is_respected(start: Start) -> None:
@@ -307,7 +299,7 @@ def test_ctrl_c_on_a_terminal(
     process = start("local", "plan.yaml", hangs_in="rank", terminal=terminal.slave)
     terminal.read_until(lambda shown: re.search(r"A\b.*rank", shown) is not None)
     os.write(terminal.master, b"\x03")
-    terminal.read_until(lambda shown: "interrupted: all roles were stopped, no result was written" in shown)
+    terminal.read_until(lambda shown: INTERRUPTED.strip() in shown)
     assert process.wait() == 130
     assert_cursor_is_back(terminal.shown)
     assert left(environment) == []

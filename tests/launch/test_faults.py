@@ -143,13 +143,13 @@ def check_killed(after: Aftermath, party: str, phase: str) -> None:
     assert f"party {party} ended by signal SIGKILL in phase {phase}" in str(after.error)
 
 
-@pytest.mark.parametrize(("party", "phase"), [("A", "start"), ("C", "reveal")])
-def test_killed(run_with: RunWith, party: str, phase: str) -> None:
-    check_killed(run_with("on_phase", party=party, phase=phase, act="kill"), party, phase)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("party", "phase"), MATRIX)
+@pytest.mark.parametrize(
+    ("party", "phase"),
+    [
+        pytest.param(*entry, marks=() if entry in (("A", "start"), ("C", "reveal")) else pytest.mark.long)
+        for entry in MATRIX
+    ],
+)
 def test_killed_in_every_phase(run_with: RunWith, party: str, phase: str) -> None:
     check_killed(run_with("on_phase", party=party, phase=phase, act="kill"), party, phase)
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from mpc_spearman import run_local
@@ -19,23 +17,13 @@ from support.harness import fork_server
 from support.hosts import AGENT_PORT, Job, Network, hosts, run
 from support.plans import mapping
 from support.processes import eventually
+from support.references import normal_tables
 
 PLAN = mapping(results={"sources": "coefficients"})
 PORT, OTHER = 29500, 29501
 
 
-def _tables() -> dict[str, pd.DataFrame]:
-    rng = np.random.default_rng(8)
-    common, ids = rng.normal(size=307), [f"{row:04d}" for row in range(307)]
-    return {
-        party: pd.DataFrame(
-            {"id": ids, f"{party}1": common + rng.normal(size=307), f"{party}2": rng.poisson(2.0, 307)}
-        )
-        for party in "BA"
-    }
-
-
-TABLES = _tables()
+TABLES = normal_tables(307)
 LISTENING = [f"parties.target.listen=10.77.0.2:{OTHER}"]
 
 
@@ -53,35 +41,30 @@ def _rules(command: Sequence[str], rules: str) -> None:
     run(*command, "nft", "-f", "-", text=rules)
 
 
-def close(network: Network, party: str, *ports: int) -> None:
-    """Let nobody connect to a host, but for these ports; it may connect to others."""
-    opened = f"tcp dport {{ {', '.join(map(str, ports))} }} accept" if ports else ""
+def _drop_all_but(network: Network, party: str, hook: str, interface: str, accepted: str) -> None:
     _rules(
         network.command(party),
-        f"""table inet closed {{
-            chain input {{
-                type filter hook input priority 0; policy drop;
-                iif lo accept
+        f"""table inet {hook}_closed {{
+            chain {hook} {{
+                type filter hook {hook} priority 0; policy drop;
+                {interface} lo accept
                 ct state established,related accept
-                {opened}
+                {accepted}
             }}
         }}""",
     )
+
+
+def close(network: Network, party: str, *ports: int) -> None:
+    """Let nobody connect to a host, but for these ports; it may connect to others."""
+    opened = f"tcp dport {{ {', '.join(map(str, ports))} }} accept" if ports else ""
+    _drop_all_but(network, party, "input", "iif", opened)
 
 
 def allow_only(network: Network, party: str, to: str, port: int) -> None:
     """Let a host connect to one other host's port and to nothing else."""
-    _rules(
-        network.command(party),
-        f"""table inet leaving {{
-            chain output {{
-                type filter hook output priority 0; policy drop;
-                oif lo accept
-                ct state established,related accept
-                ip daddr {network.address(to)} tcp dport {port} accept
-            }}
-        }}""",
-    )
+    reached = f"ip daddr {network.address(to)} tcp dport {port} accept"
+    _drop_all_but(network, party, "output", "oif", reached)
 
 
 def translate(network: Network, party: str, outside: int, inside: int) -> str:
@@ -157,27 +140,17 @@ def way(job: Job) -> str:
     return "forwarded" if job.result("C").cost["phase"].str.startswith("forwarded ").any() else "direct"
 
 
-def test_a_and_b_are_closed_and_c_has_one_open_port(tmp_path: Path, local: Result) -> None:
+@pytest.mark.parametrize("launcher", ["join", pytest.param("torchrun", marks=pytest.mark.long)])
+def test_a_and_b_are_closed_and_c_has_one_open_port(launcher: str, tmp_path: Path, local: Result) -> None:
+    """Or two, under torchrun: all that is the run's is on the first, torchrun's own store on the second."""
     with hosts("C", "B", "A") as network:
         close(network, "A")
         close(network, "B")
-        close(network, "C", PORT)
+        close(network, "C", PORT, *([AGENT_PORT] if launcher == "torchrun" else []))
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
-            job.join()
+            getattr(job, launcher)()
             job.check(local)
             assert way(job) == "forwarded"
-
-
-@pytest.mark.long
-def test_b_is_behind_address_translation(tmp_path: Path, local: Result) -> None:
-    with hosts("C", "B", "A") as network:
-        close(network, "A")
-        close(network, "C", PORT)
-        outside = translate(network, "B", 40001, OTHER)
-        with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
-            job.join(B=[*LISTENING, f"parties.target.advertise={outside}"])
-            job.check(local)
-            assert way(job) == "direct"
 
 
 def test_a_is_behind_a_proxy_and_b_behind_address_translation(tmp_path: Path, local: Result) -> None:
@@ -192,19 +165,6 @@ def test_a_is_behind_a_proxy_and_b_behind_address_translation(tmp_path: Path, lo
             job.check(local)
             assert way(job) == "direct"
         assert f"CONNECT {outside}" in (tmp_path / "proxy.log").read_text()
-
-
-@pytest.mark.long
-def test_a_is_behind_a_proxy_and_b_has_no_open_port(tmp_path: Path, local: Result) -> None:
-    with hosts("C", "B", "A", "P") as network, proxy(network, "P", tmp_path) as at:
-        allow_only(network, "A", "P", 8888)
-        close(network, "A")
-        close(network, "B")
-        close(network, "C", PORT)
-        with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
-            job.join(A=[f"network.proxy={at}"])
-            job.check(local)
-            assert way(job) == "forwarded"
 
 
 @pytest.mark.long
@@ -233,16 +193,3 @@ def test_hosts_with_ipv6_alone(listening: bool, tmp_path: Path, local: Result) -
             job.join(B=own)
             job.check(local)
             assert way(job) == ("direct" if listening else "forwarded")
-
-
-@pytest.mark.long
-def test_torchrun_with_two_open_ports(tmp_path: Path, local: Result) -> None:
-    """All that is the run's is on the first, torchrun's own store on the second."""
-    with hosts("C", "B", "A") as network:
-        close(network, "A")
-        close(network, "B")
-        close(network, "C", PORT, AGENT_PORT)
-        with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
-            job.torchrun()
-            job.check(local)
-            assert way(job) == "forwarded"

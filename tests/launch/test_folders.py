@@ -9,16 +9,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import pytest
 
 from mpc_spearman import run_local
-from mpc_spearman.errors import OutputError
 from mpc_spearman.launch import folders
 from support.harness import ROOT
 from support.made_results import listing
 from support.plans import LIGHT, mapping
+from support.references import normal_tables
 
 LEFT = "mpc-spearman-run-0123456789abcdef"
 
@@ -34,26 +32,6 @@ def test_what_is_left_of_a_killed_run_is_swept_and_nothing_else(temporary: Path)
         assert listing(temporary) == sorted([*(name for name in before if name != LEFT), own.name])
     assert listing(temporary) == [name for name in before if name != LEFT]
     assert listing(temporary / "mine") == ["C"]
-
-
-def test_a_folder_in_use_is_left_alone(temporary: Path) -> None:
-    with folders.temporary() as first:
-        with folders.temporary() as second:
-            assert first.is_dir()
-            assert second.is_dir()
-        assert first.is_dir()
-    assert listing(temporary) == []
-
-
-def test_a_folder_beside_the_results_goes_with_those_above_it(tmp_path: Path) -> None:
-    target = tmp_path / "deep" / "out"
-    with folders.beside(target) as staging:
-        assert staging.parent == target.parent
-        (staging / "C").mkdir()
-    assert listing(tmp_path) == []
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(OutputError, match="cannot write to"), folders.beside(tmp_path / "file" / "out"):
-        pass
 
 
 def test_many_that_begin_at_once_keep_theirs(temporary: Path) -> None:
@@ -90,12 +68,9 @@ run_local(json.load(open("plan.json")), tables, watch=watch)
 
 
 def test_a_kernel_that_is_killed_leaves_nothing_for_long(tmp_path: Path, temporary: Path) -> None:
-    values = np.random.default_rng(1).normal(size=(2, 40))
-    plan = mapping(**LIGHT)
-    tables = {}
-    for party, column in zip("AB", values, strict=True):
-        tables[party] = pd.DataFrame({"id": [f"p{i}" for i in range(40)], "x": column})
-        tables[party].to_csv(tmp_path / f"{party}.csv", index=False)
+    plan, tables = mapping(**LIGHT), normal_tables()
+    for party, table in tables.items():
+        table.to_csv(tmp_path / f"{party}.csv", index=False)
     pd.Series(plan).to_json(tmp_path / "plan.json")
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

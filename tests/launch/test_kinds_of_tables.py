@@ -1,9 +1,9 @@
-"""Raw tables in files of many kinds, in memory and in a database: SciPy's answer on their complete rows."""
+"""Raw tables in files of many kinds and in memory: SciPy's answer on their complete rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -11,39 +11,37 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.feather
 import pytest
 from scipy.stats import spearmanr
 
 from mpc_spearman import Result, run_local
-from support.databases import into_sqlite
 from support.harness import fork_server
 from support.plans import mapping
-from support.references import DATA, SHARED
+from support.references import SHARED
 
 #: Writes a table in a way of its own; returns what the plan says of it, or the table to hand over.
 Write = Callable[[Path, pd.DataFrame], Any]
 
 
-def semicolons(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-    frame.to_csv(file.with_suffix(".csv"), index=False, sep=";", decimal=",", na_rep="n/a", encoding="cp1252")
-    csv = {"delimiter": ";", "decimal": ",", "encoding": "cp1252"}
-    return {"table": str(file.with_suffix(".csv")), "csv": csv}
+def in_a_file(
+    suffix: str, write: Callable[..., Any], csv: dict[str, str] | None = None, **options: Any
+) -> Write:
+    """Write by a function of the table, the path and the options."""
+
+    def way(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
+        write(frame, path := file.with_suffix(suffix), **options)
+        return {"table": str(path), **({"csv": csv} if csv else {})}
+
+    return way
 
 
-def tabs(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-    frame.to_csv(file.with_suffix(".tsv"), index=False, sep="\t")
-    return {"table": str(file.with_suffix(".tsv"))}
-
-
-def compressed(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-    frame.to_csv(file.with_suffix(".csv.gz"), index=False)
-    return {"table": str(file.with_suffix(".csv.gz"))}
-
-
-def parquet(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-    frame.to_parquet(file.with_suffix(".parquet"), index=False)
-    return {"table": str(file.with_suffix(".parquet"))}
+to_csv, to_parquet = (partial(write, index=False) for write in (pd.DataFrame.to_csv, pd.DataFrame.to_parquet))
+EUROPEAN = {"decimal": ",", "encoding": "cp1252"}
+semicolons = in_a_file(".csv", to_csv, {"delimiter": ";", **EUROPEAN}, sep=";", na_rep="n/a", **EUROPEAN)
+tabs = in_a_file(".tsv", to_csv, sep="\t")
+compressed = in_a_file(".csv.gz", to_csv)
+parquet = in_a_file(".parquet", to_parquet)
+feather = in_a_file(".arrow", pd.DataFrame.to_feather)
 
 
 def folder(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
@@ -53,17 +51,12 @@ def folder(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
     return {"table": str(file)}
 
 
-def feather(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-    pyarrow.feather.write_feather(pa.Table.from_pandas(frame), file.with_suffix(".arrow"))
-    return {"table": str(file.with_suffix(".arrow"))}
-
-
 def in_polars(file: Path, frame: pd.DataFrame) -> pl.DataFrame:
     return pl.from_pandas(frame)
 
 
-def in_pandas(file: Path, frame: pd.DataFrame) -> pd.DataFrame:
-    return frame
+def in_arrow(file: Path, frame: pd.DataFrame) -> pa.Table:
+    return pa.Table.from_pandas(frame)
 
 
 def raw(frame: pd.DataFrame, draw: np.random.Generator) -> pd.DataFrame:
@@ -113,39 +106,20 @@ def shared(name: str) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("name", "ways"),
+    ("names", "ways"),
     [
-        ("breast", {"A": semicolons, "B": parquet}),
-        ("student", {"A": in_polars, "B": feather}),
-        ("motor", {"A": folder, "B": compressed}),
+        ({"A": "breast_hetero_guest", "B": "breast_hetero_host"}, {"A": semicolons, "B": parquet}),
+        ({"A": "student_hetero_guest", "B": "student_hetero_host"}, {"A": in_polars, "B": feather}),
+        ({"A": "motor_hetero_guest", "B": "motor_hetero_host"}, {"A": folder, "B": compressed}),
+        (
+            {"A": "motor_hetero_host_1", "D": "motor_hetero_host_2", "B": "motor_hetero_guest"},
+            {"A": tabs, "D": in_arrow, "B": semicolons},
+        ),
     ],
 )
-def test_raw_versions_of_the_shared_tables(name: str, ways: dict[str, Write], tmp_path: Path) -> None:
-    draw = np.random.default_rng(11)
-    tables = {
-        party: raw(shared(f"{name}_hetero_{side}"), draw) for party, side in (("A", "guest"), ("B", "host"))
-    }
-    check(run_on(tables, ways, tmp_path), tables)
-
-
-def test_raw_versions_of_two_shared_sources_and_their_target(tmp_path: Path) -> None:
-    draw = np.random.default_rng(12)
-    names = {"A": "motor_hetero_host_1", "D": "motor_hetero_host_2", "B": "motor_hetero_guest"}
-    tables = {party: raw(shared(name), draw) for party, name in names.items()}
-    check(run_on(tables, {"A": tabs, "D": in_pandas, "B": semicolons}, tmp_path), tables)
-
-
-def test_raw_versions_of_the_demo_tables_one_of_them_in_a_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_raw_versions_of_the_shared_tables(
+    names: dict[str, str], ways: dict[str, Write], tmp_path: Path
 ) -> None:
-    draw = np.random.default_rng(13)
-    tables = {
-        party: raw(pd.read_csv(DATA / f"{name}.csv", nrows=3000), draw)
-        for party, name in (("A", "insurer"), ("B", "clinic"))
-    }
-
-    def sqlite(file: Path, frame: pd.DataFrame) -> dict[str, Any]:
-        monkeypatch.setenv("CLINIC", into_sqlite(file.with_suffix(".db"), "visits", frame))
-        return {"table": {"query": "SELECT * FROM visits", "connection": "env:CLINIC"}}
-
-    check(run_on(tables, {"A": parquet, "B": sqlite}, tmp_path), tables)
+    draw = np.random.default_rng(11)
+    tables = {party: raw(shared(name), draw) for party, name in names.items()}
+    check(run_on(tables, ways, tmp_path), tables)

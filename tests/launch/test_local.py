@@ -35,7 +35,6 @@ from mpc_spearman.parties import Roster
 from support import harness
 from support.made_results import costs
 from support.plans import mapping
-from support.references import normal_tables
 
 IDS = ["a", "b", "c", "d"]
 PLAN = {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
@@ -90,7 +89,9 @@ def through_the_pipe(handed: Any, keys: DataParty = KEYS) -> Table:
     ids=lambda values: str(values.dtype),
 )
 @pytest.mark.parametrize(
-    "handed", [pd.DataFrame, pa.table, pl.from_pandas], ids=["pandas", "arrow", "polars"]
+    "handed",
+    [pd.DataFrame, pa.table, pa.RecordBatch.from_pandas, pl.from_pandas],
+    ids=["pandas", "arrow", "batch", "polars"],
 )
 def test_numbers_reach_a_party_exactly(values: Any, handed: Callable[[pd.DataFrame], Any]) -> None:
     direct, received = read_table("A", table(x=values), KEYS), through_the_pipe(handed(table(x=values)))
@@ -122,15 +123,6 @@ def test_every_type_of_polars_that_has_an_order_is_that_of_its_pandas_or_arrow_e
     assert places["enum"] == places["category"] == places["text"] == [3, 1.5, 4, 1.5]
     assert places["day"] == places["took"] == places["small"] == [4, 2, 3, 1]
     assert places["second"] == [1, 3, 2, 4]
-
-
-def test_a_run_takes_tables_of_pandas_arrow_and_polars_alike() -> None:
-    tables = normal_tables()
-    ran = run_local(mapping(), tables, server=harness.fork_server()).coefficients
-    for one, other in ((pa.Table.from_pandas, pl.from_pandas), (pl.from_pandas, pa.RecordBatch.from_pandas)):
-        handed = {"A": one(tables["A"]), "B": other(tables["B"])}
-        again = run_local(mapping(), handed, server=harness.fork_server())
-        assert again.coefficients.equals(ran)
 
 
 @pytest.mark.parametrize(
@@ -260,22 +252,16 @@ def roles_write(launched: Launched) -> None:
 
 
 @pytest.mark.usefixtures("roles_write")
-def test_every_partys_directory_is_kept_and_an_earlier_one_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("b", "a"), [("B", "A"), ("site.1", "site.2")], ids=["plain", "no suffixes"])
+def test_every_partys_directory_is_kept_and_an_earlier_one_replaced(tmp_path: Path, b: str, a: str) -> None:
+    plan = {"parties": {"coordinator": {"name": "C"}, "target": {"name": b}, "sources": [{"name": a}]}}
     for _ in range(2):
-        assert run_local(PLAN, TABLES, out=tmp_path / "new" / "out").party == "C"
+        assert run_local(plan, {a: TABLES["A"], b: TABLES["B"]}, out=tmp_path / "new" / "out").party == "C"
         assert os.listdir(tmp_path / "new") == ["out"]
-        assert sorted(os.listdir(tmp_path / "new" / "out")) == ["A", "B", "C"]
-        for party in "ABC":
+        assert sorted(os.listdir(tmp_path / "new" / "out")) == sorted([a, b, "C"])
+        for party in (a, b, "C"):
             assert Result.load(tmp_path / "new" / "out" / party).party == party
-        (tmp_path / "new" / "out" / "A" / "cost.csv").write_text("earlier")
-
-
-@pytest.mark.usefixtures("roles_write")
-def test_party_names_with_dots_are_no_suffixes(tmp_path: Path) -> None:
-    parties = {"coordinator": {"name": "C"}, "target": {"name": "site.1"}, "sources": [{"name": "site.2"}]}
-    for _ in range(2):
-        run_local({"parties": parties}, {"site.1": TABLES["B"], "site.2": TABLES["A"]}, out=tmp_path / "out")
-        assert sorted(os.listdir(tmp_path / "out")) == ["C", "site.1", "site.2"]
+        (tmp_path / "new" / "out" / a / "cost.csv").write_text("earlier")
 
 
 @pytest.mark.usefixtures("roles_write")
@@ -296,12 +282,6 @@ def test_if_one_directory_cannot_be_placed_all_stay_as_they_were(tmp_path: Path,
     assert os.listdir(tmp_path) == ["out"]
     for party in "ABC":
         assert (tmp_path / "out" / party / "cost.csv").read_text() == "earlier"
-
-
-@pytest.mark.usefixtures("roles_write")
-def test_without_a_place_nothing_is_left(temporary: Path) -> None:
-    assert run_local(PLAN, TABLES).party == "C"
-    assert os.listdir(temporary) == []
 
 
 def test_the_first_cause_is_raised_and_nothing_kept(tmp_path: Path, launched: Launched) -> None:

@@ -73,16 +73,17 @@ def test_the_demo_from_raw_tables(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    ("protocol", "level"), [("mpc", "coefficients"), ("mpc", "differences"), ("he", "coefficients")]
+    "settings",
+    [
+        ["reveal=coefficients"],
+        ["reveal=differences"],
+        ["reveal=coefficients", "protocol=he", "he.scheme=bfv"],
+    ],
 )
-def test_exact_products_from_raw_tables_are_those_of_the_joined_rows(protocol: str, level: str) -> None:
-    settings = ["he.scheme=bfv"] if protocol == "he" else []
-    if protocol == "he":
+def test_exact_products_from_raw_tables_are_those_of_the_joined_rows(settings: list[str]) -> None:
+    if "protocol=he" in settings:
         pytest.importorskip("tenseal")
-    chosen = freed(PLAN)
-    result = run_local(
-        chosen, overrides=[f"protocol={protocol}", f"reveal={level}", *settings], server=fork_server()
-    )
+    result = run_local(freed(PLAN), overrides=settings, server=fork_server())
     insurer, clinic = joined(raw("insurer"), raw("clinic"))
     truth = reference({"A": insurer}, clinic)
     np.testing.assert_allclose(result.coefficients, truth.coefficients, rtol=0, atol=1e-14)

@@ -76,19 +76,6 @@ def test_names_that_no_host_has(host: str) -> None:
     assert not is_loopback(host)
 
 
-def test_an_ipv6_address_is_written_in_brackets() -> None:
-    assert str(Address("::1", 29500)) == "[::1]:29500"
-    assert str(Address("c.example.org", 1)) == "c.example.org:1"
-
-
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
-def test_parties_meet_over_ipv6(meet: Meet) -> None:
-    run = meet(listen={A: Address("::1", 0)})
-    for member in PARTIES:
-        run.come(member, where=Address("::1", 0) if member == C else None)
-    assert_connected(run.wait())
-
-
 # ---- a proxy
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
 from mpc_spearman.network.sockets import Sockets
+from support.meetings import PARTIES, Meeting
+from support.processes import EVER
 
 
 @pytest.mark.parametrize("takes", [True, False], ids=["little", "nothing"])
@@ -33,3 +36,20 @@ def test_at_the_end_who_takes_nothing_is_gone_and_who_takes_little_is_not(takes:
         else:
             with pytest.raises(TimeoutError):
                 ours.send(1, b"head", bytes(1 << 26))  # more than the system holds
+
+
+def test_the_coordinator_ends_when_the_others_have(meet: Callable[..., Meeting]) -> None:
+    """It could be done before its host has passed on the last of what the others say to each other."""
+    run = meet(listen={})
+    for member in PARTIES:
+        run.come(member)
+    met = run.wait()
+    done = threading.Thread(target=met["C"].sockets.close)
+    done.start()
+    met["A"].sockets.send(1, b"last", b" words")
+    assert bytes(met["B"].sockets.receive(2, 10, lambda: None)) == b"last words"
+    assert done.is_alive()
+    met["A"].sockets.close()
+    met["B"].sockets.close()
+    done.join(EVER)
+    assert not done.is_alive()

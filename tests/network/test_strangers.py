@@ -227,17 +227,8 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
         st.tuples(
             st.sampled_from(
                 [
-                    "join",
-                    "here",
-                    "ready",
-                    "broken",
-                    "stop",
-                    "all",
-                    "again",
-                    "met",
-                    "missing",
-                    "refused",
-                    "number",
+                    *("join", "here", "ready", "broken", "stop"),
+                    *("all", "again", "met", "missing", "refused", "number"),
                 ]
             ),
             st.sampled_from([None, [], {}, 7, "x", ["TableError", "A", "load"], {"contact": []}]),

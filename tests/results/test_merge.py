@@ -74,11 +74,8 @@ def assert_same_numbers(one: Result, other: Result, exact: bool = True) -> None:
     pd.testing.assert_series_equal(one.strengths, other.strengths, check_exact=exact)
     pd.testing.assert_series_equal(one.counts, other.counts)
     if exact:
-        pd.testing.assert_frame_equal(one.coefficients, other.coefficients, check_exact=True)
-        pd.testing.assert_frame_equal(one.pvalues, other.pvalues, check_exact=True)
-        pd.testing.assert_frame_equal(one.intervals, other.intervals, check_exact=True)
-        pd.testing.assert_frame_equal(one.qvalues, other.qvalues, check_exact=True)
-        pd.testing.assert_frame_equal(one.ranking, other.ranking, check_exact=True)
+        for part in ("coefficients", "pvalues", "intervals", "qvalues", "ranking"):
+            pd.testing.assert_frame_equal(getattr(one, part), getattr(other, part), check_exact=True)
 
 
 # ---- numbers

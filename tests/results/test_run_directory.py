@@ -27,12 +27,6 @@ def test_a_directory_is_held_once_and_then_free_again(tmp_path: Path) -> None:
     assert listing(tmp_path) == ["link"]
 
 
-def test_what_was_written_meanwhile_stays(tmp_path: Path) -> None:
-    with run_directory.locked(tmp_path / "deep" / "B"):
-        (tmp_path / "deep" / "B").mkdir()
-    assert listing(tmp_path / "deep") == ["B"]
-
-
 def _hold(directory: Path, ready: multiprocessing.connection.Connection) -> None:
     with run_directory.locked(directory):
         ready.send(os.getpid())
@@ -55,17 +49,3 @@ def test_the_lock_of_a_process_that_was_killed_is_none(tmp_path: Path) -> None:
     with run_directory.locked(tmp_path / "out" / "B"):
         pass
     assert listing(tmp_path / "out") == []
-
-
-def test_no_place_to_write(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with (
-        pytest.raises(OutputError, match="is not a directory"),
-        run_directory.locked(tmp_path / "file" / "B"),
-    ):
-        pass
-    with (
-        pytest.raises(OutputError, match=r"cannot write to .*: Not a directory"),
-        run_directory.locked(tmp_path / "file" / "out" / "B"),
-    ):
-        pass

@@ -80,31 +80,6 @@ def test_products_from_differences_gives_the_products(pair):
     assert found.dtype == object
 
 
-@pytest.mark.filterwarnings("ignore::scipy.stats.ConstantInputWarning")
-@given(tables)
-def test_coefficients_are_scipys(pair):
-    a, b = (ranked(table) for table in pair)
-    rho = matrix(a, b, "tie_corrected")
-    for i, x in enumerate(pair[0]):
-        for j, y in enumerate(pair[1]):
-            expected = stats.spearmanr(x, y)
-            np.testing.assert_allclose(rho[i, j], expected.statistic, rtol=1e-14, atol=2e-16)
-
-
-def test_three_rows_two_values_and_reversed():
-    up, down, two, flat = [1, 2, 3], [3, 2, 1], [0, 0, 1], [4, 4, 4]
-    ranks = ranked(np.array([up, down, two, flat]))
-    rho = matrix(ranks, ranks, "tie_corrected")
-    assert rho[:2, :2].tolist() == [[1, -1], [-1, 1]]
-    assert rho[2, 2] == 1
-    assert rho[0, 2] == pytest.approx(math.sqrt(3) / 2, rel=3e-16)
-    assert np.isnan(rho[3]).all()
-    assert np.isnan(rho[:, 3]).all()
-    paper = matrix(ranks, ranks, "paper")
-    assert paper[3, 0] == 0.5  # eq. 2's answer for a constant column
-    assert paper[3, 3] == 1.0
-
-
 @pytest.mark.parametrize("dtype", [np.int64, object])
 def test_integers_at_the_edge_of_64_bits(dtype):
     n = MAX_ROWS
