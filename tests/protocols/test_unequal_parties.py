@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.errors import PeerFailed, PolicyError
@@ -46,6 +47,23 @@ WHO = "party 2 should be A (source), but what answers there is"
 def test_another_version_or_party_than_the_plan_says(party: str, claim: dict[str, Any], said: str) -> None:
     hook = partial(faults.on_values, kind="HELLO", change=lambda values: {**values, **claim})
     all_end_as(run_in_memory(plan(), TABLES, {party: hook}), "HandshakeError", said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "altered"),
+    [
+        ("HELLO", {"nonce": bytes(32)}),
+        ("HELLO", {"public_key": X25519PrivateKey.generate().public_key().public_bytes_raw()}),
+        ("CONFIRM", {"mac": bytes(32)}),
+    ],
+    ids=["nonce", "public key", "confirmation"],
+)
+def test_keys_that_parties_do_not_share_are_found_out_before_they_are_used(
+    kind: str, altered: dict[str, bytes]
+) -> None:
+    """What a party has said arrives altered: as from another run, or with a key in the middle."""
+    hook = partial(faults.on_values, kind=kind, change=lambda values: {**values, **altered})
+    all_end_as(run_in_memory(plan(), TABLES, {"A": hook}), "HandshakeError", "derived different keys")
 
 
 @pytest.mark.parametrize(
