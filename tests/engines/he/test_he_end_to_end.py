@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ import pytest
 
 from mpc_spearman.engines.he.paillier import arithmetic
 from mpc_spearman.engines.squared_differences import Squares
+from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.reference import reference
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
+from support.faults import on_values
 from support.in_memory import run_in_memory
 from support.plans import SCHEMES, SMALL, plan
 from support.recording import FEATURES, GRANTS, TABLES, Recorded, encoded
@@ -220,3 +223,13 @@ def test_a_damaged_ciphertext_leaves_nan_and_says_so(scheme: str, level: str) ->
     constant = [[len(set(column)) == 1 for column in encoded(TABLES[party])] for party in "AB"]
     assert (result.coefficients.isna().to_numpy() & ~np.logical_or.outer(*constant)).any()
     assert any("something was opened that ranks cannot give" in line for line in result.warnings)
+
+
+@pytest.mark.parametrize(("party", "kind"), [("A", "CIPHERTEXT"), ("B", "EVALUATED")])
+def test_ciphertexts_that_name_another_key_are_refused(party: str, kind: str) -> None:
+    hook = partial(on_values, kind=kind, change=lambda values: {**values, "key": bytes(32)})
+    its = plan(reveal="coefficients", protocol="he", he=SCHEMES["paillier"])
+    ended = run_in_memory(its, TABLES, {party: hook})
+    assert not ended.results
+    finder = {"A": "B", "B": "C"}[party]
+    assert type(ended.errors[finder]) is ProtocolViolation
