@@ -361,6 +361,21 @@ def test_rare_values_on_both_sides_have_no_p_value_without_noise(tmp_path: Path)
         assert getattr(Result.load(tmp_path / level), level).equals(getattr(result, level))
 
 
+@pytest.mark.parametrize("reveal", ["explained", "canonical"])
+def test_no_smaller_range_is_taken_than_columns_can_have(reveal: str) -> None:
+    """With less the noise of others would be too little; n rows of k orthonormal columns are no nearer."""
+    level, rng = level_of(plan(reveal=reveal)), np.random.default_rng(2)
+    for k in (1, 4):
+        x = rng.normal(size=(100, k))
+        x = np.linalg.qr(x - x.mean(axis=0))[0]
+        farthest = max(np.linalg.norm(x[i] - x, axis=1).max() for i in range(100))
+        assert level.limits(100, k, "ranges")[0] == pytest.approx(np.sqrt(2 / 100))
+        assert np.sqrt(2 / 100) < farthest
+    alike = np.repeat([-0.1, 0.1], 50)  # a column of length 1 with the smallest range
+    of_target = np.sqrt(2 / 100) if reveal == "canonical" else np.ptp(alike)
+    assert level.limits(100, 0, "ranges")[0] == pytest.approx(of_target)
+
+
 @pytest.mark.parametrize("level", ["explained", "canonical"])
 def test_scales_of_nothing_beside_vectors_that_are_kept_are_refused(level: str) -> None:
     opened = Opened(ranks_of(A), ranks_of(B), reveal=level)
