@@ -48,12 +48,13 @@ def render(result: Result) -> str:
     strongest = None if pairs is None else summary.pair_table(result, pairs, _PLOTTED)
     ranked = summary.ranked(result)
     strength = f"{summary.STRENGTHS[plan['strength']]}, {plan['order']}"
+    outside = plan["reveal"] in ("explained", "canonical")  # which have neither coefficients nor strengths
     facts = {
         "Aligned rows": summary.rows(result),
         "Protocol": str(plan["protocol"]).upper(),
         "Revealed": plan["reveal"],
-        "Estimator": _ESTIMATORS[plan["estimator"]],
-        "Strength": None if plan["reveal"] in ("explained", "canonical") else strength,
+        "Estimator": None if outside else _ESTIMATORS[plan["estimator"]],
+        "Strength": None if outside else strength,
         "Precision": summary.precision(result),
     }
     return page().render(
