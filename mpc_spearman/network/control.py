@@ -27,6 +27,8 @@ from mpc_spearman.parties import Party
 _LENGTH = struct.Struct("!I")
 #: Bytes of the longest message.
 LONGEST = 1 << 20
+# Seconds in which a peer that is there answers.
+_SILENT = 2.0
 
 Message = Mapping[str, Any]
 
@@ -67,9 +69,13 @@ class Control:
         self._outbox.append(_LENGTH.pack(len(text)) + text)
         self._ring()
 
-    def probe(self) -> None:
-        """Ask the peer for a sign of life at once."""
+    def answers(self) -> bool:
+        """Tell whether the peer answers within a moment; what it said before has then been heard."""
+        asked = time.monotonic()
         self.send(probe=True)
+        while self.last < asked and not self.over and time.monotonic() < asked + _SILENT:
+            time.sleep(0.02)
+        return self.last >= asked and not self.over
 
     def finish(self, seconds: float = 2.0) -> None:
         """End the connection: once all is sent, and the peer has ended it too or so many seconds are over."""
@@ -134,11 +140,11 @@ class Control:
                 part = self._connection.recv(LONGEST)
                 if not part:
                     raise ConnectionResetError(None, "closed")
-                self.last = time.monotonic()
                 try:
                     data = b"" if self._deaf else self._take(data + part)
                 except MpcSpearmanError as error:
                     self._give_up(error)  # what this party has to say of that still leaves
+                self.last = time.monotonic()
             elif time.monotonic() - self.last > self._timeout:
                 raise self._silent(f"{self.peer} sent nothing for {self._timeout:g} s at the meeting")
 

@@ -20,9 +20,9 @@ from mpc_spearman.network.tls import Connection
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import lost_party, notice
 
-# Seconds that the coordinator stays after a failure for those who have not come yet; in which a party that is
-# there answers; and between rounds of which nobody is the cause.
-_LINGER, _SILENT, _AGAIN = 2.0, 2.0, 1.0
+# Seconds that the coordinator stays after a failure for those who have not come yet, and between rounds of
+# which nobody is the cause.
+_LINGER, _AGAIN = 2.0, 1.0
 # Connections of one party that have not been given its place yet.
 _PENDING = 2
 
@@ -181,7 +181,7 @@ class CoordinatorMeeting(Meeting):
             self._leave(control, error)
             return
         first = self._seats.get(peer.number)
-        if first is not None and not _answers(first.control):
+        if first is not None and not first.control.answers():
             self._leave(first.control, PeerTimeout(f"{peer} was silent, and another process took its place"))
             first.control.finish(0.0)
         with self._changed:
@@ -262,7 +262,7 @@ class CoordinatorMeeting(Meeting):
         named = error.about[1] if unreached and error.about is not None else lost_party(error)
         about = next((peer for peer in self._roster.peers if peer.name == named), None)
         seat = None if about is None else self._seats.get(about.number)
-        if seat is not None and not _answers(seat.control):
+        if seat is not None and not seat.control.answers():
             self._leave(seat.control, PeerDied(f"{about} is gone"))
         elif not self._settings.patient:
             self.fail(error)
@@ -306,12 +306,3 @@ class CoordinatorMeeting(Meeting):
             control.finish()
         for control in self._controls:
             control.join()
-
-
-def _answers(control: Control) -> bool:
-    """Tell whether a process answers within a moment."""
-    asked = time.monotonic()
-    control.probe()
-    while control.last < asked and not control.over and time.monotonic() < asked + _SILENT:
-        time.sleep(0.02)
-    return control.last >= asked and not control.over

@@ -181,8 +181,11 @@ class DataPartyMeeting(Meeting):
             control.send(ready=number)
             return
         about = notice(error, self._roster.me.name, "connect")
-        if not self._is_broken(error) or about[:2] == (Unreachable.__name__, self._roster.coordinator.name):
-            self.fail(error)  # the coordinator was reached once: what is between is this party's to mend
+        unreached = about[:2] == (Unreachable.__name__, self._roster.coordinator.name)
+        # A coordinator that answers was reached once: what is between is this party's to mend. One that ends
+        # says why itself.
+        if not self._is_broken(error) or (unreached and control.answers()):
+            self.fail(error)
         else:
             control.send(broken=[number, about])
 
