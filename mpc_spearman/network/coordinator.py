@@ -138,9 +138,8 @@ class CoordinatorMeeting(Meeting):
         with self._changed:  # what it says is not heeded before it is known
             control = Control(connection, caller, self._settings.timeout, self._hear, self._lose, self.fail)
             self._controls.append(control)
-            outcome = self._outcome
-        if outcome is not None:
-            control.send(**outcome)
+            if self._outcome is not None:
+                control.send(**self._outcome)
 
     # --- what the others say
 
