@@ -13,12 +13,12 @@ import pytest
 from adbc_driver_postgresql import dbapi
 
 from mpc_spearman import Result, load_plan, run_local
-from mpc_spearman.errors import PlanError, TableError
+from mpc_spearman.errors import TableError
 from mpc_spearman.launch.join import run_party
 from mpc_spearman.launch.local import assignments
 from support.databases import PASSWORD, into_sqlite, postgresql
 from support.harness import fork_server
-from support.plans import mapping
+from support.plans import mapping, with_keys
 
 
 def into_postgresql(address: str, name: str, frame: pd.DataFrame) -> None:
@@ -100,10 +100,12 @@ def test_a_party_alone_writes_no_address_into_its_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLINIC", "postgresql://owner:hunter@127.0.0.1:1/d")
-    content = asking(B=("SELECT id, visits FROM visits", "CLINIC"))
-    plan = load_plan(content, ["network.port=1", "network.join_timeout=5"])
-    with pytest.raises((TableError, PlanError)) as caught:
-        run_party(plan, "B", tmp_path)
-    status = json.loads((tmp_path / "B" / "status.json").read_text())
+    content = with_keys(asking(B=("SELECT id, visits FROM visits", "CLINIC")), tmp_path)
+    plan = load_plan(content, ["network.address=127.0.0.1", "network.port=1"])
+    with pytest.raises(TableError) as caught:
+        run_party(plan, "B", tmp_path / "out")
+    written = (tmp_path / "out" / "B" / "status.json").read_text()
+    status = json.loads(written)
+    assert (status["error"], status["exit_code"]) == ("TableError", TableError.exit_code)
     assert status["message"] == str(caught.value)
-    assert "hunter" not in status["message"]
+    assert "hunter" not in written

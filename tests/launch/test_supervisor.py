@@ -114,17 +114,21 @@ def test_an_exit_code_or_signal_is_seen(tmp_path: Path, body: str, code: int, ho
     "how", ["time.sleep(600)", "os.kill(os.getpid(), signal.SIGSTOP)", "while True: phase('rank', 1, 2)"]
 )
 def test_who_does_not_end_by_itself_is_ended(tmp_path: Path, how: str) -> None:
-    # As one that is joined already: a role that is not ends when it is told of the first.
-    stays = f"supervisor.joined()\nnote(os.getpid())\n{how}"
+    # The others are joined by then: a role that is not ends when it is told of the first.
+    joined = tmp_path / "joined"
+    joined.mkdir()
+    stays = f"supervisor.joined()\nnote(os.getpid())\nos.mkdir(f'{joined}/{{os.getpid()}}')\n{how}"
+    late = f"while len(os.listdir('{joined}')) < 2: time.sleep(0.01)\n{REFUSED_TABLE}"
     seen: list[int] = []
     outcomes = do(
         tmp_path,
-        {"A": REFUSED_TABLE, "B": stays, "C": stays},
+        {"A": late, "B": stays, "C": stays},
         grace=0.5,
         note=lambda party, text: seen.append(int(text)),
     )
     assert (outcomes["B"].kind, outcomes["C"].kind) == ("stopped", "stopped")
     assert first_cause(outcomes) is outcomes["A"]
+    assert len(seen) == 2
     assert not any(map(alive, seen))
 
 

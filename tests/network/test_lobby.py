@@ -99,16 +99,17 @@ def test_a_party_that_cannot_take_part_tells_all_and_may_come_again(meet: Meet, 
 def test_a_coordinator_that_says_too_early_that_all_have_met_is_not_believed(
     meet: Meet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lies: list[int] = []
+
     def lie(self: CoordinatorMeeting) -> None:
         self._tell_all(met=self._number)
+        lies.append(self._number)
         time.sleep(0.2)
 
     monkeypatch.setattr(CoordinatorMeeting, "_hold_round", lie)
     run = meet()
     come(run)
-    for member in (A, B):
-        seated(run, member)
-    time.sleep(0.5)
+    eventually(lambda: len(lies) == 3)  # the first of which all have heard by then
     assert not run.met
     run.sides["C"].fail(PartyMissing("over", ("PartyMissing", "A", "connect")))
     assert set(run.classes().values()) == {"PartyMissing"}
