@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from mpc_spearman.config.parties import DataParty
 from mpc_spearman.config.scale import FOR_LEVEL, MPC_ONLY, OUTSIDE, grants, within
+from mpc_spearman.config.sections import host_and_port
 from mpc_spearman.config.wording import Location, dotted, shown
 
 if TYPE_CHECKING:
@@ -83,8 +85,14 @@ def _of_parties(plan: Plan) -> Iterator[tuple[Location, str]]:
     names: dict[str, str] = {}
     identities: dict[str, str] = {}
     for place, party in plan.parties.places():
-        if party.advertise and not party.listen:
-            yield (*place, "advertise"), "needs listen too: where this party listens"
+        if isinstance(party, DataParty):
+            if party.advertise and not party.listen:
+                yield (*place, "advertise"), "needs listen too: where this party listens"
+            if party.listen and not party.advertise:
+                try:
+                    host_and_port(party.listen)
+                except ValueError as error:
+                    yield (*place, "listen"), f"{shown(party.listen)} {error}, or give advertise too"
         for key, needs in _OF_ALIGNMENT.items():
             if getattr(party, key, None) is not None and plan.alignment not in needs:
                 use = " or ".join(needs)

@@ -11,7 +11,6 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Tag,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -134,11 +133,6 @@ class AnyParty(Section):
         "This party's private key, as `mpc-spearman init --party NAME` makes it: docs/hosts.md#keys. `join` "
         "needs it, also at the coordinator."
     )
-    advertise: Annotated[Text | None, AfterValidator(_advertise)] = setting(
-        "Where others dial this party, if not where it listens: in a container, behind address translation.",
-        None,
-        "HOST:PORT, such as 192.0.2.7:29501",
-    )
     listen: Text | None = setting(
         "Where others can dial this party; port 0 means any free port. Data parties without it are connected "
         "through the coordinator's host: docs/hosts.md#ports-and-firewalls. At the coordinator: where it "
@@ -149,9 +143,9 @@ class AnyParty(Section):
 
     @field_validator("listen")
     @classmethod
-    def _can_be_dialled(cls, listen: str | None, info: ValidationInfo) -> str | None:
+    def _is_an_address(cls, listen: str | None) -> str | None:
         if listen is not None:
-            host_and_port(listen, any_address=info.data.get("advertise") is not None)
+            host_and_port(listen, any_address=True)
         return listen
 
 
@@ -195,6 +189,11 @@ class DataParty(TableKeys, AnyParty):
     `table` is None where the table is elsewhere: in another organisation, or in this program.
     """
 
+    advertise: Annotated[Text | None, AfterValidator(_advertise)] = setting(
+        "Where others dial this party, if not where it listens: in a container, behind address translation.",
+        None,
+        "HOST:PORT, such as 192.0.2.7:29501",
+    )
     table: Annotated[
         Annotated[OptionalFile, Tag(TABLE_KINDS[0])] | Annotated[Query, Tag(TABLE_KINDS[1])],
         Discriminator(_table_kind),

@@ -116,7 +116,7 @@ def host_name(text: str) -> str:
 def host_and_port(text: str, *, any_address: bool = False) -> tuple[str, int]:
     """Take ``HOST:PORT`` apart, IPv6 hosts in brackets; `ValueError` says what is wrong with it.
 
-    Every address of a machine is one only where `any_address` says so.
+    Every address of a machine, where one listens, is one only if `any_address` says so.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
@@ -124,7 +124,7 @@ def host_and_port(text: str, *, any_address: bool = False) -> tuple[str, int]:
     if ":" in host and not host.startswith("["):
         raise ValueError("is not HOST:PORT: write an IPv6 address in brackets, such as [2001:db8::7]:29501")
     host = host_name(host)
-    if host in ("0.0.0.0", "::", "*") and not any_address:
+    if host == "*" or (host in ("0.0.0.0", "::") and not any_address):
         raise ValueError("means every address of this machine; name the one that other parties can reach")
     return host, int(port)
 

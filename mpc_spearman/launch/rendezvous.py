@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from mpc_spearman.config import Plan, host_and_port
+from mpc_spearman.config import DataParty, Plan, host_and_port
 from mpc_spearman.errors import HandshakeError, NetworkError, PlanError
 from mpc_spearman.identity import Identity, Signer, public_key
 from mpc_spearman.launch.pipe import Supervisor
@@ -112,7 +112,7 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
     bind = host if is_loopback(host) else ""
     listen = plan.parties.coordinator.listen
     if listen is not None and roster.me.role is Role.COORDINATOR:
-        bind, port = host_and_port(listen)
+        bind, port = host_and_port(listen, any_address=True)
     return MeetingPoint(host, port, bind, patient=not torchrun)
 
 
@@ -197,6 +197,7 @@ class Rendezvous:
     def _settings(self) -> Settings:
         network, party = self._plan.network, self._plan.party(self._party)
         listen = party.listen if self._point.host else f"{self._point.bind}:0"
+        advertise = party.advertise if isinstance(party, DataParty) else None
         proxy = None if network.proxy is None else network.proxy.removeprefix("http://").removesuffix("/")
         assert self._tls is not None
         return Settings(
@@ -204,7 +205,7 @@ class Rendezvous:
             plan=self._plan.canonical_json(),
             version=__version__,
             listen=None if listen is None else Address(*host_and_port(listen, any_address=True)),
-            advertise=None if party.advertise is None else Address(*host_and_port(party.advertise)),
+            advertise=None if advertise is None else Address(*host_and_port(advertise)),
             proxy=None if proxy is None else Address(*host_and_port(proxy)),
             join_timeout=network.join_timeout,
             timeout=network.timeout,

@@ -244,11 +244,13 @@ def test_where_others_dial_needs_somewhere_to_listen() -> None:
         load_plan(MINIMAL, ["parties.target.listen='0.0.0.0:29501'"])
     both = ["parties.target.listen='0.0.0.0:29501'", "parties.target.advertise='10.0.0.8:29501'"]
     assert load_plan(MINIMAL, both).parties.target.listen == "0.0.0.0:29501"
+    with pytest.raises(PlanError, match=r"parties\.coordinator\.advertise: there is no such key"):
+        load_plan(MINIMAL, ["parties.coordinator.advertise='10.0.0.8:29501'"])
 
 
 @pytest.mark.parametrize(
     "listen",
-    ["10.0.0.7", "10.0.0.7:", ":29500", "h:70000", "0.0.0.0:29500", "[::]:1", "[h]:1", 29500, ["::1"]],
+    ["10.0.0.7", "10.0.0.7:", ":29500", "h:70000", "*:29500", "[h]:1", 29500, ["::1"]],
 )
 def test_bad_listen(listen: Any) -> None:
     with pytest.raises(PlanError, match=r"parties\.coordinator\.listen: "):

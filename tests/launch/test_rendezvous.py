@@ -55,6 +55,8 @@ def test_the_coordinator_listens_where_its_plan_says() -> None:
     own = load_plan(content(), settings)
     assert meeting_point(own, "C", {}) == MeetingPoint("10.0.0.7", 4711, bind="192.0.2.7", patient=True)
     assert meeting_point(own, "A", {}) == MeetingPoint("10.0.0.7", 29500, bind="", patient=True)
+    everywhere = load_plan(content(), [settings[0], "parties.coordinator.listen='0.0.0.0:4711'"])
+    assert meeting_point(everywhere, "C", {}).bind == "0.0.0.0"
 
 
 @pytest.mark.parametrize(
