@@ -24,8 +24,9 @@ from mpc_spearman.parties import Party, Role
 from mpc_spearman.run import Run, blocks, step
 from mpc_spearman.wire.kinds import Kind
 
-# Of one message of ciphertexts the bytes, about, and the most ciphertexts: so that the next role can begin.
-_BATCH_BYTES, _BATCH = 1 << 22, 512
+# Of one message of ciphertexts the bytes, about; of one group the ciphertexts, if its columns are fewer. Few,
+# so that the next role begins and a lost peer is noticed soon: each takes 30 ms with full randomness.
+_BATCH_BYTES, _BATCH = 1 << 22, 64
 # Bits of a digit of what is added to sums.
 _DIGIT = 31
 
