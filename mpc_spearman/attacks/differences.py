@@ -36,7 +36,8 @@ def ranks_of_first(differences: Ints, rounds: int = 5000) -> Floats:
     shifts = np.vstack([np.zeros_like(differences[:1]), differences])
     n = shifts.shape[1]
     lowest, highest = 1 - shifts.min(axis=0), n - shifts.max(axis=0)
-    # copies of the missing numbers, one per column; a little apart, or they would move together
+    # Copies of the missing numbers, one per column; a little apart, or they would move together. NumPy's
+    # generator is enough for that: nothing secret depends on it.
     copies = (lowest + highest) / 2 + np.random.default_rng(0).normal(size=shifts.shape) * (
         highest - lowest
     ) / 10

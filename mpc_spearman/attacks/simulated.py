@@ -1,4 +1,7 @@
-"""Made-up tables, and what a run publishes about them: the plaintext side of every attack."""
+"""Made-up tables, and what a run publishes about them: the plaintext side of every attack.
+
+Tables are drawn by NumPy's generators, so that a seed gives the same again. Nothing secret depends on these.
+"""
 
 from __future__ import annotations
 

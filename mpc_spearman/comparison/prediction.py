@@ -32,9 +32,9 @@ from mpc_spearman.comparison.variants import Size, Variant
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import run_local
 from mpc_spearman.launch.supervisor import Note, Watch
+from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Roster
-from mpc_spearman.protocols.agree import check_shapes
 from mpc_spearman.results.result import Result
 
 #: Cells of the first run under MPC: enough to fill buffers, or memory would seem to grow as they do.
@@ -84,7 +84,7 @@ def estimate(
     roster = Roster.of(variant.plan, variant.plan.names[0])
     features = dict.fromkeys(roster.sources, size.m_A)
     everyone = {**features, roster.target: size.m_B}
-    check_shapes(variant.plan, Shapes(size.n, features, size.m_B, everyone))
+    level_of(variant.plan).check(Shapes(size.n, features, size.m_B, everyone))
     he, columns = variant.plan.he, size.m_A + size.m_B
     first = max(1, _FIRST_CELLS // columns)
     if variant.protocol == "he":

@@ -229,4 +229,6 @@ def _become_role(files: Sequence[int], alone: bool) -> None:
         os.execv(COMMAND[0], COMMAND)
     import numpy as np
 
-    np.random.seed()  # from the kernel; nothing here draws from it
+    # From the kernel, or all roles would draw alike. Nothing secret depends on it: no mask, key or noise of a
+    # run is drawn from NumPy.
+    np.random.seed()

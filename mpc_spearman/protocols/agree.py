@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc_spearman.config import Plan
-from mpc_spearman.data.tables import Table
+from mpc_spearman.data.tables import MIN_ROWS, Table
 from mpc_spearman.errors import AlignmentError, ProtocolViolation
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
@@ -40,7 +39,7 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
             values = links.receive(owner, Kind.SHAPE)
             sizes[owner] = (int(values["n"][0]), int(values["features"][0]))
     for owner, (n, features) in sizes.items():
-        if n < 3 or features < 1:
+        if n < MIN_ROWS or features < 1:
             raise ProtocolViolation(f"{owner} announced a table of {n} rows and {features} features")
     if len({n for n, _ in sizes.values()}) != 1:
         found = ", ".join(f"{owner.name} has {n}" for owner, (n, _) in sizes.items())
@@ -52,7 +51,7 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         features={source: sizes[source][1] for source in roster.sources},
         m_target=sizes[roster.target][1],
     )
-    check_shapes(plan, shapes)
+    level_of(plan).check(shapes)
     links.dimensions |= {
         "n": shapes.n,
         "m_sources": shapes.m_sources,
@@ -60,8 +59,3 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         "sources": len(shapes.features),
     }
     return shapes
-
-
-def check_shapes(plan: Plan, shapes: Shapes) -> None:
-    """Check every bound and rule that depends on the plan and on sizes alone; raise as `agree` does."""
-    level_of(plan).check(shapes)

@@ -145,7 +145,7 @@ def match(run: Run) -> None:
     _check_sizes(offers)
     sets = [_receive_pseudonyms(run, owner, offers[owner].ids) for owner in owners]
     marks = common(sets)
-    _check_overlap(run, offers, int(marks[0].sum()))
+    _check_overlap(offers, int(marks[0].sum()))
     for owner, marked in zip(owners, marks, strict=True):
         bitmap = np.packbits(marked)
         run.links.send(owner, Kind.COMMON, {"common": bitmap.tobytes()}, sizes={"packed": len(bitmap)})
@@ -186,7 +186,7 @@ def _check_sizes(offers: dict[Party, _Offer]) -> None:
                 )
 
 
-def _check_overlap(run: Run, offers: dict[Party, _Offer], n: int) -> None:
+def _check_overlap(offers: dict[Party, _Offer], n: int) -> None:
     """Apply every rule that is about the number of rows in common, before anyone knows which they are."""
     if n < MIN_ROWS:
         have = "1 id" if n == 1 else f"{n or 'no'} ids"

@@ -54,13 +54,8 @@ class Slots:
             raise BoundError(f"integers of {width} bits do not fit a plaintext of {bits} bits")
         return cls(bound, width, room if packed else 1)
 
-    @property
-    def capacity(self) -> int:
-        """H - 1, what a slot can hold and still be read."""
-        return (1 << (self.width - 1)) - 1
-
     def encode(self, values: NDArray[np.int64]) -> mpz:
-        """Turn up to `count` integers, each within the capacity, into M."""
+        """Turn up to `count` integers, each below H in size, into M."""
         # In uint64, as d + H reaches 2^64 - 1 at w = 64.
         digits = values.astype(np.uint64) + np.uint64(1 << (self.width - 1))
         return gmpy2.pack(digits.tolist(), self.width) - self._offset(len(values))
