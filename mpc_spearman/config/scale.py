@@ -15,9 +15,9 @@ Grant = Literal["nothing", "ranking", "strengths", "coefficients", "explained", 
 
 _SCALE = ("nothing", "ranking", "strengths", "coefficients", "differences")
 #: Levels outside the order: whoever allows one names it.
-OUTSIDE: tuple[Reveal, ...] = ("explained", "canonical")
+OUTSIDE: tuple[Literal["explained", "canonical"], ...] = ("explained", "canonical")
 #: What ``results`` can pass on, least first; what is outside the order comes last.
-GRANTS: tuple[Grant, ...] = ("nothing", "ranking", "strengths", "coefficients", "explained", "canonical")
+GRANTS: tuple[Grant, ...] = ("nothing", "ranking", "strengths", "coefficients", *OUTSIDE)
 #: Levels of ``reveal`` that are built, weakest privacy first: as plans and documents list them.
 LEVELS: tuple[Reveal, ...] = ("differences", "coefficients", "strengths", "ranking", *OUTSIDE)
 #: Keys of a plan that are for one level only.

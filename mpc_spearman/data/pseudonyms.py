@@ -47,9 +47,8 @@ def pseudonyms(ids: pa.LargeStringArray, key: bytes) -> NDArray[np.bytes_]:
     for start in range(0, len(ids), _CHUNK):
         texts = ids.slice(start, _CHUNK).cast(pa.large_binary()).to_pylist()
         digests = [hmac.digest(subkey, len(text).to_bytes(8, "big") + text, "sha256") for text in texts]
-        found[start : start + _CHUNK] = np.frombuffer(b"".join(digests), _TYPE)[
-            ::2
-        ]  # the first of two halves
+        halves = np.frombuffer(b"".join(digests), _TYPE)
+        found[start : start + _CHUNK] = halves[::2]  # the first of each two
     return found
 
 

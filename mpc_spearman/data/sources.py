@@ -213,9 +213,8 @@ class _OnDisk(Source):
         super().__init__(keys, rows)
         self.path = path
         try:
-            self._disk = pa.OSFile(
-                str(path)
-            )  # what is mapped would count as memory, and a file cut short kill
+            # What is mapped would count as memory, and a file cut short kill.
+            self._disk = pa.OSFile(str(path))
             self._schema = self.open()
         except (pa.ArrowException, ValueError, OSError) as error:  # whose text may quote the file
             raise self._broken(error) from None

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.config import GRANTS, LEVELS, within
+from mpc_spearman.config import GRANTS, LEVELS, OUTSIDE, within
 from mpc_spearman.results import cells
 from mpc_spearman.statistics.columns import Ties
 from mpc_spearman.wire import meter
@@ -206,14 +206,14 @@ def check(plan: Mapping[str, Any], party: str, role: RoleName, parts: Mapping[st
         if not all(position in (place, before) for place, (before, position) in steps):
             raise ValueError("the positions of a ranking are 1, 2, …, which equals share")
     ranked = [] if ranking is None else sorted(ranking["feature"])
-    for part in parts.keys() & {"explained", "canonical"}:
+    for part in parts.keys() & {*OUTSIDE}:
         index = parts[part].index
         if list(index.unique(0)) != ([party] if role == "source" else sources):
             raise ValueError(f"what is {part} is of others than the sources")
         if part == "explained" and ranked != sorted(index.unique(1)):
             raise ValueError("the ranking is of other features than what is explained")
     if "strengths" not in parts:
-        if parts.keys() - {"ranking", "explained", "canonical"} or "strength" in parts.get("ranking", ()):
+        if parts.keys() - {"ranking", *OUTSIDE} or "strength" in parts.get("ranking", ()):
             raise ValueError("there are no strengths, but parts that need them")
         return
     features = parts["strengths"].index

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
 
+from mpc_spearman.config import OUTSIDE
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.results import charts, summary
 from mpc_spearman.results.costs import by_party, totals
@@ -48,7 +49,7 @@ def render(result: Result) -> str:
     strongest = None if pairs is None else summary.pair_table(result, pairs, _PLOTTED)
     ranked = summary.ranked(result)
     strength = f"{summary.STRENGTHS[plan['strength']]}, {plan['order']}"
-    outside = plan["reveal"] in ("explained", "canonical")  # which have neither coefficients nor strengths
+    outside = plan["reveal"] in OUTSIDE  # which have neither coefficients nor strengths
     facts = {
         "Aligned rows": summary.rows(result),
         "Protocol": str(plan["protocol"]).upper(),
@@ -62,6 +63,7 @@ def render(result: Result) -> str:
         charts=charts,
         result=result,
         plan=plan,
+        outside=outside,
         headline=summary.headline(result, pairs),
         first=None if pairs is None else summary.first(result),
         detectable=summary.detectable(result, pairs),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from mpc_spearman.config import OUTSIDE
 from mpc_spearman.results.derived import known_columns
 from mpc_spearman.statistics import explained, reading
 from mpc_spearman.statistics.columns import Columns, Ties
@@ -308,7 +309,7 @@ def by_size(result: Result) -> str | None:
 
 def unseen(result: Result) -> str | None:
     """Say what a mean cannot show, where a copy has nothing else."""
-    if {"coefficients", "explained", "canonical"} & set(result.holds) or "ranking" not in result.holds:
+    if {"coefficients", *OUTSIDE} & set(result.holds) or "ranking" not in result.holds:
         return None
     return (
         "A strength is a mean over all source columns: one strong pair among many weak ones hardly moves it, "
