@@ -8,9 +8,9 @@ prevents mistakes; whoever can edit the local file can remove the rule.
 from __future__ import annotations
 
 import argparse
-from datetime import date
+from datetime import date, datetime, timezone
 
-from mpc_spearman.cli.arguments import add_party, add_settings, owners_plan, path
+from mpc_spearman.cli.arguments import add_party, add_settings, party_plan, path, whole
 from mpc_spearman.errors import PlanError
 
 
@@ -24,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--until", required=True, type=_day, metavar="DATE", help="the last day (UTC), such as 2030-12-31"
     )
-    parser.add_argument("--runs", type=int, default=1, metavar="N", help="how many runs (default: 1)")
+    parser.add_argument("--runs", type=whole(1), default=1, metavar="N", help="how many runs (default: 1)")
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -33,9 +33,10 @@ def run(parsed: argparse.Namespace) -> int:
     from mpc_spearman.config.wording import spoken
     from mpc_spearman.identity import Identity
 
-    if parsed.runs < 1:
-        raise PlanError(f"--runs: {parsed.runs} is not a number of runs")
-    plan, party = owners_plan(parsed)
+    today = datetime.now(timezone.utc).date()
+    if parsed.until < today:
+        raise PlanError(f"--until: {parsed.until} is over; today is {today} (UTC)")
+    plan, party = party_plan(parsed)
     file = approve(plan, party, Identity.read(parsed.key, "--key"), parsed.until, parsed.runs)
     print(
         f"{file}: party {party} may run this plan until {parsed.until}, {parsed.runs} time(s)\n"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,24 +59,16 @@ def add_party(parser: argparse.ArgumentParser, whose: str) -> None:
     )
 
 
-def own_party(parsed: argparse.Namespace) -> str | None:
-    """Return the party that was named, or else the one that its local file names."""
-    from mpc_spearman.config import local_party
+def party_plan(parsed: argparse.Namespace, table: Path | None = None) -> tuple[Plan, str]:
+    """Load the plan as one party has it, perhaps with another table; return it and the party."""
+    from mpc_spearman.config import load_plan, local_party
 
-    named: str | None = parsed.party
-    return named if named or parsed.local is None else local_party(parsed.local)
-
-
-def owners_plan(parsed: argparse.Namespace, table: Path | None = None) -> tuple[Plan, str]:
-    """Load the plan as one data party has it, perhaps with another table; return it and the party."""
-    from mpc_spearman.config import load_plan
-
-    party = own_party(parsed)
+    party: str | None = parsed.party or (local_party(parsed.local) if parsed.local else None)
     if party is None:
-        raise PlanError("name the party with --party or --local")
+        raise PlanError("which party is this? name its local file by --local, or the party by --party")
     tables = {} if table is None else {party: table}
     plan = load_plan(parsed.plan, parsed.settings, tables, local=parsed.local, party=party)
-    return plan, plan.owner(party).name
+    return plan, plan.party(party).name
 
 
 def path(text: str) -> Path:
@@ -83,12 +76,23 @@ def path(text: str) -> Path:
     return Path(os.path.expanduser(text))
 
 
+def whole(low: int) -> Callable[[str], int]:
+    """Make a reader of whole numbers of at least `low`, with the upper end that a plan's numbers have."""
+
+    def read(text: str) -> int:
+        if not (re.fullmatch("[0-9]{1,10}", text) and low <= int(text) <= 10**9):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to 1000000000")
+        return int(text)
+
+    return read
+
+
 def features(text: str) -> tuple[int, int]:
     """Read ``10x30``."""
-    source, separator, target = text.partition("x")
-    if not (separator and source.isascii() and source.isdigit() and target.isascii() and target.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not AxB, such as 10x30")
-    return int(source), int(target)
+    if not re.fullmatch("0*[1-9][0-9]{0,8}x0*[1-9][0-9]{0,8}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not AxB with at least 1 on each side, such as 10x30")
+    source, target = map(int, text.split("x"))
+    return source, target
 
 
 def default_out(plan: str) -> Path:

@@ -11,8 +11,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
-from mpc_spearman.cli.arguments import add_party, add_settings, owners_plan, path
-from mpc_spearman.errors import PlanError
+from mpc_spearman.cli.arguments import add_party, add_settings, party_plan, path, whole
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
     parser.add_argument(
         "--other",
-        type=int,
+        type=whole(1),
         default=1,
         metavar="M",
         help="features of the other side: the target's, or each source's (default: 1)",
@@ -41,9 +40,7 @@ def run(parsed: argparse.Namespace) -> int:
     from mpc_spearman.protocols.dry_run import dry_run
     from mpc_spearman.units import printable
 
-    if parsed.other < 1:
-        raise PlanError(f"--other: {parsed.other} is not a number of features")
-    plan, party = owners_plan(parsed, parsed.table)
+    plan, party = party_plan(parsed, parsed.table)
     found, console = dry_run(plan, party, parsed.other), Console()
     sentences = [str(error) for error in found.refusals]
     console.print(_columns(found))

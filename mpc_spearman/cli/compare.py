@@ -12,7 +12,7 @@ import sys
 from itertools import product
 from typing import TYPE_CHECKING
 
-from mpc_spearman.cli.arguments import INTERRUPTED, add_quiet, features, path
+from mpc_spearman.cli.arguments import INTERRUPTED, add_quiet, features, path, whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("plans", nargs="+", metavar="PLAN", help="YAML files, such as configs/mpc.yaml")
     parser.add_argument(
-        "--rows", nargs="+", type=int, required=True, metavar="N", help="rows, such as 1000 10000"
+        "--rows", nargs="+", type=whole(3), required=True, metavar="N", help="rows, such as 1000 10000"
     )
     parser.add_argument(
         "--features",
@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="AxB",
         help="columns of each source and of the target, such as 10x10 30x30",
     )
-    parser.add_argument("--repeats", type=int, default=1, metavar="K", help="runs of each (default: 1)")
+    parser.add_argument("--repeats", type=whole(1), default=1, metavar="K", help="runs of each (default: 1)")
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="keep runs and table here")
     add_quiet(parser)
 

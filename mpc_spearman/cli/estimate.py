@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpc_spearman.cli.arguments import add_quiet, add_settings, features, print_table
+from mpc_spearman.cli.arguments import add_quiet, add_settings, features, print_table, whole
 from mpc_spearman.errors import PlanError
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_settings(parser, "configs/mpc.yaml", "reveal=strengths")
-    parser.add_argument("--rows", type=int, metavar="N", help="rows in common (default: the plan's `rows`)")
+    parser.add_argument(
+        "--rows", type=whole(3), metavar="N", help="rows in common (default: the plan's `rows`)"
+    )
     parser.add_argument(
         "--features",
         type=features,
@@ -53,8 +55,6 @@ def run(parsed: argparse.Namespace) -> int:
     rows = parsed.rows if parsed.rows is not None else plan.rows
     if rows is None:
         raise PlanError("--rows: say how many rows are in common; the plan has no `rows`")
-    if rows < 3 or min(parsed.features) < 1:
-        raise PlanError("--rows, --features: at least 3 rows in common, and 1 column on each side")
     if (parsed.bandwidth is None) != (parsed.rtt is None):
         raise PlanError("--bandwidth and --rtt: give both, or neither")
     link = None if parsed.rtt is None else Link(parsed.bandwidth * 1e6, parsed.rtt / 1000)

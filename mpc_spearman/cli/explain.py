@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpc_spearman.cli.arguments import add_party, add_settings, owners_plan
+from mpc_spearman.cli.arguments import add_party, add_settings, party_plan
 from mpc_spearman.errors import OutputError, PolicyError
 
 if TYPE_CHECKING:
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_settings(parser, "configs/ranking.yaml", "reveal=strengths")
-    add_party(parser, "print what this data party gives away, and whether its policy allows it")
+    add_party(
+        parser,
+        "print what this data party gives away, and whether its policy allows it; of C, all of the plan",
+    )
     parser.add_argument(
         "--html",
         action="store_true",
@@ -33,12 +36,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Print it; return 0, or the exit code of a policy that does not agree."""
     from mpc_spearman.cli.owner_page import agreement, digest, parts
+    from mpc_spearman.config import load_plan
     from mpc_spearman.units import printable
 
     if not (parsed.party or parsed.local or parsed.html):
-        _print_everything(parsed)
+        _print_everything(load_plan(parsed.plan, parsed.settings))
         return 0
-    plan, party = owners_plan(parsed)
+    plan, party = party_plan(parsed)
+    if party == plan.names[0] and not parsed.html:  # the coordinator gives nothing away
+        _print_everything(plan)
+        return 0
     agrees, said = agreement(plan, party)
     if parsed.html:
         print(_write_page(parsed.plan, plan, party))
@@ -52,13 +59,11 @@ def run(parsed: argparse.Namespace) -> int:
     return 0 if agrees else PolicyError.exit_code
 
 
-def _print_everything(parsed: argparse.Namespace) -> None:
+def _print_everything(plan: Plan) -> None:
     """Print what each party learns."""
     from mpc_spearman.cli.owner_page import digest, purpose
-    from mpc_spearman.config import load_plan
     from mpc_spearman.units import printable
 
-    plan = load_plan(parsed.plan, parsed.settings)
     print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan))), keep="\n"))
     for who, facts_of in groupby(facts(plan), lambda fact: fact[0]):
         print(printable(f"{who} learns"))

@@ -11,8 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mpc_spearman.cli.arguments import add_party, add_plan, default_out, own_party, path
-from mpc_spearman.errors import PlanError
+from mpc_spearman.cli.arguments import add_party, add_plan, default_out, party_plan, path
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -25,17 +24,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Run the role and show what it was given."""
     from mpc_spearman.cli.owner_page import beginning
-    from mpc_spearman.config import load_plan
     from mpc_spearman.launch import progress
     from mpc_spearman.launch.join import run_party
     from mpc_spearman.results import terminal
     from mpc_spearman.units import printable
 
-    party = own_party(parsed)
-    if party is None:
-        raise PlanError("which party is this? name its local file by --local, or the party by --party")
-    tables = {} if parsed.table is None else {party: parsed.table}
-    plan = load_plan(parsed.plan, parsed.settings, tables, local=parsed.local, party=party)
+    plan, party = party_plan(parsed, parsed.table)
     out = parsed.out or default_out(parsed.plan)
     if not parsed.quiet:
         print(printable("\n".join(beginning(plan, party)), keep="\n"), file=sys.stderr)

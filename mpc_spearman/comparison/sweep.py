@@ -67,8 +67,11 @@ def compare(
     """
     chosen = variants(plans)
     wanted = sorted({Size(*size) for size in sizes}, key=lambda size: (math.prod(size), size))
-    if not wanted or repeats < 1 or any(size.n < 3 or min(size) < 1 for size in wanted):
-        raise PlanError("compare: at least one size, of 3 rows and 1 column on each side, and one repeat")
+    for size in wanted:
+        if size.n < 3 or min(size) < 1:
+            raise PlanError(f"compare: {size}: a size has at least 3 rows and 1 column on each side")
+    if not wanted or repeats < 1:
+        raise PlanError(f"compare: {len(wanted)} sizes and {repeats} repeats: at least one of each")
     runs = [(size, turn, variant) for size in wanted for turn in range(1, repeats + 1) for variant in chosen]
     found = []
     with ExitStack() as stack:

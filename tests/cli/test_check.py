@@ -72,7 +72,9 @@ def test_its_own_policy_is_asked_too(capsys: pytest.CaptureFixture[str]) -> None
 def test_who_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", PLAN, "--party", "C"]) == PlanError.exit_code
     assert "C is the coordinator" in capsys.readouterr().err
-    assert main(["check", PLAN, "--party", "A", "--other", "0"]) == PlanError.exit_code
+    with pytest.raises(SystemExit):
+        main(["check", PLAN, "--party", "A", "--other", "0"])
+    assert "--other: '0' is not a whole number from 1" in capsys.readouterr().err
     nowhere = str(tmp_path / "none.csv")
     assert main(["check", PLAN, "--party", "A", "--table", nowhere]) == TableError.exit_code
 

@@ -13,9 +13,12 @@ from support.sweeps import CONFIGS, FakeRuns
 @pytest.mark.parametrize(
     ("extra", "named"),
     [
-        (["--rows", "x"], "--rows: invalid int value"),
-        *((["--features", text], f"{text!r} is not AxB") for text in ("3", "3x", "axb", "3X3", "3x-1")),
-        (["--rows", "2"], "of 3 rows"),
+        *((["--rows", text], f"--rows: {text!r} is not a whole number from 3") for text in ("x", "2", "-5")),
+        (["--repeats", "0"], "--repeats: '0' is not a whole number from 1"),
+        *(
+            (["--features", text], f"{text!r} is not AxB")
+            for text in ("3", "3x", "axb", "3X3", "3x-1", "0x3")
+        ),
     ],
 )
 def test_wrong_usage_has_its_exit_code(
@@ -23,10 +26,8 @@ def test_wrong_usage_has_its_exit_code(
 ) -> None:
     size = ("--rows", "40", "--features", "2x2")
     given = ["compare", str(CONFIGS / "mpc.yaml"), *size, "--out", str(tmp_path)]
-    try:
-        ended = main.main([*given, *extra])
-    except SystemExit as end:
-        ended = int(str(end.code))
-    assert ended == 2
+    with pytest.raises(SystemExit) as end:
+        main.main([*given, *extra])
+    assert end.value.code == 2
     assert named in capsys.readouterr().err
     assert fake_runs.done == []

@@ -55,6 +55,13 @@ def test_it_says_all_of_the_table_and_of_nobody_anything_else(capsys, setting):
     assert {party: sorted(found) for party, found in by_party.items()} == expected
 
 
+def test_the_coordinator_that_names_itself_is_told_all_of_the_plan(capsys, tmp_path):
+    (tmp_path / "C.yaml").write_text("party: C\nkey: C.key\n", encoding="utf-8")
+    everything = said(capsys, RANKING)
+    assert said(capsys, RANKING, "--local", str(tmp_path / "C.yaml")) == everything
+    assert said(capsys, RANKING, "--party", "C") == everything
+
+
 def test_results_come_before_what_says_nothing(capsys):
     lines = said(capsys, RANKING).splitlines()[4:]
     assert lines[0] == "C, the coordinator, learns"
@@ -150,7 +157,7 @@ def test_a_run_begins_with_what_it_is_about_to_tell(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--party", "C"], "C is the coordinator"),
+        (["--party", "C", "--html"], "C is the coordinator"),
         (["--party", "Z"], "has no party 'Z'"),
         (["--html"], "--party"),
         (["top=2", "reveal=coefficients"], "top: 2 is for reveal: ranking only"),

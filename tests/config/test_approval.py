@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from mpc_spearman.cli.main import main
-from mpc_spearman.config import check_approval, load_plan
+from mpc_spearman.config import approval, check_approval, load_plan
 from mpc_spearman.errors import ApprovalError, OutputError, PlanError
 from mpc_spearman.identity import Identity
 from mpc_spearman.launch.join import run_party
@@ -50,10 +50,10 @@ def check(folder: Path, *settings: str) -> Any:
 
 def test_what_was_approved_is_good_also_in_a_copy_of_the_folder(made: Path, tmp_path: Path) -> None:
     shutil.copytree(made, tmp_path / "elsewhere")
-    approval = check(tmp_path / "elsewhere")
-    assert (approval.party, approval.runs, str(approval.until)) == ("A", 1, FUTURE)
+    found = check(tmp_path / "elsewhere")
+    assert (found.party, found.runs, str(found.until)) == ("A", 1, FUTURE)
     # where the party can be reached says nothing of what it gives
-    assert check(made, "parties.sources.A.listen=10.0.0.7:29501") == approval
+    assert check(made, "parties.sources.A.listen=10.0.0.7:29501") == found
     plan = load_plan(made / "plan.yaml")
     assert check_approval(plan, "B") is None
     assert check_approval(plan, "C") is None
@@ -61,6 +61,12 @@ def test_what_was_approved_is_good_also_in_a_copy_of_the_folder(made: Path, tmp_
 
 def forge(file: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b'"runs":1', b'"runs":9'))
+
+
+def expire(file: Path) -> None:
+    officer = Identity.read(file.with_name("officer.key"), "key")
+    over = date.today() - timedelta(days=2)
+    approval.approve(load_plan(file.with_name("plan.yaml")), "A", officer, over, 1)
 
 
 def sign_by_another(file: Path) -> None:
@@ -81,7 +87,7 @@ def sign_by_another(file: Path) -> None:
         sign_by_another,
         lambda file: file.write_bytes(b""),
         lambda file: file.write_bytes(file.read_bytes().splitlines()[0] + b"\nAAAA\n"),
-        lambda file: approve(file.parent, until=str(date.today() - timedelta(days=2))),
+        expire,
         lambda file: file.with_name("plan.yaml").write_text(
             file.with_name("plan.yaml").read_text().replace("intersect", "same")
         ),
@@ -157,7 +163,9 @@ def test_what_cannot_be_approved_is_said(made: Path, capsys: pytest.CaptureFixtu
     party = f"parties.target.identity={Identity.read(made / 'officer.key', 'key')}"
     assert approve(made, party) == PlanError.exit_code
     assert "this is the key of party B" in capsys.readouterr().err
-    assert approve(made, "--runs", "0") == PlanError.exit_code
-    with pytest.raises(SystemExit) as usage:
-        approve(made, until="soon")
-    assert usage.value.code == 2
+    assert approve(made, until=str(date.today() - timedelta(days=2))) == PlanError.exit_code
+    assert "--until" in capsys.readouterr().err
+    for wrong in (("--until", "soon"), ("--runs", "0"), ("--runs", "10000000000")):
+        with pytest.raises(SystemExit) as usage:
+            approve(made, *wrong)
+        assert usage.value.code == 2

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman.cli.main import main
+from mpc_spearman.config import approval, load_plan
 from mpc_spearman.errors import ERRORS
 from mpc_spearman.files import write_whole
 from mpc_spearman.identity import Identity
@@ -254,22 +254,20 @@ def identity(run: Members, party: str, *, fault: str) -> tuple[dict[str, Ending]
 
 def unapproved(run: Members, party: str, *, fault: str) -> tuple[dict[str, Ending], float]:
     officer, file = Identity.new(), run.folder / f"{party}.approval"
-    officer.write(run.folder / "officer.key")
     run.plan["parties"], own = parties_and(run, party)
     own["policy"] = {**own["policy"], "approved_by": str(officer)}
     (run.folder / "plan.yaml").write_text(json.dumps(run.plan))
 
-    def approve(*settings: str, until: str = "2999-12-31") -> None:
+    def approve(*settings: str, until: date = date(2999, 12, 31)) -> None:
         section, table = {"A": ("sources.A", "insurer"), "B": ("target", "clinic")}[party]
         changed = [f"parties.{section}.table={ROOT / 'data' / table}.csv", *settings]
-        signed = ["--party", party, "--key", str(run.folder / "officer.key"), "--until", until]
-        assert main(["approve", str(run.folder / "plan.yaml"), *changed, *signed]) == 0
+        approval.approve(load_plan(run.folder / "plan.yaml", changed), party, officer, until, runs=1)
 
     if fault == "forged":
         approve()
         file.write_bytes(file.read_bytes().replace(b'"runs":1', b'"runs":9'))
     elif fault == "expired":
-        approve(until="2020-01-31")
+        approve(until=date(2020, 1, 31))
     elif fault == "of another plan":
         approve("estimator=paper")
     elif fault == "used up":
