@@ -15,7 +15,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
+from mpc_spearman.errors import ERRORS
 from support.members import JOIN_TIMEOUT, members
+from support.processes import eventually
 
 NO_HOOK: tuple[None, dict[str, Any]] = (None, {})
 A, B = 2, 1
@@ -196,10 +198,11 @@ def test_a_coordinator_in_the_place_of_a_and_b_ends_the_run(tmp_path: Path) -> N
         for name in "BA":
             run.start(name, NO_HOOK)
         endings = run.wait("ABC")
+        eventually(lambda: run.processes() == [])
     # Who finds it first ends; the other one may wait for that party until the time to join is over.
     assert {ending.error for ending in endings.values()} == {"UnknownKey", "PartyMissing"}
     for ending in endings.values():
         known = "does not have the key of this plan" in " ".join(ending.printed.split())
         assert known == (ending.error == "UnknownKey")
-    for ending in endings.values():
+        assert ending.code == ERRORS[ending.error].exit_code
         assert ending.files == []

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from mpc_spearman.config import Plan, load_plan
-from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PlanError
+from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PlanError, TableError
 from mpc_spearman.identity import Identity
 from mpc_spearman.launch import rendezvous
 from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal, meeting_point
 from support import plans
 from support.members import members
+from support.processes import eventually
 
 
 def content(**network: Any) -> dict[str, Any]:
@@ -128,7 +129,11 @@ def test_who_cannot_take_part_says_why_though_nobody_is_there_to_be_told(tmp_pat
         parties = {**run.plan["parties"], "target": {**run.plan["parties"]["target"], "key": "C.key"}}
         run.start("B", (None, {}), parties=parties)
         endings = run.wait(["A", "B"])
-    assert (endings["A"].error, endings["B"].error) == ("TableError", "PlanError")
+        eventually(lambda: run.processes() == [])
+    assert {label: (end.error, end.code) for label, end in endings.items()} == {
+        "A": ("TableError", TableError.exit_code),
+        "B": ("PlanError", PlanError.exit_code),
+    }
     shown = " ".join(endings["A"].printed.split())
     said, waited = shown.index("A: cannot take part"), shown.index("waiting for C")
     assert "there is no column 'no such column'" in shown[said:waited]

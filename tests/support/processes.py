@@ -83,6 +83,11 @@ def full_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+def resident() -> int:
+    """How many bytes of memory this process takes now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
 def held() -> tuple[list[str], list[str]]:
     """What this process holds: open files and sockets, and child processes."""
     gc.collect()
