@@ -60,6 +60,14 @@ def write_whole(
             part.unlink(missing_ok=True)
 
 
+def write_output(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Do as `write_whole`, and say with an `OutputError` what prevents it."""
+    try:
+        write_whole(path, data, mode)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+
+
 def lock(path: Path, flags: int) -> int:
     """Open a file or folder for this process alone, with the flags of `os.open`; return its descriptor.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan
-from mpc_spearman.errors import OutputError, PolicyError
+from mpc_spearman.errors import PolicyError
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan
@@ -74,13 +74,10 @@ def _print_everything(plan: Plan) -> None:
 def _write_page(name: str, plan: Plan, party: str) -> Path:
     """Write the page to sign beside the current folder's other files; return where."""
     from mpc_spearman.cli.owner_page import page
-    from mpc_spearman.files import write_whole
+    from mpc_spearman.files import write_output
 
     file = Path(f"{Path(name).stem}-{party}.html")
-    try:
-        write_whole(file, page(plan, party).encode("utf-8"), 0o644)
-    except OSError as error:
-        raise OutputError(f"cannot write {file}: {error.strerror}") from None
+    write_output(file, page(plan, party).encode("utf-8"), 0o644)
     return file
 
 

@@ -66,7 +66,8 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
     for column in used:
         kind = column.kind or str(column.fix["convert"])
         by_kind.setdefault(kind, []).append(column.name)
-    if found.repeated or any(one.missing.any() for one in used):
+    gaps = [one.name for one in used if one.missing.any()]
+    if found.repeated or gaps:
         yield "# Leaving out rows needs alignment: intersect in the shared plan."
     yield f"# Columns that are used: {len(used)}."
     for kind, names in by_kind.items():
@@ -74,12 +75,11 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
     if convert := {one.name: one.fix["convert"] for one in used if one.problem}:
         yield "convert:"
         yield from (f"  {scalar(name)}: {how}" for name, how in convert.items())
-    if gaps := [one.name for one in used if one.missing.any()]:
-        yield from _wrapped(
-            f"# In {incomplete(used, found.rows):,} of {found.rows:,} rows a value is missing, in ", gaps
-        )
+    if gaps:
+        lost = _incomplete(used, found.rows)
+        yield from _wrapped(f"# In {lost:,} of {found.rows:,} rows a value is missing, in ", gaps)
         yield "# ? Leave these rows out (drop_rows), or rank what is missing as its column's median (middle)?"
-        yield f"missing: {'middle' if 5 * incomplete(used, found.rows) > found.rows else 'drop_rows'}"
+        yield f"missing: {'middle' if 5 * lost > found.rows else 'drop_rows'}"
     left_out = [one for one in found.columns if one not in used]
     if left_out:
         yield "# Columns that are left out, and why. Once they are fixed, remove them from this list."
@@ -97,7 +97,7 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
             yield f"#   {scalar(name)}: [{', '.join(scalar(str(one)) for one in categories)}]"
 
 
-def incomplete(columns: list[Column], rows: int) -> int:
+def _incomplete(columns: list[Column], rows: int) -> int:
     """Count the rows in which a value of some column is missing."""
     missing = np.zeros(rows, dtype=bool)
     for column in columns:

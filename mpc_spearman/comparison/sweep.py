@@ -17,8 +17,8 @@ from mpc_spearman.comparison.table import machine, tidy
 from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.config import Plan
 from mpc_spearman.config.wording import canonical
-from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError
-from mpc_spearman.files import write_whole
+from mpc_spearman.errors import MpcSpearmanError, PlanError
+from mpc_spearman.files import write_output
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import run_local
 from mpc_spearman.launch.supervisor import Note, Watch
@@ -90,11 +90,7 @@ def compare(
             found.append(tidy(variant, size, repeat, Result.load(place / variant.plan.names[0]).cost))
         table = pd.concat(found, ignore_index=True)
         if out is not None:
-            path = folder / "comparison.csv"
-            try:
-                write_whole(path, table.to_csv(index=False).encode(), 0o666)
-            except OSError as error:
-                raise OutputError(f"cannot write {path}: {error.strerror}") from error
+            write_output(folder / "comparison.csv", table.to_csv(index=False).encode(), 0o666)
     return table
 
 

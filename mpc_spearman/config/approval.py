@@ -21,8 +21,8 @@ from mpc_spearman.config.fields import Count, Name, Section, Text, whole
 from mpc_spearman.config.parties import DataParty
 from mpc_spearman.config.plan import Plan
 from mpc_spearman.config.wording import canonical
-from mpc_spearman.errors import ApprovalError, OutputError, PlanError
-from mpc_spearman.files import write_whole
+from mpc_spearman.errors import ApprovalError, PlanError
+from mpc_spearman.files import write_output
 
 if TYPE_CHECKING:
     from mpc_spearman.identity import Identity
@@ -96,10 +96,7 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
         runs=runs,
     )
     signature = b64encode(officer.sign(_PURPOSE, approval.text))
-    try:
-        write_whole(file, approval.text + b"\n" + signature + b"\n", 0o644)
-    except OSError as error:
-        raise OutputError(f"cannot write {file}: {error.strerror}") from None
+    write_output(file, approval.text + b"\n" + signature + b"\n", 0o644)
     return file
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -272,7 +273,11 @@ class Result:
         NotRevealed
             This copy has no coefficients.
         """
-        return notebook.pairs(self)
+        return self._pairs.copy()
+
+    @cached_property
+    def _pairs(self) -> pd.DataFrame:
+        return notebook.pairs(self)  # once: the report and the terminal both begin with it
 
     def plot(self) -> Figure:
         """Draw the ranking and, where this copy has coefficients, a heat map of them.
