@@ -9,7 +9,7 @@ The package, from what a person starts down to what everything rests on; imports
 
 ==============  =====================================================================================
 ``cli``         the commands
-``comparison``  sweeps over plans and sizes, their table and page; estimates
+``comparison``  sweeps over plans and sizes, their table and figures; estimates
 ``launch``      all roles here (`local`), one party here (`join`), the supervisor, a role's process
 ``protocols``   the three roles and their steps, a module for each phase
 ``results``     a party's result, its files, merging, the report
