@@ -23,7 +23,7 @@ The package, from what a person starts down to what everything rests on; imports
 ``statistics``  estimators, the sentences that go with a result, the plaintext reference
 ``data``        tables, from files, from memory and from databases; columns, ids, ranks
 ``config``      the plan, its policies, levels and grants in their order
-``parties``     who takes part; ``identity``, ``files``, ``installed``, ``units``, ``errors``, ``version``
+``parties``     who takes part; ``identity``, ``files``, ``arrays``, ``installed``, ``units``, ``errors``
 ==============  =====================================================================================
 
 Names are imported when first used, so that ``mpc-spearman --help`` needs neither torch nor pandas.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import update_wrapper
@@ -83,12 +83,6 @@ class Run:
         """Report progress; raise if a peer is lost meanwhile."""
         self.links.check()
         self.progress(self.meter.current, done, of)
-
-
-def blocks(n: int, rows: int) -> Iterator[slice]:
-    """Cut n rows into blocks of so many."""
-    for start in range(0, n, rows):
-        yield slice(start, min(n, start + rows))
 
 
 def rows_of_block(columns: int, block_bytes: int = BLOCK_BYTES) -> int:

@@ -8,13 +8,12 @@ what this proves, and what it does not.
 from __future__ import annotations
 
 import argparse
-
-from mpc_spearman.cli.arguments import path
+from pathlib import Path
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("folder", metavar="FOLDER", type=path, help="a party's folder of results")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="a party's folder of results")
     parser.add_argument("--plan", metavar="PLAN", help="where to take the parties' keys from")
 
 

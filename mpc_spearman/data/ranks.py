@@ -27,11 +27,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.arrays import BLOCK, blocks
+
 #: The largest n with N = n(n^2 - 1)/3 < 2^63: one inner product of ranks fits a signed 64-bit ring.
 MAX_ROWS = 3_024_616
 #: The largest n of all: ranks fit 32 bits.
 LARGEST = 1 << 31
-_BLOCK = 1 << 17  # numbers at a time
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,10 @@ class Ranks:
         """How many features are not constant."""
         return self.m - sum(self.constant)
 
-    def blocks(self) -> Iterator[NDArray[np.float64]]:
-        """Go through the matrix as floats, (m, rows) at a time, as few as fit a cache."""
-        rows = max(1, _BLOCK // max(1, self.m))
-        for start in range(0, self.n, rows):
-            yield self.matrix[:, start : start + rows].astype(np.float64)
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Go through the matrix: some rows, and of these floats, (m, rows), as few as fit a cache."""
+        for rows in blocks(self.n, max(1, BLOCK // max(1, self.m))):
+            yield rows, self.matrix[:, rows].astype(np.float64)
 
     @cached_property
     def gram(self) -> NDArray[np.float64]:
@@ -157,18 +157,21 @@ class Ranks:
         return f"Ranks(m={self.m}, n={self.n})"
 
 
-def gram_matrix(matrix: NDArray[np.int32], bound: int) -> NDArray[np.float64]:
+def gram_matrix(
+    matrix: NDArray[np.int32], bound: int, some: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
     """Compute the inner products of all pairs of rows: exact integers, rounded to float64 at last.
 
+    Over `some` columns, or all.
     So they are the same to the last bit in whatever order the columns are. No element is above `bound` in
     size: blocks are as short as float64 sums are exact in, up to a bound of 9e7, and what lies above 2^32 is
     summed apart.
     """
     m, n = matrix.shape
-    columns = max(1, min(_BLOCK // m, 2**53 // bound**2))
     high, low = np.zeros((2, m, m), dtype=np.int64)
-    for start in range(0, n, columns):
-        block = matrix[:, start : start + columns].astype(np.float64)
+    for columns in blocks(n, max(1, min(BLOCK // m, 2**53 // bound**2))):
+        block = matrix[:, columns].astype(np.float64)
+        block = block if some is None else block[:, some[columns]]
         products = (block @ block.T).astype(np.int64)
         high += products >> 32
         low += products & 0xFFFFFFFF
@@ -181,6 +184,14 @@ def total(n: int) -> int:
     return n * (n * n - 1) // 3
 
 
+#: Makes an array of a shape to put ranks in.
+Place = Callable[[tuple[int, int]], NDArray[np.int32]]
+
+
+def _in_memory(shape: tuple[int, int]) -> NDArray[np.int32]:
+    return np.empty(shape, np.int32)
+
+
 def _nothing() -> None:
     pass
 
@@ -191,6 +202,7 @@ def rank_columns(
     *,
     workers: int = 1,
     tick: Callable[[], None] = _nothing,
+    place: Place = _in_memory,
 ) -> Ranks:
     """Rank each column on its own, ties sharing their average rank.
 
@@ -208,6 +220,8 @@ def rank_columns(
         Threads over columns; NumPy's sort releases the interpreter lock.
     tick : callable
         Called from the calling thread after each column; what it raises ends the ranking.
+    place : callable
+        Makes the matrix of a shape.
 
     Raises
     ------
@@ -235,7 +249,7 @@ def rank_columns(
         try:
             for index, column in enumerate(columns):
                 if index == 0:
-                    matrix = np.empty((count or 0, column.size), dtype=np.int32)
+                    matrix = place((count or 0, column.size))
                     for _ in range(workers):
                         free.put(_Work(column.size))
                 if column.shape != matrix.shape[1:] or not column.size:
@@ -293,12 +307,15 @@ def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Work) -> Gro
             order = np.argsort(values)
             rows[at], values = rows[at][order], values[order]
         tied[at[:-1]] &= values[1:] == values[:-1]
+    found = codes.view(np.int32)[:n]  # not in `out`, where that is on a disk: rows come in any order
     if not tied.any():
-        out[rows] = np.arange(1 - n, n, 2, dtype=np.int32)
+        found[rows] = np.arange(1 - n, n, 2, dtype=np.int32)
+        out[:] = found
         return Groups(((1, n),), 2, 0.0)
     bounds = np.concatenate(([0], np.flatnonzero(~tied) + 1, [n]))
     sizes = np.diff(bounds)
-    out[rows] = np.repeat((bounds[:-1] + bounds[1:] - n).astype(np.int32), sizes)
+    found[rows] = np.repeat((bounds[:-1] + bounds[1:] - n).astype(np.int32), sizes)
+    out[:] = found
     return Groups.of(sizes)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpc_spearman.arrays import reordered
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run
 from mpc_spearman.wire.keys import Purpose, Stream
 
 
-def shuffle(run: Run, source: Party, n: int) -> np.ndarray:
-    """Draw the row order of one source's session from the key that only source and target hold; int64 (n,).
+def shuffled(run: Run, source: Party, own: np.ndarray) -> np.ndarray:
+    """Take the rows of (m, n) in an order drawn from the key that only a session's source and target hold.
 
-    What is in the rows may still link them: the target's own y_q − y_1 are the same in each of its sessions.
+    Drawing it takes 32 bytes a row for a moment. What is in the rows may still link them: the target's own
+    y_q − y_1 are the same in each of its sessions.
     """
     peer = run.roster.target if run.roster.me == source else source
-    return Stream(run.keys[peer].subkey(Purpose.SHUFFLE, source.name)).permutation(n)
+    stream = Stream(run.keys[peer].subkey(Purpose.SHUFFLE, source.name))
+    return reordered(own, stream.permutation(own.shape[1]))

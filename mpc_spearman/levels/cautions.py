@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.arrays import BLOCK, blocks
 from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.levels.shapes import Shapes
@@ -39,16 +40,21 @@ def equal_or_reversed(ranks: Ranks) -> list[list[int]]:
     for column, (x, constant) in enumerate(zip(ranks.matrix, ranks.constant, strict=True)):
         if constant:
             continue
-        start = x[:_START] if x[np.argmax(x != 0)] > 0 else -x[:_START]
+        first = next(block[block != 0][0] for block in _cut(x) if block.any())
+        start = x[:_START] if first > 0 else -x[:_START]
         likely = alike.setdefault((ranks.tie_terms[column], start.tobytes()), [])
         for members in likely:
             other = ranks.matrix[members[0]]
-            if np.array_equal(x, other) or np.array_equal(x, -other):
+            if any(all(map(np.array_equal, _cut(x), _cut(other, sign))) for sign in (1, -1)):
                 members.append(column)
                 break
         else:
             likely.append([column])
     return [members for likely in alike.values() for members in likely]
+
+
+def _cut(x: NDArray[np.int32], sign: int = 1) -> Iterator[NDArray[np.int32]]:
+    return (sign * x[rows] for rows in blocks(len(x), BLOCK))
 
 
 def column_cautions(plan: Plan, party: str, names: Sequence[str], ties: Sequence[int], n: int) -> list[str]:

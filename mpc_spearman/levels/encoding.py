@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.arrays import BLOCK, beside, blocks
 from mpc_spearman.config import Estimator
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.engines.computation import LARGEST, Bounds
@@ -126,30 +127,36 @@ class Encoding:
 
     def source_vector(self, ranks: Ranks) -> NDArray[np.int64]:
         """Encode a source's columns in one vector, (1, rows)."""
-        units = np.zeros(self.rows)
-        for x, tie_term, constant in zip(ranks.matrix, ranks.tie_terms, ranks.constant, strict=True):
-            if not constant:
-                units[: self.n] += x / self._norm(tie_term)
+        vector = beside(ranks.matrix, (1, self.rows), np.int64)
+        norms = [self._norm(tie_term) for tie_term in ranks.tie_terms]
+        for rows in blocks(self.n, BLOCK):
+            units = np.zeros(rows.stop - rows.start)
+            for x, norm, constant in zip(ranks.matrix, norms, ranks.constant, strict=True):
+                if not constant:
+                    units += x[rows] / norm
+            vector[0, rows] = np.rint(units * self.source_scale)
         if self.estimator == "paper":
-            units[self.n :] = sum(ranks.tie_terms) / (2 * total(self.n)), ranks.m
-        units *= self.source_scale
-        return np.rint(units, out=units).astype(np.int64)[None]
+            appended = np.array([sum(ranks.tie_terms) / (2 * total(self.n)), ranks.m])
+            vector[0, self.n :] = np.rint(appended * self.source_scale)
+        return vector
 
     def column_vectors(self, ranks: Ranks) -> NDArray[np.signedinteger[Any]]:
         """Encode the target's columns, (m_B, rows), zeros where none is defined.
 
         At ``coefficients`` the source's as well. They are int32 where that holds them.
         """
-        vectors = np.zeros((ranks.m, self.rows), np.int32 if self.target_scale < 2**31 else np.int64)
-        units = np.zeros(self.rows)
+        kind: type[np.signedinteger[Any]] = np.int32 if self.target_scale < 2**31 else np.int64
+        vectors = beside(ranks.matrix, (ranks.m, self.rows), kind)
         columns = zip(vectors, ranks.matrix, ranks.tie_terms, ranks.constant, strict=True)
         for vector, y, tie_term, constant in columns:
             if constant and self.estimator != "paper":
                 continue
-            units[: self.n] = y / self._norm(tie_term)
+            norm = self._norm(tie_term)
+            for rows in blocks(self.n, BLOCK):
+                vector[rows] = np.rint(y[rows] / norm * self.target_scale)
             if self.estimator == "paper":
-                units[self.n :] = 1, tie_term / (2 * total(self.n))
-            vector[:] = np.rint(units * self.target_scale)
+                appended = np.array([1, tie_term / (2 * total(self.n))])
+                vector[self.n :] = np.rint(appended * self.target_scale)
         return vectors
 
     def undefined(self, ranks: Ranks) -> NDArray[np.bool_]:

@@ -217,8 +217,8 @@ class Explained(Level):
         """Return the kurtosis of whitened columns together (Mardia's), or of each of the target's."""
         encoding, vectors = self.encoding(shapes), own.vectors
         together = [vectors] if role in self.whitening_roles else list(vectors[:, None])
-        squares = [np.square(whitening.leverages(one, encoding.source_scale)).sum() for one in together]
-        return {"kurtosis": shapes.n * np.array(squares)}
+        found = [whitening.leverages(one, encoding.source_scale) for one in together]
+        return {"kurtosis": shapes.n * np.array([np.square(one, out=one).sum() for one in found])}
 
     def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
         """Return s of either owner's noise in each of the k products of a source, (sources, m_B or 1)."""

@@ -224,9 +224,8 @@ class Level(ABC):
             noise = own.widths * other * math.sqrt(spread) / mu
         elif role is Role.SOURCE:
             count = max(1, ranks.defined)
-            mean = sum((x * unit for x, unit in zip(ranks.matrix, units, strict=True)), np.zeros(n)) / count
             width = float(Scales.of_sum(ranks.matrix, units).widths[0]) / count
-            error *= max(float(np.linalg.norm(mean)), 1 / n)
+            error *= max(reading.mean_length(ranks, "mean", "tie_corrected"), 1 / n)
             noise = np.where(units, width * other * math.sqrt(others) / mu, 0.0)
         else:  # of a mean of columns that are independent
             width = min(other, 2 * math.sqrt(2 * math.log(n) / (n * others)))

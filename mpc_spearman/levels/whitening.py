@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.arrays import BLOCK, beside, blocks
 from mpc_spearman.data.ranks import Ranks, gram_matrix, total
 from mpc_spearman.privacy.scales import Scales
 from mpc_spearman.wire.keys import Stream
@@ -54,15 +55,17 @@ def directions(ranks: Ranks) -> Floats:
     leverages = _leverages(ranks, weights)
     # Not above the limit is what reaches it exactly, as a flag can, however float64 rounds it in some row.
     while (far := leverages > MOST * len(weights) / ranks.n * (1 + 1e-10)).any() and len(weights):
-        _, vectors = np.linalg.eigh(weights @ gram_matrix(ranks.matrix[:, far], ranks.n) @ weights.T)
+        _, vectors = np.linalg.eigh(weights @ gram_matrix(ranks.matrix, ranks.n, far) @ weights.T)
         leverages -= _leverages(ranks, vectors[:, -1:].T @ weights)
         weights = vectors[:, :-1].T @ weights
     return weights
 
 
 def _leverages(ranks: Ranks, weights: Floats) -> Floats:
-    squares = [np.square(weights @ block).sum(axis=0) for block in ranks.blocks()]
-    return np.concatenate(squares)
+    found = beside(ranks.matrix, (ranks.n,), np.float64)
+    for rows, block in ranks.blocks():
+        found[rows] = np.square(weights @ block).sum(axis=0)
+    return found
 
 
 def rotation(k: int, stream: Stream) -> Floats:
@@ -84,12 +87,10 @@ def whitened(ranks: Ranks, scale: int) -> NDArray[np.signedinteger[Any]]:
     weights = directions(ranks)
     weights = rotation(len(weights), Stream(token_bytes(32))) @ weights * scale
     small = scale * largest(ranks.m, ranks.n) < 2**31 - 2
-    vectors = np.zeros((ranks.m, ranks.n), np.int32 if small else np.int64)
-    start = 0
-    for block in ranks.blocks():
-        stop = start + block.shape[1]
-        vectors[: len(weights), start:stop] = np.rint(weights @ block)
-        start = stop
+    kind: type[np.signedinteger[Any]] = np.int32 if small else np.int64
+    vectors = beside(ranks.matrix, (ranks.m, ranks.n), kind)
+    for rows, block in ranks.blocks():
+        vectors[: len(weights), rows] = np.rint(weights @ block)
     return vectors
 
 
@@ -100,9 +101,10 @@ def kept(vectors: NDArray[Any]) -> int:
 
 def leverages(vectors: NDArray[Any], scale: int) -> Floats:
     """Return h_i = Σ_p x̃_pi² of every row, from the integers."""
-    squares = np.zeros(vectors.shape[1])
-    for vector in vectors:
-        squares += np.square(vector / scale)
+    squares = beside(vectors, vectors.shape[1:], np.float64)
+    for rows in blocks(vectors.shape[1], BLOCK):
+        for vector in vectors[:, rows]:
+            squares[rows] += np.square(vector / scale)
     return squares
 
 
@@ -111,6 +113,7 @@ def distance(vectors: NDArray[Any], scale: int) -> Scales:
 
     At most √h_i + √h_j, and, as X̃ᵀX̃ is a projection, √2 and what rounding adds.
     """
-    two = np.sqrt(np.partition(leverages(vectors, scale), -2)[-2:]).sum()
-    k = kept(vectors)
-    return Scales.of_range(min(float(two), math.sqrt(2) + 2 * math.sqrt(k) / scale), k > 0, vectors.shape[1])
+    found, k = leverages(vectors, scale), kept(vectors)
+    found.partition(-2)
+    two = float(np.sqrt(found[-2:]).sum())
+    return Scales.of_range(min(two, math.sqrt(2) + 2 * math.sqrt(k) / scale), k > 0, vectors.shape[1])

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.arrays import BLOCK, blocks
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.privacy.loss import separation
 
@@ -35,7 +36,6 @@ NOTHING = -(2**15)
 _HIGHEST = 2**10
 _STEP = 2**0.25
 _FLOAT64 = 1 + 2.0**-30  # above what all roundings of float64 here can take off
-_BLOCK = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,14 @@ class Scales:
     @classmethod
     def of_sum(cls, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Scales:
         """Compute the range of the sum of vectors, rounded up; at least 1/rows, for what float64 rounds."""
-        total = np.zeros(vectors.shape[1])
-        for vector, unit in zip(vectors, units, strict=True):
-            if unit:
-                total += vector * unit
-        return cls.of_range(float(total.max() - total.min()), any(units), vectors.shape[1])
+        highest, lowest = -math.inf, math.inf
+        for rows in blocks(vectors.shape[1], BLOCK):
+            total = np.zeros(rows.stop - rows.start)
+            for vector, unit in zip(vectors, units, strict=True):
+                if unit:
+                    total += vector[rows] * unit
+            highest, lowest = max(highest, float(total.max())), min(lowest, float(total.min()))
+        return cls.of_range(highest - lowest, any(units), vectors.shape[1])
 
     @classmethod
     def of_range(cls, width: float, moving: bool, rows: int) -> Scales:
@@ -116,9 +119,9 @@ def _up(value: float) -> int:
 def _diameter(vectors: NDArray[Any], widths: NDArray[np.int64], moving: NDArray[np.int64]) -> float:
     if len(moving) < 2:
         return 1.0
-    rows, highest = max(1, _BLOCK // len(moving)), 0.0
-    for start in range(0, vectors.shape[1], rows):
-        block = vectors[moving, start : start + rows] / widths[moving, None]
+    highest = 0.0
+    for rows in blocks(vectors.shape[1], max(1, BLOCK // len(moving))):
+        block = vectors[moving, rows] / widths[moving, None]
         highest = max(highest, float(np.einsum("pi,pi->i", block, block).max()))
     return max(1.0, min(len(moving), 4 * highest))
 

@@ -57,7 +57,7 @@ def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float
         scales[:] = np.sqrt(total(ranks.n))
     if strength == "mean":
         weights = 1 / scales
-        square = sum(float(np.square(weights @ block).sum()) for block in ranks.blocks())
+        square = sum(float(np.square(weights @ block).sum()) for _, block in ranks.blocks())
     else:
         moving = ranks.gram[np.ix_(defined, defined)]
         c = np.clip(moving / np.sqrt(np.outer(np.diag(moving), np.diag(moving))), -1, 1)

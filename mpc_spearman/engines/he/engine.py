@@ -12,16 +12,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from mpc_spearman.arrays import blocks
 from mpc_spearman.config import Plan
 from mpc_spearman.engines.computation import Computation, Contribution, Shape
 from mpc_spearman.engines.engine import Engine, Opening
 from mpc_spearman.engines.he import keys_of
 from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes
-from mpc_spearman.engines.shuffle import shuffle
+from mpc_spearman.engines.shuffle import shuffled
 from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.run import Run, blocks, step
+from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
 
 # Of one message of ciphertexts the bytes, about; of one group the ciphertexts, if its columns are fewer. Few,
@@ -37,7 +38,7 @@ class He(Engine):
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""
         for source, key in receive_keys(run, computation).items():
-            in_order = own if _literal(run.plan) else own[:, shuffle(run, source, computation.rows)]
+            in_order = own if _literal(run.plan) else shuffled(run, source, own)
             if run.roster.me == source:
                 encrypt_ranks(run, key, in_order)
             else:

@@ -14,7 +14,7 @@ import torch
 from mpc_spearman.engines.computation import Shape
 from mpc_spearman.engines.mpc.session import Session
 from mpc_spearman.engines.mpc.sharing import mask_stream
-from mpc_spearman.engines.shuffle import shuffle
+from mpc_spearman.engines.shuffle import shuffled
 from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
@@ -22,13 +22,13 @@ from mpc_spearman.run import Run, step
 
 @step("share")
 def open_differences(run: Run, session: Session, source: Party, own: np.ndarray, shape: Shape) -> None:
-    """Share a data party's shuffled ranks, int32 (m, n), and open the basis of differences."""
+    """Share a data party's ranks, int32 (m, n), shuffled, and open the basis of differences."""
     is_source = run.roster.me == source
-    order = shuffle(run, source, shape.n)
+    own = shuffled(run, source, own)
     masks = mask_stream(run, run.roster.coordinator, source)
     other_columns = shape.m_target if is_source else shape.m_source
     for rows in session.blocks(shape.n, shape.m_source + shape.m_target - 1):
-        values = own[:, order[rows]]
+        values = own[:, rows]
         mine = session.shared(values - masks.ring(values.shape))
         theirs = session.absent(other_columns, values.shape[1])
         x, y = (mine, theirs) if is_source else (theirs, mine)

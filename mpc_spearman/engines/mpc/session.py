@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mpc_spearman.arrays import blocks
 from mpc_spearman.engines.computation import Shape
 from mpc_spearman.engines.mpc.crypten_import import (
     ArithmeticSharedTensor,
@@ -35,7 +36,7 @@ from mpc_spearman.engines.mpc.crypten_import import (
     replicated,
 )
 from mpc_spearman.parties import Party
-from mpc_spearman.run import Run, blocks, rows_of_block
+from mpc_spearman.run import Run, rows_of_block
 from mpc_spearman.wire.integers import nearest
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind

@@ -1,0 +1,107 @@
+"""Large arrays: in files that leave nothing behind, with the same numbers as in memory."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpc_spearman.arrays import beside, reordered, room
+from mpc_spearman.data.ranks import Ranks, rank_columns
+from mpc_spearman.errors import OutputError
+from mpc_spearman.levels import level_of, whitening
+from mpc_spearman.levels.cautions import equal_or_reversed
+from mpc_spearman.levels.level import Level
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Role, Roster
+from support.plans import plan
+
+N = 2_200_000  # of which two columns of int32, or one of 64 bits, are large enough for a file
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_a_large_array_is_in_a_file_without_a_name_and_so_is_what_is_made_of_it(temporary: Path) -> None:
+    small, large = (room((rows,), np.float64, in_file=True) for rows in (9, N))
+    assert [isinstance(one, np.memmap) for one in (small, large, room((N,), np.int64, in_file=False))] == [
+        False, True, False,
+    ]  # fmt: skip
+    assert not large.any()
+    assert isinstance(beside(large, (2, N), np.int32), np.memmap)
+    order = np.random.default_rng(1).permutation(N)
+    table = room((2, N), np.int32, in_file=True)
+    table[:] = np.arange(N), -np.arange(N)
+    found = reordered(table, order)
+    assert isinstance(found, np.memmap)
+    assert np.array_equal(found, [order, -order])
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("shape", [(1 << 58,), (N,)], ids=["no room", "no folder"])
+def test_a_file_that_cannot_be_had_is_an_error_at_once(shape: tuple[int], temporary: Path) -> None:
+    if shape == (N,):
+        temporary.rmdir()
+    with pytest.raises(OutputError, match=str(temporary)):
+        room(shape, np.int64, in_file=True)
+
+
+@pytest.fixture(scope="module")
+def both() -> list[Ranks]:
+    rng = np.random.default_rng(26)
+    base = rng.normal(size=N)
+    table = [base, rng.integers(0, 9, N) + (base > 0), -base]
+    return [
+        rank_columns(table),
+        rank_columns(table, place=partial(room, kind=np.int32, in_file=True)),
+    ]
+
+
+@pytest.mark.parametrize("role", [Role.SOURCE, Role.TARGET])
+@pytest.mark.parametrize(
+    "settings",
+    [{"reveal": "coefficients"}, {"reveal": "strengths"}, {"reveal": "strengths", "estimator": "paper"}],
+    ids=["coefficients", "strengths", "paper"],
+)
+def test_vectors_in_files_are_those_in_memory(
+    settings: dict[str, str], role: Role, both: list[Ranks]
+) -> None:
+    level, shapes = made(**settings)
+    here, there = (level.contribution(ranks, role, shapes) for ranks in both)
+    assert not isinstance(here.vectors, np.memmap)
+    assert isinstance(there.vectors, np.memmap)
+    assert here.vectors.dtype == there.vectors.dtype
+    assert np.array_equal(here.vectors, there.vectors)
+    stated, also = (
+        level.scales(own, ranks, role, shapes) for own, ranks in zip((here, there), both, strict=True)
+    )
+    assert stated == also
+    foreseen = [level.foreseen(ranks, role, shapes) for ranks in both]
+    assert np.array_equal(foreseen[0].noise, foreseen[1].noise)
+
+
+def test_columns_whitened_in_files_are_those_in_memory_but_for_their_rotation(both: list[Ranks]) -> None:
+    level, shapes = made(reveal="explained", results={"target": "explained"})
+    here, there = (whitening.directions(ranks) for ranks in both)
+    assert np.array_equal(here, there)
+    assert [equal_or_reversed(ranks) for ranks in both] == [[[0, 2], [1]]] * 2
+    scale = level.encoding(shapes).target_scale  # type: ignore[union-attr]
+    vectors = whitening.whitened(both[1], scale)
+    assert isinstance(vectors, np.memmap)
+    found = whitening.leverages(vectors, scale)
+    assert isinstance(found, np.memmap)
+    np.testing.assert_allclose(found, np.square(here @ both[0].matrix).sum(axis=0), atol=1e-8)
+
+
+def made(**settings: object) -> tuple[Level, Shapes]:
+    """A level, and the shapes of a run whose two data parties have the table."""
+    chosen = plan(**settings)
+    roster = Roster.of(chosen, "C")
+    defined = dict.fromkeys((*roster.sources, roster.target), 3)
+    return level_of(chosen), Shapes(N, dict.fromkeys(roster.sources, 3), 3, defined)
