@@ -10,6 +10,9 @@ target      ``PublicKey.subtract``    ``PublicKey.products``: ``add``, at the en
 coordinator ``SecretKey.decrypt``     ``SecretKey.open_products``
 =========== ========================= ==================================================
 
+Products can be computed in parts: each worker of the target hands its `Products.partial` to the first, which
+takes them by `Products.add_partial` and exports their sum.
+
 Who learns what: a ciphertext tells the holder of the public key nothing. The coordinator learns the integers
 that it decrypts, and nothing of how they came about (docs/homomorphic-encryption.md).
 
@@ -28,16 +31,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle
 from typing import Literal, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import HeSettings
-from mpc_spearman.errors import BoundError
+from mpc_spearman.errors import BoundError, ProtocolViolation
 
 #: Stands for what no honest run gives; beyond every bound.
 IMPOSSIBLE = -(2**63)
+
+# Bytes before a ciphertext that one worker of the target gives another.
+_FINGERPRINT, _SPENT = 32, 16
+_HEAD = _FINGERPRINT + _SPENT
 
 #: Of each result, the ciphertext of the source's (None for none) and the own vector to be subtracted from it.
 Pairs = Sequence[tuple[int | None, int]]
@@ -61,6 +69,8 @@ class Sizes:
         The coordinator finds nothing larger in size. At differences it bounds whatever is encrypted too.
     keys : int
         Key pairs of these settings in the run, one per source's session. They share the flooding's distance.
+    parts : int
+        Workers of the target that multiply under one key: their products are added before any leave.
     operation : {'products', 'differences'}
         What the key is for.
     """
@@ -73,6 +83,7 @@ class Sizes:
     target_sum: int
     result_bound: int
     keys: int = 1
+    parts: int = 1
     operation: Literal["products", "differences"] = "products"
 
     def __post_init__(self) -> None:
@@ -90,16 +101,85 @@ class StaysHere:
         return f"<{type(self).__name__}>"
 
 
-class Products(ABC):
-    """Inner products of the source's encrypted vectors with the target's integers, growing by blocks."""
+def check(values: NDArray[np.int64], bound: int, what: str) -> None:
+    """Refuse integers beyond a bound, without showing any of them."""
+    if int(values.max()) > bound or int(values.min()) < -bound:
+        raise BoundError(f"{what} is beyond the agreed bound")
 
-    @abstractmethod
+
+class Products(ABC):
+    """Inner products of the source's encrypted vectors with the target's integers, growing by blocks.
+
+    They leave once: by `export` to the coordinator, or by `partial` to the target's first worker.
+    """
+
+    def __init__(self, key: PublicKey) -> None:
+        self._key = key
+        self._spent = np.zeros(key.sizes.m_target, dtype=object)  # of target_sum, in each column
+        self._parts, self._left = 1, False
+
     def add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int = 1) -> None:
         """Add what `encrypt_block` made of a block of rows, times the target's integers, (m_target, rows)."""
+        check(y, self._key.sizes.target_bound, "a value of the target's")
+        self._spend(np.abs(y).sum(axis=1))
+        self._add(block, y, workers)
+
+    def partial(self, workers: int = 1) -> list[bytes]:
+        """Return what has been added, zero if nothing: ``product_ciphertexts`` of ``partial_bytes`` each.
+
+        They must not leave the target: without fresh randomness they show the source the target's integers.
+        Each begins with the key's fingerprint and what a column used of target_sum: raw i with column
+        i mod m_target.
+        """
+        self._leave()
+        return [
+            self._key.fingerprint + int(spent).to_bytes(_SPENT, "big") + raw
+            for raw, spent in zip(self._write(workers), cycle(self._spent))
+        ]
+
+    def add_partial(self, raws: Sequence[bytes]) -> None:
+        """Add another worker's `partial`; `ProtocolViolation` for what is none, or under another key."""
+        key, sizes = self._key, self._key.sizes
+        if [len(raw) for raw in raws] != [key.partial_bytes] * key.product_ciphertexts:
+            raise ProtocolViolation("inner products of a worker have the wrong number or length")
+        if not all(raw.startswith(key.fingerprint) for raw in raws):
+            raise ProtocolViolation("inner products of a worker are under another key")
+        self._parts += 1
+        if self._parts > sizes.parts:
+            raise BoundError(f"inner products of more than the agreed {sizes.parts} workers")
+        self._spend([int.from_bytes(raw[_FINGERPRINT:_HEAD], "big") for raw in raws[: sizes.m_target]])
+        self._read([raw[_HEAD:] for raw in raws])
+
+    def export(self, workers: int = 1) -> list[bytes]:
+        """Return ``product_ciphertexts`` that show the coordinator the inner products alone."""
+        self._leave()
+        return self._export(workers)
+
+    def _spend(self, sums: Sequence[int] | NDArray[np.int64]) -> None:
+        self._spent += sums
+        if self._spent.max() > self._key.sizes.target_sum:
+            raise BoundError("the target's values add up to more than is agreed")
+
+    def _leave(self) -> None:
+        if self._left:
+            raise RuntimeError("these inner products have left already")
+        self._left = True
 
     @abstractmethod
-    def export(self, workers: int = 1) -> list[bytes]:
-        """Return ``product_ciphertexts`` that show the coordinator the inner products alone. Called once."""
+    def _add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int) -> None:
+        """Add a block whose integers are within their bounds."""
+
+    @abstractmethod
+    def _write(self, workers: int) -> list[bytes]:
+        """Write the sums as they are."""
+
+    @abstractmethod
+    def _read(self, raws: Sequence[bytes]) -> None:
+        """Add what another worker's `_write` gave."""
+
+    @abstractmethod
+    def _export(self, workers: int) -> list[bytes]:
+        """Write the sums, with fresh randomness, for the coordinator."""
 
 
 class PublicKey(StaysHere, ABC):
@@ -126,6 +206,11 @@ class PublicKey(StaysHere, ABC):
     slots: int
     rows: int
     product_ciphertexts: int
+
+    @property
+    def partial_bytes(self) -> int:
+        """Exact length of a ciphertext of `Products.partial`."""
+        return _HEAD + self.ciphertext_bytes
 
     @cached_property
     def fingerprint(self) -> bytes:

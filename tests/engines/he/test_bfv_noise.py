@@ -6,6 +6,7 @@ the target's before they shrink.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -87,14 +88,14 @@ def test_noise_before_flooding_is_within_its_bound(no_flood, before_shrinking):
     assert 20 < largest(noise(secret, before_shrinking[1])) <= public.parameters.before
 
 
-@pytest.mark.parametrize("operation", ["products", "differences"])
-def test_noise_after_flooding_is_what_the_formula_says(operation, before_shrinking):
+@pytest.mark.parametrize(("operation", "parts"), [("products", 1), ("products", 4), ("differences", 1)])
+def test_noise_after_flooding_is_what_the_formula_says(operation, parts, before_shrinking):
     n = 8192
-    sizes = rank_sizes(n, products=operation == "products")
+    sizes = dataclasses.replace(rank_sizes(n, products=operation == "products"), parts=parts)
     secret, public = key(sizes), received(sizes)
     x, y = ranks(np.random.default_rng(1), 1, n), ranks(np.random.default_rng(2), 1, n)
     products = operation == "products"
-    raw = sent_products(public, x, y)[0] if products else exported(public, x[0, : public.slots])
+    raw = sent_products(public, x, y, parts)[0] if products else exported(public, x[0, : public.slots])
     parameters, degree = public.parameters, public.parameters.layout.degree
     found, scale = noise(secret, before_shrinking[0]), 2.0**parameters.flood_bits
     assert largest(found) <= scale + parameters.before

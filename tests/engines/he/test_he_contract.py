@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import importlib.util
+import itertools
 import math
 import pickle
 from functools import cache
@@ -18,7 +19,7 @@ from hypothesis.extra import numpy as hnp
 from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.he import keys_of
-from mpc_spearman.engines.he.scheme import IMPOSSIBLE, PublicKey, SecretKey, Sizes
+from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Products, PublicKey, SecretKey, Sizes
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from support.bfv_parties import exact, ranks
 
@@ -70,20 +71,30 @@ def differences(scheme: str, a: np.ndarray, b: np.ndarray, workers: int = 1, **o
     return np.concatenate(secret.decrypt(wire, counts, workers))
 
 
-def products(scheme: str, sizes: Sizes, x: np.ndarray, y: np.ndarray, workers: int = 1) -> np.ndarray:
-    """x yT, as source, target and coordinator find it together."""
-    secret = key(scheme, sizes)
+def added(secret: SecretKey, scheme: str, x: np.ndarray, y: np.ndarray, workers: int = 1) -> Products:
+    """Inner products of these rows, at a worker of the target."""
     source, target = received(secret, scheme), received(secret, scheme)
     sums = target.products()
-    for start in range(0, sizes.n, source.rows):
-        rows = slice(start, min(sizes.n, start + source.rows))
+    for start in range(0, x.shape[1], source.rows):
+        rows = slice(start, min(x.shape[1], start + source.rows))
         wire = source.encrypt_block(x[:, rows], workers)
         assert [len(raw) for raw in wire] == [source.ciphertext_bytes] * source.ciphertexts_for(
             rows.stop - rows.start
         )
         sums.add(wire, y[:, rows], workers)
-    wire = sums.export(workers)
-    assert [len(raw) for raw in wire] == [target.result_ciphertext_bytes] * target.product_ciphertexts
+    return sums
+
+
+def products(
+    scheme: str, sizes: Sizes, x: np.ndarray, y: np.ndarray, workers: int = 1, parts: int = 1
+) -> np.ndarray:
+    """x yT, as source, target and coordinator find it together, each row at one of so many workers."""
+    secret = key(scheme, sizes)
+    sums, *others = [added(secret, scheme, x[:, s::parts], y[:, s::parts], workers) for s in range(parts)]
+    for other in others:
+        sums.add_partial(other.partial(workers))
+    wire, public = sums.export(workers), secret.public
+    assert [len(raw) for raw in wire] == [public.result_ciphertext_bytes] * public.product_ciphertexts
     return secret.open_products(wire, workers)
 
 
@@ -162,6 +173,20 @@ def test_products_of_wide_vectors_up_to_62_bits(scheme):
     assert found[0, 0] == -found[0, 1] > 0.99 * 2**62
 
 
+@pytest.mark.parametrize("n", [3, 201])
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_products_in_parts_are_those_of_the_whole_even_if_a_part_has_no_rows(scheme, n, parts):
+    wide = math.isqrt(2**62 // n)
+    rng = np.random.default_rng(n)
+    x, y = rng.integers(-wide, wide, (9, n)), rng.integers(-wide, wide, (3, n))
+    x[0], y[0], y[1] = wide, wide, -wide
+    x[1] = y[2] = wide * (np.arange(n) % 4 == 1)  # all in one of the parts
+    sizes = Sizes(n, 9, 3, wide, wide, wide * n, 2**62, parts=4)
+    found = products(scheme, sizes, x, y, workers=2, parts=parts)
+    np.testing.assert_array_equal(found, exact(x, y))
+    assert found[0, 0] == -found[0, 1] > 0.99 * 2**62
+
+
 # --- what is refused
 
 
@@ -207,6 +232,38 @@ def test_what_is_no_ciphertext_is_refused(scheme):
         take(raws)
         with pytest.raises(ProtocolViolation):
             take([b"\xff" * len(raws[0])])
+
+
+def test_a_part_is_refused_that_is_changed_or_under_another_key_or_beyond_the_noise_bound(scheme):
+    sizes = Sizes(4, 3, 2, 9, 9, 19, 300, parts=2)
+    secret, other = (key(scheme, sizes, number) for number in (0, 1))
+    x, y = np.ones((3, 2), np.int64), np.array([[1, 9], [0, 0]])
+    part, foreign = (added(one, scheme, x, y).partial() for one in (secret, other))
+    public = secret.public
+    assert [len(raw) for raw in part] == [public.partial_bytes] * public.product_ciphertexts
+    for bad in (
+        foreign,
+        part[1:],
+        [raw[1:] for raw in part],
+        [raw[: -public.ciphertext_bytes] + b"\xff" * public.ciphertext_bytes for raw in part],
+    ):
+        with pytest.raises(ProtocolViolation):
+            received(secret, scheme).products().add_partial(bad)
+    with pytest.raises(BoundError):  # 20 in the first column
+        added(secret, scheme, x, y).add_partial(part)
+    sums = added(secret, scheme, x, y[::-1])
+    sums.add_partial(part)
+    with pytest.raises(BoundError):  # a third worker
+        sums.add_partial(part)
+
+
+def test_products_leave_once(scheme):
+    ways = ("export", "partial")
+    for first, second in itertools.product(ways, ways):
+        sums = received(key(scheme, PRODUCTS), scheme).products()
+        getattr(sums, first)()
+        with pytest.raises(RuntimeError):
+            getattr(sums, second)()
 
 
 @pytest.mark.parametrize("sizes", [DIFFERENCES, PRODUCTS])

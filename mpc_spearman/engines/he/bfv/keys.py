@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,15 @@ from mpc_spearman.engines.he.bfv.seal import (
     unpack,
 )
 from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
-from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Pairs, Products, PublicKey, SecretKey, Sizes
+from mpc_spearman.engines.he.scheme import (
+    IMPOSSIBLE,
+    Pairs,
+    Products,
+    PublicKey,
+    SecretKey,
+    Sizes,
+    check,
+)
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.wire.keys import Stream
 
@@ -139,6 +147,10 @@ class BfvPublicKey(PublicKey):
             raise ProtocolViolation("a BFV ciphertext that hides nothing")
         return self.rings[index].write(coefficients, self.rings[index].first)
 
+    def write(self, ciphertext: Any, index: int) -> bytes:
+        """Write the index of the plaintext modulus, then the coefficients, as `load` takes them."""
+        return bytes([index]) + pack(self.rings[index].read(ciphertext), self.parameters.data)
+
     def fresh_zero(self, index: int) -> Any:
         """Return a fresh encryption of zero."""
         zero = sealapi.Ciphertext()
@@ -172,10 +184,9 @@ class BfvPublicKey(PublicKey):
         return plaintext
 
     def _encrypted(self, plaintext: Any, index: int) -> bytes:
-        """Encrypt, and write the index of the plaintext modulus, then the coefficients."""
         ciphertext = sealapi.Ciphertext()
         self._encryptors[index].encrypt(plaintext, ciphertext)
-        return bytes([index]) + pack(self.rings[index].read(ciphertext), self.parameters.data)
+        return self.write(ciphertext, index)
 
 
 class BfvSecretKey(SecretKey):
@@ -246,13 +257,14 @@ class BfvProducts(Products):
     """Sums of plaintext products, kept in transformed form until they leave.
 
     Each begins with a fresh Enc(0), which it needs in the end anyway: SEAL refuses a sum whose c1 cancels
-    out, and a source could send blocks that cancel out where the target's rows in them are alike.
+    out, and a source could send blocks that cancel out where the target's rows in them are alike. Each
+    worker's do so, and the bound on the noise counts `Sizes.parts` of them.
     """
 
+    _key: BfvPublicKey
+
     def __init__(self, key: BfvPublicKey) -> None:
-        self._key = key
-        self._rows = 0
-        self._spent = np.zeros(key.sizes.m_target, dtype=object)  # of target_sum, in each column
+        super().__init__(key)
         # One per plaintext modulus, target column and group.
         self._sums: list[Any] = []
         for index, ring in enumerate(key.rings):
@@ -260,16 +272,8 @@ class BfvProducts(Products):
                 self._sums.append(key.fresh_zero(index))
                 ring.evaluator.transform_to_ntt_inplace(self._sums[-1])
 
-    def add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int = 1) -> None:
-        """Add a block; `BoundError` for more than the bound on the noise counts."""
+    def _add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int) -> None:
         key, groups = self._key, self._key.parameters.layout.groups
-        check(y, key.sizes.target_bound, "a value of the target's")
-        self._rows += y.shape[1]
-        if self._rows > key.sizes.n:
-            raise BoundError(f"more than the agreed {key.sizes.n} rows")
-        self._spent += np.abs(y).sum(axis=1)
-        if self._spent.max() > key.sizes.target_sum:
-            raise BoundError("the target's values add up to more than is agreed")
         for index, ring in enumerate(key.rings):
             ciphertexts = [key.load(raw, index) for raw in block[index * groups :][:groups]]
             for ciphertext in ciphertexts:
@@ -286,26 +290,34 @@ class BfvProducts(Products):
             ring.evaluator.multiply_plain(ciphertext, plaintext, product)
             ring.evaluator.add_inplace(self._sums[group], product)
 
-    def export(self, workers: int = 1) -> list[bytes]:
-        """Mask and flood the sums; by modulus, target column and group."""
-        groups = self._key.parameters.layout.groups
-        per_modulus = groups * self._key.sizes.m_target
-        return [self._export(total, at // per_modulus, at % groups) for at, total in enumerate(self._sums)]
+    def _write(self, workers: int) -> list[bytes]:
+        return [self._key.write(total, index) for index, _, total in self._totals()]
 
-    def _export(self, total: Any, index: int, group: int) -> bytes:
-        key, ring = self._key, self._key.rings[index]
-        ring.evaluator.transform_from_ntt_inplace(total)
-        stream = Stream(os.urandom(32))
-        mask = uniform(stream, key.parameters.layout.degree, ring.plain)
-        mask[key.places(group)] = 0
-        ring.evaluator.add_plain_inplace(total, ring.plaintext(mask))
-        return key.flooded(total, index, stream)
+    def _read(self, raws: Sequence[bytes]) -> None:
+        key = self._key
+        for at, raw in enumerate(raws):
+            index = at * len(key.rings) // len(raws)
+            total, evaluator = key.load(raw, index), key.rings[index].evaluator
+            evaluator.transform_to_ntt_inplace(total)
+            evaluator.add_inplace(self._sums[at], total)
 
+    def _export(self, workers: int) -> list[bytes]:
+        """Mask and flood the sums."""
+        key, exported = self._key, []
+        for index, group, total in self._totals():
+            ring, stream = key.rings[index], Stream(os.urandom(32))
+            mask = uniform(stream, key.parameters.layout.degree, ring.plain)
+            mask[key.places(group)] = 0
+            ring.evaluator.add_plain_inplace(total, ring.plaintext(mask))
+            exported.append(key.flooded(total, index, stream))
+        return exported
 
-def check(values: NDArray[np.int64], bound: int, what: str) -> None:
-    """Refuse integers beyond a bound, without showing any of them."""
-    if int(values.max()) > bound or int(values.min()) < -bound:
-        raise BoundError(f"{what} is beyond the agreed bound")
+    def _totals(self) -> Iterator[tuple[int, int, Any]]:
+        """Give modulus, group and sum, by modulus, target column and group, out of transformed form."""
+        for at, total in enumerate(self._sums):
+            index = at * len(self._key.rings) // len(self._sums)
+            self._key.rings[index].evaluator.transform_from_ntt_inplace(total)
+            yield index, at % self._key.parameters.layout.groups, total
 
 
 def _taken(raw: bytes, index: int, parameters: Parameters, primes: Sequence[int]) -> Coefficients:

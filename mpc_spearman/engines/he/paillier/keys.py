@@ -24,10 +24,18 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import HeSettings
 from mpc_spearman.engines.he.paillier import arithmetic
-from mpc_spearman.engines.he.paillier.multiexp import Digits, magnitude, power_product
+from mpc_spearman.engines.he.paillier.multiexp import Digits, power_product
 from mpc_spearman.engines.he.paillier.packing import Slots
-from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Pairs, Products, PublicKey, SecretKey, Sizes
-from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation
+from mpc_spearman.engines.he.scheme import (
+    IMPOSSIBLE,
+    Pairs,
+    Products,
+    PublicKey,
+    SecretKey,
+    Sizes,
+    check,
+)
+from mpc_spearman.errors import PlanError, ProtocolViolation
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,7 +86,7 @@ class PaillierPublicKey(PublicKey):
         return cls(arithmetic.PublicNumbers(n, h), settings, sizes)
 
     def encrypt(self, chunks: Sequence[NDArray[np.int64]], workers: int = 1) -> list[bytes]:
-        return [self._write(c) for c in self._encrypted(chunks, self.sizes.result_bound, workers)]
+        return [self.write(c) for c in self._encrypted(chunks, self.sizes.result_bound, workers)]
 
     def subtract(
         self,
@@ -94,12 +102,12 @@ class PaillierPublicKey(PublicKey):
         values = [
             right[j] if i is None else left[i] * invert(right[j], self.square) % self.square for i, j in pairs
         ]
-        return self.write_anew(values, workers) if rerandomise else [self._write(value) for value in values]
+        return self.write_anew(values, workers) if rerandomise else [self.write(value) for value in values]
 
     def encrypt_block(self, x: NDArray[np.int64], workers: int = 1) -> list[bytes]:
         """Encrypt a block row by row, and within a row slots in the vectors' order."""
         chunks = [part for row in x.T for part in np.split(row, range(self.slots, len(row), self.slots))]
-        return [self._write(c) for c in self._encrypted(chunks, self.sizes.value_bound, workers)]
+        return [self.write(c) for c in self._encrypted(chunks, self.sizes.value_bound, workers)]
 
     def ciphertexts_for(self, rows: int) -> int:
         return rows * self.groups
@@ -116,19 +124,20 @@ class PaillierPublicKey(PublicKey):
             raise ProtocolViolation("a ciphertext shares a factor with n")
         return numbers
 
+    def write(self, value: mpz) -> bytes:
+        """Turn a unit modulo n² into bytes."""
+        return _bytes(value, self.ciphertext_bytes)
+
     def write_anew(self, values: Sequence[mpz], workers: int) -> list[bytes]:
         """Re-randomise units modulo n² and turn them into bytes."""
         _ = self._numbers.wide_residue  # threads would make its table twice
-        return _spread(lambda value: self._write(self._numbers.rerandomise(value)), values, workers)
+        return _spread(lambda value: self.write(self._numbers.rerandomise(value)), values, workers)
 
     def _encrypted(self, chunks: Sequence[NDArray[np.int64]], bound: int, workers: int) -> list[mpz]:
-        if any(magnitude(values) > bound for values in chunks):
-            raise BoundError("a value to be encrypted is beyond the agreed bound")
+        for values in chunks:
+            check(values, bound, "a value to encrypt")
         _ = self._numbers.residue  # threads would make its table twice
         return _spread(lambda values: self._numbers.encrypt(self.layout.encode(values)), chunks, workers)
-
-    def _write(self, value: mpz) -> bytes:
-        return _bytes(value, self.ciphertext_bytes)
 
 
 class PaillierSecretKey(SecretKey):
@@ -168,8 +177,10 @@ class PaillierSecretKey(SecretKey):
 class PaillierProducts(Products):
     """Powers of the source's ciphertexts, multiplied up some thousand rows at a time."""
 
+    _key: PaillierPublicKey
+
     def __init__(self, key: PaillierPublicKey) -> None:
-        self._key = key
+        super().__init__(key)
         self._most = min(_ROWS, max(1, _ROWS_BYTES // (key.groups * key.ciphertext_bytes)))
         self._digits = Digits.best(key.sizes.target_bound, min(key.sizes.n, self._most))
         self._rows: list[list[mpz]] = []  # of each waiting row the ciphertexts, one per group
@@ -178,25 +189,31 @@ class PaillierProducts(Products):
         self._above = [mpz(1)] * key.product_ciphertexts
         self._below = [mpz(1)] * key.product_ciphertexts
 
-    def add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int = 1) -> None:
+    def _add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int) -> None:
         """Keep the block; one call in some multiplies up all so far."""
-        if magnitude(y) > self._key.sizes.target_bound:
-            raise BoundError("a value of the target's is beyond the agreed bound")
         values, groups = self._key.read(block), self._key.groups
         self._rows += [values[start : start + groups] for start in range(0, len(values), groups)]
         self._y.append(y)
         if len(self._rows) >= self._most:
             self._settle(workers)
 
-    def export(self, workers: int = 1) -> list[bytes]:
-        """Re-randomise the products."""
+    def _write(self, workers: int) -> list[bytes]:
+        return [self._key.write(quotient) for quotient in self._quotients(workers)]
+
+    def _read(self, raws: Sequence[bytes]) -> None:
+        for product, quotient in enumerate(self._key.read(raws)):
+            self._above[product] = self._above[product] * quotient % self._key.square
+
+    def _export(self, workers: int) -> list[bytes]:
+        return self._key.write_anew(self._quotients(workers), workers)
+
+    def _quotients(self, workers: int) -> list[mpz]:
         self._settle(workers)
         square = self._key.square
-        quotients = [
+        return [
             above * invert(below, square) % square
             for above, below in zip(self._above, self._below, strict=True)
         ]
-        return self._key.write_anew(quotients, workers)
 
     def _settle(self, workers: int) -> None:
         """Multiply up the rows that wait."""

@@ -92,8 +92,3 @@ def _weighted(buckets: Sequence[mpz | None], modulus: mpz) -> mpz:
         if running is not None:
             product = product * running % modulus
     return product
-
-
-def magnitude(values: NDArray[np.int64]) -> int:
-    """Largest absolute value; as a Python integer, it is right for -2^63 too."""
-    return max(int(values.max()), -int(values.min()))
