@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 profile=$(mktemp -d)
 trap 'rm -rf "$profile"' EXIT
 ${CHROMIUM:-chromium} --headless --disable-gpu --hide-scrollbars --user-data-dir="$profile" \
-  --screenshot="$PWD/docs/report.png" --window-size=1060,1030 "file://$PWD/runs/demo/C/report.html"
+  --screenshot="$PWD/docs/report.png" --window-size=1060,1050 "file://$PWD/runs/demo/C/report.html"

@@ -1,6 +1,8 @@
 """Who takes part in a run: names, roles, numbers.
 
-Numbers follow the plan's order: the coordinator is 0, the target 1, the sources 2, 3, ….
+Numbers follow the plan's order: the coordinator is 0, the target 1, the sources 2, 3, …. With ``shards: k``
+each party is k processes, its *workers*: A, A/1, … A/(k-1). Workers of one number meet those of the other
+parties as parties meet, and each is connected with the first one of its own party.
 """
 
 from __future__ import annotations
@@ -32,23 +34,43 @@ class Party:
     def __str__(self) -> str:
         return f"{self.name} ({self.role.value})"
 
+    @property
+    def owner(self) -> str:
+        """The name in the plan of the party that this is, or is a worker of."""
+        return self.name.partition("/")[0]
+
+
+def worker_name(party: str, shard: int) -> str:
+    """Name the worker of a party for a shard; the first one is the party itself."""
+    return f"{party}/{shard}" if shard else party
+
 
 @dataclass(frozen=True)
 class Roster:
-    """All parties of a run in order of their numbers, and the one that this process runs."""
+    """All parties of a run in order of their numbers, and the one that this process runs.
+
+    `star` says that only the first one is connected with the others.
+    """
 
     parties: tuple[Party, ...]
     me: Party
+    star: bool = False
 
     @classmethod
-    def of(cls, plan: Plan, me: str) -> Roster:
-        """Read the roster from a plan, as party `me`."""
+    def of(cls, plan: Plan, me: str, shard: int = 0) -> Roster:
+        """Read the roster from a plan, as party `me`: every party's worker for one shard."""
         roles = [Role.COORDINATOR, Role.TARGET] + [Role.SOURCE] * len(plan.parties.sources)
         parties = tuple(
-            Party(name, role, number)
+            Party(worker_name(name, shard), role, number)
             for number, (name, role) in enumerate(zip(plan.names, roles, strict=True))
         )
-        return cls(parties, next(party for party in parties if party.name == me))
+        return cls(parties, next(party for party in parties if party.owner == me))
+
+    def team(self, shards: int) -> Roster:
+        """Return the roster of all workers of this party, of which this process is one."""
+        names = [worker_name(self.me.owner, shard) for shard in range(shards)]
+        workers = tuple(Party(name, self.me.role, number) for number, name in enumerate(names))
+        return Roster(workers, workers[names.index(self.me.name)], star=True)
 
     @property
     def coordinator(self) -> Party:
@@ -72,5 +94,7 @@ class Roster:
 
     @property
     def peers(self) -> tuple[Party, ...]:
-        """Everyone but me."""
+        """Everyone whom I am connected with."""
+        if self.star and self.me.number:
+            return self.parties[:1]
         return tuple(party for party in self.parties if party != self.me)

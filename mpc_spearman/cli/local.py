@@ -18,13 +18,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--table",
         action="append",
         default=[],
-        type=party_file,
+        type=_party_file,
         metavar="PARTY=FILE",
         help="a party's table, in place of the plan's (repeatable)",
     )
 
 
-def party_file(text: str) -> tuple[str, Path]:
+def _party_file(text: str) -> tuple[str, Path]:
     """Read ``PARTY=FILE``."""
     party, separator, file = text.partition("=")
     if not (party and separator and file):

@@ -87,7 +87,7 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
         for column in left_out:
             categories = column.fix.get("encode")
             mark = "? " if categories or "convert" in column.problem or "csv." in column.problem else ""
-            yield f"  - {scalar(column.name)}  # {mark}{one_line(column.problem)}"
+            yield f"  - {scalar(column.name)}  # {mark}{_one_line(column.problem)}"
     ordered = [(one.name, one.fix["encode"]) for one in left_out if "encode" in one.fix]
     if ordered:
         yield "# Text with few values. If the values have an order, list them in it, lowest first."
@@ -111,11 +111,11 @@ def scalar(text: str) -> str:
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
-def one_line(text: str) -> str:
+def _one_line(text: str) -> str:
     """Write a text into a comment."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _wrapped(start: str, names: list[str]) -> list[str]:
-    text = start + ", ".join(map(one_line, names))
+    text = start + ", ".join(map(_one_line, names))
     return wrap(text, _WIDTH, subsequent_indent="#     ", break_long_words=False, break_on_hyphens=False)

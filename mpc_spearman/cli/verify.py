@@ -8,12 +8,13 @@ what this proves, and what it does not.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from mpc_spearman.cli.arguments import path
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="a party's folder of results")
+    parser.add_argument("folder", metavar="FOLDER", type=path, help="a party's folder of results")
     parser.add_argument("--plan", metavar="PLAN", help="where to take the parties' keys from")
 
 

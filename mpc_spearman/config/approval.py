@@ -60,7 +60,7 @@ class Approval(Section):
         return hashlib.sha256(self.text).hexdigest()
 
 
-def local_digest(plan: Plan, party: str, folder: Path) -> str:
+def _local_digest(plan: Plan, party: str, folder: Path) -> str:
     """Digest all that is local to a data party and says what it gives: its table, how it is read, its policy.
 
     Files below `folder` count by their place in it, so that a folder can be copied. Contents do not count.
@@ -90,7 +90,7 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
     approval = Approval(
         party=party,
         plan=plan.digest().hex(),
-        local=local_digest(plan, party, file.parent),
+        local=_local_digest(plan, party, file.parent),
         made=datetime.now(timezone.utc),
         until=until,
         runs=runs,
@@ -126,7 +126,7 @@ def check_approval(plan: Plan, party: str) -> Approval | None:
     for what, approved, found in (
         ("party", approval.party, party),
         ("shared plan", approval.plan, plan.digest().hex()),
-        ("local part (table, columns or policy)", approval.local, local_digest(plan, party, file.parent)),
+        ("local part (table, columns or policy)", approval.local, _local_digest(plan, party, file.parent)),
     ):
         if approved != found:
             undo = "Settings on the command line count. Undo the change, or have it approved"

@@ -86,26 +86,7 @@ def _of_parties(plan: Plan) -> Iterator[tuple[Location, str]]:
     identities: dict[str, str] = {}
     for place, party in plan.parties.places():
         if isinstance(party, DataParty):
-            if party.advertise and not party.listen:
-                yield (*place, "advertise"), "needs listen too: where this party listens"
-            if party.listen and not party.advertise:
-                try:
-                    host_and_port(party.listen)
-                except ValueError as error:
-                    yield (*place, "listen"), f"{shown(party.listen)} {error}, or give advertise too"
-        for key, needs in _OF_ALIGNMENT.items():
-            if getattr(party, key, None) is not None and plan.alignment not in needs:
-                use = " or ".join(needs)
-                yield (*place, key), f"is for alignment: {use} only, not {shown(plan.alignment)}"
-        if plan.alignment == "same":
-            missing, duplicates = getattr(party, "missing", None), getattr(party, "duplicates", "error")
-            for key, drops in (
-                ("missing", missing and missing.drop_rows),
-                ("duplicates", duplicates == "drop"),
-            ):
-                if drops:
-                    why = "others keep, but alignment: 'same' needs the same rows everywhere"
-                    yield (*place, key), f"leaves out rows that {why}; set alignment: intersect"
+            yield from _of_an_owner(plan, place, party)
         # Not even by case alone: on some file systems that is one folder.
         first = names.setdefault(party.name.casefold(), dotted(place))
         if first != dotted(place):
@@ -114,3 +95,21 @@ def _of_parties(plan: Plan) -> Iterator[tuple[Location, str]]:
         if party.identity and identities.setdefault(party.identity, dotted(place)) != dotted(place):
             also = f"is also the identity of {identities[party.identity]}"
             yield (*place, "identity"), f"{also}; every party needs its own key"
+
+
+def _of_an_owner(plan: Plan, place: Location, party: DataParty) -> Iterator[tuple[Location, str]]:
+    if party.advertise and not party.listen:
+        yield (*place, "advertise"), "needs listen too: where this party listens"
+    if party.listen and not party.advertise:
+        try:
+            host_and_port(party.listen)
+        except ValueError as error:
+            yield (*place, "listen"), f"{shown(party.listen)} {error}, or give advertise too"
+    for key, needs in _OF_ALIGNMENT.items():
+        if getattr(party, key) is not None and plan.alignment not in needs:
+            use = " or ".join(needs)
+            yield (*place, key), f"is for alignment: {use} only, not {shown(plan.alignment)}"
+    drops = {"missing": party.missing.drop_rows, "duplicates": party.duplicates == "drop"}
+    for key in (key for key, drop in drops.items() if drop and plan.alignment == "same"):
+        why = "others keep, but alignment: 'same' needs the same rows everywhere"
+        yield (*place, key), f"leaves out rows that {why}; set alignment: intersect"

@@ -115,6 +115,14 @@ class Plan(Section):
         (),
         "a list of steps",
     )
+    shards: Count = setting(
+        "In how many parts the rows are computed, each by a process of its own at every party, on one or "
+        "several hosts: docs/hosts.md#several-hosts-for-one-party.",
+        1,
+        "a whole number from 1 to 64",
+        ge=1,
+        le=64,
+    )
     parties: Parties
     results: Results = Field(default=Results(), validate_default=True)
     privacy: Privacy = Privacy()
@@ -176,9 +184,12 @@ class Plan(Section):
         content["parties"] = self.parties.model_dump(mode="json", include=known, exclude_none=True)
         return content
 
-    def canonical_json(self) -> str:
-        """Return `shared` as the one JSON text for it: ASCII, keys sorted, no spaces."""
-        return canonical(self.shared())
+    def canonical_json(self, shard: int = 0) -> str:
+        """Return `shared` as the one JSON text for it: ASCII, keys sorted, no spaces.
+
+        Workers of a `shard` but the first say which in the text that they compare.
+        """
+        return canonical({**self.shared(), **({"shard": shard} if shard else {})})
 
     def digest(self) -> bytes:
         """Return the SHA-256 of `canonical_json` (32 bytes)."""

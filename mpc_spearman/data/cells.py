@@ -268,7 +268,7 @@ def positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, M
     return places.fill_null(0).to_numpy().astype(np.int64), mask(places.is_null())
 
 
-def first_failing(array: pa.Array, use: Callable[[pa.Array], Any]) -> int:
+def _first_failing(array: pa.Array, use: Callable[[pa.Array], Any]) -> int:
     """Return the first row of an array that Arrow cannot use so, knowing that there is one."""
     low, high = 0, len(array)  # the rows before `low` can be used, those before `high` cannot
     while high - low > 1:
@@ -325,7 +325,7 @@ def _times(text: pa.LargeStringArray, rows: Rows) -> Array | None:
     try:
         return np.asarray(since(text.cast(kind)))
     except pa.ArrowInvalid:
-        first = first_failing(text, lambda some: some.cast(kind))
+        first = _first_failing(text, lambda some: some.cast(kind))
         raise Unusable(at_rows(rows[[first]], "date or time", " that does not exist")) from None
 
 

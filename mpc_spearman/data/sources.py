@@ -117,7 +117,7 @@ def _alike(files: Sequence[Path], names: Sequence[Sequence[object]]) -> None:
             raise Unusable(f"{files[0].name} and {file.name} do not have the same columns in the same order")
 
 
-def frame_column(series: pd.Series[Any]) -> pa.ChunkedArray:
+def _frame_column(series: pd.Series[Any]) -> pa.ChunkedArray:
     """Turn a column of a DataFrame into Arrow's, without changing a value; NaN and the like become null."""
     dtype = series.dtype
     if isinstance(dtype, pd.SparseDtype):
@@ -158,7 +158,7 @@ class _InMemory(Source):
                 ) from None
             self._read, self.names = arrow.column, arrow.column_names
             return
-        self._read, self.names = lambda place: frame_column(table.iloc[:rows, place]), list(table.columns)
+        self._read, self.names = lambda place: _frame_column(table.iloc[:rows, place]), list(table.columns)
         if not isinstance(table.index, pd.RangeIndex) or table.index.name is not None:
             self.hint = "if the ids are the DataFrame's index, pass what its reset_index() returns"
 

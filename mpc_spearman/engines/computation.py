@@ -83,12 +83,6 @@ class Computation:
     noisy: bool = False
     bounds: Bounds | None = None
 
-    def rows_of(self, source: Party) -> slice:
-        """Return which rows of all that is opened are one source's; of sums there is one row."""
-        before = list(self.source_vectors)[: list(self.source_vectors).index(source)]
-        start = 0 if self.summed else sum(self.source_vectors[other] for other in before)
-        return slice(start, start + self.source_vectors[source])
-
     def of(self, source: Party) -> Shape:
         """Return the sizes in one source's session."""
         return Shape(self.rows, self.source_vectors[source], self.target_vectors)
@@ -115,7 +109,10 @@ class Contribution:
     last: NDArray[np.bool_] | None = None
 
     def added_in(self, computation: Computation, source: Party) -> NDArray[np.int64] | None:
-        """Return what this party adds in one source's session."""
-        if self.added is None or len(self.added) == computation.source_vectors[source]:
+        """Return what this party adds in one source's session, where nothing is summed."""
+        vectors = computation.source_vectors
+        if self.added is None or len(self.added) == vectors[source]:
             return self.added
-        return self.added[computation.rows_of(source)]
+        owners = list(vectors)
+        start = sum(vectors[other] for other in owners[: owners.index(source)])
+        return self.added[start : start + vectors[source]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.errors import NotRevealed, SetupError
+from mpc_spearman.errors import SetupError
 from mpc_spearman.results import summary
 from mpc_spearman.units import printable
 
@@ -63,8 +63,6 @@ def figure(result: Result) -> Figure:
     """Draw the ranking and, where this copy has them, the coefficients; see `Result.plot`."""
     if find_spec("matplotlib") is None:
         raise SetupError("matplotlib, which draws the figure, is not installed. Run: pip install matplotlib")
-    if result.plan["reveal"] == "canonical":
-        raise NotRevealed("There is nothing to draw: a run at reveal: canonical has no ranking.")
     from matplotlib.figure import Figure
 
     class Picture(Figure):

@@ -270,11 +270,11 @@ def _shown(folder: Path, message: bytes) -> bool:
         fields = VIEW.fields(plan, Kind.RESULT, Role.COORDINATOR, Role(held["role"])) or ()
         said = _less_own(dict(decode(fields, sizes, memoryview(message))), held)
         names = list(held["strengths"].index) if "strengths" in held else said.get("target_names")
-        if plan["reveal"] == "canonical":
+        if "canonical" in said:
             held |= {"canonical": each["correlation"], "canonical_noise": each["noise"][:, 0]}
             held |= {"kept": each["k_source"][:, 0], "kept_target": each["k_target"][0, :1]}
             held["dispersion"] = each["dispersion"][:, 0]
-        if plan["reveal"] == "explained":
+        if "explained" in said:
             names = list(table.index.unique(1))
             said["positions"] = explained.positions(said["explained"], said["kept"], held["n"], plan["order"])
             held |= {"explained": each["r2"], "explained_noise": each["noise"], "kept": each["k"][:, 0]}

@@ -28,6 +28,7 @@ BAD: dict[str, list[Any]] = {
     "estimator": ["Paper"],
     "order": [True, None],
     "rows": [2, True, 10.0, "10", 10**9 + 1],
+    "shards": [0, 65],
     "network.timeout": [True, float("nan"), float("inf"), 0, -1.5, 10000000.0, 10**5000, "1e3", "soon"],
     "network": [None, 60],
     "privacy.loss": [0],

@@ -137,5 +137,5 @@ def test_a_copy_without_canonical_correlations_says_why() -> None:
     assert "The canonical correlations are not in this result" in printed(result)
     assert "ranking" not in printed(result)
     assert "The canonical correlations are not in this result" in page(result).text
-    with pytest.raises(NotRevealed, match="nothing to draw"):
+    with pytest.raises(NotRevealed):
         result.plot()

@@ -222,8 +222,11 @@ def test_masks_differ_between_moduli_and_leave_only_the_results():
     for index, raw in enumerate(raws):
         plaintext = secret._opened(raw, index)
         found.append([plaintext[i] if i < plaintext.coeff_count() else 0 for i in range(public.slots)])
+    results = set(public.places(0))
     for values in found:
-        assert [i for i, value in enumerate(values) if value == 0] == public.places(0)
+        zeros = {i for i, value in enumerate(values) if value == 0}
+        assert results <= zeros
+        assert len(zeros - results) < 2  # once in 370,000 runs a mask is 0 as well
     assert np.mean(np.array(found[0]) == np.array(found[1])) < 0.01
 
 
