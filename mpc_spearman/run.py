@@ -14,6 +14,7 @@ from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
+from mpc_spearman.wire.team import Team
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +35,8 @@ class Run:
     Attributes
     ----------
     meet : callable
-        Meets the other parties and returns the links with them; called once, by `connect`.
+        Meets the other parties and returns the links with them, and with one's own party's workers; called
+        once, by `connect`.
     block_bytes : int
         Of the blocks of rows in which tables are shared; the same at all parties.
     cautions : list of str
@@ -51,7 +53,7 @@ class Run:
 
     plan: Plan
     roster: Roster
-    meet: Callable[[], Links]
+    meet: Callable[[], tuple[Links, Team]]
     meter: Meter
     progress: Progress
     say: Say
@@ -60,6 +62,7 @@ class Run:
     approval: Approval | None = None
     signer: Signer | None = None
     links: Links = field(init=False)
+    team: Team = field(init=False)
     cautions: list[str] = field(default_factory=list)
     granted: dict[str, bytes] = field(default_factory=dict)
     offered: dict[str, int] = field(default_factory=dict)

@@ -17,13 +17,14 @@ A level (`mpc_spearman.levels`) says what the vectors are and what is made of th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.parties import Party
+from mpc_spearman.parties import Party, Roster
+from mpc_spearman.wire.team import Team
 
 #: The most that is compared, in size: half the signed ring, so that differences fit as well.
 LARGEST = 2**62 - 2
@@ -73,6 +74,8 @@ class Computation:
         Whether every data party adds something of its own to what is opened.
     bounds : Bounds, optional
         None until the parties have exchanged what these depend on.
+    in_all : int
+        How many rows all workers of a party have together, where `rows` are one worker's; otherwise 0.
     """
 
     operation: Operation
@@ -82,6 +85,28 @@ class Computation:
     summed: bool = False
     noisy: bool = False
     bounds: Bounds | None = None
+    in_all: int = 0
+
+    @property
+    def all_rows(self) -> int:
+        """How many rows the vectors have, over all workers of a party."""
+        return self.in_all or self.rows
+
+    def part(self, team: Team) -> Computation:
+        """Return one worker's part of it."""
+        return replace(self, rows=team.rows(self.rows), in_all=self.rows)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON can have it."""
+        bounds = None if self.bounds is None else asdict(self.bounds)
+        return {**vars(self), "source_vectors": list(self.source_vectors.values()), "bounds": bounds}
+
+    @classmethod
+    def read(cls, plain: Mapping[str, Any], roster: Roster) -> Computation:
+        """Read what `plain` returned, for the sources of a roster."""
+        vectors = dict(zip(roster.sources, plain["source_vectors"], strict=True))
+        bounds = None if plain["bounds"] is None else Bounds(**plain["bounds"])
+        return cls(**{**plain, "source_vectors": vectors, "bounds": bounds})
 
     def of(self, source: Party) -> Shape:
         """Return the sizes in one source's session."""

@@ -7,7 +7,7 @@ both engines.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,9 @@ class Engine(ABC):
 
     It is one session per source, of that source, the target and the coordinator, one after the other in
     roster order. A source takes part in its own, the others in all: `mpc_spearman.parties.Roster.sessions`.
+
+    Every worker of a party computes on its rows, with those of the same shard. Its part of what is opened
+    goes to the party's first worker, which alone does the rest (`mpc_spearman.wire.team`).
     """
 
     def contribute(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
@@ -54,8 +57,15 @@ class Engine(ABC):
         """Do what the coordinator can do before any data comes; return what does the rest.
 
         That returns integers, of any size if a party did not follow the protocol, and never raises for what
-        they are. Of ``differences``: Σ (x_p − y_q)² of each pair, Python int (m_A, m_B), the sources' rows in
-        roster order, negative where there is none. Of ``inner_products``: (m_A, m_B), or summed (1, m_B). Of
-        a ``comparison`` bool: "q before r" of each pair of target vectors q < r, row by row, or under ``top``
-        one per vector, and None where that is not opened to the coordinator.
+        they are; None at all workers but the first. Of ``differences``: Σ (x_p − y_q)² of each pair, Python
+        int (m_A, m_B), the sources' rows in roster order, negative where there is none. Of
+        ``inner_products``: (m_A, m_B), or summed (1, m_B). Of a ``comparison`` bool: "q before r" of each
+        pair of target vectors q < r, row by row, or under ``top`` one per vector, and None where that is not
+        opened to the coordinator.
         """
+
+
+def stacked(opened: Iterable[np.ndarray | None]) -> np.ndarray | None:
+    """Stack what was opened of each source, at the coordinator's first worker; None at the others."""
+    rows = [of_source for of_source in opened if of_source is not None]
+    return np.vstack(rows) if rows else None

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from mpc_spearman.engines.ring import matmul
+from mpc_spearman.wire.team import Team
+
+_LOW = 62  # bits of the lower part of a sum that travels
 
 
 class Squares:
@@ -27,6 +30,14 @@ class Squares:
     def total(self) -> np.ndarray:
         """Python int, (m_A, m_B); -1 for pairs without a sum."""
         return np.where(self._impossible, -1, self._sums)
+
+    def of(self, team: Team) -> np.ndarray | None:
+        """Add up the sums of all workers of this party, at the first; None at the others."""
+        parts = team.gather(np.stack([self.total & ((1 << _LOW) - 1), self.total >> _LOW]).astype(np.int64))
+        if parts is None:
+            return None
+        sums = [low.astype(object) + (high.astype(object) << _LOW) for low, high in parts]
+        return np.where(np.any([one < 0 for one in sums], axis=0), -1, sum(sums))
 
     def add_basis(self, opened: np.ndarray) -> None:
         """Add a block of the basis {x_p − y_1} ∪ {y_q − y_1, q ≥ 2}, int64 (m_A + m_B − 1, rows).

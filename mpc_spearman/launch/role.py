@@ -16,12 +16,13 @@ from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.protocols.connect import agree_keys
 from mpc_spearman.protocols.record import sign_and_part
-from mpc_spearman.protocols.roles import run_coordinator, run_data_party
+from mpc_spearman.protocols.roles import run_coordinator, run_data_party, run_worker
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import BLOCK_BYTES, Progress, Run, Say
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
+from mpc_spearman.wire.team import Team, fields
 
 
 def run_role(
@@ -29,7 +30,9 @@ def run_role(
     party: str,
     frame: pa.Table | None,
     *,
+    shard: int = 0,
     join: Callable[[Roster, Meter, Callable[[Transport], None]], None],
+    gather: Callable[[Roster, Callable[[Transport], None]], None] = lambda team, take: None,
     ready: Callable[[Roster], Signer],
     decline: Callable[[Roster, Meter, Exception], None] = lambda roster, meter, error: None,
     approval: Approval | None = None,
@@ -37,8 +40,8 @@ def run_role(
     say: Say = lambda text: None,
     links: Callable[..., Links] = Links,
     block_bytes: int = BLOCK_BYTES,
-) -> Result:
-    """Run one party's role, from its own key and table to farewell.
+) -> Result | None:
+    """Run one party's role, from its own key and table to farewell; or its part in one shard of it.
 
     When this returns, every party has finished. If this party fails, also before it has met anyone, the
     others are told the error's class, and no more.
@@ -49,9 +52,12 @@ def run_role(
         The shared part and this party's own local part.
     frame
         This party's table, where it is not a file; None for the coordinator.
-    join, ready, decline
+    shard
+        Which worker of the party this is (`mpc_spearman.wire.team`).
+    join, gather, ready, decline
         How it meets the others: :class:`mpc_spearman.launch.rendezvous.Rendezvous`. A transport to them goes
-        to the last argument of `join`, which agrees with them over it: once, or again if all begin anew.
+        to the last argument of `join`, which agrees with them over it: once, or again if all begin anew. So
+        does one to this party's own workers to that of `gather`, which comes first.
     links
         Makes the links over the transport: `Links`, or what watches or changes its messages.
     approval, progress, say, block_bytes
@@ -60,62 +66,74 @@ def run_role(
     Returns
     -------
     Result
-        This party's own: what ``results`` grants it, and its costs.
+        This party's own: what ``results`` grants it, and its costs. None at a worker that is not the first.
     """
-    roster, meter = Roster.of(plan, party), Meter()
-    came, carrier, joined = False, None, None
+    roster, meter = Roster.of(plan, party, shard), Meter()
+    team = roster.team(plan.shards)
+    came, joined, beside = False, None, None
+    carriers: dict[str, Transport] = {}
+    patience = {"timeout": plan.network.timeout, "longest": plan.network.message_timeout}
 
     def agree(transport: Transport) -> None:
-        nonlocal carrier, joined
-        carrier, joined = (
-            transport,
-            links(
-                partial(VIEW.fields, plan.shared()),
-                roster,
-                transport,
-                meter,
-                plan.network.timeout,
-                longest=plan.network.message_timeout,
-            ),
-        )
+        nonlocal joined
+        carriers["parties"] = transport
+        joined = links(partial(VIEW.fields, plan.shared()), roster, transport, meter, **patience)
         try:
-            agree_keys(plan, roster, joined)
+            agree_keys(plan, roster, joined, shard)
         except BaseException as error:
             joined.abort(error)
             raise
 
-    def meet() -> Links:
+    def take(transport: Transport) -> None:
+        nonlocal beside
+        carriers["team"] = transport
+        beside = Links(fields, team, transport, Meter(), **patience)
+
+    def meet() -> tuple[Links, Team]:
         nonlocal came
         # To import it may fail, and takes longer than to read a small table, which came first: in no phase,
         # and not while others wait.
         engine_for(plan.protocol)
-        came = True  # from here on it is `join` that tells the others of a failure, then the links
         with meter.phase("connect"):
             progress("connect", 0, 0)
             with meter.waiting():
+                if plan.shards > 1:
+                    gather(team, take)
+                came = True  # from here on it is `join` that tells the others of a failure, then the links
                 join(roster, meter, agree)
         assert joined is not None
-        return joined
+        if beside is not None:
+            joined.beside, beside.beside = beside, joined
+        return joined, Team(team, beside)
 
     run = Run(plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes, approval)
     try:
         run.signer = ready(roster)
-        result = run_coordinator(run) if roster.me.role is Role.COORDINATOR else run_data_party(run, frame)
-        result = sign_and_part(run, result)
+        result = None
+        if shard:
+            run_worker(run)
+            run.links.close()
+            run.team.close()
+        else:
+            coordinates = roster.me.role is Role.COORDINATOR
+            found = run_coordinator(run) if coordinates else run_data_party(run, frame)
+            run.team.close()
+            result = sign_and_part(run, found)
     except BaseException as error:
-        if joined is not None:
-            joined.abort(error)
-        elif not came and isinstance(error, Exception):
+        for own in (joined, beside):
+            if own is not None:
+                own.abort(error)
+        if joined is None and not came and isinstance(error, Exception):
             decline(roster, meter, error)
         raise
-    if carrier is not None:
+    for carrier in carriers.values():
         carrier.close()
     for leave in run.at_end:
         try:
             leave()
         except OutputError as error:  # what the run found is worth more than a file beside it
             say(str(error))
-            result = result.with_warning(str(error))
+            result = result and result.with_warning(str(error))
     return result
 
 

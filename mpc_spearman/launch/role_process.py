@@ -123,4 +123,5 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         progress=supervisor.progress,
         say=supervisor.note,
     )
-    result.save(assignment.out)
+    if result is not None:
+        result.save(assignment.out)

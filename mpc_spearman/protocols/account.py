@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from typing import Any
 
-from mpc_spearman.parties import Role
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mpc_spearman.parties import Role, worker_name
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.meter import COLUMNS, FORWARDED, PHASES, costed
+
+
+@step("account")
+def hand_in(run: Run) -> list[list[NDArray[Any]]]:
+    """Give this party's first worker one's own costs; return there those of all, seconds and counts."""
+    return [run.team.gather(costs) or [] for costs in run.meter.table()]
 
 
 @step("account")
@@ -16,18 +26,17 @@ def account(run: Run) -> pd.DataFrame:
 
     The exchange itself and the farewell after it are not in the table they carry.
     """
-    seconds, counts = run.meter.table()
-    costs = {run.roster.me: (seconds, counts)}
+    own = dict(zip(("seconds", "counts"), map(np.stack, hand_in(run)), strict=True))
+    costs = {run.roster.me: own}
     if run.roster.me.role is Role.COORDINATOR:
-        for peer in run.roster.peers:
-            values = run.links.receive(peer, Kind.COST)
-            costs[peer] = (values["seconds"], values["counts"])
+        costs |= {peer: run.links.receive(peer, Kind.COST) for peer in run.roster.peers}
     else:
-        run.links.send(run.roster.coordinator, Kind.COST, {"seconds": seconds, "counts": counts})
+        run.links.send(run.roster.coordinator, Kind.COST, own)
     shown = costed(run.plan.protocol, run.plan.alignment)
     rows = [
-        (party.name, phase, *(float(x) for x in seconds[i]), *(int(x) for x in counts[i]))
-        for party, (seconds, counts) in sorted(costs.items(), key=lambda item: item[0].number)
+        (worker_name(party.name, shard), phase, *map(float, seconds[i]), *map(int, counts[i]))
+        for party, values in sorted(costs.items(), key=lambda item: item[0].number)
+        for shard, (seconds, counts) in enumerate(zip(values["seconds"], values["counts"], strict=True))
         for i, phase in enumerate(PHASES)
         if phase in shown
     ]

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines import engine_for
-from mpc_spearman.engines.computation import Contribution
+from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.engines.engine import Opening
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Description, Numbers
@@ -32,12 +33,53 @@ def hide(run: Run, own: Contribution, shapes: Shapes) -> Contribution:
 
 def contribute(run: Run, own: Contribution, shapes: Shapes) -> NDArray[Any] | None:
     """Do a data party's part; return what is opened to it, if anything."""
-    return engine_for(run.plan.protocol).contribute(run, level_of(run.plan).computation(shapes), own)
+    computation = level_of(run.plan).computation(shapes)
+    if run.team.shards > 1:
+        computation, own = _deal(run, computation, own)
+    return engine_for(run.plan.protocol).contribute(run, computation, own)
 
 
 def prepare(run: Run, shapes: Shapes) -> Opening:
     """Do what the coordinator can do while the others rank; return what opens, once all is known."""
-    return engine_for(run.plan.protocol).prepare(run, level_of(run.plan).computation(shapes))
+    computation = level_of(run.plan).computation(shapes)
+    if run.team.shards > 1:
+        run.team.tell({"computation": computation.plain(), "sizes": run.links.dimensions})
+        computation = computation.part(run.team)
+    return engine_for(run.plan.protocol).prepare(run, computation)
+
+
+@step("rank")
+def _deal(run: Run, computation: Computation, own: Contribution) -> tuple[Computation, Contribution]:
+    """Give the other workers of this party what is computed, and their rows; return one's own part."""
+    vectors = own.vectors
+    run.team.tell(
+        {
+            "computation": computation.plain(),
+            "sizes": run.links.dimensions,
+            "vectors": vectors.shape,
+            "type": vectors.dtype.str,
+        }
+    )
+    if computation.operation != "differences":  # whose rows are dealt in an order that the engine draws
+        vectors = run.team.deal(vectors, run.block_bytes)
+    return computation.part(run.team), replace(own, vectors=vectors)
+
+
+def compute_part(run: Run) -> None:
+    """Do what the first worker of this party asks for: compute on one's own rows, and give it the part."""
+    task, _ = run.team.hear()
+    run.links.dimensions |= task["sizes"]
+    computation = Computation.read(task["computation"], run.roster).part(run.team)
+    engine = engine_for(run.plan.protocol)
+    if "vectors" in task:
+        m, n = task["vectors"]
+        if computation.operation == "differences":
+            vectors = np.empty((m, 0), task["type"])
+        else:
+            vectors = run.team.dealt(m, n, task["type"])
+        engine.contribute(run, computation, Contribution(vectors))
+    else:
+        engine.prepare(run, computation)(computation)
 
 
 @step("publish")

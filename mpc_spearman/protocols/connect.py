@@ -35,10 +35,10 @@ def connect(run: Run) -> None:
     MpcSpearmanError
         As `agree_keys`, and see :func:`mpc_spearman.launch.rendezvous.Rendezvous.join`.
     """
-    run.links = run.meet()
+    run.links, run.team = run.meet()
 
 
-def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:
+def agree_keys(plan: Plan, roster: Roster, links: Links, shard: int = 0) -> None:
     """See that all run the same plan and version; leave in ``links.keys`` a key with each peer.
 
     Raises
@@ -54,7 +54,7 @@ def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:
         "party": me.name,
         "role": me.role.value,
         "number": np.array([me.number]),
-        "plan": plan.canonical_json(),
+        "plan": plan.canonical_json(shard),
         "public_key": mine.public_key().public_bytes_raw(),
         "nonce": token_bytes(32),
     }
@@ -62,7 +62,7 @@ def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:
         links.send(peer, Kind.HELLO, own)
     heard = {peer: links.receive(peer, Kind.HELLO) for peer in peers}
     for peer, theirs in heard.items():
-        _check(plan, me, peer, theirs)
+        _check(own, me, peer, theirs)
     said = {**heard, me: own}
     run = links.run = joined(*(bytes(said[party]["nonce"]) for party in roster.parties))
     for peer, theirs in heard.items():
@@ -84,9 +84,9 @@ def _text(hello: Mapping[str, Any]) -> bytes:
     return joined(*(text.encode() for text in said), bytes(hello["public_key"]), bytes(hello["nonce"]))
 
 
-def _check(plan: Plan, me: Party, peer: Party, theirs: Mapping[str, Any]) -> None:
-    own = (__version__, plan.canonical_json())
-    if error := mismatch(me, own, peer, (theirs["version"], theirs["plan"])):
+def _check(own: Mapping[str, Any], me: Party, peer: Party, theirs: Mapping[str, Any]) -> None:
+    said = [(hello["version"], hello["plan"]) for hello in (own, theirs)]
+    if error := mismatch(me, said[0], peer, said[1]):
         raise error
     claimed = (theirs["party"], theirs["role"], int(theirs["number"][0]))
     if claimed != (peer.name, peer.role.value, peer.number):

@@ -13,6 +13,8 @@ ePrint 2012/542), their protocol for a semi-honest server:
    the party does not have.
 5. The data parties put the common rows into a fresh order that all of them can make.
 
+With several shards each worker sends, and matches, one range of pseudonyms by their first bits.
+
 The coordinator learns sizes and overlaps of the sets, a data party which of its own rows all others have. If
 the coordinator marks other rows than the common ones, ``align`` detects it before a share of a column leaves.
 It does not detect that the coordinator leaves out the same rows at all parties (docs/security.md).
@@ -21,7 +23,7 @@ It does not detect that the coordinator leaves out the same rows at all parties 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -38,6 +40,7 @@ from mpc_spearman.parties import Party, Role
 from mpc_spearman.protocols.load import tag
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.team import cut
 
 #: The most ids of one party: 1.6 GB at the coordinator.
 MAX_IDS = 100_000_000
@@ -70,17 +73,15 @@ def intersect(run: Run, table: Table) -> Table:
             links.send(source, Kind.MATCHING_KEY, {"key": key})
     else:
         key = links.receive(run.roster.target, Kind.MATCHING_KEY)["key"]
-    offer = {
-        "ids": np.array([table.n]),
-        "min_rows": np.array([own.policy.min_rows or 0]),
-        "max_ids": np.array([own.policy.max_ids]),
-        "max_unmatched": np.array([own.policy.max_unmatched]),
-    }
-    links.send(run.roster.coordinator, Kind.OFFER, offer)
     unordered = pseudonyms(table.ids, key)
     rows = np.argsort(unordered)
     offered = unordered[rows]
-    marked = _have_matched(run, offered, table)
+    try:
+        marked = _offer(run, run.team.scatter(map(_bytes, cut(offered, run.team.shards))))
+    except AlignmentError:  # too few are common: why may show in one's own ids
+        if odd := id_help(table.ids.slice(0, _LOOKED_AT)):
+            run.say(odd)
+        raise
     aligned = table.take(rows[marked][shuffled(offered[marked], key)])
     run.offered[me.name] = table.n
     others = id_help(table.ids.take(pa.array(rows[~marked][:_LOOKED_AT])))
@@ -97,23 +98,39 @@ def intersect(run: Run, table: Table) -> Table:
     return aligned
 
 
-def _have_matched(run: Run, offered: NDArray[np.bytes_], table: Table) -> NDArray[np.bool_]:
-    """Send pseudonyms, ascending, to the coordinator, and return which it says are common, (n,)."""
+@step("intersect")
+def offer_part(run: Run) -> None:
+    """Have the pseudonyms matched that this party's first worker gives, and give it the answer."""
+    _offer(run, run.team.part())
+
+
+def _offer(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Send pseudonyms, ascending, (n, 16), to the coordinator; return which it says are common.
+
+    This party's first worker gets the answer of all workers, one after the other.
+    """
     coordinator, links, n = run.roster.coordinator, run.links, len(offered)
+    policy = run.plan.owner(run.roster.me.owner).policy
+    offer = {
+        "ids": np.array([n]),
+        "min_rows": np.array([policy.min_rows or 0]),
+        "max_ids": np.array([policy.max_ids]),
+        "max_unmatched": np.array([policy.max_unmatched]),
+    }
+    links.send(coordinator, Kind.OFFER, offer)
     for start in range(0, n, BLOCK_IDS):
         block = offered[start : start + BLOCK_IDS]
         links.send(coordinator, Kind.PSEUDONYMS, {"ids": block.tobytes()}, sizes={"ids": len(block)})
         run.tick(start + len(block), n)
-    try:
-        answer = links.receive(coordinator, Kind.COMMON, sizes={"packed": -(-n // 8)})["common"]
-    except AlignmentError:  # too few are common: why may show in one's own ids
-        if odd := id_help(table.ids.slice(0, _LOOKED_AT)):
-            run.say(odd)
-        raise
-    bits = np.unpackbits(np.frombuffer(answer, np.uint8)).astype(bool)
+    answer = links.receive(coordinator, Kind.COMMON, sizes={"packed": -(-n // 8)})["common"]
+    bits = np.unpackbits(np.frombuffer(answer, np.uint8))
     if bits[n:].any():
         raise ProtocolViolation(f"{coordinator} marked more ids as common than there are")
-    return bits[:n]
+    return np.concatenate(run.team.gather(bits[:n]) or [bits]).astype(bool)
+
+
+def _bytes(pseudonyms: NDArray[np.bytes_]) -> NDArray[np.uint8]:
+    return np.frombuffer(pseudonyms.tobytes(), np.uint8).reshape(-1, SIZE)
 
 
 @dataclass(frozen=True)
@@ -130,7 +147,8 @@ class _Offer:
 def match(run: Run) -> None:
     """Match the data parties' pseudonyms and tell each which of its own are common to all.
 
-    Nobody is answered before everything that the owners' policies and the plan ask is found to hold.
+    Nobody is answered before everything that the owners' policies and the plan ask is found to hold, of what
+    all workers have matched.
 
     Raises
     ------
@@ -140,12 +158,21 @@ def match(run: Run) -> None:
         A party offers too many ids, or too few are in common, for another's policy or for the plan.
     """
     owners = (run.roster.target, *run.roster.sources)
-    offers = {owner: _receive_offer(run, owner) for owner in owners}
-    run.offered |= {owner.name: offer.ids for owner, offer in offers.items()}
-    _check_sizes(offers)
-    sets = [_receive_pseudonyms(run, owner, offers[owner].ids) for owner in owners]
+    parts = {owner: _receive_offer(run, owner) for owner in owners}
+    ids = run.team.total(np.array([offer.ids for offer in parts.values()]))
+    offers = dict[Party, _Offer]()
+    if ids is not None:
+        offers = {owner: replace(parts[owner], ids=int(n)) for owner, n in zip(owners, ids, strict=True)}
+        run.offered |= {owner.name: offer.ids for owner, offer in offers.items()}
+        _check_sizes(offers)
+    sets = [_receive_pseudonyms(run, owner, parts[owner].ids) for owner in owners]
     marks = common(sets)
-    _check_overlap(offers, int(marks[0].sum()))
+    in_all = run.team.total(np.array([marks[0].sum()]))
+    if in_all is None:
+        run.team.hear()  # that all may be answered
+    else:
+        _check_overlap(offers, int(in_all[0]))
+        run.team.tell({})
     for owner, marked in zip(owners, marks, strict=True):
         bitmap = np.packbits(marked)
         run.links.send(owner, Kind.COMMON, {"common": bitmap.tobytes()}, sizes={"packed": len(bitmap)})
@@ -155,7 +182,7 @@ def _receive_offer(run: Run, owner: Party) -> _Offer:
     values = {name: array[0].item() for name, array in run.links.receive(owner, Kind.OFFER).items()}
     offer = _Offer(**values)
     if not (
-        1 <= offer.ids <= MAX_IDS
+        (run.plan.shards == 1) <= offer.ids <= MAX_IDS
         and min(offer.min_rows, offer.max_ids) >= 0
         and 0 <= offer.max_unmatched <= 1
     ):

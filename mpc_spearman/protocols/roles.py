@@ -21,13 +21,13 @@ from mpc_spearman.levels.cautions import column_cautions, impossible, repeated_c
 from mpc_spearman.levels.level import Description, Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
-from mpc_spearman.protocols.account import account
+from mpc_spearman.protocols.account import account, hand_in
 from mpc_spearman.protocols.agree import agree
 from mpc_spearman.protocols.align import align
-from mpc_spearman.protocols.compute import conclude, contribute, encode, hide, prepare
+from mpc_spearman.protocols.compute import compute_part, conclude, contribute, encode, hide, prepare
 from mpc_spearman.protocols.connect import connect
 from mpc_spearman.protocols.describe import describe, receive_description
-from mpc_spearman.protocols.intersect import intersect, match
+from mpc_spearman.protocols.intersect import intersect, match, offer_part
 from mpc_spearman.protocols.load import load
 from mpc_spearman.protocols.protect import advise, charge, state
 from mpc_spearman.protocols.publish import publish, receive_result
@@ -86,6 +86,20 @@ def run_coordinator(run: Run) -> Result:
         alignment=run.alignment,
         offered=run.offered,
     )
+
+
+def run_worker(run: Run) -> None:
+    """Another worker of a party than its first: compute on the rows of one shard, with the others' workers.
+
+    It learns what its party's first worker gives it, and of other parties what that one learns of its own
+    shard: masked rows or ciphertexts, at the coordinator shuffled differences and pseudonyms.
+    """
+    connect(run)
+    if run.plan.alignment == "intersect":
+        match(run) if run.roster.me.role is Role.COORDINATOR else offer_part(run)
+    compute_part(run)
+    hand_in(run)
+    run.team.hear()  # that all is done
 
 
 def _own_result(

@@ -17,12 +17,13 @@ from mpc_spearman.config import Plan
 from mpc_spearman.identity import Identity, Signer
 from mpc_spearman.launch.role import run_role
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.parties import Roster
+from mpc_spearman.parties import Roster, worker_name
 from mpc_spearman.protocols.connect import agree_keys, connect
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
+from mpc_spearman.wire.team import Team
 from support.processes import EVER
 from support.wires import Wires
 
@@ -33,14 +34,16 @@ T = TypeVar("T")
 class Ended:
     """How a run ended: by party, its result or what it raised."""
 
-    results: Mapping[str, Result]
+    results: Mapping[str, Result | None]
     errors: Mapping[str, BaseException]
 
     def result(self, party: str = "C") -> Result:
         """Return a party's result; raise an error instead if there is any."""
         for error in self.errors.values():
             raise error
-        return self.results[party]
+        found = self.results[party]
+        assert found is not None
+        return found
 
     def classes(self) -> dict[str, str]:
         return {party: type(error).__name__ for party, error in self.errors.items()}
@@ -67,36 +70,44 @@ def run_in_memory(
         Other arguments of every party's ``run_role``.
     """
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
-    hooks, wires = hooks or {}, Wires(max(len(its.names) for its in plans.values()))
+    hooks, shards = hooks or {}, range(max(its.shards for its in plans.values()))
+    meetings = [Wires(max(len(its.names) for its in plans.values())) for _ in shards]
+    teams = {party: Wires(len(shards)) for party in plans}
     made = keys or {name: Identity.new() for its in plans.values() for name in its.names}
     public = {name: str(key) for name, key in made.items()}
-    results: dict[str, Result] = {}
+    results: dict[str, Result | None] = {}
     errors: dict[str, BaseException] = {}
 
     def decline(its: Plan, roster: Roster, error: Exception) -> None:
-        end = wires.end(roster.me.number)
+        end = meetings[0].end(roster.me.number)
         Links(partial(VIEW.fields, its.shared()), roster, end, Meter(), EVER, last_words=EVER).abort(error)
 
-    def play(party: str, its: Plan) -> None:
+    def play(label: str, worker: tuple[str, int]) -> None:
+        (party, shard), wires = worker, meetings[worker[1]]
+        its = plans[party]
         number = Roster.of(its, party).me.number
-        role = hooks.get(party, _patient)
+        role = hooks.get(label, _patient)
         try:
-            results[party] = role(
+            results[label] = role(
                 run_role,
                 its.restricted_to(party),
                 party,
-                tables.get(party),
+                None if shard else tables.get(party),
+                shard=shard,
                 ready=lambda roster: Signer(made[party], public, rehearsal=keys is None),
                 join=lambda roster, meter, agree: agree(wires.end(number)),
+                gather=lambda team, take: take(teams[party].end(shard)),
                 decline=lambda roster, meter, error: decline(its, roster, error),
                 **seams,
             )
         except BaseException as error:
-            errors[party] = error
+            errors[label] = error
         finally:
             wires.cut(number)  # as the end of its process does
+            teams[party].cut(shard)
 
-    _all_at_once(play, plans.items())
+    workers = {worker_name(party, shard): (party, shard) for party in plans for shard in shards}
+    _all_at_once(play, workers.items())
     return Ended(results, errors)
 
 
@@ -108,7 +119,8 @@ def together(plan: Plan, play: Callable[[Run], T]) -> dict[str, T]:
         try:
             roster, meter = Roster.of(plan, name), Meter()
             links = Links(partial(VIEW.fields, plan.shared()), roster, wires.end(number), meter, EVER)
-            run = Run(plan, roster, lambda: links, meter, lambda *_: None, lambda _: None)
+            alone = Team(roster.team(1))
+            run = Run(plan, roster, lambda: (links, alone), meter, lambda *_: None, lambda _: None)
             agree_keys(plan, roster, links)
             connect(run)
             found[name] = play(run)

@@ -15,10 +15,10 @@ import numpy as np
 from mpc_spearman.arrays import blocks
 from mpc_spearman.config import Plan
 from mpc_spearman.engines.computation import Computation, Contribution, Shape
-from mpc_spearman.engines.engine import Engine, Opening
+from mpc_spearman.engines.engine import Engine, Opening, stacked
 from mpc_spearman.engines.he import keys_of
 from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes
-from mpc_spearman.engines.shuffle import shuffled
+from mpc_spearman.engines.shuffle import dealt
 from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
@@ -38,7 +38,7 @@ class He(Engine):
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""
         for source, key in receive_keys(run, computation).items():
-            in_order = own if _literal(run.plan) else shuffled(run, source, own)
+            in_order = dealt(run, source, own, computation.all_rows, shuffled=not _literal(run.plan))
             if run.roster.me == source:
                 encrypt_ranks(run, key, in_order)
             else:
@@ -47,11 +47,12 @@ class He(Engine):
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Encrypt the source's vectors; at the target multiply its own with them and pass the products on."""
         if computation.summed:
-            sessions = [(receive_key(run, sizes(computation)), run.roster.sources, own.added)]
+            layout = sizes(computation, run.team.shards)
+            sessions = [(receive_key(run, layout, shared=True), run.roster.sources, own.added)]
         else:
             sessions = [
                 (key, (source,), own.added_in(computation, source))
-                for source, key in receive_keys(run, computation).items()
+                for source, key in receive_keys(run, computation, shared=True).items()
             ]
         for key, sources, added in sessions:
             if run.roster.me.role is Role.SOURCE:
@@ -60,37 +61,46 @@ class He(Engine):
                 multiply_vectors(run, key, sources, own.vectors, added)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
-        """Make the keys while the others rank; then decrypt. A key for sums waits for their bounds."""
+        """Make the keys while the others rank; then decrypt. A key for sums waits for their bounds.
+
+        All workers' products are under the keys of the first; differences under keys of each one's own.
+        """
+        if computation.operation != "differences" and not run.team.leads:
+            return lambda _: None
         if computation.summed:
             return lambda told: decrypt_products(run, make_key(run, told))
         keys = {source: make_key(run, computation, source) for source in run.roster.sources}
         if computation.operation == "differences":
-            return lambda _: np.vstack(
-                [decrypt_differences(run, key, computation.of(source)) for source, key in keys.items()]
+            return lambda _: stacked(
+                decrypt_differences(run, key, computation.of(source), computation.all_rows)
+                for source, key in keys.items()
             )
         return lambda _: np.vstack([decrypt_products(run, key) for key in keys.values()])
 
 
-def sizes(computation: Computation, source: Party | None = None) -> Sizes:
+def sizes(computation: Computation, shards: int, source: Party | None = None) -> Sizes:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
     For sums one key serves all sources: the rows are theirs put end to end, which is as often as the target's
-    vectors are. Otherwise each `source` has a key of its own.
+    vectors are. Otherwise each `source` has a key of its own; at differences one in each shard.
     """
+    products = computation.operation != "differences"
     bounds = computation.known
     together = len(computation.source_vectors) if computation.summed else 1
     noises = together + 1 if computation.noisy else 0
     digit = 2**_DIGIT if noises else 0
     return Sizes(
-        n=computation.rows * together + 2 * computation.target_vectors * noises,
+        n=(computation.all_rows if products else computation.rows) * together
+        + 2 * computation.target_vectors * noises,
         m_source=computation.source_vectors[source] if source else 1,
         m_target=computation.target_vectors,
         value_bound=max(bounds.value, digit),
         target_bound=max(bounds.target, digit),
         target_sum=bounds.target_sum * together + (digit + 1) * noises,
         result_bound=bounds.result,
-        keys=len(computation.source_vectors) if source else 1,
-        operation="differences" if computation.operation == "differences" else "products",
+        keys=(len(computation.source_vectors) if source else 1) * (1 if products else shards),
+        parts=shards if products else 1,
+        operation="products" if products else "differences",
     )
 
 
@@ -110,25 +120,31 @@ def rows_of_noise(added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @step("keys")
 def make_key(run: Run, computation: Computation, source: Party | None = None) -> SecretKey:
     """Make a key pair for one source's session or for all; send the public half to it, or all, and B."""
-    key = keys_of(run.plan.he.scheme)[0].generate(run.plan.he, sizes(computation, source))
+    key = keys_of(run.plan.he.scheme)[0].generate(run.plan.he, sizes(computation, run.team.shards, source))
     for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
         run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
     _take_note(run, key.public)
     return key
 
 
-def receive_keys(run: Run, computation: Computation) -> dict[Party, PublicKey]:
+def receive_keys(run: Run, computation: Computation, shared: bool = False) -> dict[Party, PublicKey]:
     """Receive the key of each session this party takes part in, all of them before the first session.
 
     So the coordinator never waits for a session to end before it can send a key of a later one.
     """
-    return {source: receive_key(run, sizes(computation, source)) for source in run.roster.sessions}
+    layouts = {source: sizes(computation, run.team.shards, source) for source in run.roster.sessions}
+    return {source: receive_key(run, layout, shared) for source, layout in layouts.items()}
 
 
 @step("keys")
-def receive_key(run: Run, layout: Sizes) -> PublicKey:
-    """Receive and check a public key of the coordinator's."""
-    raw = run.links.receive(run.roster.coordinator, Kind.PUBLIC_KEY)["key"]
+def receive_key(run: Run, layout: Sizes, shared: bool = False) -> PublicKey:
+    """Receive and check a public key of the coordinator's; one that all workers share through the first."""
+    if shared and not run.team.leads:
+        _, raw = run.team.hear()
+    else:
+        raw = run.links.receive(run.roster.coordinator, Kind.PUBLIC_KEY)["key"]
+        if shared:
+            run.team.tell({}, raw)
     key = keys_of(run.plan.he.scheme)[1].from_bytes(raw, run.plan.he, layout)
     _take_note(run, key)
     return key
@@ -175,10 +191,13 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, sha
 
 
 @step("decrypt")
-def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
-    """Coordinator: decrypt the differences; sum their squares, Python int (m_A, m_B) (paper, step 3)."""
+def decrypt_differences(run: Run, key: SecretKey, shape: Shape, all_rows: int) -> np.ndarray | None:
+    """Coordinator: decrypt the differences; sum their squares, Python int (m_A, m_B) (paper, step 3).
+
+    Its first worker has the sums over all workers' rows, `all_rows`, the others none.
+    """
     public, literal = key.public, _literal(run.plan)
-    squares = Squares(shape.m_source, shape.m_target, shape.n)
+    squares = Squares(shape.m_source, shape.m_target, all_rows)
     vectors = shape.m_source * shape.m_target if literal else shape.m_source + shape.m_target - 1
     for rows in groups(shape.n, shape.m_source, public):
         lengths = [chunk.stop - chunk.start for chunk in blocks(rows.stop - rows.start, public.slots)]
@@ -190,7 +209,7 @@ def decrypt_differences(run: Run, key: SecretKey, shape: Shape) -> np.ndarray:
         else:
             squares.add_basis(opened)
         run.tick(rows.stop, shape.n)
-    return squares.total
+    return squares.of(run.team)
 
 
 @step("encrypt")
@@ -211,7 +230,8 @@ def multiply_vectors(
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
 
     `own` are integers (m_B, rows), the same for each source. The products of several sources add up; if
-    `added`, (vectors, m_B), also what each source and this party adds to them.
+    `added`, (vectors, m_B), also what each source and this party adds to them. All workers' products go to
+    the first, which alone sends them on.
     """
     noise, places = (own, own) if added is None else rows_of_noise(added)
     parts, products = [own] if added is None else [own, places], key.products()
@@ -222,7 +242,12 @@ def multiply_vectors(
     for rows in blocks(places.shape[1], key.rows) if added is not None else ():
         mine = key.encrypt_block(_block(noise, rows), run.workers)
         products.add(mine, _block(places, rows), run.workers)
-    send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export(run.workers))
+    mine = [] if run.team.leads else products.partial(run.workers)
+    parts_of_all = run.team.gather(np.frombuffer(b"".join(mine), np.uint8))
+    if parts_of_all is not None:
+        for part in parts_of_all[1:]:
+            products.add_partial([row.tobytes() for row in part.reshape(-1, key.partial_bytes)])
+        send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export(run.workers))
 
 
 @step("decrypt")

@@ -14,17 +14,19 @@ import torch
 from mpc_spearman.engines.computation import Shape
 from mpc_spearman.engines.mpc.session import Session
 from mpc_spearman.engines.mpc.sharing import mask_stream
-from mpc_spearman.engines.shuffle import shuffled
+from mpc_spearman.engines.shuffle import dealt
 from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 
 
 @step("share")
-def open_differences(run: Run, session: Session, source: Party, own: np.ndarray, shape: Shape) -> None:
+def open_differences(
+    run: Run, session: Session, source: Party, own: np.ndarray, shape: Shape, all_rows: int
+) -> None:
     """Share a data party's ranks, int32 (m, n), shuffled, and open the basis of differences."""
     is_source = run.roster.me == source
-    own = shuffled(run, source, own)
+    own = dealt(run, source, own, all_rows)
     masks = mask_stream(run, run.roster.coordinator, source)
     other_columns = shape.m_target if is_source else shape.m_source
     for rows in session.blocks(shape.n, shape.m_source + shape.m_target - 1):
@@ -38,11 +40,16 @@ def open_differences(run: Run, session: Session, source: Party, own: np.ndarray,
 
 
 @step("reveal")
-def square_differences(run: Run, session: Session, source: Party, shape: Shape) -> np.ndarray:
-    """Open the basis at the coordinator, block by block; return Σ (x_p − y_q)², Python int (m_A, m_B)."""
+def square_differences(
+    run: Run, session: Session, source: Party, shape: Shape, all_rows: int
+) -> np.ndarray | None:
+    """Open the basis at the coordinator, block by block; return Σ (x_p − y_q)², Python int (m_A, m_B).
+
+    Its first worker has those over all workers' rows, `all_rows`, the others none.
+    """
     masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
     columns = (shape.m_source, shape.m_target)
-    squares = Squares(shape.m_source, shape.m_target, shape.n)
+    squares = Squares(shape.m_source, shape.m_target, all_rows)
     for rows in session.blocks(shape.n, shape.m_source + shape.m_target - 1):
         x, y = (
             session.shared(stream.ring((m, rows.stop - rows.start)))
@@ -52,7 +59,7 @@ def square_differences(run: Run, session: Session, source: Party, shape: Shape) 
         with run.meter.phase("multiply"):
             squares.add_basis(opened)
         run.tick(rows.stop, shape.n)
-    return squares.total
+    return squares.of(run.team)
 
 
 def basis(session: Session, x: Any, y: Any) -> Any:

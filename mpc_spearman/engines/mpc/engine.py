@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.engines.computation import Computation, Contribution
-from mpc_spearman.engines.engine import Engine, Opening
+from mpc_spearman.engines.engine import Engine, Opening, stacked
 from mpc_spearman.engines.mpc.differences import open_differences, square_differences
 from mpc_spearman.engines.mpc.order import reveal_order
 from mpc_spearman.engines.mpc.session import Session
@@ -29,29 +29,37 @@ class Mpc(Engine):
         agree_on_ring(run, computation.known)
         for source in run.roster.sessions:
             session = Session(run, source, computation.of(source))
-            open_differences(run, session, source, own, computation.of(source))
+            open_differences(run, session, source, own, computation.of(source), computation.all_rows)
 
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Share the vectors, compute this party's term of each product, and open them re-randomised."""
         agree_on_ring(run, computation.known)
         if computation.summed:
-            reveal_total(run, self._terms(run, computation, own))
+            if terms := self._terms(run, computation, own):
+                reveal_total(run, terms)
             return
         for source in run.roster.sessions:
-            session, term = self._term(run, computation, source, own.vectors)
-            noise = own.added_in(computation, source)
-            reveal(run, session, term if noise is None else term + noise)
+            session, part = self._term(run, computation, source, own.vectors)
+            term = run.team.total(part)
+            if term is not None:
+                noise = own.added_in(computation, source)
+                reveal(run, session, term if noise is None else term + noise)
 
     def comparison(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
         """Share the vectors, compute this party's term of each product, and compare the sums of all."""
         agree_on_ring(run, computation.known)
-        return reveal_order(run, self._terms(run, computation, own), own.last)
+        terms = self._terms(run, computation, own)
+        return reveal_order(run, terms, own.last) if terms else None
 
     def _terms(
         self, run: Run, computation: Computation, own: Contribution
     ) -> list[tuple[Session, np.ndarray]]:
-        """Compute this party's terms of sums; what it adds to them, its noise, is in the first."""
+        """Compute this party's terms of sums; what it adds to them, its noise, is in the first.
+
+        Its first worker has those of all workers, the others none.
+        """
         terms = [self._term(run, computation, source, own.vectors) for source in run.roster.sessions]
+        terms = _of_all(run, terms)
         if own.added is not None:
             terms[0][1][:] += own.added
         return terms
@@ -70,23 +78,30 @@ class Mpc(Engine):
             agree_on_ring(run, computation.bounds)
         sessions = {source: Session(run, source, computation.of(source)) for source in run.roster.sources}
         if computation.operation == "differences":
-            return lambda _: np.vstack(
-                [
-                    square_differences(run, session, source, computation.of(source))
-                    for source, session in sessions.items()
-                ]
+            return lambda _: stacked(
+                square_differences(run, session, source, computation.of(source), computation.all_rows)
+                for source, session in sessions.items()
             )
         terms = [
             (session, multiply_masks(run, session, source, computation.of(source)))
             for source, session in sessions.items()
         ]
-        if computation.operation == "comparison":
-            return lambda _: reveal_order(run, terms)
 
-        def open_products(told: Computation) -> np.ndarray:
+        def open_terms(told: Computation) -> np.ndarray | None:
+            of_all = _of_all(run, terms)
+            if not of_all:
+                return None
+            if told.operation == "comparison":
+                return reveal_order(run, of_all)
             agree_on_ring(run, told.known)
             if told.summed:
-                return reveal_total(run, terms)
-            return np.vstack([reveal(run, session, term) for session, term in terms])
+                return reveal_total(run, of_all)
+            return np.vstack([reveal(run, session, term) for session, term in of_all])
 
-        return open_products
+        return open_terms
+
+
+def _of_all(run: Run, terms: list[tuple[Session, np.ndarray]]) -> list[tuple[Session, np.ndarray]]:
+    """Add up the terms of all workers of this party, at its first; nothing at the others."""
+    totals = [(session, run.team.total(term)) for session, term in terms]
+    return [(session, term) for session, term in totals if term is not None]

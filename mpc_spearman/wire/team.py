@@ -1,0 +1,159 @@
+"""What the workers of one party say to each other, over links of their own.
+
+With ``shards: k`` a party is k processes. Its first worker, which *leads*, does all that the protocol asks of
+the party; the others compute on the rows that it deals them, with the workers of the same shard at the other
+parties. Rows are dealt in turn, so that how many each has follows from their number alone, and no shard is a
+part of the table that means something, such as a year.
+
+What a worker computes goes to its lead and to nobody else. The lead adds up the parts before its noise and
+its share of zero come in: the others see the sum's share, as of one process (docs/protocol.md, "Shards").
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.errors import ProtocolViolation
+from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.wire.kinds import Field, Kind
+from mpc_spearman.wire.links import Links
+
+_FIELDS = (Field("what", "text"), Field("data", "blob"))
+_PARTING = {
+    Kind.ABORT: (Field("error", "text"), Field("party", "text"), Field("phase", "text")),
+    Kind.FAREWELL: (Field("signature", "bytes", (64,)),),
+}
+# Bytes of one message.
+_CHUNK = 1 << 22
+_TYPES = ("|u1", "<i4", "<i8", "<f8")
+
+
+def fields(kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None:
+    """Return the fields of a message between two workers of a party; None for one that there is not."""
+    return _FIELDS if kind in (Kind.TASK, Kind.PART) else _PARTING.get(kind)
+
+
+class Team:
+    """The workers of this party; by itself where there is one shard."""
+
+    def __init__(self, roster: Roster, links: Links | None = None) -> None:
+        self._lead, *self._others = roster.parties
+        self._links = links
+        self.shard, self.shards = roster.me.number, len(roster.parties)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the party's first worker."""
+        return self.shard == 0
+
+    def rows(self, n: int) -> int:
+        """Return how many of n rows this worker has."""
+        return len(range(self.shard, n, self.shards))
+
+    def tell(self, what: Mapping[str, Any], data: bytes = b"") -> None:
+        """Lead: tell all others something, with a few bytes."""
+        for worker in self._others:
+            self._send(worker, Kind.TASK, what, data)
+
+    def hear(self) -> tuple[dict[str, Any], bytes]:
+        """Wait for what the lead tells."""
+        return self._receive(self._lead, Kind.TASK)
+
+    def scatter(self, parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+        """Lead: give each worker its part, and return one's own, the first."""
+        own, *others = parts
+        for worker, part in zip(self._others, others, strict=True):
+            self._give(worker, Kind.TASK, part)
+        return own
+
+    def part(self) -> NDArray[Any]:
+        """Take the part that the lead gives."""
+        return self._take(self._lead, Kind.TASK)
+
+    def gather(self, part: NDArray[Any]) -> list[NDArray[Any]] | None:
+        """Bring every worker's part to the lead, which gets all, its own first; the others get None."""
+        if not self.leads:
+            self._give(self._lead, Kind.PART, part)
+            return None
+        return [part, *(self._take(worker, Kind.PART) for worker in self._others)]
+
+    def total(self, part: NDArray[Any]) -> NDArray[Any] | None:
+        """Add up every worker's part, at the lead; None at the others. Integers wrap as those of the ring."""
+        parts = self.gather(part)
+        return None if parts is None else sum(parts[1:], parts[0])
+
+    def deal(self, vectors: NDArray[Any], block: int) -> NDArray[Any]:
+        """Lead: deal the rows of vectors, (m, n), in blocks of about so many bytes; return one's own."""
+        if not self._others:
+            return vectors
+        m, n = vectors.shape
+        rows = self.shards * max(1, block // (vectors.itemsize * max(1, m)))
+        own = np.empty((m, self.rows(n)), vectors.dtype)
+        for start in range(0, n, rows):
+            dealt = vectors[:, start : start + rows]
+            first = start // self.shards
+            mine = dealt[:, :: self.shards]
+            own[:, first : first + mine.shape[1]] = mine
+            for worker in self._others:
+                self._give(worker, Kind.TASK, dealt[:, worker.number :: self.shards])
+        return own
+
+    def dealt(self, m: int, n: int, dtype: str) -> NDArray[Any]:
+        """Take one's rows of n, (m, rows), as the lead deals them."""
+        vectors = np.empty((m, self.rows(n)), dtype)
+        filled = 0
+        while filled < vectors.shape[1]:
+            block = self.part()
+            vectors[:, filled : filled + block.shape[1]] = block
+            filled += block.shape[1]
+        return vectors
+
+    def close(self) -> None:
+        """Part from the other workers, once all is done: until then they hear of what goes wrong."""
+        if self._links is not None:
+            if self.leads:
+                self.tell({})
+            self._links.close()
+
+    def _give(self, worker: Party, kind: Kind, array: NDArray[Any]) -> None:
+        what = {"type": array.dtype.str, "shape": array.shape}
+        raw = np.ascontiguousarray(array).tobytes()
+        for start in range(0, max(1, len(raw)), _CHUNK):
+            self._send(worker, kind, what, raw[start : start + _CHUNK])
+
+    def _take(self, worker: Party, kind: Kind) -> NDArray[Any]:
+        what, data = self._receive(worker, kind)
+        try:
+            shape = tuple(int(size) for size in what["shape"])
+            size = int(np.prod(shape, dtype=object)) * np.dtype(what["type"]).itemsize
+            if what["type"] not in _TYPES or min(shape, default=0) < 0:
+                raise ValueError
+        except (LookupError, TypeError, ValueError):
+            raise ProtocolViolation(f"{worker} sent a part that this version cannot parse") from None
+        parts, left = [data], size - len(data)
+        while left > 0:
+            parts.append(self._receive(worker, kind)[1])
+            left -= len(parts[-1])
+        if left:
+            raise ProtocolViolation(f"{worker} sent a part of another length than it said")
+        return np.frombuffer(b"".join(parts), what["type"]).reshape(shape)
+
+    def _send(self, worker: Party, kind: Kind, what: Mapping[str, Any], data: bytes) -> None:
+        assert self._links is not None
+        self._links.send(worker, kind, {"what": json.dumps(what), "data": data})
+
+    def _receive(self, worker: Party, kind: Kind) -> tuple[dict[str, Any], bytes]:
+        assert self._links is not None
+        said = self._links.receive(worker, kind)
+        return json.loads(said["what"]), said["data"]
+
+
+def cut(ordered: NDArray[np.bytes_], shards: int) -> Sequence[NDArray[np.bytes_]]:
+    """Cut ascending byte strings into ranges by their first four bytes, one for each shard."""
+    ends = [(2**32 * shard // shards).to_bytes(4, "big") for shard in range(1, shards)]
+    return np.split(ordered, np.searchsorted(ordered, np.array(ends, ordered.dtype)))
