@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,12 +50,14 @@ def worker_name(party: str, shard: int) -> str:
 class Roster:
     """All parties of a run in order of their numbers, and the one that this process runs.
 
-    `star` says that only the first one is connected with the others.
+    `star` says that only the first one is connected with the others. `workers` are all parties' workers,
+    connected or not: whom an error that is heard of can be about.
     """
 
     parties: tuple[Party, ...]
     me: Party
     star: bool = False
+    workers: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, plan: Plan, me: str, shard: int = 0) -> Roster:
@@ -64,13 +67,14 @@ class Roster:
             Party(worker_name(name, shard), role, number)
             for number, (name, role) in enumerate(zip(plan.names, roles, strict=True))
         )
-        return cls(parties, next(party for party in parties if party.owner == me))
+        workers = frozenset(worker_name(name, each) for name in plan.names for each in range(plan.shards))
+        return cls(parties, next(party for party in parties if party.owner == me), workers=workers)
 
     def team(self, shards: int) -> Roster:
         """Return the roster of all workers of this party, of which this process is one."""
         names = [worker_name(self.me.owner, shard) for shard in range(shards)]
         workers = tuple(Party(name, self.me.role, number) for number, name in enumerate(names))
-        return Roster(workers, workers[names.index(self.me.name)], star=True)
+        return Roster(workers, workers[names.index(self.me.name)], star=True, workers=self.workers)
 
     @property
     def coordinator(self) -> Party:
@@ -98,3 +102,13 @@ class Roster:
         if self.star and self.me.number:
             return self.parties[:1]
         return tuple(party for party in self.parties if party != self.me)
+
+    @property
+    def pairs(self) -> tuple[tuple[Party, Party], ...]:
+        """Every two that are connected, the lower number first."""
+        return tuple(pair for pair in combinations(self.parties, 2) if not self.star or pair[0].number == 0)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Whom an error that is heard of can be about."""
+        return self.workers | {party.name for party in self.parties}

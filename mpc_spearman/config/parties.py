@@ -40,7 +40,7 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", r
 _CONNECTION = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 
 
-def _advertise(value: str | None) -> str | None:
+def _dialled(value: str | None) -> str | None:
     if value is not None and host_and_port(value)[1] == 0:
         raise ValueError("has port 0, which nobody can dial")
     return value
@@ -136,9 +136,15 @@ class AnyParty(Section):
     listen: Text | None = setting(
         "Where others can dial this party; port 0 means any free port. Data parties without it are connected "
         "through the coordinator's host: docs/hosts.md#ports-and-firewalls. At the coordinator: where it "
-        "listens, if not at `network.port` of all its addresses.",
+        "listens, if not at `network.port` of all its addresses. Under `shards` as `network.address`.",
         None,
         "HOST:PORT, such as 10.0.0.7:29501",
+    )
+    workers: Annotated[Text | None, AfterValidator(_dialled)] = setting(
+        "Under `shards`: where this party's first worker listens for its other workers, and they dial it: "
+        "docs/hosts.md#several-hosts-for-one-party. `join` needs it, also at the coordinator.",
+        None,
+        "HOST:PORT, such as 10.0.0.7:29600",
     )
 
     @field_validator("listen")
@@ -189,8 +195,9 @@ class DataParty(TableKeys, AnyParty):
     `table` is None where the table is elsewhere: in another organisation, or in this program.
     """
 
-    advertise: Annotated[Text | None, AfterValidator(_advertise)] = setting(
-        "Where others dial this party, if not where it listens: in a container, behind address translation.",
+    advertise: Annotated[Text | None, AfterValidator(_dialled)] = setting(
+        "Where others dial this party, if not where it listens: in a container, behind address translation. "
+        "Under `shards` as `network.address`.",
         None,
         "HOST:PORT, such as 192.0.2.7:29501",
     )

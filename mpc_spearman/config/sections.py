@@ -156,13 +156,16 @@ class Network(Section):
         86_400.0,
     )
     address: Host | None = setting(
-        "The coordinator's host, which all others dial. `MASTER_ADDR` in the environment overrides it.",
+        "The coordinator's host, which all others dial. `MASTER_ADDR` in the environment overrides it. Under "
+        "`shards` `{shard}` stands for the number of the worker that is dialled, as in `c-{shard}.example`; "
+        "without it, all are on one host, and a worker's number is added to the port.",
         None,
         "a host name or address",
         min_length=1,
     )
     port: Count = setting(
-        "The port there, the only one that has to be open. `MASTER_PORT` overrides it.",
+        "The port there, the only one that has to be open, but for `shards` on one host. `MASTER_PORT` "
+        "overrides it.",
         29500,
         "a port number from 1 to 65535",
         ge=1,

@@ -2,8 +2,8 @@
 
 Input: one line of JSON (:class:`Assignment`), then, where `frame` is its length, a table as an Arrow stream.
 It stays open as a lifeline: when it ends, the supervisor is gone and so is this process. A further line says
-where the coordinator listens, or names a party whose process ended, and how, in case this one still waits for
-it to join.
+where others of a meeting are to dial, or names a party whose process ended, and how, in case this one still
+waits for it to join.
 
 Output: lines of JSON, each with one of the keys ``phase``, ``note``, ``address``, ``error``, ``done``. What
 anything else prints goes to standard error.
@@ -18,7 +18,6 @@ import threading
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from queue import Queue
 from typing import IO, TYPE_CHECKING, Any
 
 from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied
@@ -106,7 +105,8 @@ class Supervisor:
         self._lock = threading.Lock()
         self._joined = False
         self._shown, self._shown_at = "", 0.0
-        self._coordinator: Queue[tuple[str, int]] = Queue()
+        self._heard = threading.Condition()
+        self._meetings: dict[str, tuple[str, int]] = {}
 
     def assignment(self) -> tuple[Assignment, bytes]:
         """Read the assignment, and the table if it brings one; from then on watch the lifeline."""
@@ -142,21 +142,25 @@ class Supervisor:
         with self._lock:
             self._joined = True
 
-    def tell(self, address: Address) -> None:
-        """Have the other roles told where this one, the coordinator, listens."""
-        self.say(address=[address.host, address.port])
+    def tell(self, meeting: str, address: Address) -> None:
+        """Have the other roles told where this one listens for who comes to a meeting."""
+        self.say(meeting=meeting, address=[address.host, address.port])
 
-    def ask(self) -> Address:
-        """Wait until the coordinator's role has told where it listens."""
+    def ask(self, meeting: str) -> Address:
+        """Wait until the role at which others meet has told where it listens."""
         from mpc_spearman.network.addresses import Address
 
-        return Address(*self._coordinator.get())
+        with self._heard:
+            self._heard.wait_for(lambda: meeting in self._meetings)
+        return Address(*self._meetings[meeting])
 
     def _watch(self) -> None:
         for line in self._input:
             news = json.loads(line)
-            if "coordinator" in news:
-                self._coordinator.put(tuple(news["coordinator"]))
+            if "meeting" in news:
+                with self._heard:
+                    self._meetings[news["meeting"]] = tuple(news["address"])
+                    self._heard.notify_all()
             elif not self._joined:
                 self.fail(_ended(news["lost"], news["about"]))
         os._exit(1)

@@ -110,7 +110,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     made, approval = assignment.rehearsal, assignment.approval
     point = MeetingPoint(**assignment.meeting_point)
     meeting = Rendezvous(
-        plan, assignment.party, point, None if made is None else Rehearsal(**made), supervisor
+        plan, assignment.party, 0, point, None if made is None else Rehearsal(**made), supervisor
     )
     result = run_role(
         plan,

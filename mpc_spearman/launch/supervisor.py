@@ -207,7 +207,7 @@ def launch(
                 elif "address" in report:
                     for other in left:
                         if other.party != party:
-                            other.tell(coordinator=report["address"])
+                            other.tell(meeting=report["meeting"], address=report["address"])
                 else:
                     watch(party, report["phase"], report["done"], report["of"])
             else:

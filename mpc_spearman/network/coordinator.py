@@ -216,7 +216,9 @@ class CoordinatorMeeting(Meeting):
         if not self._settings.patient:
             self.fail(error)
             return
-        name, _, phase = notice(error, peer.name, "connect")
+        name, whose, phase = notice(error, peer.name, "connect")
+        if whose != peer.name:
+            name = f"{name} of {whose}"
         self._has_left(peer, name, phase)
         self._again([peer.number, name, phase])
 

@@ -87,7 +87,7 @@ class DataPartyMeeting(Meeting):
                 if time.monotonic() + _RETRY > end:
                     raise PartyMissing(
                         f"{coordinator} cannot be reached at {where} ({why}) in {own.join_timeout:g} s: is "
-                        "it running, its port open, network.address right?",
+                        f"it running, its port open, {own.found_by} right?",
                         (PartyMissing.__name__, coordinator.name, "connect"),
                     ) from None
             if time.monotonic() > line:
@@ -113,7 +113,7 @@ class DataPartyMeeting(Meeting):
             elif "again" in message:
                 if message["left"] is not None:
                     number, name, phase = message["left"]
-                    self._has_left(self._roster.parties[int(number)], str(name)[:60], str(phase)[:20])
+                    self._has_left(self._roster.parties[int(number)], str(name)[:150], str(phase)[:20])
                 self._make_ready(control, int(message["again"]))
             elif "met" in message:
                 self._met = message["met"] == self._number == self._agreed

@@ -137,5 +137,4 @@ class Meeting:
     def _read_notice(self, said: Any, teller: Party) -> MpcSpearmanError:
         """Turn what a party said when it stopped into an error of this one."""
         error, name, phase = said
-        names = {party.name for party in self._roster.parties}
-        return from_notice(error, name, phase, told_by=str(teller), parties=names)
+        return from_notice(error, name, phase, told_by=str(teller), parties=self._roster.names)

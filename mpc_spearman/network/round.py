@@ -21,7 +21,6 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any
 
 from mpc_spearman.errors import NetworkError, PeerTimeout, Unreachable
@@ -55,6 +54,8 @@ class Settings:
         Seconds in which all have to have met; and without a sign of life, after which a party is lost.
     patient
         Whether a party that is lost or leaves is waited for again; else that ends the meeting.
+    found_by
+        The key of the plan that says where the others meet.
     """
 
     tls: Tls
@@ -67,6 +68,7 @@ class Settings:
     timeout: float
     say: Callable[[str], None]
     patient: bool = True
+    found_by: str = "network.address"
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ class Round:
 
     def ways(self) -> dict[tuple[str, str], str]:
         """Return how each pair is connected."""
-        pairs = combinations(self._roster.parties, 2)
+        pairs = self._roster.pairs
         return {(one.name, other.name): way(one, other, self._contacts)[1] for one, other in pairs}
 
     # --- for who connects
@@ -197,11 +199,9 @@ class Round:
         return Answer.WELCOME
 
     def _forwards(self, caller: int, to: int) -> bool:
-        numbers = {caller, to}
-        if len(numbers) < 2 or not numbers <= {peer.number for peer in self._roster.peers}:
-            return False
-        one, other = (self._roster.parties[number] for number in numbers)
-        return way(one, other, self._contacts)[1] != DIRECT
+        numbers = (min(caller, to), max(caller, to))
+        found = (pair for pair in self._roster.pairs if (pair[0].number, pair[1].number) == numbers)
+        return any(way(one, other, self._contacts)[1] != DIRECT for one, other in found)
 
     def _keep(self, number: int, connection: Connection, *, received: bool) -> None:
         with self._changed:

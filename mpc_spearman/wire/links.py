@@ -239,8 +239,7 @@ class Links:
 
     def _read_abort(self, peer: Party, payload: memoryview) -> MpcSpearmanError:
         error, party, phase = decode(self._fields(Kind.ABORT, peer, self._roster.me), {}, payload).values()
-        names = {party.name for party in self._roster.parties}
-        return from_notice(error, party, phase, told_by=str(peer), parties=names)
+        return from_notice(error, party, phase, told_by=str(peer), parties=self._roster.names)
 
 
 def _in_context(error: MpcSpearmanError, where: str) -> MpcSpearmanError:
