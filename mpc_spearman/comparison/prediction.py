@@ -37,16 +37,14 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Roster
 from mpc_spearman.results.result import Result
 
-#: Cells of the first run under MPC: enough to fill buffers, or memory would seem to grow as they do.
-_FIRST_CELLS = 2_000_000
+#: Cells of the first run under MPC, enough to fill buffers, which memory would seem to grow with, and of any.
+_CELLS = 2_000_000, 16_000_000
 #: Rows of the first run under HE. With Paillier each takes up to a second, or a millisecond if short.
 _FIRST_BFV, _FIRST_PAILLIER = 1000, {"full": 4, "short": 500}
 #: How many times as many rows the next run has, at most and at least.
 _MOST, _LEAST = 16, 2
 # Seconds that a run may be expected to take; whatever took half as long is the last one.
 _ENOUGH = 12.0
-#: Cells of the tables of a run, at most.
-_CELLS = 16_000_000
 # What takes as long whatever the rows, and may take very different times: primes are found by trying.
 _FIXED = ("connect", "keys")
 
@@ -63,6 +61,7 @@ def estimate(
     size: Size,
     *,
     suffix: str = ".parquet",
+    cells: tuple[int, int] = _CELLS,
     watch: Watch = lambda party, phase, done, of: None,
     note: Note = lambda party, text: None,
     server: ForkServer | None = None,
@@ -73,6 +72,8 @@ def estimate(
     ----------
     suffix : {".parquet", ".csv"}
         The kind of file that tables are read from.
+    cells : pair of int
+        Cells of the tables of the first run under MPC, and of any run at most.
     watch, note, server
         As for `run_local`; notes of the estimate itself come from "estimate".
 
@@ -86,10 +87,10 @@ def estimate(
     everyone = {**features, roster.target: size.m_B}
     level_of(variant.plan).check(Shapes(size.n, features, size.m_B, everyone))
     he, columns = variant.plan.he, size.m_A + size.m_B
-    first = max(1, _FIRST_CELLS // columns)
+    first = max(1, cells[0] // columns)
     if variant.protocol == "he":
         first = _FIRST_BFV if he.scheme == "bfv" else _FIRST_PAILLIER[he.randomness]
-    most = min(size.n, max(first, _CELLS // columns))
+    most = min(size.n, max(first, cells[1] // columns))
     rows, tables = [min(most, first)], []
     with ExitStack() as stack:
         server = server or stack.enter_context(ForkServer())

@@ -50,8 +50,10 @@ def discrete_gaussian(sigma: NDArray[np.int64]) -> NDArray[np.int64]:
     return drawn.reshape(np.shape(sigma))
 
 
-def _propose(sigma: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Draw a candidate for each σ, and say which are kept."""
+def _propose(
+    sigma: NDArray[np.int64], margin: float = _MARGIN
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Draw a candidate for each σ, and say which are kept; within the margin digits decide."""
     words = _words(2 * sigma.size).reshape(2, -1)
     most = (2 * REACH * sigma).astype(np.uint64)
     mask = most.copy()
@@ -62,8 +64,8 @@ def _propose(sigma: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bo
     inside = place <= most
     chance = np.exp(-np.square(np.where(inside, x, 0) / sigma) / 2)
     uniform = words[1].astype(np.float64)
-    kept = inside & ((uniform + 1) * _WORD <= chance * (1 - _MARGIN))
-    unclear = inside & ~kept & (uniform * _WORD <= chance * (1 + _MARGIN))
+    kept = inside & ((uniform + 1) * _WORD <= chance * (1 - margin))
+    unclear = inside & ~kept & (uniform * _WORD <= chance * (1 + margin))
     for i in np.flatnonzero(unclear):
         kept[i] = _below(int(words[1, i]), int(x[i]), int(sigma[i]))
     return x, kept

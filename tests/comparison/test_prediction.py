@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.comparison import WAN, on_network, per_run
-from mpc_spearman.comparison import prediction as module
 from mpc_spearman.comparison.prediction import estimate
 from mpc_spearman.comparison.table import FIGURES, TIDY
 from mpc_spearman.comparison.variants import Size, Variant, variants
@@ -83,15 +82,12 @@ def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(linear_runs: L
     ],
     ids=str,
 )
-def test_real_runs_lead_to_what_a_larger_one_sends(
-    settings: dict[str, Any], suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chosen, size, estimates = variant(**settings), Size(1500, 3, 4), []
-    for first, most in ((300, 600), (300, size.n)):
-        for name, rows in (("_FIRST_CELLS", first), ("_CELLS", most)):
-            monkeypatch.setattr(module, name, rows * 7)
-        estimates.append(estimate(chosen, size, suffix=suffix, server=fork_server()))
-    found, whole = estimates
+def test_real_runs_lead_to_what_a_larger_one_sends(settings: dict[str, Any], suffix: str) -> None:
+    chosen, size = variant(**settings), Size(1500, 3, 4)
+    found, whole = (
+        estimate(chosen, size, suffix=suffix, cells=(300 * 7, most * 7), server=fork_server())
+        for most in (600, size.n)
+    )
     assert found.rows[-1] <= 600
     assert whole.rows[-1] == size.n
     (one,), (other,) = (per_run(on_network(each.table, WAN)).to_dict("records") for each in (found, whole))

@@ -75,6 +75,7 @@ class Meeting:
         parties: tuple[Party, ...] = PARTIES,
         where: Address | None = None,
         fault: Exception | None = None,
+        coordinator: type[CoordinatorMeeting] = CoordinatorMeeting,
         **own: Any,
     ) -> CoordinatorMeeting | DataPartyMeeting:
         """Let a party come; `label` tells two processes of one apart, `where` is where the coordinator is."""
@@ -100,7 +101,7 @@ class Meeting:
             rounds.append(Connected(sockets, ways))
 
         if member == C:
-            side = CoordinatorMeeting(
+            side = coordinator(
                 roster, Settings(**settings), agree, lambda low, high, size: self._carry(low, high, size)
             )
             arguments = (where or ANYWHERE, self._address.put, fault)
