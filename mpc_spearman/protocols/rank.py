@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpc_spearman.data.ranks import Ranks, rank_columns
+from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.run import Run, step
 
@@ -18,5 +18,6 @@ def rank(run: Run, table: Table, ranks: Ranks | None) -> Ranks:
         run.tick(ranked, table.m)
 
     if ranks is None:
-        ranks = rank_columns(map(table.column, range(table.m)), table.m, workers=run.workers, tick=tick)
+        ranks = table.ranks(workers=run.workers, tick=tick)
+    table.close()
     return ranks
