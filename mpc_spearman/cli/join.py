@@ -1,8 +1,7 @@
-"""Run one role of a plan here, the others on their hosts.
+"""Run one party's role of a plan on this host.
 
-Run one party's role of a plan on this host. Every party runs this command on its own host, with the same
-shared plan. They meet at network.address and network.port (or MASTER_ADDR and MASTER_PORT), which the
-coordinator provides.
+Every party runs this command on its own host, with the same shared plan. They meet at network.address and
+network.port (or MASTER_ADDR and MASTER_PORT), which the coordinator provides.
 """
 
 from __future__ import annotations
@@ -12,6 +11,11 @@ import sys
 from pathlib import Path
 
 from mpc_spearman.cli.arguments import add_party, add_plan, default_out, party_plan, path
+from mpc_spearman.cli.owner_page import beginning
+from mpc_spearman.launch import progress
+from mpc_spearman.launch.join import run_party
+from mpc_spearman.results import terminal
+from mpc_spearman.units import printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -23,12 +27,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Run the role and show what it was given."""
-    from mpc_spearman.cli.owner_page import beginning
-    from mpc_spearman.launch import progress
-    from mpc_spearman.launch.join import run_party
-    from mpc_spearman.results import terminal
-    from mpc_spearman.units import printable
-
     plan, party = party_plan(parsed, parsed.table)
     out = parsed.out or default_out(parsed.plan)
     if not parsed.quiet:

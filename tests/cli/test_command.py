@@ -23,9 +23,7 @@ from support.inputs import INPUTS, files
 HEAVY = ("torch", "pandas", "numpy", "scipy", "pyarrow", "crypten", "jinja2", "pydantic", "rich")
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["local", "--help"], ["merge", "--help"], ["init", "--help"], ["--version"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["local", "--help"], ["--version"]])
 def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
     script = (
         "import sys\nfrom mpc_spearman.cli.main import main\n"
