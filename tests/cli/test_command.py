@@ -16,7 +16,7 @@ from mpc_spearman import errors
 from mpc_spearman.cli.main import main
 from mpc_spearman.errors import SetupError
 from support.harness import ROOT
-from support.inputs import INPUTS, files
+from support.plan_files import INPUTS, files
 
 # ---- before anything runs
 

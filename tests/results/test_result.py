@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.results import saved
 from mpc_spearman.results.result import Result
-from support.made_results import change, costs, listing, matrix_of, parts, seal, shared_plan, small, without
+from support.made_results import change, costs, matrix_of, parts, seal, shared_plan, small, without
+from support.plan_files import files
 from support.processes import full_disk
 
 PARTS = ("coefficients", "columns", "pvalues", "intervals", "qvalues", "strengths", "counts", "ranking")
@@ -64,7 +65,7 @@ def test_every_float_and_name_comes_back(data: st.DataObject, tmp_path: Path, no
 )
 def test_only_what_was_revealed_is_written(result: Result, files: set[str], tmp_path: Path) -> None:
     folder = result.save(tmp_path / "deep" / "run")
-    assert set(listing(folder)) == files | {"result.json", "cost.csv", "report.html"}
+    assert set(files(folder)) == files | {"result.json", "cost.csv", "report.html"}
     assert_same(result, Result.load(folder))
 
 
@@ -166,8 +167,8 @@ def test_an_earlier_run_directory_an_empty_one_and_a_link_to_one_are_used(tmp_pa
         result.save(tmp_path / "link")
         assert (tmp_path / "link").is_symlink()
         assert_same(result, Result.load(tmp_path / "real"))
-    assert "matrix.csv" not in listing(tmp_path / "real")
-    assert listing(tmp_path) == ["link", "real"]
+    assert "matrix.csv" not in files(tmp_path / "real")
+    assert files(tmp_path) == ["link", "real"]
 
 
 @pytest.mark.parametrize("foreign", ["thesis.tex", "matrix.csv", "result.json"])
@@ -176,8 +177,8 @@ def test_somebody_elses_directory_is_left_alone(foreign: str, tmp_path: Path) ->
     (tmp_path / "run" / foreign).write_text("{}")
     with pytest.raises(OutputError, match="is not replaced"):
         small().save(tmp_path / "run")
-    assert listing(tmp_path) == ["run"]
-    assert listing(tmp_path / "run") == [foreign]
+    assert files(tmp_path) == ["run"]
+    assert files(tmp_path / "run") == [foreign]
     folder = small().save(tmp_path / "other")
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(OutputError, match=r"notes\.txt"):
@@ -200,7 +201,7 @@ def test_a_failing_save_leaves_what_was_there(earlier: bool, tmp_path: Path) -> 
         small(n=49).save(tmp_path / "run")
     with pytest.raises(OutputError, match="File too large"), full_disk():
         small().save(tmp_path / "run")
-    assert listing(tmp_path) == (["run"] if earlier else [])
+    assert files(tmp_path) == (["run"] if earlier else [])
     if earlier:
         assert Result.load(tmp_path / "run").n == 49
 

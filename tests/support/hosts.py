@@ -158,7 +158,7 @@ class Job:
         hook = {}
         if waits is not None:
             party, phase, until = waits
-            hook = hooked("faults:on_phase", party=party, phase=phase, act="wait", until=str(until))
+            hook = hooked("faults:on_phase", party=party, phase=phase, act="hold", until=str(until))
         for name in names or self.names:
             with self._printed(name).open("wb") as printed:
                 self.processes[name] = Command(

@@ -24,8 +24,8 @@ from mpc_spearman.run import Run
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 from mpc_spearman.wire.team import Team
+from support.memory_network import Wires
 from support.processes import EVER
-from support.wires import Wires
 
 T = TypeVar("T")
 

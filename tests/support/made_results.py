@@ -29,13 +29,13 @@ def shared_plan(*sources: str, **changes: Any) -> dict[str, Any]:
     return {**shared, "parties": {**shared["parties"], **named}, **changes}
 
 
-def _cost(party: str) -> tuple[Any, ...]:
-    return (party, "reveal", 0.5, 0.25, 1000, 2000, 3, 1, 5_000_000)
-
-
 def cost_table(*rows: tuple[Any, ...]) -> pd.DataFrame:
-    rows = rows or tuple(map(_cost, "CBA"))
     return pd.DataFrame(list(rows), columns=list(COLUMNS))
+
+
+def costs(*parties: str) -> pd.DataFrame:
+    made = [(one, phase, 0.1, 1 / 3, 10, 20, 2, 1, 1000) for one in parties for phase in ("rank", "reveal")]
+    return cost_table(*made)
 
 
 def made(**about: Any) -> Result:
@@ -62,7 +62,7 @@ def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: A
         "party": coordinator,
         "role": "coordinator",
         "n": n,
-        "cost": cost_table(*(_cost(party) for party in (coordinator, "B", *source))),
+        "cost": costs(coordinator, "B", *source),
     }
     columns = pd.concat(
         derived.column_table([(party, str(name)) for name in table], known(table))
@@ -135,17 +135,6 @@ class Page(HTMLParser):
 
 def page(result: Result) -> Page:
     return Page(report.render(result))
-
-
-def costs(*parties: str) -> pd.DataFrame:
-    rows = [
-        (party, phase, 0.1, 1 / 3, 10, 20, 2, 1, 1000) for party in parties for phase in ("rank", "reveal")
-    ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def listing(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
 
 
 def known(table: pd.DataFrame) -> Columns:
