@@ -47,8 +47,7 @@ class Exchange:
         """Draw copies of the one table's numbers, or the other's, (copies, k)."""
         exact = np.where(which[:, None], self.numbers[1], self.numbers[0])
         sigma = np.ceil(np.tile(self.noise, (len(which), 1)) * _FINE).astype(np.int64)
-        noisy: Floats = exact + discrete_gaussian(sigma) / _FINE
-        return noisy
+        return exact + discrete_gaussian(sigma) / _FINE
 
     def guesses(self, published: Floats) -> NDArray[np.bool_]:
         """Say for each copy whether it is likelier of the other table, by its likelihood ratio."""

@@ -28,8 +28,7 @@ from mpc_spearman.attacks.simulated import Floats, Ints, unit
 def where_columns_lie(y: Ints) -> Ints:
     """Return the rows that are not in the largest group of equal values of every column."""
     usual = [np.bincount(column - column.min()).argmax() + column.min() for column in y]
-    rows: Ints = np.flatnonzero((y != np.array(usual)[:, None]).any(axis=0))
-    return rows
+    return np.flatnonzero((y != np.array(usual)[:, None]).any(axis=0))
 
 
 def name_rows(

@@ -53,5 +53,4 @@ def name_rows(published: Floats, y: Ints, ones: int, noise: float = 0.0) -> Ints
         b_eq=[ones],
         bounds=(0, 1),
     )
-    largest: Ints = np.sort(np.argsort(-solution.x)[:ones])
-    return largest
+    return np.sort(np.argsort(-solution.x)[:ones])

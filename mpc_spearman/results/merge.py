@@ -200,8 +200,7 @@ def _cost(results: Sequence[Result]) -> pd.DataFrame:
     """Add up what all runs cost: sums by party and phase, and the largest memory."""
     together = pd.concat([result.cost for result in results], ignore_index=True)
     how = dict.fromkeys(together.columns[2:], "sum") | {"peak_memory_bytes": "max"}
-    merged: pd.DataFrame = together.groupby(["party", "phase"], sort=False, as_index=False).agg(how)
-    return merged
+    return together.groupby(["party", "phase"], sort=False, as_index=False).agg(how)
 
 
 def _warnings(runs: Sequence[Loaded]) -> list[str]:

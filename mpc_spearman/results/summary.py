@@ -261,8 +261,7 @@ def mean_sizes(result: Result) -> pd.Series[float] | None:
     if "coefficients" not in result.holds or own_rows(result):
         return None
     matrix = result.coefficients
-    means: pd.Series[float] = (matrix if result.plan["strength"] == "mean_abs" else matrix.abs()).mean()
-    return means
+    return (matrix if result.plan["strength"] == "mean_abs" else matrix.abs()).mean()
 
 
 def standard_errors(result: Result) -> tuple[list[float], list[bool]] | None:

@@ -88,8 +88,7 @@ def rounded(skewness: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     size = np.abs(skewness)
     coarse = 2.0 ** (np.rint(4 * np.log2(np.maximum(size, 1 / 16))) / 4)
-    told: NDArray[np.float64] = np.where(size < 1 / 16, 0.0, np.copysign(coarse, skewness))
-    return told
+    return np.where(size < 1 / 16, 0.0, np.copysign(coarse, skewness))
 
 
 def upper_share(skewness: NDArray[np.float64]) -> NDArray[np.float64]:

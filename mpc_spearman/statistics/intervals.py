@@ -88,8 +88,7 @@ def _flags(r: _Floats, source: Columns, target: Columns) -> _Floats:
     g_x, g_y = source.skewness, target.skewness
     fourths = 2 + g_x**2 + g_y**2
     variance = (1 + g_x * g_y * r) * (1 + r**2 / 2) - r**2 * fourths + r**2 / 4 * fourths
-    found: _Floats = np.maximum(variance, 0.0) / (1 - r**2) ** 2
-    return found
+    return np.maximum(variance, 0.0) / (1 - r**2) ** 2
 
 
 def _end(r: _Floats, reach: _Floats, noise: _Floats) -> _Floats:
@@ -109,8 +108,7 @@ def _noisy_end(r: _Floats, reach: _Floats, noise: _Floats) -> _Floats:
     def out_of_reach(rho: _Floats) -> NDArray[np.bool_]:
         with np.errstate(divide="ignore"):
             up = np.tanh(np.arctanh(rho) + reach) - rho
-        found: NDArray[np.bool_] = (r > rho) & ((r - rho) ** 2 > up**2 + noise**2)
-        return found
+        return (r > rho) & ((r - rho) ** 2 > up**2 + noise**2)
 
     low, high = np.full(r.shape, -1.0), np.full(r.shape, 1.0)
     for _ in range(_HALVINGS):

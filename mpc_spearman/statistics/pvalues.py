@@ -36,8 +36,7 @@ def testable(source: Columns, target: Columns, estimator: Estimator) -> NDArray[
     eq. 2 is otherwise not the statistic whose null distribution is known.
     """
     worst = np.maximum(source.ties, target.ties)
-    kept: NDArray[np.bool_] = worst <= (Ties.NONE if estimator == "paper" else Ties.TWO_VALUES)
-    return kept
+    return worst <= (Ties.NONE if estimator == "paper" else Ties.TWO_VALUES)
 
 
 def two_flags(source: Columns, target: Columns) -> NDArray[np.bool_]:
@@ -179,8 +178,7 @@ def _tails(n: int) -> NDArray[np.float64]:
             if square <= half:
                 having = np.flatnonzero(larger >> j & 1)
                 ways[having, square:] += before[place[larger[having] ^ (1 << j)], : half + 1 - square]
-    tail: NDArray[np.float64] = np.minimum(1.0, 2 * np.cumsum(ways[0]) / math.factorial(n))
-    return tail
+    return np.minimum(1.0, 2 * np.cumsum(ways[0]) / math.factorial(n))
 
 
 def qvalues(pvalues: NDArray[np.float64]) -> NDArray[np.float64]:

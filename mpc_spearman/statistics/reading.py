@@ -92,8 +92,7 @@ def largest(flags: Columns, n: int) -> NDArray[np.float64]:
     It is reached where all rows of one value come before all of the other, and about sqrt(3 p (1 - p)).
     """
     p = upper_share(flags.skewness)
-    found: NDArray[np.float64] = np.sqrt(3 * p * (1 - p) / (1 - 1 / n**2))
-    return found
+    return np.sqrt(3 * p * (1 - p) / (1 - 1 / n**2))
 
 
 def auc(rho: NDArray[np.float64], flags: Columns, n: int) -> NDArray[np.float64]:
@@ -102,5 +101,4 @@ def auc(rho: NDArray[np.float64], flags: Columns, n: int) -> NDArray[np.float64]
     1/2 + S/(2 (N - T)) with T of the flag, which is 1/2 + rho/(2 `largest`): the area under the curve of the
     column as a classifier of the flag.
     """
-    found: NDArray[np.float64] = 0.5 + rho / (2 * largest(flags, n))
-    return found
+    return 0.5 + rho / (2 * largest(flags, n))
