@@ -1,8 +1,7 @@
 """The answer on pooled data, for tests and notebooks: what a run must reproduce without pooling.
 
 A separate path on purpose, which shares no code with a run's arithmetic: ranks by ``scipy.stats.rankdata``,
-eq. 2 as the paper writes it, square roots of integers to 128 bits, p-values by SciPy's distributions or, at
-few rows, by counting arrangements.
+eq. 2 as the paper writes it, square roots of integers to 128 bits, p-values by SciPy's distributions.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,8 +30,8 @@ _BITS = 128  # |rho| is 0 or above 2^-63, so 65 bits or more of it are exact bef
 class Reference:
     """What :func:`reference` found, in the form of a run's result.
 
-    p-values are those of `mpc_spearman.statistics.pvalues.pvalues`, but at up to `EXACT_ROWS` rows exact
-    for all pairs: a run, which does not know who is tied with whom, approximates those of tied columns.
+    p-values are those of `mpc_spearman.statistics.pvalues.pvalues`; NaN at up to `EXACT_ROWS` rows, where
+    ``scipy.stats.permutation_test`` counts all arrangements.
     """
 
     coefficients: pd.DataFrame
@@ -65,11 +63,7 @@ def reference(
     rho = np.vectorize(_rho, otypes=[float])(products, a, b, n, estimator)
     untied = n * (n * n - 1) // 3
     testable = (a == untied) & (b == untied) if estimator == "paper" else a * b > 0
-    p = _pvalues(x, y, rho)
-    for i, j in np.argwhere(testable & (n <= EXACT_ROWS)):
-        p[i, j] = _exact(x[i], y[j], products[i, j])
-    p[~testable.astype(bool)] = np.nan
-
+    p = np.where(testable & (n > EXACT_ROWS), _pvalues(x, y, rho), np.nan)
     rows = pd.MultiIndex.from_tuples(
         [(party, name) for party, table in source.items() for name in table.columns],
         names=["party", "feature"],
@@ -116,36 +110,6 @@ def _pvalues(x: NDArray[np.int64], y: NDArray[np.int64], rho: NDArray[np.float64
             as_large = np.abs(n * (n * k - a * b)) >= abs(_products(x[i : i + 1], y[j : j + 1])[0, 0])
             p[i, j] = min(1.0, stats.hypergeom(n, a, b).pmf(k)[as_large].sum())
     return p
-
-
-def _exact(x: NDArray[np.int64], y: NDArray[np.int64], product: int) -> float:
-    """Share of the n! arrangements whose product of ranks is at least as far from 0, ties or not."""
-    ways = _arrangements(tuple(sorted(x.tolist())), tuple(sorted(y.tolist())))
-    middle = len(ways) // 2
-    return float(ways[np.abs(np.arange(len(ways)) - middle) >= abs(product)].sum() / ways.sum())
-
-
-@lru_cache(maxsize=64)
-def _arrangements(x: tuple[int, ...], y: tuple[int, ...]) -> NDArray[np.int64]:
-    """In how many of the n! ways of pairing x with y the product is -N, …, N.
-
-    Value of x by value, over all ways in which those so far can have used up the values of y. No partial
-    product leaves -N to N, by Cauchy and Schwarz, so a shift never wraps.
-    """
-    values, counts = np.unique(y, return_counts=True)
-    n = len(x)
-    start = np.zeros(2 * (n * (n * n - 1) // 3) + 1, dtype=np.int64)
-    start[len(start) // 2] = 1
-    states = {tuple(counts.tolist()): start}
-    for value in x:
-        following: dict[tuple[int, ...], NDArray[np.int64]] = {}
-        for left, ways in states.items():
-            for g in np.flatnonzero(left):
-                after = (*left[:g], left[g] - 1, *left[g + 1 :])
-                shifted = left[g] * np.roll(ways, value * int(values[g]))
-                following[after] = following[after] + shifted if after in following else shifted
-        states = following
-    return states[(0,) * len(values)]
 
 
 def _doubled(column: pd.Series[Any]) -> NDArray[np.int64]:
