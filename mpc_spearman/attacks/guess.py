@@ -24,14 +24,10 @@ _FINE = 2**40  # what 1 is in the fixed-point numbers that noise is drawn for
 
 @dataclass(frozen=True)
 class Exchange:
-    """The numbers that a run publishes about a table, and about the one with two of its rows exchanged.
+    """What a run publishes about a table, and about the one with two of its rows exchanged, (k,).
 
-    Attributes
-    ----------
-    numbers : pair of ndarray of float64, shape (k,)
-        Without noise.
-    noise : ndarray of float64, shape (k,)
-        The standard deviation in each; 0 where there is none, and the numbers are the same.
+    `numbers` are without noise, whose standard deviation in each is `noise`; 0 where the numbers are the
+    same.
     """
 
     numbers: tuple[Floats, Floats]

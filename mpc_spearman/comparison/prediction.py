@@ -66,21 +66,11 @@ def estimate(
     note: Note = lambda party, text: None,
     server: ForkServer | None = None,
 ) -> Estimate:
-    """Estimate what a plan costs at a size, in some seconds.
+    """Estimate what a plan costs at a size, in some seconds, with tables in files of a kind (`suffix`).
 
-    Parameters
-    ----------
-    suffix : {".parquet", ".csv"}
-        The kind of file that tables are read from.
-    cells : pair of int
-        Cells of the tables of the first run under MPC, and of any run at most.
-    watch, note, server
-        As for `run_local`; notes of the estimate itself come from "estimate".
-
-    Raises
-    ------
-    BoundError
-        A run of this plan would refuse the size.
+    `cells` are those of the tables of the first run under MPC, and of any run at most. The other arguments
+    are as for `run_local`; notes of the estimate itself come from "estimate". `BoundError` if a run of this
+    plan would refuse the size.
     """
     roster = Roster.of(variant.plan, variant.plan.names[0])
     features = dict.fromkeys(roster.sources, size.m_A)

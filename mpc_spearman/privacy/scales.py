@@ -47,15 +47,11 @@ class Scales:
 
     @classmethod
     def of(cls, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Scales:
-        """Compute the scales of vectors, rounded up.
+        """Compute the scales of vectors, integers (m, rows), rounded up.
 
-        Parameters
-        ----------
-        vectors : ndarray of integers, shape (m, rows)
-            As they are multiplied, but without entries that no exchange of rows moves.
-        units : sequence of float, length m
-            What 1 in each vector is in the numbers that are published: 1/‖x‖ where these are coefficients.
-            What a vector without a unit gets, 0, counts as constant.
+        Vectors are as they are multiplied, but without entries that no exchange of rows moves. `units` say
+        what 1 in each is in the numbers that are published: 1/‖x‖ where these are coefficients. What a vector
+        without a unit gets, 0, counts as constant.
         """
         widths = np.array([int(row.max()) - int(row.min()) for row in vectors])
         moving = np.flatnonzero(widths * np.asarray(units))

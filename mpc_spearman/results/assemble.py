@@ -43,18 +43,10 @@ def assemble(
     warnings: Sequence[str],
     **about: Any,
 ) -> Result:
-    """Label a party's numbers, and compute what follows from those that it has.
+    """Label a party's numbers, and compute what follows from them, which tells it nothing more.
 
-    Those are p-values and confidence intervals, which so tell it nothing more.
-
-    Parameters
-    ----------
-    n : int
-        Aligned rows.
-    numbers : Numbers
-        As far as this party has them.
-    **about
-        The other arguments of `Result`: what the run cost, and what else is known of it.
+    `n` counts aligned rows; `about` are the other arguments of `Result`: what the run cost, and what else is
+    known of it.
     """
     columns = pd.Index(list(labels.target), dtype="object")
     sources = [me.name] if me.role is Role.SOURCE else [source.name for source in plan.parties.sources]

@@ -47,13 +47,9 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
     Otherwise, where all hold strengths, it holds strengths: their means, weighted by the number of
     coefficients behind each.
 
-    Parameters
-    ----------
-    directories : sequence of str or Path
-        Loaded directories of the target, at least two, each with a tag of its row ids
-        (``parties.target.alignment_key``). A merged result may be among them.
-    out : str or Path
-        Where the merged run directory is written, whole or not at all; none of `directories`.
+    `directories` are at least two of the target's, each with a tag of its row ids
+    (``parties.target.alignment_key``); a merged one may be among them. `out`, none of these, is written whole
+    or not at all.
 
     Raises
     ------

@@ -24,18 +24,10 @@ _READ: dict[Callable[[Any], Any], Callable[[str], Any]] = {float: cells.number, 
 class Part:
     """The form of a table.
 
-    Attributes
-    ----------
-    needs : str
-        The level of ``reveal``, and for data parties the grant of ``results``, that a party has it at.
-    words : str
-        What sentences call it.
-    file : str
-        Where it is saved; ``result.json`` for a series by target feature.
-    index : tuple of str
-        What names its rows; empty where they are numbered.
-    columns : mapping of str to callable
-        Their types by name; None where the columns are the target's features, of float64.
+    A party has it at the level of ``reveal``, and data parties at the grant of ``results``, that it `needs`;
+    `words` is what sentences call it. It is saved in `file`: ``result.json`` for a series by target feature.
+    `index` names its rows; it is empty where they are numbered. `columns` are its columns' types by name;
+    None where the columns are the target's features, of float64.
     """
 
     needs: str

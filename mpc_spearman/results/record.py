@@ -187,17 +187,8 @@ def written(text: str, signatures: Mapping[str, bytes], messages: Mapping[str, b
 def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
     """Check a run directory's record against a verifier's plan.
 
-    Yields
-    ------
-    tuple of bool and str
-        Sentences in the order in which a reader wants them, each with whether that is as it should be.
-
-    Raises
-    ------
-    RecordError
-        There is no record, or nothing of it can be read.
-    OutputError
-        The run directory cannot be read.
+    Yields sentences in the order in which a reader wants them, each with whether that is as it should be.
+    `RecordError` if there is no record, or nothing of it can be read; `OutputError` if the folder cannot be.
     """
     file = folder / RECORD
     if folder.is_dir() and not file.exists():

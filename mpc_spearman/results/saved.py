@@ -91,12 +91,8 @@ def _without_nan(numbers: pd.Series[Any]) -> list[float | int | None]:
 def read(folder: Path) -> dict[str, Any]:
     """Read a run directory as what `Result` is made from.
 
-    Raises
-    ------
-    OutputError
-        If a file is missing, unexpected or damaged; it names the file.
-    LookupError, TypeError, ValueError, AttributeError
-        If a file holds something else than it should, whatever its digest.
+    `OutputError` if a file is missing, unexpected or damaged; it names the file. Other errors if a file holds
+    something else than it should, whatever its digest.
     """
     about = run_directory.read_about(folder)
     files = _as_written(folder, about)

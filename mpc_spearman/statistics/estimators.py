@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.config import Estimator, Order, Strength
 from mpc_spearman.data.ranks import total
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator, Order, Strength
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 

@@ -13,15 +13,11 @@ its rows (Kazi-Aoual, Hitier, Sabatier and Lebreton 1995).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.config import Order
 from mpc_spearman.statistics import estimators
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Order
 
 Floats = NDArray[np.float64]
 

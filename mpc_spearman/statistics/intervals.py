@@ -12,16 +12,12 @@ docs/statistics.md, "Confidence intervals".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.config import Estimator
 from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.statistics.pvalues import SKEWED, null_skewness, testable, two_flags
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator
 
 #: Fewest rows for an interval: its variance has n - 3 below the line.
 INTERVAL_ROWS = 4

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.config import Estimator
 from mpc_spearman.statistics.columns import Columns, Ties, upper_share
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator
 
 #: Up to so many rows p-values of pairs without ties are exact: beyond, 2^n sets of rows take too long.
 EXACT_ROWS = 15

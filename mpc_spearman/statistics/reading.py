@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.config import Estimator, Strength
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.statistics.columns import Columns, upper_share
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator, Strength
 
 #: A test that "shows" something finds it so often, at this level.
 POWER, LEVEL = 0.8, 0.05

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import gammaln
 
+from mpc_spearman.config import Estimator, Order, Strength
 from mpc_spearman.statistics.pvalues import EXACT_ROWS
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator, Order, Strength
 
 _BITS = 128  # |rho| is 0 or above 2^-63, so 65 bits or more of it are exact before the final rounding
 

@@ -8,20 +8,17 @@ Sentences name parties and columns, and say counts, never cells. The caller know
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.config import Estimator, Order
 from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics import pvalues as tests
 from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.statistics.explained import SPREAD
 from mpc_spearman.statistics.intervals import INTERVAL_ROWS
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator, Order
 
 #: A strength is flagged when it is under this share of the mean |rho| it averages (with equal magnitudes, at
 #: least a third of the signs disagree), and only when that mean |rho| is worth a second look.

@@ -56,16 +56,16 @@ def test_every_float_and_name_comes_back(data: st.DataObject, tmp_path: Path, no
 
 
 @pytest.mark.parametrize(
-    ("result", "files"),
+    ("result", "expected"),
     [
         (small(), FILES),
         (without(*MATRICES), {"ranking.csv"}),
         (without(*MATRICES, "strengths", "counts", "ranking"), set()),
     ],
 )
-def test_only_what_was_revealed_is_written(result: Result, files: set[str], tmp_path: Path) -> None:
+def test_only_what_was_revealed_is_written(result: Result, expected: set[str], tmp_path: Path) -> None:
     folder = result.save(tmp_path / "deep" / "run")
-    assert set(files(folder)) == files | {"result.json", "cost.csv", "report.html"}
+    assert set(files(folder)) == expected | {"result.json", "cost.csv", "report.html"}
     assert_same(result, Result.load(folder))
 
 
