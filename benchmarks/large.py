@@ -1,7 +1,7 @@
 """Measure whole runs at many rows: seconds, memory a party, and how far coefficients are from exact ones.
 
     python benchmarks/large.py [--write] [--folder DIR]
-    python benchmarks/large.py --rows 200000 --columns 50 [--repeats 5] [--no-scipy]
+    python benchmarks/large.py --rows 200000 --columns 50 [--no-scipy]
 
 Two Parquet files are made, of so many columns each, all with a common part: in the first three quarters
 normals, of the others half whole numbers with ties and half flags. Every repeat is one run at the defaults
@@ -44,7 +44,6 @@ def main() -> None:
     parser = measuring.parser(__doc__)
     parser.add_argument("--rows", type=int, help="this size alone")
     parser.add_argument("--columns", type=int, default=50, help="of each side, with --rows")
-    parser.add_argument("--repeats", type=int, default=measuring.REPEATS, help="with --rows")
     parser.add_argument("--no-scipy", action="store_true", help="private runs alone")
     parser.add_argument("--folder", type=Path, help="for the tables, rather than a temporary one")
     options = parser.parse_args()
@@ -52,7 +51,9 @@ def main() -> None:
         parser.error("--write is for all sizes")
     load = os.getloadavg()[0]
     rows = []
-    for n, columns, repeats in [(options.rows, options.columns, options.repeats)] if options.rows else SIZES:
+    for n, columns, repeats in (
+        [(options.rows, options.columns, measuring.REPEATS)] if options.rows else SIZES
+    ):
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             paths = {party: Path(folder) / f"{party}.parquet" for party in "AB"}
             for party, path in paths.items():
@@ -87,14 +88,7 @@ def made(columns: int, common: np.ndarray, rng: np.random.Generator) -> Iterator
 
 def measured(paths: dict[str, Path], repeats: int, scipy: bool) -> list[str]:
     """Run, alternating, and return the medians as cells of the table."""
-    plan = {
-        "parties": {
-            "coordinator": {"name": "C"},
-            "target": {"name": "B", "table": str(paths["B"])},
-            "sources": [{"name": "A", "table": str(paths["A"])}],
-        }
-    }
-    results = []
+    plan, results = measuring.plan(paths), []
 
     def ours() -> float:
         results.append(run_local(plan))

@@ -1,6 +1,6 @@
 """Compare the private product with CrypTen as it ships.
 
-    python benchmarks/systems.py [--rows 20000] [--features 20x20] [--repeats 5] [--write]
+    python benchmarks/systems.py [--write]
 
 Three processes each on this machine, ranks ready in memory, the same integers: sharing both tables, the
 product, and opening it. Here that is the phases share, multiply and reveal of a run, with what the
@@ -23,26 +23,20 @@ import measuring
 import numpy as np
 
 from mpc_spearman import run_local
-from mpc_spearman.cli.arguments import features
 from mpc_spearman.comparison import data
 from mpc_spearman.comparison.variants import Size, variants
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.units import human_seconds
 
-PLAN = {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
+SIZE = Size(20_000, 20, 20)
 
 
 def main() -> None:
     """Measure both and print, or write, the table."""
-    parser = measuring.parser(__doc__)
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--features", type=features, default=(20, 20), metavar="AxB")
-    parser.add_argument("--repeats", type=int, default=measuring.REPEATS)
-    options = parser.parse_args()
-    (variant,) = variants([PLAN])
-    size = Size(options.rows, *options.features)
-    tables = data.tables(variant.plan, size)
+    options = measuring.parser(__doc__).parse_args()
+    (variant,) = variants([measuring.plan()])
+    tables = data.tables(variant.plan, SIZE)
     x, y = (
         rank_columns(tables[party].drop(columns="id").to_numpy().T.copy()).matrix.astype(np.int64)
         for party in "AB"
@@ -57,15 +51,17 @@ def main() -> None:
             return float((private["seconds"] + waits).groupby(level=0).sum().max())
 
         ways = {"this package": ours, "CrypTen 0.4.1": lambda: crypten(x, y, folder)}
-        found = measuring.in_turn(ways, options.repeats, f"{size}:")
+        found = measuring.in_turn(ways, note=f"{SIZE}:")
     own = found["this package"]
     rows = [
-        [f"{size.n:,}", f"{size.m_A} × {size.m_B}", name, human_seconds(seconds), f"{seconds / own:.1f}"]
+        [f"{SIZE.n:,}", f"{SIZE.m_A} × {SIZE.m_B}", name, human_seconds(seconds), f"{seconds / own:.1f}"]
         for name, seconds in found.items()
     ]
     line = measuring.environment("torch", "crypten", "numpy")
     text = measuring.table(["rows", "columns", "", "seconds", "times ours"], rows)
-    measuring.show(f"{text}\nMedians of {options.repeats}, in turn; {line}\n", __file__, write=options.write)
+    measuring.show(
+        f"{text}\nMedians of {measuring.REPEATS}, in turn; {line}\n", __file__, write=options.write
+    )
 
 
 def crypten(x: np.ndarray, y: np.ndarray, folder: str) -> float:

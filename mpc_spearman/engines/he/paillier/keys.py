@@ -51,8 +51,7 @@ _ROWS, _ROWS_BYTES = 4096, 1 << 27
 class PaillierPublicKey(PublicKey):
     """n, and at short randomness h: see :mod:`mpc_spearman.engines.he.paillier.arithmetic`.
 
-    On the wire: n, then h if there is one, each big-endian in ``key_bits / 8`` bytes. A ciphertext is
-    big-endian in ``key_bits / 4`` bytes.
+    On the wire both are big-endian in ``key_bits / 8`` bytes each, and a ciphertext in ``key_bits / 4``.
     """
 
     def __init__(self, numbers: arithmetic.PublicNumbers, settings: HeSettings, sizes: Sizes) -> None:
