@@ -70,9 +70,7 @@ def record_frozen_with_masks_from(
     draws = {
         "numpy": lambda shape: np.random.default_rng(7).integers(-(2**63), 2**63, shape),
         "torch": lambda shape: torch.randint(-(2**63), 2**63 - 1, shape).numpy(),
-        "random": lambda shape: np.frombuffer(random.randbytes(8 * int(np.prod(shape))), np.int64).reshape(
-            shape
-        ),
+        "random": lambda shape: np.frombuffer(random.randbytes(8 * np.prod(shape)), "<i8").reshape(shape),
     }
     keys.Stream.ring = lambda self, shape: draws[generator](shape)
     return record_frozen(run, *given, **more)
@@ -128,15 +126,6 @@ def _refuse_generators(place: Path) -> Callable[[], bool]:
     like = ("rand_like", "randn_like", "randint_like")
     seeding = ("Generator", "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state")
     _refuse(place, torch, *sampling, *like, *seeding)
-    in_place = (
-        "random",
-        "uniform",
-        "normal",
-        "bernoulli",
-        "exponential",
-        "geometric",
-        "cauchy",
-        "log_normal",
-    )
-    _refuse(place, torch.Tensor, *(f"{name}_" for name in in_place), "bernoulli", "multinomial")
+    names = ("random", "uniform", "normal", "bernoulli", "exponential", "geometric", "cauchy", "log_normal")
+    _refuse(place, torch.Tensor, *(f"{name}_" for name in names), "bernoulli", "multinomial")
     return lambda: states() != before
