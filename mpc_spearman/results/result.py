@@ -203,10 +203,10 @@ class Result:
     def explained(self) -> pd.DataFrame:
         """What all columns of a source explain together of each target feature's ranks.
 
-        Rows (party, feature), party the source. Columns ``r2`` (share of the variance, less what noise adds),
-        ``noise`` (standard deviation of the noise in each of the products R² is the sum of squares of), ``k``
-        (how many directions of the columns are used), ``predictive`` (the share expected of new rows, which
-        the ranking goes by), ``p`` and ``q`` (of independence). See docs/statistics.md.
+        Rows (party, feature), party the source. ``r2`` is less what noise adds, ``noise`` the standard
+        deviation of the noise in each of the ``k`` products that it is made of, ``predictive`` the share
+        expected of new rows, which the ranking goes by, and ``p`` and ``q`` test independence. See
+        docs/statistics.md.
         """
         return self._frame("explained")
 
@@ -215,9 +215,8 @@ class Result:
         """Whether a source's columns and the target's have anything in common.
 
         Rows (party, number), party the source, the largest ``correlation`` first, NaN beyond those there are.
-        Columns ``correlation``, ``noise``, ``k_source`` and ``k_target`` (directions), ``chance`` (about the
-        largest that chance gives), and, the same for all of a party, Pillai's ``trace``, less what noise
-        adds, and the ``p`` of independence.
+        ``chance`` is about the largest that chance gives. Pillai's ``trace``, less what noise adds, and the
+        ``p`` of independence are the same for all of a party. See docs/statistics.md.
         """
         return self._frame("canonical")
 

@@ -28,10 +28,10 @@ _BELOW_ONE = math.nextafter(1.0, 0.0)
 def products_from_differences(
     squares: NDArray[Any], source_ties: Sequence[int], target_ties: Sequence[int], n: int
 ) -> NDArray[np.object_]:
-    """S, shape (m_A, m_B), of Python integers, from sums of squared differences of centred doubled ranks.
+    """S, (m_A, m_B), Python integers, from sums of squared differences of centred ranks.
 
-    `squares` are Q_pq = sum_i (x_pi - y_qi)^2, shape (m_A, m_B), at most 4N. 2S = (N - T_x) + (N - T_y) - Q;
-    where that is odd, or Q negative, no ranks were opened and S is N + 1, which ranks do not reach.
+    `squares` are Q_pq = sum_i (x_pi - y_qi)^2, at most 4N. 2S = (N - T_x) + (N - T_y) - Q; where that is odd,
+    or Q negative, no ranks were opened and S is N + 1, which ranks do not reach.
     """
     result = np.empty((len(source_ties), len(target_ties)), dtype=object)
     for p, row in enumerate(squares.tolist()):
@@ -54,8 +54,8 @@ def coefficients(
     constant; exactly 1 or -1 only if the integers say so (S^2 = (N - T_x)(N - T_y)).
     ``paper``: (2S + T_x + T_y)/(2N), correctly rounded, a number everywhere.
 
-    `products` are S, Python integers or int64, and the result is float64, both of shape (m_A, m_B). The tie
-    terms T are of each source column, m_A, and of each of the target's, m_B. There are n >= 2 rows.
+    `products` are S, Python integers or int64, (m_A, m_B), and so is the result, float64; tie terms are of
+    each column. There are n >= 2 rows.
     """
     full = total(n)
     result = np.full((len(source_ties), len(target_ties)), math.nan)
@@ -104,10 +104,10 @@ def positions(mu: NDArray[np.float64], order: Order) -> NDArray[np.int64]:
 
 
 def order(mu: NDArray[np.float64], order: Order) -> list[int]:
-    """Sort the target's columns by strength, shape (m_B,); return their indices.
+    """Sort the target's columns by strength, (m_B,); return their indices.
 
-    Undefined strengths come last, equal ones keep the table's order, under both orders: "descending", as in
-    the paper's final text, and "ascending", as in its draft.
+    Undefined strengths come last and equal ones keep the table's order, under "descending", as in the paper's
+    final text, and "ascending", as in its draft.
     """
     indices: list[int] = np.argsort(positions(mu, order), kind="stable").tolist()
     return indices

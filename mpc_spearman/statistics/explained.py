@@ -1,14 +1,10 @@
 """What a side's columns explain together of a feature's ranks: R², what of it is chance, and its test.
 
-R² is the share of the variance of a feature's ranks that the best linear combination of k directions gives.
-Under independence it has mean k/(n - 1), exactly, over all ways of pairing rows, and about the beta
+Under independence R² has mean k/(n - 1), exactly, over all ways of pairing rows, and about the beta
 distribution of k/2 and (n - 1 - k)/2. `r2` here is less the bias of noise, k·s², with s the standard
-deviation of the noise in each of the k products that it is made of: it may be below 0. See
-docs/statistics.md, "What is explained".
-
-Where a few rows weigh much on both sides, as with two rare flags, R² varies more. Its exact variance over all
-ways of pairing rows takes of either side the kurtosis, Mardia's (1970), n·Σ h_i² over the leverages h_i of
-its rows (Kazi-Aoual, Hitier, Sabatier and Lebreton 1995).
+deviation of the noise in each of the k products that it is made of: it may be below 0. Single rows may weigh
+much: a side's kurtosis is Mardia's (1970), n·Σ h_i² over the leverages h_i. See docs/statistics.md, "What is
+explained".
 """
 
 from __future__ import annotations
@@ -61,8 +57,7 @@ def dispersion(
 def pvalues(r2: Floats, s: Floats, k: NDArray[np.int64], n: int, dispersion: Floats | float = 1.0) -> Floats:
     """Compute p-values of independence of all of a side's columns; NaN where `r2` or `dispersion` is.
 
-    Without noise by F with the degrees of freedom that give the right variance, with it by the gamma
-    distribution that has R²'s mean and variance (`_gamma`).
+    Without noise by F with the degrees of freedom that give the right variance, with it by `_gamma`.
     """
     from scipy import special
 
@@ -94,8 +89,8 @@ def pillai_pvalues(
 ) -> Floats:
     """Compute p-values of independence of two sides with k and `of_target` directions, from Pillai's trace.
 
-    The trace, Σ of squared canonical correlations, is less k·of_target·s², which noise adds. Its
-    distribution is taken as the gamma distribution of its mean and variance (Pillai 1955; `_gamma`).
+    The trace, Σ of squared canonical correlations, is less k·of_target·s², which noise adds. Its distribution
+    is taken as `_gamma` (Pillai 1955).
     """
     from scipy import special
 

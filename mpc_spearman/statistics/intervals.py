@@ -5,9 +5,7 @@ on Fisher's scale by u upwards and d downwards; noise of standard deviation s co
 
     (r - rho)^2 <= (tanh(artanh rho + u) - rho)^2 + z^2 s^2     where r >= rho, and likewise below.
 
-Without noise that is artanh r - u <= artanh rho <= artanh r + d, with u = d = z sqrt((1 + r^2/2)/(n - 3))
-(Bonett and Wright 2000), or for two columns of two values from their own variance (`_flags`). See
-docs/statistics.md, "Confidence intervals".
+docs/statistics.md, "Confidence intervals", says what u and d are.
 """
 
 from __future__ import annotations
@@ -75,11 +73,10 @@ def intervals(
 
 
 def _flags(r: _Floats, source: Columns, target: Columns) -> _Floats:
-    """Variance of artanh r of two columns of two values, times n.
+    """Variance of artanh r of two columns of two values, times n, by the delta method.
 
-    By the delta method, of their joint moments m_ij once both have mean 0 and mean square 1. With two values
-    u^2 = 1 + g u for a column of skewness g, so that m_22 = 1 + g_x g_y r, m_31 = (1 + g_x^2) r and
-    m_40 = 1 + g_x^2.
+    With two values of mean 0 and mean square 1, u^2 = 1 + g u for a column of skewness g. So the joint
+    moments are m_22 = 1 + g_x g_y r, m_31 = (1 + g_x^2) r and m_40 = 1 + g_x^2.
     """
     g_x, g_y = source.skewness, target.skewness
     fourths = 2 + g_x**2 + g_y**2

@@ -1,9 +1,7 @@
 """p-values and q-values of coefficients, from what is published beside them.
 
 The hypothesis is independence: given the two columns, all n! ways of pairing their values are equally likely.
-Under it rho has variance 1/(n - 1) whatever the ties, and skewness g_x g_y/sqrt(n), up to terms in 1/n, with
-g the skewness of a column's ranks. Gaussian noise of known standard deviation s adds s^2 to the variance. See
-docs/statistics.md, "p-values".
+Which test a pair gets, and why: docs/statistics.md, "p-values".
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ _Noise = NDArray[np.float64] | float
 def testable(source: Columns, target: Columns, estimator: Estimator) -> NDArray[np.bool_]:
     """Pairs of columns that can be tested at all.
 
-    Under ``tie_corrected`` those without a constant column; under ``paper`` those without any tie, because
-    eq. 2 is otherwise not the statistic whose null distribution is known.
+    Under ``tie_corrected`` those without a constant column, under ``paper`` those without any tie: otherwise
+    eq. 2 is not the statistic whose null distribution is known.
     """
     worst = np.maximum(source.ties, target.ties)
     return worst <= (Ties.NONE if estimator == "paper" else Ties.TWO_VALUES)
@@ -59,13 +57,6 @@ def pvalues(
     noise: _Noise = 0.0,
 ) -> NDArray[np.float64]:
     """Two-sided p-values of independence: how often |rho| is at least what it is here.
-
-    - Neither column tied, up to `EXACT_ROWS` rows: exact, the share of the n! arrangements.
-    - Two values in each column: exact, the hypergeometric distribution of their table.
-    - Otherwise Student's t with n - 2 degrees of freedom, as ``scipy.stats.spearmanr`` has it. Where S is
-      skewed, Pearson's type III distribution at the normal deviate that has the same p-value; where both
-      columns have many ties, at rho sqrt(n - 1).
-    - With noise type III at rho/sqrt(1/(n - 1) + s^2), which is the normal without skewness.
 
     `rho`, the p-values and `noise` (standard deviations, 0 for exact coefficients) are float64 of shape
     (m_A, m_B); noise may carry a coefficient beyond ±1. `source` and `target` broadcast to that shape, with
@@ -133,8 +124,8 @@ def _two_flags(
 def _at_least(k: NDArray[Any], a: NDArray[np.float64], b: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     """P(K >= k) for K hypergeometric: how many of a rows are among b of n.
 
-    Terms are added from k on. Each is the one before times a ratio that falls, so once a ratio is below 1
-    the sum of all that follow is known to be less than that of a geometric series.
+    Each term is the one before times a ratio that falls: once that is below 1, all that follow are less than
+    a geometric series.
     """
     from scipy.special import gammaln
 
@@ -159,8 +150,8 @@ def _at_least(k: NDArray[Any], a: NDArray[np.float64], b: NDArray[np.float64], n
 def _tails(n: int) -> NDArray[np.float64]:
     """At D = sum d^2 up to half = n(n^2 - 1)/6: the share of the n! arrangements with |rho| >= 1 - D/half.
 
-    Row by row, over all sets of ranks that the rows so far can have: 2^n sets, each with the numbers of ways
-    to every sum. Rho = 1 - D/half is symmetric about D = half, so sums beyond it are dropped.
+    Row by row, over all sets of ranks that the rows so far can have, each with the numbers of ways to every
+    sum. rho = 1 - D/half is symmetric about D = half, so sums beyond it are dropped.
     """
     half = n * (n * n - 1) // 6
     sizes = np.array([bin(chosen).count("1") for chosen in range(1 << n)])

@@ -19,11 +19,10 @@ _HALVINGS = 52
 
 
 def detectable(n: int, tests: int = 1, noise: float = 0.0) -> float:
-    """Smallest |rho| of untied columns that a test finds with probability `POWER`; 1 where none is.
+    """Smallest |rho| of untied columns that a test finds with probability `POWER`, about; 1 where none is.
 
-    About: r is taken as normal with the variance of :mod:`mpc_spearman.statistics.intervals`. There are
-    n >= 4 rows; each of the `tests` is at `LEVEL` divided by their number (Bonferroni); `noise` is the
-    standard deviation of the noise in a coefficient.
+    There are n >= 4 rows; each of the `tests` is at `LEVEL` divided by their number (Bonferroni); `noise` is
+    the standard deviation of the noise in a coefficient. r is taken as normal.
     """
     normal = NormalDist()  # SciPy's would take time to import in a process that needs nothing else of it
     critical = -normal.inv_cdf(LEVEL / tests / 2) * np.sqrt(1 / (n - 1) + noise**2)
@@ -39,10 +38,10 @@ def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float
     """Say by how much a mean over a source's columns varies where all is chance, from 0 to 1.
 
     Times 1/sqrt(n - 1) that is the standard deviation, over all ways of pairing the source's rows with a
-    target column, of the mean of its coefficients. For ``mean`` it is the length of the mean of the columns'
-    unit vectors. For ``mean_abs`` coefficients are taken as normal: two absolute ones with correlation c have
-    the covariance (2/pi)(sqrt(1 - c^2) + c arcsin c - 1). Under ``paper`` the mean is over constant columns
-    too, and vectors are ranks over sqrt(N).
+    target column, of the mean of its coefficients: for ``mean`` the length of the mean of the columns' unit
+    vectors. For ``mean_abs`` two absolute coefficients, taken as normal with correlation c, have the
+    covariance (2/pi)(sqrt(1 - c^2) + c arcsin c - 1). Under ``paper`` constant columns count, and vectors are
+    ranks over sqrt(N).
     """
     squares = np.array([total(ranks.n) - term for term in ranks.tie_terms], dtype=np.float64)
     defined = squares > 0
@@ -73,10 +72,10 @@ def strength_error(norms: Sequence[float], n: int) -> float:
 
 
 def unresolved(strengths: NDArray[np.float64], error: NDArray[np.float64] | float) -> NDArray[np.bool_]:
-    """Tell of each strength but the first whether it is too close to the one before to be told apart.
+    """Tell of each strength but the first, in the ranking's order, if it is too close to the one before.
 
-    `strengths`, shape (m_B,), are in the order of the ranking. Too close is less than 1.96 standard errors of
-    a difference, as of independent target columns; NaN is never told apart.
+    Too close is less than 1.96 standard errors of a difference, as of independent target columns; NaN is
+    never told apart.
     """
     squares = np.broadcast_to(np.square(error), strengths.shape)
     apart: NDArray[np.bool_] = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(squares[1:] + squares[:-1])

@@ -35,8 +35,8 @@ def record_frozen(
 ) -> Result:
     """Record a role whose clock stands still and which has no seedable generator to draw from.
 
-    It leaves what :func:`support.recorder.record` does, and in ``meeting-point`` what the role said over the
-    connection of the meeting, in ``refused`` what it called that no run may call.
+    Beside what :func:`support.recorder.record` leaves, ``meeting-point`` has what the role said over the
+    connection of the meeting, and ``refused`` what it called that no run may call.
     """
     place = Path(directory, given[0])
 
@@ -102,11 +102,9 @@ def _stop_clock() -> None:
 def _refuse_generators(place: Path) -> Callable[[], bool]:
     """Seed every global generator with a constant, then make all of them refuse to work.
 
-    Refused: the functions of ``random`` and its ``Random`` (not ``SystemRandom``, which is the operating
-    system's and has no seed); everything callable in ``numpy.random``; torch's sampling functions and
-    methods, ``torch.Generator`` and the seeding functions. All were imported before, so what libraries do at
-    import is not touched. C++ code that drew from a default generator all the same would leave its state
-    changed: what is returned tells whether one has.
+    That is ``random`` (not ``SystemRandom``, which is the operating system's), all of ``numpy.random``,
+    torch's sampling and seeding. Libraries were imported before. C++ code that drew from a default generator
+    all the same would leave its state changed: what is returned tells whether one has.
     """
     random.seed(1)
     np.random.seed(1)
