@@ -25,7 +25,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--key", required=True, type=path, metavar="FILE", help="the approver's key, as `key` makes it"
     )
     parser.add_argument(
-        "--until", required=True, type=_day, metavar="DATE", help="the last day (UTC), such as 2030-12-31"
+        "--until",
+        required=True,
+        type=date.fromisoformat,
+        metavar="DATE",
+        help="the last day (UTC), such as 2030-12-31",
     )
     parser.add_argument("--runs", type=whole(1), default=1, metavar="N", help="how many runs (default: 1)")
 
@@ -42,10 +46,3 @@ def run(parsed: argparse.Namespace) -> int:
         f"plan {spoken(plan.digest())}"
     )
     return 0
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a day, such as 2030-12-31") from None

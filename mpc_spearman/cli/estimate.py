@@ -18,7 +18,7 @@ from mpc_spearman.comparison import Link, on_network, per_run
 from mpc_spearman.comparison.prediction import estimate
 from mpc_spearman.comparison.table import after_handshake
 from mpc_spearman.comparison.variants import Size, Variant, variants
-from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.config import load_plan
 from mpc_spearman.errors import PlanError
 from mpc_spearman.launch import progress
 from mpc_spearman.units import human_seconds, printable
@@ -54,20 +54,15 @@ def run(parsed: argparse.Namespace) -> int:
         raise PlanError("--bandwidth and --rtt: give both, or neither")
     link = None if parsed.rtt is None else Link(parsed.bandwidth * 1e6, parsed.rtt / 1000)
     size = Size(rows, *parsed.features)
-    (variant,) = variants([plan])
+    (variant,), table = variants([plan]), plan.parties.target.table
+    suffix = ".csv" if isinstance(table, Path) and table.suffix.lower() == ".csv" else ".parquet"
     with progress.shown(plan.names, quiet=parsed.quiet) as display:
-        found = estimate(variant, size, suffix=_suffix(plan), watch=display.watch, note=display.note)
+        found = estimate(variant, size, suffix=suffix, watch=display.watch, note=display.note)
     where = f"on this machine and {link}" if link else "on this machine"
     print(f"{variant.scheme}, {variant.level}: {size}, {where}, after start-up:")
     _show(found.table, link)
     print(_margin(variant, size, found.rows))
     return 0
-
-
-def _suffix(plan: Plan) -> str:
-    """Return the kind of file that the target's table is, Parquet where that is not said."""
-    table = plan.parties.target.table
-    return ".csv" if isinstance(table, Path) and table.suffix.lower() == ".csv" else ".parquet"
 
 
 def _show(table: pd.DataFrame, link: Link | None) -> None:

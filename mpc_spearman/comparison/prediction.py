@@ -87,7 +87,8 @@ def estimate(
         while True:
             note("estimate", f"run {len(rows)}: {rows[-1]:,} rows")
             tables.append(_run(variant, size._replace(n=rows[-1]), suffix, watch, note, server))
-            took = _growing(tables[-1])
+            growing = tables[-1][~tables[-1]["phase"].isin(_FIXED)]
+            took = float(per_run(growing)["seconds"].iloc[0])
             # One run says little: there is a second one unless it would take a minute.
             if rows[-1] == most or took > (_ENOUGH / 2 if len(rows) > 1 else 2 * _ENOUGH):
                 break
@@ -112,11 +113,6 @@ def _run(
         run_local(variant.plan, paths, out=out, watch=watch, note=note, server=server)
         # The coordinator's own copy has the costs of all, whoever is given the result.
         return tidy(variant, size, 0, Result.load(out / variant.plan.names[0]).cost)
-
-
-def _growing(table: pd.DataFrame) -> float:
-    """Return the seconds of a run that depend on its rows."""
-    return float(per_run(table[~table["phase"].isin(_FIXED[1:])])["seconds"].iloc[0])
 
 
 def _line(rows: Sequence[int], tables: Sequence[pd.DataFrame], n: int) -> pd.DataFrame:

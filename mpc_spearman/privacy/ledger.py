@@ -171,19 +171,16 @@ class Ledger:
             except (ValueError, TypeError, KeyError, AttributeError):  # pydantic's is a ValueError
                 whole = False
             if not whole:
-                raise self._damaged(number)
+                raise PolicyError(
+                    f"{_SETTING}: {self.path}, line {number} is damaged, or an earlier line was changed or "
+                    "removed. Restore a copy of the ledger, or name another file to begin a new one"
+                )
         if rest:
             raise PolicyError(
                 f"{_SETTING}: {self.path}, line {len(lines) + 2} is cut short. If a run was killed while "
                 "writing it, that run had sent nothing: delete the line. Otherwise restore a copy"
             )
         return entries, check
-
-    def _damaged(self, number: int) -> PolicyError:
-        return PolicyError(
-            f"{_SETTING}: {self.path}, line {number} is damaged, or an earlier line was changed or removed. "
-            "Restore a copy of the ledger, or name another file to begin a new one"
-        )
 
     def _add(self, file: FileIO, check: str, entry: Charge | Forgotten) -> None:
         content = entry.model_dump(mode="json")

@@ -108,16 +108,13 @@ def _layouts(sizes: Sizes) -> Iterator[Layout]:
             vectors = sizes.m_source + sizes.m_target - 1
             yield Layout(degree, 1, 1, degree, sizes.m_source, blocks, max(vectors * blocks, LEAST_RESULTS))
             continue
-        for columns in _group_sizes(sizes.m_source, degree):
+        # Every way to cut the source's columns into equal groups, but for the last one.
+        cuts = {-(-sizes.m_source // groups) for groups in range(1, sizes.m_source + 1)}
+        for columns in sorted(cut for cut in cuts if cut <= degree):
             rows, groups = min(degree // columns, sizes.n), -(-sizes.m_source // columns)
             for moduli in (1, 2, 3):
                 results = max(moduli * groups * sizes.m_target, LEAST_RESULTS)
                 yield Layout(degree, moduli, columns, rows, groups, -(-sizes.n // rows), results)
-
-
-def _group_sizes(columns: int, degree: int) -> list[int]:
-    """Every way to cut columns into equal groups, but for the last one, of at most `degree`."""
-    return sorted({size for groups in range(1, columns + 1) if (size := -(-columns // groups)) <= degree})
 
 
 def _cost(layout: Layout, sizes: Sizes) -> int:

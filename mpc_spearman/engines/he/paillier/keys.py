@@ -238,12 +238,9 @@ def _spread(work: Callable[[T], R], items: Sequence[T], workers: int) -> list[R]
     """
     if workers == 1 or len(items) < 2:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(workers, initializer=_let_go) as pool:
+    released = gmpy2.context(allow_release_gil=True)
+    with ThreadPoolExecutor(workers, initializer=lambda: gmpy2.set_context(released.copy())) as pool:
         return list(pool.map(work, items))
-
-
-def _let_go() -> None:
-    gmpy2.set_context(gmpy2.context(allow_release_gil=True))
 
 
 def _check_settings(settings: HeSettings) -> None:
