@@ -114,6 +114,19 @@ def test_paper_gives_numbers_everywhere():
     assert found.counts.tolist() == [3, 3, 3]
 
 
+def test_ties_by_scipy_and_by_the_papers_formula():
+    rng = np.random.default_rng(3)
+    x, y = rng.integers(0, 9, 60), rng.poisson(2.0, 60)
+    frames = {"A": pd.DataFrame({"x": x})}, pd.DataFrame({"y": y})
+    squares = ((stats.rankdata(x) - stats.rankdata(y)) ** 2).sum()
+    found = {
+        name: reference(*frames, estimator=name).coefficients.iloc[0, 0]
+        for name in ("tie_corrected", "paper")
+    }
+    assert found["tie_corrected"] == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-15)
+    assert found["paper"] == pytest.approx(1 - 6 * squares / (60 * (60**2 - 1)), abs=1e-15)
+
+
 def test_integers_beyond_float_precision_are_not_ties():
     big = pd.DataFrame({"x": np.array([2**53, 2**53 + 1, 2**53 + 2], dtype=np.int64)})
     found = reference({"A": big}, pd.DataFrame({"y": [1, 2, 3]}), estimator="paper")
