@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import rank_columns
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from mpc_spearman.statistics.columns import Floats as Floats
+from mpc_spearman.statistics.columns import Ints as Ints
 
 
 def encoded(columns: NDArray[np.generic]) -> Ints:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator, Order, Strength
 from mpc_spearman.data.ranks import total
+from mpc_spearman.statistics.columns import Floats, Ints
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 
@@ -47,7 +48,7 @@ def coefficients(
     target_ties: Sequence[int],
     n: int,
     estimator: Estimator,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Compute the matrix M of rank correlations; NaN where the integers are not those of ranks (|rho| > 1).
 
     ``tie_corrected``: S/sqrt((N - T_x)(N - T_y)), within two units in the last place; NaN where a column is
@@ -77,7 +78,7 @@ def coefficients(
     return result
 
 
-def strengths(rho: NDArray[np.float64], strength: Strength) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def strengths(rho: Floats, strength: Strength) -> tuple[Floats, Ints]:
     """Mean coefficient, or mean absolute coefficient, of each target column, and over how many it is.
 
     `rho`, shape (m_A, m_B), has the source columns as rows and NaN where undefined. A mean, shape (m_B,), is
@@ -93,7 +94,7 @@ def strengths(rho: NDArray[np.float64], strength: Strength) -> tuple[NDArray[np.
     return np.array(mu, dtype=np.float64), count
 
 
-def positions(mu: NDArray[np.float64], order: Order) -> NDArray[np.int64]:
+def positions(mu: Floats, order: Order) -> Ints:
     """Position of each of the target's columns in the ranking, from 1, shape (m_B,).
 
     Equal strengths share a position, and undefined ones the last.
@@ -103,7 +104,7 @@ def positions(mu: NDArray[np.float64], order: Order) -> NDArray[np.int64]:
     return (np.sort(keys).searchsorted(keys) + 1).astype(np.int64)
 
 
-def order(mu: NDArray[np.float64], order: Order) -> list[int]:
+def order(mu: Floats, order: Order) -> list[int]:
     """Sort the target's columns by strength, (m_B,); return their indices.
 
     Undefined strengths come last and equal ones keep the table's order, under "descending", as in the paper's

@@ -11,10 +11,9 @@ docs/statistics.md, "Confidence intervals", says what u and d are.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator
-from mpc_spearman.statistics.columns import Columns, Ties
+from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties
 from mpc_spearman.statistics.pvalues import SKEWED, null_skewness, testable, two_flags
 
 #: Fewest rows for an interval: its variance has n - 3 below the line.
@@ -24,18 +23,16 @@ INTERVAL_ROWS = 4
 FARTHEST, MOST_SKEWED = 0.4, 0.2
 _HALVINGS = 52
 
-_Floats = NDArray[np.float64]
-
 
 def intervals(
-    rho: _Floats,
+    rho: Floats,
     n: int,
     source: Columns,
     target: Columns,
     estimator: Estimator,
     confidence: float,
-    noise: _Floats | float = 0.0,
-) -> tuple[_Floats, _Floats]:
+    noise: Floats | float = 0.0,
+) -> tuple[Floats, Floats]:
     """Confidence intervals of rank correlations; arguments as of `pvalues`, `confidence` such as 0.95.
 
     Returns the low and the high ends: the end nearest to r, twice, where no rho is near enough. NaN where
@@ -72,7 +69,7 @@ def intervals(
     return np.where(kept, low, np.nan), np.where(kept, high, np.nan)
 
 
-def _flags(r: _Floats, source: Columns, target: Columns) -> _Floats:
+def _flags(r: Floats, source: Columns, target: Columns) -> Floats:
     """Variance of artanh r of two columns of two values, times n, by the delta method.
 
     With two values of mean 0 and mean square 1, u^2 = 1 + g u for a column of skewness g. So the joint
@@ -84,7 +81,7 @@ def _flags(r: _Floats, source: Columns, target: Columns) -> _Floats:
     return np.maximum(variance, 0.0) / (1 - r**2) ** 2
 
 
-def _end(r: _Floats, reach: _Floats, noise: _Floats) -> _Floats:
+def _end(r: Floats, reach: Floats, noise: Floats) -> Floats:
     """Lower ends: the smallest rho from which r is in reach, with noise found by halving; 1 where none is."""
     noisy = noise > 0
     if noisy.any():
@@ -93,12 +90,12 @@ def _end(r: _Floats, reach: _Floats, noise: _Floats) -> _Floats:
         ends[~noisy] = _end(r[~noisy], reach[~noisy], noise[~noisy])
         return ends
     with np.errstate(divide="ignore"):  # artanh(±1) is ±inf
-        found: _Floats = np.tanh(np.arctanh(r) - reach)
+        found: Floats = np.tanh(np.arctanh(r) - reach)
     return found
 
 
-def _noisy_end(r: _Floats, reach: _Floats, noise: _Floats) -> _Floats:
-    def out_of_reach(rho: _Floats) -> NDArray[np.bool_]:
+def _noisy_end(r: Floats, reach: Floats, noise: Floats) -> Floats:
+    def out_of_reach(rho: Floats) -> Flags:
         with np.errstate(divide="ignore"):
             up = np.tanh(np.arctanh(rho) + reach) - rho
         return (r > rho) & ((r - rho) ** 2 > up**2 + noise**2)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator, Strength
 from mpc_spearman.data.ranks import Ranks, total
-from mpc_spearman.statistics.columns import Columns, upper_share
+from mpc_spearman.statistics.columns import Columns, Flags, Floats, upper_share
 
 #: A test that "shows" something finds it so often, at this level.
 POWER, LEVEL = 0.8, 0.05
@@ -71,18 +70,18 @@ def strength_error(norms: Sequence[float], n: int) -> float:
     return sum(norms) / math.sqrt(n - 1)
 
 
-def unresolved(strengths: NDArray[np.float64], error: NDArray[np.float64] | float) -> NDArray[np.bool_]:
+def unresolved(strengths: Floats, error: Floats | float) -> Flags:
     """Tell of each strength but the first, in the ranking's order, if it is too close to the one before.
 
     Too close is less than 1.96 standard errors of a difference, as of independent target columns; NaN is
     never told apart.
     """
     squares = np.broadcast_to(np.square(error), strengths.shape)
-    apart: NDArray[np.bool_] = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(squares[1:] + squares[:-1])
+    apart: Flags = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(squares[1:] + squares[:-1])
     return ~apart
 
 
-def largest(flags: Columns, n: int) -> NDArray[np.float64]:
+def largest(flags: Columns, n: int) -> Floats:
     """Largest |rho| that a column of two values can have with one without ties: sqrt((N - T)/N).
 
     It is reached where all rows of one value come before all of the other, and about sqrt(3 p (1 - p)).
@@ -91,7 +90,7 @@ def largest(flags: Columns, n: int) -> NDArray[np.float64]:
     return np.sqrt(3 * p * (1 - p) / (1 - 1 / n**2))
 
 
-def auc(rho: NDArray[np.float64], flags: Columns, n: int) -> NDArray[np.float64]:
+def auc(rho: Floats, flags: Columns, n: int) -> Floats:
     """How often a row with the upper value of a flag has the larger value of a column without ties.
 
     1/2 + S/(2 (N - T)) with T of the flag, which is 1/2 + rho/(2 `largest`): the area under the curve of the

@@ -19,6 +19,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from mpc_spearman.config import Estimator, Order, Strength
+from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.statistics.pvalues import EXACT_ROWS
 
 _BITS = 128  # |rho| is 0 or above 2^-63, so 65 bits or more of it are exact before the final rounding
@@ -81,7 +82,7 @@ def reference(
     )
 
 
-def _pvalues(x: NDArray[np.int64], y: NDArray[np.int64], rho: NDArray[np.float64]) -> NDArray[np.float64]:
+def _pvalues(x: Ints, y: Ints, rho: Floats) -> Floats:
     """Test two flags by the hypergeometric distribution, and others by Student's t or Pearson's type III."""
     n = x.shape[1]
     groups = [[np.unique(column, return_counts=True)[1] for column in side] for side in (x, y)]
@@ -90,7 +91,7 @@ def _pvalues(x: NDArray[np.int64], y: NDArray[np.int64], rho: NDArray[np.float64
     with np.errstate(divide="ignore", invalid="ignore"):  # an exact 1 has t = inf
         t_statistic = np.abs(rho) * np.sqrt((n - 2) / ((1 + rho) * (1 - rho)))
         skews = [np.nan_to_num(stats.skew(side, axis=1)) for side in (x, y)]
-    p: NDArray[np.float64] = np.where(
+    p: Floats = np.where(
         np.logical_and.outer(*many),
         2 * stats.norm.sf(np.abs(rho) * np.sqrt(n - 1)),
         2 * stats.t.sf(t_statistic, n - 2),
@@ -110,14 +111,14 @@ def _pvalues(x: NDArray[np.int64], y: NDArray[np.int64], rho: NDArray[np.float64
     return p
 
 
-def _doubled(column: pd.Series[Any]) -> NDArray[np.int64]:
+def _doubled(column: pd.Series[Any]) -> Ints:
     """Centred doubled average ranks, which are integers."""
     ranks = stats.rankdata(column.to_numpy())
-    doubled: NDArray[np.int64] = (2 * ranks).astype(np.int64) - (len(column) + 1)
+    doubled: Ints = (2 * ranks).astype(np.int64) - (len(column) + 1)
     return doubled
 
 
-def _products(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[Any]:
+def _products(x: Ints, y: Ints) -> NDArray[Any]:
     """Every inner product of a row of x with a row of y, as Python integers.
 
     A product of two is below n^2, so 2^18 of them fit int64 up to n = 5,900,000.
