@@ -51,9 +51,10 @@ def ulps(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def pooled(source: pd.DataFrame, target: pd.DataFrame) -> np.ndarray:
-    """Coefficients as pandas computes them of average ranks; NaN for constant columns."""
-    both = pd.concat([source, target], axis=1, keys=["source", "target"])
-    return both.rank().corr().loc["source", "target"].to_numpy()
+    """Coefficients as NumPy computes them of pandas' average ranks; NaN for constant columns."""
+    x, y = (side.rank().to_numpy() for side in (source, target))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.corrcoef(x, y, rowvar=False)[: x.shape[1], x.shape[1] :]
 
 
 def encoding_for(sources: Iterable[pd.DataFrame], estimator: str) -> Encoding:
