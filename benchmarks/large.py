@@ -55,9 +55,7 @@ def main() -> None:
         [(options.rows, options.columns, measuring.REPEATS)] if options.rows else SIZES
     ):
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            paths = {party: Path(folder) / f"{party}.parquet" for party in "AB"}
-            for party, path in paths.items():
-                write(path, party, n, columns)
+            paths = {party: write(Path(folder), party, n, columns) for party in "AB"}
             scipy = n <= POOLED and not options.no_scipy
             rows.append([f"{n:,}", columns, repeats, *measured(paths, repeats, scipy)])
     heads = ["rows", "columns of each side", "runs", "seconds", "of SciPy's", "sent in all"]
@@ -66,8 +64,9 @@ def main() -> None:
     measuring.show(f"{measuring.table(heads, rows)}\nMedians; {line}\n", __file__, write=options.write)
 
 
-def write(path: Path, party: str, n: int, columns: int) -> None:
-    """Write a party's table, a block of rows at a time."""
+def write(folder: Path, party: str, n: int, columns: int) -> Path:
+    """Write a party's table, a block of rows at a time; return its path."""
+    path = folder / f"{party}.parquet"
     schema = pa.schema([("id", pa.int64()), *((f"{party}{i}", pa.float64()) for i in range(columns))])
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
         for start in range(0, n, BLOCK):
@@ -76,6 +75,7 @@ def write(path: Path, party: str, n: int, columns: int) -> None:
             rng = np.random.default_rng([start, ord(party)])
             cells = [np.arange(rows.start, rows.stop), *made(columns, common, rng)]
             writer.write_table(pa.table(cells, schema=schema))
+    return path
 
 
 def made(columns: int, common: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:

@@ -75,14 +75,14 @@ class Exchange:
 
 def coefficients_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
     """Exchange two rows of one side, (m_A, n), where the other side, (m_B, n), gets coefficients."""
-    noise = deviations(_scales(x), _scales(y), loss)
+    noise = deviations(scales(x), scales(y), loss)
     numbers = tuple((unit(one) @ unit(y).T).ravel() for one in (x, exchanged(x, rows)))
     return Exchange((numbers[0], numbers[1]), noise.ravel())
 
 
 def strengths_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
     """Do the same where it gets the mean of each of its columns' coefficients."""
-    noise = deviations(summed([mean_scales(x)]), _scales(y), loss)
+    noise = deviations(summed([mean_scales(x)]), scales(y), loss)
     numbers = tuple(unit(one).mean(axis=0) @ unit(y).T for one in (x, exchanged(x, rows)))
     return Exchange((numbers[0], numbers[1]), noise.ravel())
 
@@ -107,7 +107,8 @@ def mean_scales(x: Ints) -> Scales:
     return Scales.of(vector[None], [1 / _FINE])
 
 
-def _scales(x: Ints) -> Scales:
+def scales(x: Ints) -> Scales:
+    """Scales of columns where coefficients are published."""
     return Scales.of(x, (1 / np.sqrt((x * x).sum(axis=1))).tolist())
 
 
