@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 
 from mpc_spearman.cli.arguments import path
-
 from mpc_spearman.config import load_plan
 from mpc_spearman.errors import RecordError
 from mpc_spearman.results.record import PROVES, check
