@@ -83,26 +83,20 @@ def _flags(r: Floats, source: Columns, target: Columns) -> Floats:
 
 def _end(r: Floats, reach: Floats, noise: Floats) -> Floats:
     """Lower ends: the smallest rho from which r is in reach, with noise found by halving; 1 where none is."""
-    noisy = noise > 0
-    if noisy.any():
-        ends = np.empty(r.shape)
-        ends[noisy] = _noisy_end(r[noisy], reach[noisy], noise[noisy])
-        ends[~noisy] = _end(r[~noisy], reach[~noisy], noise[~noisy])
-        return ends
-    with np.errstate(divide="ignore"):  # artanh(±1) is ±inf
-        found: Floats = np.tanh(np.arctanh(r) - reach)
-    return found
 
-
-def _noisy_end(r: Floats, reach: Floats, noise: Floats) -> Floats:
     def out_of_reach(rho: Floats) -> Flags:
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # artanh(±1) is ±inf
             up = np.tanh(np.arctanh(rho) + reach) - rho
         return (r > rho) & ((r - rho) ** 2 > up**2 + noise**2)
 
+    with np.errstate(divide="ignore", invalid="ignore"):  # noise may carry r beyond ±1
+        exact: Floats = np.tanh(np.arctanh(r) - reach)
+    if not noise.any():
+        return exact
     low, high = np.full(r.shape, -1.0), np.full(r.shape, 1.0)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         out = out_of_reach(middle)
         low, high = np.where(out, middle, low), np.where(out, high, middle)
-    return np.where(out_of_reach(np.full(r.shape, -1.0)), high, -1.0)
+    noisy = np.where(out_of_reach(np.full(r.shape, -1.0)), high, -1.0)
+    return np.where(noise > 0, noisy, exact)
