@@ -52,9 +52,9 @@ def ulps(one: np.ndarray, other: np.ndarray) -> float:
 
 def pooled(source: pd.DataFrame, target: pd.DataFrame) -> np.ndarray:
     """Coefficients as NumPy computes them of pandas' average ranks; NaN for constant columns."""
-    x, y = (side.rank().to_numpy() for side in (source, target))
+    x, y = (np.stack([side[name].rank() for name in side]) for side in (source, target))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.corrcoef(x, y, rowvar=False)[: x.shape[1], x.shape[1] :]
+        return np.corrcoef(x, y)[: len(x), len(x) :]
 
 
 def encoding_for(sources: Iterable[pd.DataFrame], estimator: str) -> Encoding:
