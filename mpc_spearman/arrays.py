@@ -1,29 +1,34 @@
-"""Arrays that may be larger than memory, and how they are gone through: a block of rows at a time.
+"""Arrays that may be larger than memory, and how they are gone through: some columns of all rows at a time.
 
 Such an array is a mapped file without a name, which nobody else can open and which is gone with its process.
 The system can take its pages back, so it needs disk in place of memory. What is computed from a mapped array,
 and is as large, is mapped as well: `beside`.
+
+The system's own reading ahead is off: it would read megabytes of each row, and give them up for the next
+row's before they are used. `parts` asks for what comes next, of all rows, and gives up what has been used.
 """
 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import secrets
 import tempfile
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mpc_spearman.errors import OutputError
 
-#: Numbers that are worked on at a time: as many as fit a cache.
-BLOCK = 1 << 17
+#: Numbers that are worked on at a time, as many as fit a cache; and those of a row, if all rows are.
+BLOCK, STRIP = 1 << 17, 1 << 14
 _SMALL = 1 << 24  # bytes; what is smaller is in memory
+_AHEAD = 1 << 24  # bytes that are read at a time
 
 Array = npt.NDArray[Any]
 Some = TypeVar("Some", bound=np.generic)
@@ -61,7 +66,16 @@ def mapped(opened: int, folder: Path, shape: tuple[int, ...], kind: type[Some]) 
         except OSError as error:
             why = f"{error.strerror}; it takes {size / 1e9:.1f} GB there"
             raise OutputError(f"cannot write to {folder}: {why}") from None
-        return np.memmap(file, kind, "r+", shape=shape)
+        return from_file(file, "r+", shape, kind)
+
+
+def from_file(
+    file: IO[bytes] | Path, mode: Literal["r", "r+"], shape: tuple[int, ...], kind: type[Some]
+) -> npt.NDArray[Some]:
+    """Map a file that holds an array; `ValueError` if it is too short."""
+    array = np.memmap(file, kind, mode, shape=shape)
+    array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined]
+    return array
 
 
 def beside(array: Array, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArray[Some]:
@@ -73,8 +87,31 @@ def reordered(array: Array, order: npt.NDArray[np.int64]) -> Array:
     """Take the columns of (m, n) in an order; row by row, since jumping about in all is slow on disk."""
     found = beside(array, array.shape, array.dtype.type)
     for row, into in zip(array, found, strict=True):
-        np.take(np.array(row), order, out=into, mode="clip")  # "raise" would make another copy
+        whole = np.concatenate([part for _, part in parts(row, BLOCK)])
+        np.take(whole, order, out=into, mode="clip")  # "raise" would make another copy
     return found
+
+
+def parts(array: Array, columns: int) -> Iterator[tuple[slice, Array]]:
+    """Go through (n,) or (m, n), so many columns at a time: yield which they are, and a view of them."""
+    n = array.shape[-1]
+    each = columns * max(1, _AHEAD // max(1, columns * array.nbytes // n))
+    for part in blocks(n, columns):
+        if isinstance(array, np.memmap) and part.start % each == 0:
+            array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+            _fetch(array, slice(part.start + each if part.start else 0, part.start + 2 * each))
+        yield part, array[..., part]
+
+
+def _fetch(array: Array, columns: slice) -> None:
+    """Have the system read some columns of a mapped array, and not wait for it."""
+    mapping = array._mmap  # type: ignore[attr-defined]
+    begin = np.frombuffer(mapping, np.uint8).ctypes.data
+    for row in np.atleast_2d(array)[:, columns]:
+        if row.size:
+            start = row.ctypes.data - begin
+            within = start % mmap.PAGESIZE
+            mapping.madvise(mmap.MADV_WILLNEED, start - within, row.nbytes + within)
 
 
 def blocks(n: int, rows: int) -> Iterator[slice]:

@@ -104,7 +104,7 @@ def check_private(path: Path, mode: int, setting: str) -> None:
     """Refuse, with a `PlanError`, a file whose mode lets other users read or change it."""
     if mode & 0o077:
         why = "may be read or changed by other users of this machine"
-        raise PlanError(f"{setting}: {path} {why}; make it yours alone: chmod 600")
+        raise PlanError(f"{setting}: {path} {why}; make it yours alone: chmod go= {path}")
 
 
 def own_key(path: Path, setting: str) -> bytes:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import update_wrapper
+from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from mpc_spearman.config import Approval, Plan
+from mpc_spearman.data.kept import KeptRanks
 from mpc_spearman.identity import Signer
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.keys import PairKey
@@ -47,6 +49,8 @@ class Run:
         Where rows were intersected: how many each party had to match, as far as this one knows.
     at_end : list of callable
         What this party leaves for itself, once all have done all they had to.
+    keep_ranks : Path, optional
+        The owner's folder of ranks for later runs. A table in memory has nothing to know it again by.
     alignment : str, optional
         The target's tag of its row ids, for its own result and nobody else.
     """
@@ -59,10 +63,12 @@ class Run:
     say: Say
     workers: int = 1
     block_bytes: int = BLOCK_BYTES
+    keep_ranks: Path | None = None
     approval: Approval | None = None
     signer: Signer | None = None
     links: Links = field(init=False)
     team: Team = field(init=False)
+    kept: KeptRanks | None = None
     cautions: list[str] = field(default_factory=list)
     granted: dict[str, bytes] = field(default_factory=dict)
     offered: dict[str, int] = field(default_factory=dict)

@@ -29,6 +29,12 @@ def add_plan(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
         metavar="DIR",
         help="keep each party's results in DIR/<party> (default: runs/<plan>-<time>)",
     )
+    parser.add_argument(
+        "--keep-ranks",
+        type=path,
+        metavar="FOLDER",
+        help="keep the ranks of tables in FOLDER, and use those that an earlier run has kept there",
+    )
     add_quiet(parser)
 
 

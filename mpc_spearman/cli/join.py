@@ -1,7 +1,8 @@
-"""Run one party's role of a plan on this host.
+"""Run one role of a plan here, the others on their hosts.
 
-Every party runs this command on its own host, with the same shared plan. They meet at network.address and
-network.port (or MASTER_ADDR and MASTER_PORT), which the coordinator provides.
+Run one party's role of a plan on this host. Every party runs this command on its own host, with the same
+shared plan. They meet at network.address and network.port (or MASTER_ADDR and MASTER_PORT), which the
+coordinator provides.
 """
 
 from __future__ import annotations
@@ -11,11 +12,6 @@ import sys
 from pathlib import Path
 
 from mpc_spearman.cli.arguments import add_party, add_plan, default_out, party_plan, path
-from mpc_spearman.cli.owner_page import beginning
-from mpc_spearman.launch import progress
-from mpc_spearman.launch.join import run_party
-from mpc_spearman.results import terminal
-from mpc_spearman.units import printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -27,12 +23,26 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Run the role and show what it was given."""
+    from mpc_spearman.cli.owner_page import beginning
+    from mpc_spearman.launch import progress
+    from mpc_spearman.launch.join import run_party
+    from mpc_spearman.results import terminal
+    from mpc_spearman.units import printable
+
     plan, party = party_plan(parsed, parsed.table)
     out = parsed.out or default_out(parsed.plan)
     if not parsed.quiet:
         print(printable("\n".join(beginning(plan, party)), keep="\n"), file=sys.stderr)
     with progress.shown([party], quiet=parsed.quiet) as display:
         folder = Path(parsed.plan).parent
-        result = run_party(plan, party, out, folder=folder, watch=display.watch, note=display.note)
+        result = run_party(
+            plan,
+            party,
+            out,
+            folder=folder,
+            keep_ranks=parsed.keep_ranks,
+            watch=display.watch,
+            note=display.note,
+        )
     terminal.show(result, out / party)
     return 0

@@ -1,4 +1,7 @@
-"""Run every role of a plan on this machine, each in its own process."""
+"""Run all roles of a plan on this machine.
+
+Run every role of a plan on this machine, each in its own process.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,13 @@ def run(parsed: argparse.Namespace) -> int:
         from mpc_spearman.results import terminal
 
         with progress.shown(plan.names, quiet=parsed.quiet) as display:
-            result = run_local(plan, out=out, watch=display.watch, note=display.note, server=server)
+            result = run_local(
+                plan,
+                out=out,
+                watch=display.watch,
+                note=display.note,
+                server=server,
+                keep_ranks=parsed.keep_ranks,
+            )
     terminal.show(result, out / plan.informed)
     return 0

@@ -1,6 +1,7 @@
-"""Merge the target's results of several runs over the same rows, with different sources, into one result.
+"""Add a later source's rows to an earlier result.
 
-It is that of one run with all of them. Nothing is recomputed.
+Merge the target's results of several runs over the same rows, with different sources, into the result of one
+run with all of them. Nothing is recomputed.
 """
 
 from __future__ import annotations
@@ -8,8 +9,6 @@ from __future__ import annotations
 import argparse
 
 from mpc_spearman.cli.arguments import path
-from mpc_spearman.results import terminal
-from mpc_spearman.results.merge import merge
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +25,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Merge, and show the result."""
+    from mpc_spearman.results import terminal
+    from mpc_spearman.results.merge import merge
+
     result = merge(parsed.runs, parsed.out)
     terminal.show(result, parsed.out)
     return 0

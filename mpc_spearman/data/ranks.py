@@ -16,8 +16,8 @@ leaves even uint64 at t = 2,642,246) have no such bound: outside the ring they a
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import BLOCK, blocks
+from mpc_spearman.arrays import BLOCK, parts
 
 #: The largest n with N = n(n^2 - 1)/3 < 2^63: one inner product of ranks fits a signed 64-bit ring.
 MAX_ROWS = 3_024_616
@@ -61,10 +61,7 @@ class Groups:
         how_many = tuple((int(t), int(counts[t])) for t in np.flatnonzero(counts))
         # the doubled average ranks of neighbouring groups are t + t' apart
         apart = np.flatnonzero(np.bincount(sizes[1:] + sizes[:-1]))
-        n = int(sizes.sum())
-        x = (2 * np.cumsum(sizes) - sizes) / n - 1
-        skewness = _skewness(n, float(sizes @ (x * x)), float(sizes @ (x * x * x)))
-        return cls(how_many, int(np.gcd.reduce(apart)), skewness)
+        return cls(how_many, int(np.gcd.reduce(apart)), _skewness(sizes))
 
     @property
     def n(self) -> int:
@@ -87,9 +84,12 @@ class Groups:
         return sum(count * total(t) for t, count in self.how_many)
 
 
-def _skewness(n: int, squares: float, cubes: float) -> float:
-    """Skewness of average ranks from sums over rows; what is below 1e-9 is 0 but for rounding."""
-    found = math.sqrt(n) * cubes / squares**1.5 if squares else 0.0
+def _skewness(sizes: NDArray[np.int64]) -> float:
+    """Skewness of average ranks; what is below 1e-9 is 0 but for rounding."""
+    n = int(sizes.sum())
+    x = (2 * np.cumsum(sizes) - sizes) / n - 1
+    squares = float(sizes @ (x * x))
+    found = math.sqrt(n) * float(sizes @ (x * x * x)) / squares**1.5 if len(sizes) > 1 else 0.0
     return found if abs(found) >= 1e-9 else 0.0
 
 
@@ -145,8 +145,8 @@ class Ranks:
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Go through the matrix: some rows, and of these floats, (m, rows), as few as fit a cache."""
-        for rows in blocks(self.n, max(1, BLOCK // max(1, self.m))):
-            yield rows, self.matrix[:, rows].astype(np.float64)
+        for rows, part in parts(self.matrix, max(1, BLOCK // max(1, self.m))):
+            yield rows, part.astype(np.float64)
 
     @cached_property
     def gram(self) -> NDArray[np.float64]:
@@ -167,11 +167,10 @@ def gram_matrix(
     size: blocks are as short as float64 sums are exact in, up to a bound of 9e7, and what lies above 2^32 is
     summed apart.
     """
-    m, n = matrix.shape
+    m = len(matrix)
     high, low = np.zeros((2, m, m), dtype=np.int64)
-    for columns in blocks(n, max(1, min(BLOCK // m, 2**53 // bound**2))):
-        block = matrix[:, columns].astype(np.float64)
-        block = block if some is None else block[:, some[columns]]
+    for columns, part in parts(matrix, max(1, min(BLOCK // m, 2**53 // bound**2))):
+        block = (part if some is None else part[:, some[columns]]).astype(np.float64)
         products = (block @ block.T).astype(np.int64)
         high += products >> 32
         low += products & 0xFFFFFFFF
@@ -188,8 +187,7 @@ def total(n: int) -> int:
 Place = Callable[[tuple[int, int]], NDArray[np.int32]]
 
 
-def in_memory(shape: tuple[int, int]) -> NDArray[np.int32]:
-    """Make it in memory."""
+def _in_memory(shape: tuple[int, int]) -> NDArray[np.int32]:
     return np.empty(shape, np.int32)
 
 
@@ -203,7 +201,7 @@ def rank_columns(
     *,
     workers: int = 1,
     tick: Callable[[], None] = _nothing,
-    place: Place = in_memory,
+    place: Place = _in_memory,
 ) -> Ranks:
     """Rank each column on its own, ties sharing their average rank.
 
@@ -266,55 +264,6 @@ def rank_columns(
     if not groups or len(groups) != count:
         raise ValueError("ranking needs at least one column, all one-dimensional, of one length above zero")
     return Ranks(matrix, tuple(groups))
-
-
-def place_ranks(
-    out: NDArray[np.int32], blocks: Iterable[Sequence[NDArray[np.int64]]], gaps: NDArray[np.int64]
-) -> Groups:
-    """Write a column's x into `out`, (n,), from where its rows stand among those with a value.
-
-    Parameters
-    ----------
-    blocks : iterable of three arrays of int64, shape (rows,)
-        Rows, how many rows have a lower value than each, and how many have none above its own.
-    gaps : ndarray of int64, shape (g,)
-        The rows without a value: they are ranked as the median of the others.
-    """
-    n, g = len(out), len(gaps)
-    low, high = (
-        (n - g - 1) // 2,
-        (n - g) // 2,
-    )  # the places of the others' middle, two of them if they are even
-    middle = (high, high)  # what the group of gaps is next to, or part of
-    sizes, step, first, sums = Counter[int](), 0, None, np.zeros(2)
-
-    def take(rows: NDArray[np.int64], below: NDArray[np.int64], upto: NDArray[np.int64]) -> None:
-        nonlocal step, first
-        x = below + upto - n
-        out[rows] = x
-        first = x[0] if first is None else first
-        step = int(np.gcd(step, np.gcd.reduce(x - first)))
-        sizes.update(
-            dict(zip(*(found.tolist() for found in np.unique(upto - below, return_counts=True)), strict=True))
-        )
-        scaled = x / n
-        sums[:] += (scaled * scaled).sum(), (scaled**3).sum()
-
-    for rows, below, upto in blocks:
-        if g:
-            around = np.flatnonzero((below <= low) & (upto > high))
-            if len(around):
-                middle = int(below[around[0]]), int(upto[around[0]])
-            upto = upto + g * (upto > high)
-            below = below + g * (below > low)
-        if len(rows):
-            take(rows, below, upto)
-    if g:
-        take(gaps, np.full(g, middle[0]), np.full(g, middle[1] + g))
-    if sum(sizes.values()) != n:
-        raise ValueError("not each row has a rank")
-    how_many = tuple((t, rows // t) for t, rows in sorted(sizes.items()))
-    return Groups(how_many, step, _skewness(n, *sums))
 
 
 class _Work:

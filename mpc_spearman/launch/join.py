@@ -30,6 +30,7 @@ def run_party(
     out: Path,
     *,
     folder: Path | None = None,
+    keep_ranks: Path | None = None,
     watch: supervisor.Watch = lambda party, phase, done, of: None,
     note: supervisor.Note = lambda party, text: None,
 ) -> Result:
@@ -45,6 +46,8 @@ def run_party(
     folder
         Of the owner's plan; `out`, if there is none. The ledger is there, ``<party>.ledger``, if the policy
         names no other.
+    keep_ranks
+        Where the owner keeps its table's ranks for later runs: docs/tables.md#keep-ranks-for-later-runs.
     watch, note
         Told of progress, and of what is worth a sentence: party first.
 
@@ -74,7 +77,10 @@ def run_party(
             plan = _with_ledger(plan, party, ledger)
             if approval is not None:
                 _check_runs(approval, plan, party)
-            assignment = Assignment.of(plan, party, meeting_point(plan, party), directory, approval=approval)
+            point = meeting_point(plan, party)
+            assignment = Assignment.of(
+                plan, party, point, directory, approval=approval, keep_ranks=keep_ranks
+            )
             with ForkServer() as server:
                 outcome = supervisor.launch([assignment], {}, server, watch=watch_phase, note=note)[party]
             if outcome.error is not None:

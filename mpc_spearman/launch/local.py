@@ -32,6 +32,7 @@ def run_local(
     watch: supervisor.Watch | None = None,
     note: supervisor.Note | None = None,
     server: ForkServer | None = None,
+    keep_ranks: str | Path | None = None,
     overrides: Sequence[str] = (),
     **settings: Any,
 ) -> Result:
@@ -55,6 +56,9 @@ def run_local(
         reports (party, text). Without them a notebook shows progress below the cell; a script shows none.
     server : ForkServer, optional
         What starts the roles. Keep it for several runs, since starting one takes longer than a small run.
+    keep_ranks : path, optional
+        A folder in which each party keeps the ranks of its table, if that is a file or a query, for later
+        runs: docs/tables.md#keep-ranks-for-later-runs.
     overrides : sequence of str
         ``key=value``, as on the command line.
     **settings
@@ -105,7 +109,8 @@ def run_local(
         from mpc_spearman.results.result import Result
 
         staging = stack.enter_context(folders.temporary() if target is None else folders.beside(target))
-        assigned = assignments(checked, staging)
+        keep = None if keep_ranks is None else Path(os.path.expanduser(keep_ranks))
+        assigned = assignments(checked, staging, keep)
         outcomes = supervisor.launch(assigned, frames, server, watch=watch, note=note)
         cause = supervisor.first_cause(outcomes)
         if cause is not None:
@@ -155,11 +160,19 @@ def correlate(
     return run_local(plan, {"A": A, "B": B}, out=out, **settings)
 
 
-def assignments(plan: Plan, staging: Path) -> list[Assignment]:
+def assignments(plan: Plan, staging: Path, keep_ranks: Path | None = None) -> list[Assignment]:
     """Make each role's assignment: its own part of the plan, its key, and where to meet and to write."""
     keys = Rehearsal.of(plan.names)
     return [
-        Assignment.of(plan, name, MeetingPoint(), staging / name, roles=len(plan.names), rehearsal=keys[name])
+        Assignment.of(
+            plan,
+            name,
+            MeetingPoint(),
+            staging / name,
+            roles=len(plan.names),
+            rehearsal=keys[name],
+            keep_ranks=keep_ranks,
+        )
         for name in plan.names
     ]
 

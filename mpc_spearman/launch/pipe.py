@@ -48,6 +48,8 @@ class Assignment:
         Its current folder.
     rehearsal : dict, optional
         Keys of a run whose roles have all been started here. No other process can take part.
+    keep_ranks : str, optional
+        The owner's folder of ranks for later runs.
     frame : int
         Length in bytes of the Arrow stream that follows; 0 if the table is a file, or there is none.
     """
@@ -60,6 +62,7 @@ class Assignment:
     folder: str
     rehearsal: dict[str, Any] | None = field(default=None, repr=False)
     approval: dict[str, Any] | None = None
+    keep_ranks: str | None = None
     frame: int = 0
 
     @classmethod
@@ -73,6 +76,7 @@ class Assignment:
         roles: int = 1,
         rehearsal: Rehearsal | None = None,
         approval: Approval | None = None,
+        keep_ranks: Path | None = None,
     ) -> Assignment:
         """Assign a role; as one of `roles` that share this machine's processors, if nothing else is said."""
         share = max(1, len(os.sched_getaffinity(0)) // roles)
@@ -87,6 +91,7 @@ class Assignment:
             folder=os.getcwd(),
             rehearsal=None if rehearsal is None else asdict(rehearsal),
             approval=None if approval is None else approval.model_dump(mode="json"),
+            keep_ranks=None if keep_ranks is None else str(keep_ranks.absolute()),
         )
 
     def line(self) -> bytes:

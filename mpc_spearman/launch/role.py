@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -40,6 +41,7 @@ def run_role(
     say: Say = lambda text: None,
     links: Callable[..., Links] = Links,
     block_bytes: int = BLOCK_BYTES,
+    keep_ranks: Path | None = None,
 ) -> Result | None:
     """Run one party's role, from its own key and table to farewell; or its part in one shard of it.
 
@@ -60,7 +62,7 @@ def run_role(
         does one to this party's own workers to that of `gather`, which comes first.
     links
         Makes the links over the transport: `Links`, or what watches or changes its messages.
-    approval, progress, say, block_bytes
+    approval, progress, say, block_bytes, keep_ranks
         As in `Run`.
 
     Returns
@@ -106,7 +108,8 @@ def run_role(
             joined.beside, beside.beside = beside, joined
         return joined, Team(team, beside)
 
-    run = Run(plan, roster, meet, meter, progress, say, plan.he.workers or workers(), block_bytes, approval)
+    used = plan.he.workers or workers()
+    run = Run(plan, roster, meet, meter, progress, say, used, block_bytes, keep_ranks, approval)
     try:
         run.signer = ready(roster)
         result = None

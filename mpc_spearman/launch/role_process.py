@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
 from mpc_spearman.errors import MpcSpearmanError
 from mpc_spearman.launch.pipe import Assignment, Supervisor
@@ -122,6 +123,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         approval=None if approval is None else Approval(**approval),
         progress=supervisor.progress,
         say=supervisor.note,
+        keep_ranks=None if assignment.keep_ranks is None else Path(assignment.keep_ranks),
     )
     if result is not None:
         result.save(assignment.out)

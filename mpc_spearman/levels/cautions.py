@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import BLOCK, blocks
+from mpc_spearman.arrays import BLOCK, parts
 from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.levels.shapes import Shapes
@@ -28,7 +28,7 @@ def repeated_columns(party: str, names: Sequence[str], ranks: Ranks) -> list[str
     groups = []
     for members in equal_or_reversed(ranks):
         first = ranks.matrix[members[0]]
-        same = [column for column in members if np.array_equal(ranks.matrix[column], first)]
+        same = [column for column in members if _equal(ranks.matrix[column], first)]
         other = [column for column in members if column not in same]
         groups.append(([names[column] for column in same], [names[column] for column in other]))
     return result_warnings.repeated(party, groups)
@@ -40,12 +40,12 @@ def equal_or_reversed(ranks: Ranks) -> list[list[int]]:
     for column, (x, constant) in enumerate(zip(ranks.matrix, ranks.constant, strict=True)):
         if constant:
             continue
-        first = next(block[block != 0][0] for block in _cut(x) if block.any())
+        first = next(part[part != 0][0] for _, part in parts(x, BLOCK) if part.any())
         start = x[:_START] if first > 0 else -x[:_START]
         likely = alike.setdefault((ranks.tie_terms[column], start.tobytes()), [])
         for members in likely:
             other = ranks.matrix[members[0]]
-            if any(all(map(np.array_equal, _cut(x), _cut(other, sign))) for sign in (1, -1)):
+            if _equal(x, other) or _equal(x, other, -1):
                 members.append(column)
                 break
         else:
@@ -53,8 +53,9 @@ def equal_or_reversed(ranks: Ranks) -> list[list[int]]:
     return [members for likely in alike.values() for members in likely]
 
 
-def _cut(x: NDArray[np.int32], sign: int = 1) -> Iterator[NDArray[np.int32]]:
-    return (sign * x[rows] for rows in blocks(len(x), BLOCK))
+def _equal(x: NDArray[np.int32], other: NDArray[np.int32], sign: int = 1) -> bool:
+    both = zip(parts(x, BLOCK), parts(other, BLOCK), strict=True)
+    return all(np.array_equal(one, sign * two) for (_, one), (_, two) in both)
 
 
 def column_cautions(plan: Plan, party: str, names: Sequence[str], ties: Sequence[int], n: int) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import BLOCK, beside, blocks
+from mpc_spearman.arrays import BLOCK, STRIP, beside, parts
 from mpc_spearman.config import Estimator
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.engines.computation import LARGEST, Bounds
@@ -129,11 +129,11 @@ class Encoding:
         """Encode a source's columns in one vector, (1, rows)."""
         vector = beside(ranks.matrix, (1, self.rows), np.int64)
         norms = [self._norm(tie_term) for tie_term in ranks.tie_terms]
-        for rows in blocks(self.n, BLOCK):
+        for rows, part in parts(ranks.matrix, STRIP):
             units = np.zeros(rows.stop - rows.start)
-            for x, norm, constant in zip(ranks.matrix, norms, ranks.constant, strict=True):
+            for x, norm, constant in zip(part, norms, ranks.constant, strict=True):
                 if not constant:
-                    units += x[rows] / norm
+                    units += x / norm
             vector[0, rows] = np.rint(units * self.source_scale)
         if self.estimator == "paper":
             appended = np.array([sum(ranks.tie_terms) / (2 * total(self.n)), ranks.m])
@@ -152,8 +152,8 @@ class Encoding:
             if constant and self.estimator != "paper":
                 continue
             norm = self._norm(tie_term)
-            for rows in blocks(self.n, BLOCK):
-                vector[rows] = np.rint(y[rows] / norm * self.target_scale)
+            for rows, part in parts(y, BLOCK):
+                vector[rows] = np.rint(part / norm * self.target_scale)
             if self.estimator == "paper":
                 appended = np.array([1, tie_term / (2 * total(self.n))])
                 vector[self.n :] = np.rint(appended * self.target_scale)

@@ -35,7 +35,7 @@ from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.gaussian import discrete_gaussian
-from mpc_spearman.privacy.scales import Scales, deviations, most_noise, summed
+from mpc_spearman.privacy.scales import Scales, deviations, most_noise, summed, widths
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
@@ -141,7 +141,7 @@ class Strengths(Level):
         """
         vectors, encoding = own.vectors[:, : ranks.n], self.encoding(shapes)
         if role is Role.SOURCE:
-            width = (int(vectors.max()) - int(vectors.min())) / encoding.source_scale
+            width = int(widths(vectors)[0]) / encoding.source_scale
             return {"ranges": Scales.of_range(width, width > 0, ranks.n)}
         return {"ranges": Scales.of(vectors, [1 / encoding.target_scale] * ranks.m)}
 

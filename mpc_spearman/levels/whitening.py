@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import BLOCK, beside, blocks
+from mpc_spearman.arrays import BLOCK, STRIP, beside, parts
 from mpc_spearman.data.ranks import Ranks, gram_matrix, total
 from mpc_spearman.privacy.scales import Scales
 from mpc_spearman.wire.keys import Stream
@@ -96,14 +96,14 @@ def whitened(ranks: Ranks, scale: int) -> NDArray[np.signedinteger[Any]]:
 
 def kept(vectors: NDArray[Any]) -> int:
     """Return k, of vectors as `whitened` makes them."""
-    return int(vectors.any(axis=1).sum())
+    return int(np.any([part.any(axis=1) for _, part in parts(vectors, STRIP)], axis=0).sum())
 
 
 def leverages(vectors: NDArray[Any], scale: int) -> Floats:
     """Return h_i = Σ_p x̃_pi² of every row, from the integers."""
     squares = beside(vectors, vectors.shape[1:], np.float64)
-    for rows in blocks(vectors.shape[1], BLOCK):
-        for vector in vectors[:, rows]:
+    for rows, part in parts(vectors, STRIP):
+        for vector in part:
             squares[rows] += np.square(vector / scale)
     return squares
 
@@ -113,7 +113,9 @@ def distance(vectors: NDArray[Any], scale: int) -> Scales:
 
     At most √h_i + √h_j, and, as X̃ᵀX̃ is a projection, √2 and what rounding adds.
     """
-    found, k = leverages(vectors, scale), kept(vectors)
-    found.partition(-2)
-    two = float(np.sqrt(found[-2:]).sum())
-    return Scales.of_range(min(two, math.sqrt(2) + 2 * math.sqrt(k) / scale), k > 0, vectors.shape[1])
+    two, k = np.zeros(2), kept(vectors)
+    for _, part in parts(leverages(vectors, scale), BLOCK):
+        two = np.partition(np.append(two, part), -2)[-2:]
+    return Scales.of_range(
+        min(float(np.sqrt(two).sum()), math.sqrt(2) + 2 * math.sqrt(k) / scale), k > 0, vectors.shape[1]
+    )

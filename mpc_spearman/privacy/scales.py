@@ -1,17 +1,20 @@
-"""The scales of owners' vectors, and the standard deviation of noise that follows from them.
+r"""The scales of owners' vectors, and the standard deviation of noise that follows from them.
 
 A level multiplies vectors a_p of one side with vectors b_q of the other. Of its own vectors an owner states
 
     R_p  the range of a vector, max - min; 0 of a constant one, which gets no noise and does not count below,
-    D    the diameter, min(m, 4·max_i Σ_p (a_pi/R_p)²) over its m vectors.
+    D    the diameter, min(m, 4·max_i Σ_p (a_pi/R_p)²) over its m vectors, so that for any two
+         rows i and j Σ_p ((a_pi - a_pj)/R_p)² ≤ D.
 
 Both are computed from the very integers that are multiplied and rounded up to a power of 2^(1/4), which is
-what the others are told. They are the same for neighbouring tables. Each number gets noise of
+what the others are told. They are the same for neighbouring tables, in which two rows are exchanged. Each
+number then gets noise of standard deviation
 
     s_pq = R_p·R_q·√(D_A·D_B)/μ,    μ = √(2ρ),    ρ = privacy.loss,
 
-with ``privacy.unit: value`` s_pq = R_p·R_q·√c/μ with c columns of the other side. docs/guarantee.md has the
-proof.
+with which all numbers together change by at most μ standard deviations: docs/guarantee.md has the proof. With
+``privacy.unit: value`` one column's values are exchanged, so s_pq = R_p·R_q·√c/μ with c columns of the other
+side.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import BLOCK, blocks
+from mpc_spearman.arrays import BLOCK, STRIP, parts
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.privacy.loss import separation
 
@@ -44,28 +47,32 @@ class Scales:
 
     @classmethod
     def of(cls, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Scales:
-        """Compute the scales of vectors, integers (m, rows), rounded up.
+        """Compute the scales of vectors, rounded up.
 
-        Vectors are as they are multiplied, but without entries that no exchange of rows moves. `units` say
-        what 1 in each is in the numbers that are published: 1/‖x‖ where these are coefficients. What a vector
-        without a unit gets, 0, counts as constant.
+        Parameters
+        ----------
+        vectors : ndarray of integers, shape (m, rows)
+            As they are multiplied, but without entries that no exchange of rows moves.
+        units : sequence of float, length m
+            What 1 in each vector is in the numbers that are published: 1/‖x‖ where these are coefficients.
+            What a vector without a unit gets, 0, counts as constant.
         """
-        widths = np.array([int(row.max()) - int(row.min()) for row in vectors])
-        moving = np.flatnonzero(widths * np.asarray(units))
+        found = widths(vectors)
+        moving = np.flatnonzero(found * np.asarray(units))
         ranges = [NOTHING] * len(vectors)
         for p in moving.tolist():
-            ranges[p] = _up(float(widths[p] * units[p]))
-        return cls(tuple(ranges), _up(_diameter(vectors, widths, moving)))
+            ranges[p] = _up(float(found[p] * units[p]))
+        return cls(tuple(ranges), _up(_diameter(vectors, found, moving)))
 
     @classmethod
     def of_sum(cls, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Scales:
         """Compute the range of the sum of vectors, rounded up; at least 1/rows, for what float64 rounds."""
         highest, lowest = -math.inf, math.inf
-        for rows in blocks(vectors.shape[1], BLOCK):
+        for rows, part in parts(vectors, STRIP):
             total = np.zeros(rows.stop - rows.start)
-            for vector, unit in zip(vectors, units, strict=True):
+            for vector, unit in zip(part, units, strict=True):
                 if unit:
-                    total += vector[rows] * unit
+                    total += vector * unit
             highest, lowest = max(highest, float(total.max())), min(lowest, float(total.min()))
         return cls.of_range(highest - lowest, any(units), vectors.shape[1])
 
@@ -104,6 +111,14 @@ class Scales:
         return None
 
 
+def widths(vectors: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    """Return max - min of each vector, (m,)."""
+    ends = [(part.max(axis=1), part.min(axis=1)) for _, part in parts(vectors, STRIP)]
+    highest, lowest = (np.array(one, dtype=np.int64) for one in zip(*ends, strict=True))
+    found: NDArray[np.int64] = highest.max(axis=0) - lowest.min(axis=0)
+    return found
+
+
 def _up(value: float) -> int:
     """Return the least step whose scale is not below a value, but for what float64 rounds."""
     return math.ceil(4 * math.log2(value) - 1e-11)
@@ -113,8 +128,8 @@ def _diameter(vectors: NDArray[Any], widths: NDArray[np.int64], moving: NDArray[
     if len(moving) < 2:
         return 1.0
     highest = 0.0
-    for rows in blocks(vectors.shape[1], max(1, BLOCK // len(moving))):
-        block = vectors[moving, rows] / widths[moving, None]
+    for _, part in parts(vectors, max(1, BLOCK // len(vectors))):
+        block = part[moving] / widths[moving, None]
         highest = max(highest, float(np.einsum("pi,pi->i", block, block).max()))
     return max(1.0, min(len(moving), 4 * highest))
 

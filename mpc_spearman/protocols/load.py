@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from mpc_spearman.config import (
     Plan,
+    Query,
     TargetParty,
     check_policy,
     check_policy_rows,
 )
 from mpc_spearman.data.aligned import check_places, take_aligned
+from mpc_spearman.data.database import read_query
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.data.independence import row_cautions
-from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.kept import KeptRanks
+from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import PlanError, TableError
@@ -29,6 +32,8 @@ def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
     source = me.table if frame is None else frame
     if source is None:
         raise TableError(f"party {name} has no table: give `table` in its plan, or --table FILE")
+    if isinstance(source, Query):
+        source = read_query(name, source.query, source.variable, plan.rows)
     table = read_table(name, source, me, rows=plan.rows, normalise=plan.normalise)
     if me.aligned is not None:
         return take_aligned(table, me.aligned)
@@ -51,12 +56,14 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
     ledger = ledger_of(run)
     if ledger is not None:
         ledger.check(me.name, told(run.plan, run.roster), me.policy.lifetime)
+    if run.keep_ranks is not None and frame is None:
+        run.kept = KeptRanks(run.keep_ranks, me, run.plan.rows)
     table = own_table(run.plan, me.name, frame)
     check_places(me.write_aligned, me.write_unaligned)
     check_policy_rows(run.plan, me.name, table.n)
     ranks, cautions = None, list(table.cautions)
     if table.n * table.m <= _AT_ONCE:
-        ranks = table.ranks(workers=run.workers)
+        ranks = rank_columns(map(table.column, range(table.m)), table.m, workers=run.workers)
         cautions += row_cautions(ranks, table.features)
     for caution in cautions:
         run.say(caution)

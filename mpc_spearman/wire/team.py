@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.arrays import beside, parts
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.wire.kinds import Field, Kind
@@ -93,10 +94,9 @@ class Team:
             return vectors
         m, n = vectors.shape
         rows = self.shards * max(1, block // (vectors.itemsize * max(1, m)))
-        own = np.empty((m, self.rows(n)), vectors.dtype)
-        for start in range(0, n, rows):
-            dealt = vectors[:, start : start + rows]
-            first = start // self.shards
+        own = beside(vectors, (m, self.rows(n)), vectors.dtype.type)
+        for at, dealt in parts(vectors, rows):
+            first = at.start // self.shards
             mine = dealt[:, :: self.shards]
             own[:, first : first + mine.shape[1]] = mine
             for worker in self._others:

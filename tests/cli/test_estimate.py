@@ -6,7 +6,7 @@ import pytest
 
 from mpc_spearman.cli.main import main
 from support.harness import ROOT
-from support.sweeps import FakeRuns
+from support.sweeps import LinearRuns
 
 MPC = str(ROOT / "configs" / "mpc.yaml")
 SIZE = ("--rows", "2000000", "--features", "30x20")
@@ -18,7 +18,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_it_prints_a_line_for_each_party_and_how_far_to_trust_it(
-    fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]
+    linear_runs: LinearRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, heads, *parties, last = printed(capsys, *SIZE).splitlines()
     assert "2,000,000 rows, 30 × 20 columns" in first
@@ -30,7 +30,7 @@ def test_it_prints_a_line_for_each_party_and_how_far_to_trust_it(
 
 
 def test_a_network_adds_time_and_nothing_else(
-    fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]
+    linear_runs: LinearRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here, there = (printed(capsys, *SIZE, *more) for more in ((), ("--bandwidth", "100", "--rtt", "40")))
     assert "100 Mbit/s, 40 ms" in there
@@ -52,10 +52,10 @@ def test_a_network_adds_time_and_nothing_else(
     ],
 )
 def test_what_cannot_be_is_refused(
-    fake_runs: FakeRuns, arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+    linear_runs: LinearRuns, arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["estimate", MPC, *arguments]) == code
     captured = capsys.readouterr()
     assert said in captured.err
     assert not captured.out
-    assert fake_runs.rows == []
+    assert linear_runs.rows == []

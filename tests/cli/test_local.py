@@ -23,7 +23,7 @@ import pytest
 
 from mpc_spearman import Result, errors
 from support.harness import ROOT
-from support.plan_files import INPUTS, files, write_inputs
+from support.inputs import INPUTS, files, write_inputs
 from support.processes import EVER, TAG, eventually, new_tag, processes
 from support.server import Command, hooked
 
@@ -117,6 +117,23 @@ def test_in_a_pipe_it_prints_plain_lines_and_keeps_the_results(
     result = Result.load(folder / "deep" / "out" / "C")
     np.testing.assert_allclose(result.coefficients.to_numpy(), expected(folder), rtol=1e-14)
     assert result.plan["order"] == "ascending"
+
+
+def test_ranks_are_kept_and_used_by_a_later_run(start: Start, folder: Path) -> None:
+    found, written = [], []
+    for _ in range(2):
+        process = start("local", "plan.yaml", "--out", "out", "--keep-ranks", "ranks", *EXACT)
+        process.communicate()
+        assert process.returncode == 0
+        found.append(Result.load(folder / "out" / "C").coefficients)
+        written.append({path.name: path.stat().st_mtime_ns for path in (folder / "ranks").iterdir()})
+    assert len(written[0]) == 4
+    assert written[0] == written[1]
+    pd.testing.assert_frame_equal(*found, check_exact=True)
+    (folder / "ranks").chmod(0o755)
+    process = start("local", "plan.yaml", "--keep-ranks", "ranks")
+    process.communicate()
+    assert process.returncode == errors.PlanError.exit_code
 
 
 def test_an_error_in_a_role_is_one_line_and_nothing_is_left(

@@ -75,12 +75,13 @@ def test_two_jobs_at_once_with_join(network: Network, tmp_path: Path, by_mpc: Re
     ):
         go = tmp_path / "go"
         mpc.join(waits=("B", "agree", go), B=["parties.target.listen=10.77.0.2:29511"])
-        he.join()
+        he.join(B=["--keep-ranks", str(tmp_path / "ranks")])
         # The source's two; the coordinator's number is lower, so the target connects to it.
         eventually(lambda: connections(network, "B", 29511) == 2)
         go.touch()
         mpc.check(by_mpc)
         he.check(expected)
+    assert len(list((tmp_path / "ranks").glob("*.ranks"))) == 1
 
 
 def test_torchrun(network: Network, tmp_path: Path, by_mpc: Result) -> None:

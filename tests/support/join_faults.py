@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import threading
@@ -18,7 +19,7 @@ from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.kinds import Kind
 from support import forwarded
-from support.faults import Passing, Progress, Run, do, entering, through
+from support.faults import Passing, Progress, Run, entering, through, wait_for
 
 Happens = Callable[[], None]
 Join = Callable[..., Transport]
@@ -70,11 +71,15 @@ def at(
 
     def happen() -> None:
         happens()
-        if act == "cut":
+        if act == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif act == "freeze":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif act == "hold":
+            wait_for(until)
+        else:
             cut.set()
             _keep_connections()
-        else:
-            do(act, until=until)
 
     if phase == "meeting":
         begin = round.Round.begin

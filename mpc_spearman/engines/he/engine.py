@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mpc_spearman.arrays import blocks
+from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.config import Plan
 from mpc_spearman.engines.computation import Computation, Contribution, Shape
 from mpc_spearman.engines.engine import Engine, Opening, stacked
@@ -151,7 +151,6 @@ def receive_key(run: Run, layout: Sizes, shared: bool = False) -> PublicKey:
 
 
 def _take_note(run: Run, key: PublicKey) -> None:
-    key.threads = run.workers
     if key.caution and key.caution not in run.cautions:
         run.cautions.append(key.caution)
 
@@ -161,7 +160,7 @@ def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
     """Source: encrypt its ranks and send them to the target (paper, step 1); `own` is int32 (m_A, n)."""
     n = own.shape[1]
     for rows in groups(n, len(own), key):
-        ciphertexts = key.encrypt(_chunks(_block(own, rows), key.slots))
+        ciphertexts = key.encrypt(_chunks(_block(own, rows), key.slots), run.workers)
         send(run, key, run.roster.target, Kind.CIPHERTEXT, ciphertexts)
         run.tick(rows.stop, n)
 
@@ -186,7 +185,7 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, sha
         if not literal:
             pairs += [(None, j) for j in range(count, shape.m_target * count)]
         chunks = _chunks(columns, key.slots)
-        differences = key.subtract(theirs, chunks, pairs, rerandomise=not literal)
+        differences = key.subtract(theirs, chunks, pairs, rerandomise=not literal, workers=run.workers)
         send(run, key, run.roster.coordinator, Kind.EVALUATED, differences)
         run.tick(rows.stop, shape.n)
 
@@ -203,7 +202,7 @@ def decrypt_differences(run: Run, key: SecretKey, shape: Shape, all_rows: int) -
     for rows in groups(shape.n, shape.m_source, public):
         lengths = [chunk.stop - chunk.start for chunk in blocks(rows.stop - rows.start, public.slots)]
         raws = receive(run, public, run.roster.target, Kind.EVALUATED, vectors * len(lengths))
-        values = key.decrypt(raws, lengths * vectors)
+        values = key.decrypt(raws, lengths * vectors, run.workers)
         opened = np.concatenate(values).reshape(vectors, -1)
         if literal:
             squares.add_pairs(opened)
@@ -219,9 +218,9 @@ def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray, added: np.ndarray
 
     Then what it adds to their products with each of the target's, if anything, (vectors, m_B).
     """
-    parts = [own] if added is None else [own, rows_of_noise(added)[0]]
-    for block in _cut(run, parts, key.rows):
-        send(run, key, run.roster.target, Kind.CIPHERTEXT, key.encrypt_block(block))
+    tables = [own] if added is None else [own, rows_of_noise(added)[0]]
+    for block in _cut(run, tables, key.rows):
+        send(run, key, run.roster.target, Kind.CIPHERTEXT, key.encrypt_block(block, run.workers))
 
 
 @step("evaluate")
@@ -235,27 +234,27 @@ def multiply_vectors(
     the first, which alone sends them on.
     """
     noise, places = (own, own) if added is None else rows_of_noise(added)
-    parts, products = [own] if added is None else [own, places], key.products()
+    tables, products = [own] if added is None else [own, places], key.products()
     for source in sources:
-        for block in _cut(run, parts, key.rows):
+        for block in _cut(run, tables, key.rows):
             count = key.ciphertexts_for(block.shape[1])
-            products.add(receive(run, key, source, Kind.CIPHERTEXT, count), block)
+            products.add(receive(run, key, source, Kind.CIPHERTEXT, count), block, run.workers)
     for rows in blocks(places.shape[1], key.rows) if added is not None else ():
-        mine = key.encrypt_block(_block(noise, rows))
-        products.add(mine, _block(places, rows))
-    mine = [] if run.team.leads else products.partial()
+        mine = key.encrypt_block(_block(noise, rows), run.workers)
+        products.add(mine, _block(places, rows), run.workers)
+    mine = [] if run.team.leads else products.partial(run.workers)
     parts_of_all = run.team.gather(np.frombuffer(b"".join(mine), np.uint8))
     if parts_of_all is not None:
         for part in parts_of_all[1:]:
             products.add_partial([row.tobytes() for row in part.reshape(-1, key.partial_bytes)])
-        send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export())
+        send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export(run.workers))
 
 
 @step("decrypt")
 def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
     """Coordinator: decrypt the inner products; Python int, (m_A, m_B), or summed (1, m_B)."""
     raws = receive(run, key.public, run.roster.target, Kind.EVALUATED, key.public.product_ciphertexts)
-    return key.open_products(raws)
+    return key.open_products(raws, run.workers)
 
 
 def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
@@ -295,12 +294,12 @@ def _messages(key: PublicKey, kind: Kind, count: int) -> Iterator[tuple[slice, d
         yield batch, {"rows": batch.stop - batch.start, **lengths}
 
 
-def _cut(run: Run, parts: Sequence[np.ndarray], rows: int) -> Iterator[np.ndarray]:
-    """Cut each part's rows into blocks; report progress after each block."""
-    done, of = 0, sum(part.shape[1] for part in parts)
-    for part in parts:
-        for block in blocks(part.shape[1], rows):
-            yield _block(part, block)
+def _cut(run: Run, tables: Sequence[np.ndarray], rows: int) -> Iterator[np.ndarray]:
+    """Cut each table's rows into blocks; report progress after each block."""
+    done, of = 0, sum(table.shape[1] for table in tables)
+    for table in tables:
+        for block, values in parts(table, rows):
+            yield values.astype(np.int64)
             done += block.stop - block.start
             run.tick(done, of)
 

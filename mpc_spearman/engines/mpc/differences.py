@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.engines.computation import Shape
 from mpc_spearman.engines.mpc.session import Session
 from mpc_spearman.engines.mpc.sharing import mask_stream
@@ -29,8 +30,7 @@ def open_differences(
     own = dealt(run, source, own, all_rows)
     masks = mask_stream(run, run.roster.coordinator, source)
     other_columns = shape.m_target if is_source else shape.m_source
-    for rows in session.blocks(shape.n, shape.m_source + shape.m_target - 1):
-        values = own[:, rows]
+    for rows, values in parts(own, session.rows(shape.m_source + shape.m_target - 1)):
         mine = session.shared(values - masks.ring(values.shape))
         theirs = session.absent(other_columns, values.shape[1])
         x, y = (mine, theirs) if is_source else (theirs, mine)
@@ -50,7 +50,7 @@ def square_differences(
     masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
     columns = (shape.m_source, shape.m_target)
     squares = Squares(shape.m_source, shape.m_target, all_rows)
-    for rows in session.blocks(shape.n, shape.m_source + shape.m_target - 1):
+    for rows in blocks(shape.n, session.rows(shape.m_source + shape.m_target - 1)):
         x, y = (
             session.shared(stream.ring((m, rows.stop - rows.start)))
             for stream, m in zip(masks, columns, strict=True)

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from mpc_spearman.arrays import blocks
 from mpc_spearman.engines.computation import Shape
 from mpc_spearman.engines.mpc.crypten_import import (
     ArithmeticSharedTensor,
@@ -107,9 +106,9 @@ class Session:
         self._communicator = LinkCommunicator(run.links, parties, run.roster.me, shape)
         self._zeros = zero_streams(run, parties, Purpose.ZERO)
 
-    def blocks(self, n: int, columns: int) -> Iterator[slice]:
-        """Cut n rows into blocks of ``run.block_bytes`` for so many ring elements a row; all cut alike."""
-        return blocks(n, rows_of_block(columns, self._block_bytes))
+    def rows(self, columns: int) -> int:
+        """Return the rows of a block of ``run.block_bytes`` of so many ring elements a row; all cut alike."""
+        return rows_of_block(columns, self._block_bytes)
 
     def shared(self, share: np.ndarray) -> Any:
         """Make the ``ArithmeticSharedTensor`` of which this party's additive share modulo 2^64 is `share`."""

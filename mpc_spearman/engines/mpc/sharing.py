@@ -20,6 +20,7 @@ from itertools import islice
 
 import numpy as np
 
+from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.engines import ring
 from mpc_spearman.engines.computation import Bounds, Shape
 from mpc_spearman.engines.mpc.session import Session, reveal_sum
@@ -60,15 +61,15 @@ def multiply_own(
     masks = mask_stream(run, run.roster.coordinator, source)
     columns, n = own.shape
     total = np.zeros((columns, other_columns) if is_source else (other_columns, columns), dtype=np.int64)
-    shared: deque[np.ndarray] = deque()
-    ahead = session.blocks(n, max(columns, other_columns))
+    shared: deque[tuple[np.ndarray, np.ndarray]] = deque()
+    ahead = parts(own, session.rows(max(columns, other_columns)))
     depth = run.meter.depth
-    for rows in session.blocks(n, max(columns, other_columns)):
-        for early in islice(ahead, _AHEAD - len(shared)):
-            shared.append(share_block(run, session, peer, own[:, early], masks, depth))
-        mask, theirs = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
+    for rows in blocks(n, session.rows(max(columns, other_columns))):
+        for _, values in islice(ahead, _AHEAD - len(shared)):
+            shared.append((values, share_block(run, session, peer, values, masks, depth)))
+        (values, mask), theirs = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
         masked = theirs.share.numpy() + receive_block(run, session, peer, rows.stop - rows.start)
-        total += ring.matmul(own[:, rows], masked, bound) if is_source else ring.matmul(masked, mask)
+        total += ring.matmul(values, masked, bound) if is_source else ring.matmul(masked, mask)
         run.tick(rows.stop, n)
     return total
 
@@ -100,7 +101,7 @@ def multiply_masks(run: Run, session: Session, source: Party, shape: Shape) -> n
     masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
     n, columns = shape.n, (shape.m_source, shape.m_target)
     total = np.zeros(columns, dtype=np.int64)
-    for rows in session.blocks(n, max(columns)):
+    for rows in blocks(n, session.rows(max(columns))):
         x, y = (
             session.shared(stream.ring((m, rows.stop - rows.start)))
             for stream, m in zip(masks, columns, strict=True)

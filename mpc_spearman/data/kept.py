@@ -1,0 +1,156 @@
+"""Ranks that an owner keeps in a folder of its own, for later runs of the same table (``--keep-ranks``).
+
+Two files have a digest of all that ranks depend on for a name: the matrix, as it is in memory, and the groups
+of equal values as JSON, with a checksum of both, which is written last: without it nothing is kept. Rows are
+in the table's order, since a run over common rows has an order of its own. Both are as secret as the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.arrays import BLOCK, from_file, mapped, parts, reordered
+from mpc_spearman.config import DataParty, Query
+from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.data.ids import id_digest
+from mpc_spearman.data.ranks import Groups, Place, Ranks
+from mpc_spearman.data.tables import Table
+from mpc_spearman.errors import OutputError
+from mpc_spearman.files import check_private, lock, write_whole
+from mpc_spearman.version import __version__
+
+_PART = ".ranks.part"
+
+
+class KeptRanks:
+    """A folder of ranks, for the table of one party, of which a run takes the first `limit` rows.
+
+    It is made before the table is read, so that a file which is replaced meanwhile is noticed.
+
+    Raises
+    ------
+    OutputError
+        The folder cannot be made or written to.
+    PlanError
+        Others may read it.
+    """
+
+    def __init__(self, folder: Path, own: DataParty, limit: int | None) -> None:
+        self._folder, self._own, self._limit, self._stamp = folder, own, limit, _stamp(own.table)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            check_private(folder, folder.stat().st_mode, "--keep-ranks")
+            for left in folder.glob(f".*{_PART}"):  # by a run that was killed
+                with suppress(BlockingIOError, FileNotFoundError):  # in use, or gone meanwhile
+                    locked = lock(left, os.O_RDWR)
+                    left.unlink()
+                    os.close(locked)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def ranks(self, table: Table, make: Callable[[Table, Place], Ranks], say: Callable[[str], None]) -> Ranks:
+        """Return a table's ranks as they were kept, or have them made, and keep them; mapped, in its order.
+
+        Parameters
+        ----------
+        make : callable
+            Ranks a table into an array of which the second argument makes the room.
+        say : callable
+            Told if ranks were kept, and if what was kept is damaged.
+        """
+        order = None
+        if table.rows is not None and (np.diff(table.rows) < 0).any():
+            order = np.argsort(table.rows)
+            table = table.take(order)
+        file = self._folder / f"{self._name(table)}.ranks"
+        ranks = self._found(file, table, say)
+        if ranks is None:
+            ranks = self._made(file, lambda place: make(table, place), say)
+        return ranks if order is None else Ranks(reordered(ranks.matrix, np.argsort(order)), ranks.groups)
+
+    def _name(self, table: Table) -> str:
+        about = {
+            "version": __version__,
+            "party": table.party,
+            "keys": self._own.model_dump(mode="json", include={"table", *TableKeys.model_fields}),
+            "stamp": self._stamp,
+            "rows": self._limit,
+            "features": table.features,
+            "ids": id_digest(table.ids, b"").hex(),
+        }
+        return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:32]
+
+    def _found(self, file: Path, table: Table, say: Callable[[str], None]) -> Ranks | None:
+        try:
+            about = json.loads(file.with_suffix(".json").read_bytes())
+            groups = tuple(Groups(tuple(map(tuple, sizes)), *rest) for sizes, *rest in about["groups"])
+            matrix = from_file(file, "r", (table.m, table.n), np.int32)
+            if len(groups) != table.m or about["sha256"] != _checksum(matrix, about["groups"], about["kept"]):
+                raise ValueError
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError):
+            say(f"{file} is damaged: the table is ranked anew")
+            return None
+        if self._stamp != _stamp(self._own.table):
+            return None
+        say(f"the table is not ranked again: its ranks of {about['kept']} are used")
+        return Ranks(matrix, groups)
+
+    def _made(self, file: Path, make: Callable[[Place], Ranks], say: Callable[[str], None]) -> Ranks:
+        part = self._folder / f".{secrets.token_hex(8)}{_PART}"
+        try:
+            opened = lock(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            try:
+                ranks = make(lambda shape: mapped(os.dup(opened), self._folder, shape, np.int32))
+                if self._stamp != _stamp(self._own.table):
+                    say("the table changed while it was read: its ranks are not kept")
+                    return ranks
+                os.fsync(opened)
+                groups = [(one.how_many, one.step, one.skewness) for one in ranks.groups]
+                kept = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
+                about = {"kept": kept, "groups": groups, "sha256": _checksum(ranks.matrix, groups, kept)}
+                part.replace(file)
+                write_whole(file.with_suffix(".json"), json.dumps(about).encode(), durable=True)
+                return ranks
+            finally:
+                part.unlink(missing_ok=True)
+                os.close(opened)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError) -> OutputError:
+        return OutputError(f"cannot write to {self._folder}: {error.strerror}")
+
+
+def _stamp(table: Path | Query | None) -> list[tuple[str | int, ...]]:
+    """Say where a table is and, of files, when they were last written."""
+    if isinstance(table, Query):
+        address = urlsplit(os.environ.get(table.variable, ""))
+        return [(address.netloc.rpartition("@")[2] + address.path,)]  # without a password
+    assert table is not None
+    found: list[tuple[str | int, ...]] = []
+    for file in sorted(table.iterdir()) if table.is_dir() else [table]:
+        with suppress(OSError):  # whoever reads it says why it cannot be
+            at = file.stat()
+            found.append((str(file.absolute()), at.st_size, at.st_mtime_ns))
+    return found
+
+
+def _checksum(matrix: NDArray[np.int32], groups: object, kept: object) -> str:
+    found = hashlib.sha256(json.dumps([groups, kept]).encode())
+    for row in matrix:
+        for _, part in parts(row, BLOCK):
+            found.update(part.data)
+    return found.hexdigest()

@@ -1,0 +1,184 @@
+"""Ranks that an owner keeps: used again for the same table alone, and never where anything is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman.config import load_plan
+from mpc_spearman.config.parties import TargetParty
+from mpc_spearman.data.kept import KeptRanks
+from mpc_spearman.data.ranks import Place, Ranks, rank_columns
+from mpc_spearman.data.tables import Table, read_table
+from mpc_spearman.errors import OutputError, PlanError
+from support.in_memory import run_in_memory
+from support.plans import mapping
+
+N = 60
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(26)
+    frame = pd.DataFrame({"id": [f"p{i}" for i in range(N)], "flag": rng.integers(0, 2, N)})
+    frame["x"], frame["y"] = rng.normal(size=(2, N))
+    frame.loc[3, "y"] = np.nan
+    path = tmp_path / "clinic.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+class Owner:
+    """An owner of a table, who keeps its ranks, and counts how often it ranks."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.folder, self.ranked, self.said = path, path.parent / "kept", 0, list[str]()
+
+    def ranks(
+        self,
+        take: Callable[[Table], Table] = lambda table: table,
+        meanwhile: Callable[[], None] = lambda: None,
+        limit: int | None = None,
+        **keys: Any,
+    ) -> tuple[Ranks, Table]:
+        own = TargetParty(name="B", **{"table": self.path, "missing": "drop_rows", **keys})
+        kept = KeptRanks(self.folder, own, limit)
+        table = take(read_table("B", self.path, own, rows=limit))
+
+        def make(its: Table, place: Place) -> Ranks:
+            self.ranked += 1
+            meanwhile()
+            return rank_columns(map(its.column, range(its.m)), its.m, place=place)
+
+        return kept.ranks(table, make, self.said.append), table
+
+
+def right(ranks: Ranks, table: Table) -> bool:
+    again = rank_columns(list(map(table.column, range(table.m))))
+    return np.array_equal(ranks.matrix, again.matrix) and ranks.groups == again.groups
+
+
+def test_the_same_table_is_ranked_once_in_whatever_order_a_run_has_its_rows(clinic: Path) -> None:
+    owner, rng = Owner(clinic), np.random.default_rng(1)
+    for order in (np.arange(N - 1), rng.permutation(N - 1), rng.permutation(N - 1)):
+        assert right(*owner.ranks(lambda table, order=order: table.take(order)))
+    assert owner.ranked == 1
+    modes = {file.stat().st_mode & 0o777 for file in (owner.folder, *owner.folder.iterdir())}
+    assert modes == {0o700, 0o600}
+    assert len(list(owner.folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"missing": "middle"},
+        {"exclude": ["flag"]},
+        {"missing_values": ["1"]},
+        {"limit": N - 1},
+        {"take": lambda table: table.take(np.arange(30))},
+        None,
+    ],
+    ids=["missing", "columns", "codes", "limit", "rows", "file"],
+)
+def test_what_ranks_depend_on_makes_them_anew(keys: dict[str, Any] | None, clinic: Path) -> None:
+    owner = Owner(clinic)
+    owner.ranks()
+    if keys is None:
+        os.utime(clinic, ns=(1, 1))
+    assert right(*owner.ranks(**keys or {}))
+    assert owner.ranked == 2
+    assert len(list(owner.folder.glob("*.ranks"))) == 2
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-4])
+
+
+def turned(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[5] ^= 1
+    file.write_bytes(data)
+
+
+def of_another_step(file: Path) -> None:
+    about = json.loads(file.with_suffix(".json").read_text())
+    about["groups"][0][1] += 1
+    file.with_suffix(".json").write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        cut,
+        turned,
+        of_another_step,
+        lambda file: file.write_bytes(b""),
+        lambda file: file.with_suffix(".json").write_text("[]"),
+        lambda file: file.with_suffix(".json").write_bytes(b"\xff{"),
+    ],
+    ids=["cut", "a bit turned", "other groups", "empty", "no mapping", "no JSON"],
+)
+def test_what_is_damaged_is_said_and_made_anew(damage: Callable[[Path], object], clinic: Path) -> None:
+    owner = Owner(clinic)
+    owner.ranks()
+    (file,) = owner.folder.glob("*.ranks")
+    damage(file)
+    assert right(*owner.ranks())
+    assert (owner.ranked, [str(file) in text for text in owner.said]) == (2, [True])
+    assert right(*owner.ranks())
+    assert owner.ranked == 2
+
+
+def test_a_table_that_changes_while_it_is_ranked_is_not_kept(clinic: Path) -> None:
+    owner = Owner(clinic)
+    assert right(*owner.ranks(meanwhile=lambda: os.utime(clinic, ns=(1, 1))))
+    assert not list(owner.folder.iterdir())
+
+
+def test_what_a_killed_run_left_is_taken_away_and_an_error_leaves_nothing(clinic: Path) -> None:
+    owner = Owner(clinic)
+    owner.folder.mkdir(mode=0o700)
+    (owner.folder / ".0123.ranks.part").write_bytes(bytes(100))
+
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        owner.ranks(meanwhile=fail)
+    assert not list(owner.folder.iterdir())
+
+
+@pytest.mark.parametrize("error", [PlanError, OutputError])
+def test_a_folder_that_is_no_place_for_ranks_is_refused(error: type[Exception], clinic: Path) -> None:
+    owner = Owner(clinic)
+    if error is PlanError:
+        owner.folder.mkdir(mode=0o755)
+    else:
+        owner.folder.write_text("")
+    with pytest.raises(error, match="kept"):
+        owner.ranks()
+
+
+def test_runs_over_common_rows_use_them_and_give_the_same(clinic: Path) -> None:
+    other = pd.read_csv(clinic).sample(frac=0.8, random_state=1)
+    other.to_csv(clinic.with_name("other.csv"), index=False)
+    content = mapping(alignment="intersect")
+    for party, name in (
+        (content["parties"]["sources"][0], "other.csv"),
+        (content["parties"]["target"], "clinic.csv"),
+    ):
+        party |= {"table": str(clinic.with_name(name)), "missing": "drop_rows"}
+    said = list[str]()
+    first, again = (
+        run_in_memory(load_plan(content), {}, keep_ranks=clinic.parent / "kept", say=said.append).result()
+        for _ in range(2)
+    )
+    pd.testing.assert_frame_equal(first.coefficients, again.coefficients, check_exact=True)
+    assert len([text for text in said if "not ranked again" in text]) == 2
