@@ -8,11 +8,12 @@ INSTALLED := .venv/.installed
 demo: install
 	$(BIN)/mpc-spearman local configs/mpc.yaml --out runs/demo
 
+# Three, as some tests wait: on two processors they end sooner than with two.
 test: check
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m 'not long'
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m 'not long'
 
 test-all: check
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
 
 # Executes them again, in place; some minutes, and quiet ones: what they show is measured.
 notebooks: install

@@ -16,7 +16,7 @@ import pytest
 
 from mpc_spearman import Result, errors
 from support.harness import ROOT
-from support.plans import mapping, with_keys
+from support.plans import LIGHT, mapping, with_keys
 from support.processes import free_port
 from support.server import Command
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     for party, column in zip("AB", values, strict=True):
         table = pd.DataFrame({"id": [f"p{i}" for i in range(50)], NAME: column})
         table.to_csv(tmp_path / f"{party}.csv", index=False)
-    plan = with_keys(mapping(network={"address": "127.0.0.1", "port": free_port()}), tmp_path)
+    plan = with_keys(mapping(**LIGHT, network={"address": "127.0.0.1", "port": free_port()}), tmp_path)
     plan["parties"]["target"]["table"], plan["parties"]["sources"][0]["table"] = "B.csv", "A.csv"
     (tmp_path / "plan.yaml").write_text(json.dumps(plan))
     return tmp_path

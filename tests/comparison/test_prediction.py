@@ -17,7 +17,7 @@ from support.harness import fork_server
 from support.plans import plan
 from support.sweeps import LinearRuns
 
-SIZE = Size(3_000_000, 3, 4)
+SIZE, CELLS = Size(3_000, 3, 4), (2_000, 16_000)
 SMALL = {"protocol": "he", "he": {"key_bits": 256, "insecure": True}}
 
 
@@ -27,11 +27,11 @@ def variant(**settings: Any) -> Variant:
 
 
 def test_figures_are_extended_along_a_line(linear_runs: LinearRuns) -> None:
-    found = estimate(variant(), SIZE)
+    found = estimate(variant(), SIZE, cells=CELLS)
     assert list(found.rows) == linear_runs.rows
-    assert found.rows[0] == 2_000_000 // 7
+    assert found.rows[0] == 2_000 // 7
     assert len(found.rows) > 1
-    assert found.rows[-1] * 7 <= 16_000_000
+    assert found.rows[-1] * 7 <= 16_000
     assert list(found.table.columns) == TIDY
     expected = linear_runs.cost(SIZE.n)
     pd.testing.assert_series_equal(
@@ -42,7 +42,7 @@ def test_figures_are_extended_along_a_line(linear_runs: LinearRuns) -> None:
 
 
 def test_what_takes_any_time_whatever_the_rows_is_not_extended(linear_runs: LinearRuns) -> None:
-    found = estimate(variant(**SMALL), SIZE).table
+    found = estimate(variant(**SMALL), SIZE, cells=CELLS).table
     keys = found[found["phase"].isin(["connect", "keys"])]
     last = linear_runs.cost(linear_runs.rows[-1], "he")
     assert keys["seconds"].sum() == pytest.approx(
@@ -52,9 +52,9 @@ def test_what_takes_any_time_whatever_the_rows_is_not_extended(linear_runs: Line
 
 
 def test_a_size_that_is_small_enough_is_measured(linear_runs: LinearRuns) -> None:
-    found = estimate(variant(), Size(400_000, 3, 4))
-    assert found.rows == (2_000_000 // 7, 400_000)
-    assert found.table["bytes"].tolist() == linear_runs.cost(400_000)["bytes_sent"].tolist()
+    found = estimate(variant(), Size(400, 3, 4), cells=CELLS)
+    assert found.rows == (2_000 // 7, 400)
+    assert found.table["bytes"].tolist() == linear_runs.cost(400)["bytes_sent"].tolist()
 
 
 def test_one_long_run_is_extended_in_proportion(linear_runs: LinearRuns) -> None:

@@ -18,7 +18,7 @@ from mpc_spearman.launch.join import run_party
 from mpc_spearman.launch.local import assignments
 from support.databases import PASSWORD, into_sqlite, postgresql
 from support.harness import fork_server
-from support.plans import mapping, with_keys
+from support.plans import LIGHT, mapping, with_keys
 
 
 def into_postgresql(address: str, name: str, frame: pd.DataFrame) -> None:
@@ -100,7 +100,7 @@ def test_a_party_alone_writes_no_address_into_its_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLINIC", "postgresql://owner:hunter@127.0.0.1:1/d")
-    content = with_keys(asking(B=("SELECT id, visits FROM visits", "CLINIC")), tmp_path)
+    content = with_keys(asking(B=("SELECT id, visits FROM visits", "CLINIC")) | LIGHT, tmp_path)
     plan = load_plan(content, ["network.address=127.0.0.1", "network.port=1"])
     with pytest.raises(TableError) as caught:
         run_party(plan, "B", tmp_path / "out")

@@ -13,8 +13,9 @@ import pytest
 
 from mpc_spearman.results.result import Result
 from support.harness import ROOT
-from support.plans import mapping, with_keys
+from support.plans import LIGHT, mapping, with_keys
 from support.processes import free_port
+from support.references import normal_tables
 
 #: Modules that roles import or look for: of Python, of what is installed or is not, and the package itself.
 NAMES = (
@@ -84,17 +85,19 @@ def test_roles_on_this_machine(hostile: Path, tmp_path: Path) -> None:
 def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: str) -> None:
     agent, network = free_port(), {"address": "127.0.0.1", "port": free_port()}
     plan = tmp_path / "plan.yaml"
-    plan.write_text(json.dumps(with_keys(mapping(cautious=True, network=network), tmp_path)))
-    commands = []
-    for rank, (party, table) in enumerate((("C", None), ("B", "clinic.csv"), ("A", "insurer.csv"))):
+    plan.write_text(json.dumps(with_keys(mapping(**LIGHT, network=network), tmp_path)))
+    tables, commands = normal_tables(), []
+    for party, table in tables.items():
+        table.to_csv(tmp_path / f"{party}.csv", index=False)
+    for rank, party in enumerate("CBA"):
         if launcher == "torchrun":
             options = ("--nnodes=3", "--nproc_per_node=1", "--max-restarts=0", f"--node_rank={rank}")
             at = ("--master_addr=127.0.0.1", f"--master_port={agent}")
             command = [str(TORCHRUN), *options, *at, str(ROOT / "launchers" / "cluster.py"), str(plan)]
         else:
             command = [sys.executable, script, "join", str(plan)]
-        own = [] if table is None else ["--table", str(ROOT / "data" / table)]
+        own = ["--table", str(tmp_path / f"{party}.csv")] if party in tables else []
         commands.append([*command, "--party", party, *own, "--out", str(tmp_path / "out")])
     run(hostile, *commands)
     assert_nothing_was_executed(hostile)
-    assert Result.load(tmp_path / "out" / "C").n == 4_406
+    assert Result.load(tmp_path / "out" / "C").n == 40
