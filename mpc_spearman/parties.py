@@ -67,8 +67,8 @@ class Roster:
             Party(worker_name(name, shard), role, number)
             for number, (name, role) in enumerate(zip(plan.names, roles, strict=True))
         )
-        workers = frozenset(worker_name(name, each) for name in plan.names for each in range(plan.shards))
-        return cls(parties, next(party for party in parties if party.owner == me), workers=workers)
+        found = next(party for party in parties if party.owner == me)
+        return cls(parties, found, workers=frozenset(plan.workers))
 
     def team(self, shards: int) -> Roster:
         """Return the roster of all workers of this party, of which this process is one."""

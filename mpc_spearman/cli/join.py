@@ -2,7 +2,7 @@
 
 Run one party's role of a plan on this host. Every party runs this command on its own host, with the same
 shared plan. They meet at network.address and network.port (or MASTER_ADDR and MASTER_PORT), which the
-coordinator provides.
+coordinator provides. Under `shards` every party starts several processes, each with another --shard.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mpc_spearman.cli.arguments import add_party, add_plan, default_out, party_plan, path
+from mpc_spearman.cli.arguments import add_party, add_plan, default_out, party_plan, path, whole
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -19,30 +19,43 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
     add_party(parser, "whose role to run")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
+    parser.add_argument(
+        "--shard",
+        type=whole(0),
+        metavar="S",
+        help="under shards: which of the party's workers this is (default: 0, or by torchrun's RANK)",
+    )
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Run the role and show what it was given."""
+    """Run the role, or one worker's part, and show what the party was given."""
     from mpc_spearman.cli.owner_page import beginning
     from mpc_spearman.launch import progress
     from mpc_spearman.launch.join import run_party
+    from mpc_spearman.launch.rendezvous import shard_of
+    from mpc_spearman.parties import worker_name
     from mpc_spearman.results import terminal
     from mpc_spearman.units import printable
 
     plan, party = party_plan(parsed, parsed.table)
     out = parsed.out or default_out(parsed.plan)
+    shard = shard_of(plan) if parsed.shard is None else parsed.shard
+    worker = worker_name(party, shard)
     if not parsed.quiet:
-        print(printable("\n".join(beginning(plan, party)), keep="\n"), file=sys.stderr)
-    with progress.shown([party], quiet=parsed.quiet) as display:
-        folder = Path(parsed.plan).parent
+        print(printable("\n".join(beginning(plan, party, shard)), keep="\n"), file=sys.stderr)
+    with progress.shown([worker], quiet=parsed.quiet) as display:
         result = run_party(
             plan,
             party,
             out,
-            folder=folder,
+            shard=shard,
+            folder=Path(parsed.plan).parent,
             keep_ranks=parsed.keep_ranks,
             watch=display.watch,
             note=display.note,
         )
-    terminal.show(result, out / party)
+    if result is not None:
+        terminal.show(result, out / party)
+    elif not parsed.quiet:
+        print(printable(f"{worker} is done; the results are where the worker {party} runs"), file=sys.stderr)
     return 0

@@ -45,7 +45,7 @@ def run(parsed: argparse.Namespace) -> int:
         from mpc_spearman.launch.local import run_local
         from mpc_spearman.results import terminal
 
-        with progress.shown(plan.names, quiet=parsed.quiet) as display:
+        with progress.shown(plan.workers, quiet=parsed.quiet) as display:
             result = run_local(
                 plan,
                 out=out,

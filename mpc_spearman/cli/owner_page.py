@@ -16,7 +16,7 @@ from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PolicyError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt
-from mpc_spearman.parties import Role, Roster
+from mpc_spearman.parties import Role, Roster, worker_name
 from mpc_spearman.privacy.loss import guess, in_words
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.disclosure import grant, place
@@ -55,7 +55,7 @@ def parts(plan: Plan, party: str) -> list[Part]:
         Part("What protects the results", tuple(_protects(plan, roster))),
         Part("What is not protected", tuple(_remains(plan, roster))),
         Part("Our policy", tuple(_policy(plan, party))),
-        Part("Technical data", (_technical(plan, roster),)),
+        Part("Technical data", tuple(_technical(plan, roster))),
     ]
 
 
@@ -79,8 +79,8 @@ def digest(plan: Plan) -> str:
     return f"plan {spoken(plan.digest())}{draft}"
 
 
-def beginning(plan: Plan, party: str) -> list[str]:
-    """Say in three lines what a party is about to take part in, before it meets anyone."""
+def beginning(plan: Plan, party: str, shard: int = 0) -> list[str]:
+    """Say in three lines what a party, or its worker, is about to take part in, before it meets anyone."""
     roster, level = Roster.of(plan, plan.party(party).name), level_of(plan)
     shared, informed = plan.shared(), plan.informed
     learns = [
@@ -96,7 +96,7 @@ def beginning(plan: Plan, party: str) -> list[str]:
         if (given := grant(shared, one.role)) != "nothing"
     )
     return [
-        f"{party} takes part in {digest(plan)}",
+        f"{worker_name(party, shard)} takes part in {digest(plan)}",
         f"{informed} will learn {'; '.join(dict.fromkeys(learns))}",
         "passed on: " + ("; ".join(grants) or "nothing"),
     ]
@@ -220,7 +220,12 @@ def agreement(plan: Plan, party: str) -> tuple[bool, str]:
     return True, f"the policy of party {party} agrees"
 
 
-def _technical(plan: Plan, roster: Roster) -> str:
+def _technical(plan: Plan, roster: Roster) -> Iterator[str]:
     rows = [row for row in learnt(plan.shared()) if row["phase"] in _TECHNICAL]
     ours = dict.fromkeys(row["what"] for row in rows if roster.me.name in row["from"].split(", "))
-    return f"Others also receive: {'; '.join(ours)}."
+    yield f"Others also receive: {'; '.join(ours)}."
+    if plan.shards > 1:
+        yield (
+            f"Each party uses {plan.shards} processes, perhaps on as many hosts, each for some of the rows. "
+            "All processes of a party have its key, and count as that party."
+        )

@@ -48,6 +48,7 @@ from mpc_spearman.config.sections import (
 from mpc_spearman.config.table_keys import Normalise, one_or_more
 from mpc_spearman.config.wording import canonical, dotted, explain, nearest, shown
 from mpc_spearman.errors import PlanError
+from mpc_spearman.parties import worker_name
 
 
 class Plan(Section):
@@ -149,6 +150,11 @@ class Plan(Section):
     def names(self) -> tuple[str, ...]:
         """Party names by rank: the coordinator is 0, the target 1, the sources follow."""
         return tuple(party.name for party in self.parties.everyone)
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Names of all processes, party by party; a party's first one has the party's name."""
+        return tuple(worker_name(name, shard) for name in self.names for shard in range(self.shards))
 
     @property
     def identities(self) -> dict[str, str | None]:

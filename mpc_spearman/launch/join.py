@@ -1,4 +1,4 @@
-"""One party's role as a process on this host, the other parties on theirs, and how it ended.
+"""One party's role, or one of its workers, as a process on this host, all others on theirs; how it ended.
 
 The role runs in a process of its own, as it does when all roles are on one machine
 (:mod:`mpc_spearman.launch.local`), so that also a crash ends with a documented exit code and a line in
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from mpc_spearman.config import Approval, DataParty, Plan, check_approval
-from mpc_spearman.errors import MpcSpearmanError, OutputError
+from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError
 from mpc_spearman.files import write_whole
 from mpc_spearman.launch import supervisor
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.pipe import Assignment
 from mpc_spearman.launch.rendezvous import meeting_point
+from mpc_spearman.parties import worker_name
 from mpc_spearman.privacy.ledger import Ledger, check_used
 from mpc_spearman.results import run_directory
 from mpc_spearman.results.result import Result
@@ -29,12 +30,15 @@ def run_party(
     party: str,
     out: Path,
     *,
+    shard: int = 0,
     folder: Path | None = None,
     keep_ranks: Path | None = None,
     watch: supervisor.Watch = lambda party, phase, done, of: None,
     note: supervisor.Note = lambda party, text: None,
-) -> Result:
-    """Run one party's role and meet the others, each started on its own host; return its own result.
+) -> Result | None:
+    """Run one party's role and meet the others, each started on its own host.
+
+    Returns the party's own result; None if this is not its first worker.
 
     Parameters
     ----------
@@ -42,7 +46,9 @@ def run_party(
         The shared part and this party's own local part.
     out
         The party's run directory is written to ``out/<party>``. Its ``status.json`` says how the run ended,
-        also where there is no result.
+        also where there is no result. A further worker's is alone in ``out/<party>.shard=<shard>``.
+    shard
+        Which of the party's workers this is. The first one reads the table and has the ledger.
     folder
         Of the owner's plan; `out`, if there is none. The ledger is there, ``<party>.ledger``, if the policy
         names no other.
@@ -57,7 +63,11 @@ def run_party(
         What ended the run for this party; see :mod:`mpc_spearman.errors`.
     """
     plan.party(party)  # refuses one that the plan does not have, before there is a folder of its name
-    directory = out.absolute() / party
+    if not shard < plan.shards:
+        numbers = f"0 to {plan.shards - 1}" if plan.shards > 1 else "0 alone"
+        raise PlanError(f"--shard {shard}: under shards: {plan.shards} a worker's number is {numbers}")
+    # No party's name has a =.
+    directory = out.absolute() / (f"{party}.shard={shard}" if shard else party)
     ledger = (out if folder is None else folder).absolute() / f"{party}.ledger"
     phase, started, ending = "start", datetime.now(timezone.utc), None
 
@@ -74,23 +84,26 @@ def run_party(
             raise OutputError(f"cannot make the run directory {directory}: {error.strerror}") from None
         try:
             approval = check_approval(plan, party)  # of the plan as it is written
-            plan = _with_ledger(plan, party, ledger)
-            if approval is not None:
-                _check_runs(approval, plan, party)
-            point = meeting_point(plan, party)
+            if not shard:
+                plan = _with_ledger(plan, party, ledger)
+                if approval is not None:
+                    _check_runs(approval, plan, party)
+            point = meeting_point(plan, party, shard=shard)
             assignment = Assignment.of(
-                plan, party, point, directory, approval=approval, keep_ranks=keep_ranks
+                plan, party, point, directory, shard=shard, approval=approval, keep_ranks=keep_ranks
             )
             with ForkServer() as server:
-                outcome = supervisor.launch([assignment], {}, server, watch=watch_phase, note=note)[party]
+                (outcome,) = supervisor.launch(
+                    [assignment], {}, server, watch=watch_phase, note=note
+                ).values()
             if outcome.error is not None:
                 raise outcome.error
-            return Result.load(directory)
+            return None if shard else Result.load(directory)
         except BaseException as error:
             ending = error
             raise
         finally:
-            _write_status(directory, plan, party, started, phase, ending)
+            _write_status(directory, plan, worker_name(party, shard), started, phase, ending)
 
 
 def _with_ledger(plan: Plan, party: str, file: Path) -> Plan:

@@ -36,7 +36,7 @@ def run_local(
     overrides: Sequence[str] = (),
     **settings: Any,
 ) -> Result:
-    """Run every role as a process of its own on this machine.
+    """Run every role as a process of its own on this machine, or under ``shards`` as several.
 
     The roles exchange what they would exchange between organisations, and each learns only that. This
     process, of course, starts them all: whoever runs it holds all tables. Works in notebooks and in scripts
@@ -97,7 +97,7 @@ def run_local(
     except ValueError as error:
         raise OutputError(f"out: {out} {error}") from None
     with ExitStack() as stack:
-        shown = stack.enter_context(progress.shown(checked.names, quiet=not progress.in_notebook()))
+        shown = stack.enter_context(progress.shown(checked.workers, quiet=not progress.in_notebook()))
         watch, note = watch or shown.watch, note or shown.note
         if target is not None:
             for name in sorted(checked.names):
@@ -161,7 +161,7 @@ def correlate(
 
 
 def assignments(plan: Plan, staging: Path, keep_ranks: Path | None = None) -> list[Assignment]:
-    """Make each role's assignment: its own part of the plan, its key, and where to meet and to write."""
+    """Make each process's assignment: its party's part of the plan and key, where to meet and to write."""
     keys = Rehearsal.of(plan.names)
     return [
         Assignment.of(
@@ -169,11 +169,13 @@ def assignments(plan: Plan, staging: Path, keep_ranks: Path | None = None) -> li
             name,
             MeetingPoint(),
             staging / name,
-            roles=len(plan.names),
+            shard=shard,
+            roles=len(plan.workers),
             rehearsal=keys[name],
             keep_ranks=keep_ranks,
         )
         for name in plan.names
+        for shard in range(plan.shards)
     ]
 
 

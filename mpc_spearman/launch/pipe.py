@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied
+from mpc_spearman.parties import worker_name
 
 if TYPE_CHECKING:  # a fork server and the command that starts it import little
     from mpc_spearman.config import Approval, Plan
@@ -39,8 +40,10 @@ class Assignment:
     ----------
     plan : dict
         With this party's local part and no other's.
+    shard : int
+        Which of the party's workers the process is.
     out : str
-        Run directory to write.
+        Run directory to write; the first worker's only.
     environment : dict of str to str
         All of the process's environment variables, but for addresses of other parties' databases: a process
         that was forked has another's.
@@ -60,6 +63,7 @@ class Assignment:
     out: str
     environment: dict[str, str] = field(repr=False)  # addresses of databases may be in it
     folder: str
+    shard: int = 0
     rehearsal: dict[str, Any] | None = field(default=None, repr=False)
     approval: dict[str, Any] | None = None
     keep_ranks: str | None = None
@@ -73,6 +77,7 @@ class Assignment:
         point: MeetingPoint,
         out: Path,
         *,
+        shard: int = 0,
         roles: int = 1,
         rehearsal: Rehearsal | None = None,
         approval: Approval | None = None,
@@ -89,10 +94,16 @@ class Assignment:
             environment={"OMP_NUM_THREADS": str(share)}
             | {name: value for name, value in os.environ.items() if name not in not_its_own},
             folder=os.getcwd(),
+            shard=shard,
             rehearsal=None if rehearsal is None else asdict(rehearsal),
             approval=None if approval is None else approval.model_dump(mode="json"),
             keep_ranks=None if keep_ranks is None else str(keep_ranks.absolute()),
         )
+
+    @property
+    def worker(self) -> str:
+        """Name of the process: the party's, with a number if it is not its first worker."""
+        return worker_name(self.party, self.shard)
 
     def line(self) -> bytes:
         """Return it as a line of JSON."""

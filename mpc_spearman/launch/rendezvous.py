@@ -83,13 +83,9 @@ def meeting_point(
 
     In the `environment` ``MASTER_ADDR`` and ``MASTER_PORT`` come before the plan's ``network.address``, if
     that is one host, and ``network.port``. Under torchrun ``MASTER_PORT`` is its agent's and not the run's.
-    `PlanError` if nothing says where, torchrun has the port, a party has no identity yet, there is no such
-    shard, or nothing says where the party's own workers meet; `HandshakeError` if ``RANK`` or ``WORLD_SIZE``
-    contradict the plan.
+    `PlanError` if nothing says where, torchrun has the port, a party has no identity yet, or nothing says
+    where the party's own workers meet; `HandshakeError` if ``RANK`` or ``WORLD_SIZE`` contradict the plan.
     """
-    if not shard < plan.shards:
-        numbers = f"0 to {plan.shards - 1}" if plan.shards > 1 else "0 alone"
-        raise PlanError(f"--shard {shard}: under shards: {plan.shards} a worker's number is {numbers}")
     roster, address = Roster.of(plan, party, shard), plan.network.address
     host = environment.get("MASTER_ADDR") or address
     if address and _SHARD in address:  # torchrun knows the first worker's host only

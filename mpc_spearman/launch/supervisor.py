@@ -36,9 +36,10 @@ Note = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one role ended, in which phase, and after how many seconds; the code is negative for a signal.
+    """How one process ended, in which phase, and after how many seconds; the code is negative for a signal.
 
-    `kind`: it finished; it reported an error; it exited without an error message; the supervisor ended it.
+    `party` is its party or worker. `kind`: it finished; it reported an error; it exited without an error
+    message; the supervisor ended it.
     """
 
     party: str
@@ -55,7 +56,7 @@ class _Child:
     def __init__(
         self, assignment: Assignment, frame: bytes, server: ForkServer, events: Queue[tuple[str, Any]]
     ) -> None:
-        self.party = assignment.party
+        self.party = assignment.worker
         self.phase = "start"
         self.error: MpcSpearmanError | None = None
         self.done = False
@@ -179,7 +180,7 @@ def launch(
     ended, and those that cannot because a signal froze them as soon as only they are left.
     When this returns or raises, no process is left.
 
-    `frames` are Arrow streams by party, of tables that are no files. The outcomes are by party.
+    `frames` are Arrow streams by party, of tables that are no files. The outcomes are by party, or worker.
     """
     events: Queue[tuple[str, Any]] = Queue()
     began = time.monotonic()
@@ -190,8 +191,8 @@ def launch(
     told: set[str] = set()
     try:
         for assignment in assignments:
-            frame = frames.get(assignment.party, b"")
-            children[assignment.party] = _Child(assignment, frame, server, events)
+            frame = frames.get(assignment.worker, b"")
+            children[assignment.worker] = _Child(assignment, frame, server, events)
         while len(outcomes) < len(children):
             left = [child for child in children.values() if child.party not in outcomes]
             if deadline and (time.monotonic() > deadline or all(child.frozen() for child in left)):

@@ -71,6 +71,9 @@ class Aftermath:
         """Nobody had to be ended: those who are left have noticed that a party is gone."""
         assert "stopped" not in {outcome.kind for outcome in self.outcomes.values()}, self.outcomes
 
+    def others(self, party: str) -> list[str]:
+        return [name for name in self.outcomes if name != party]
+
     def error_of(self, party: str) -> Any:
         return self.outcomes[party].error
 
@@ -122,10 +125,6 @@ def run_with(tmp_path: Path) -> RunWith:
     return run
 
 
-def others(party: str) -> list[str]:
-    return [name for name in PHASES if name != party]
-
-
 # ---- a role that is gone
 
 
@@ -134,7 +133,7 @@ def check_killed(after: Aftermath, party: str, phase: str) -> None:
     after.assert_ended_by_themselves()
     assert after.outcomes[party].kind == "died"
     assert after.outcomes[party].exit_code == -9
-    for other in others(party):
+    for other in after.others(party):
         assert after.outcomes[other].kind == "raised"
         assert type(after.error_of(other)) is PeerDied, after.classes()
         assert after.error_of(other).about[:2] == ("PeerDied", party)
@@ -152,6 +151,20 @@ def check_killed(after: Aftermath, party: str, phase: str) -> None:
 )
 def test_killed_in_every_phase(run_with: RunWith, party: str, phase: str) -> None:
     check_killed(run_with("on_phase", party=party, phase=phase, act="kill"), party, phase)
+
+
+@pytest.mark.parametrize(
+    ("party", "phase"),
+    [
+        ("A/1", "multiply"),
+        ("C/1", "connect"),
+        pytest.param("B", "multiply", marks=pytest.mark.long),
+        pytest.param("A", "reveal", marks=pytest.mark.long),
+    ],
+)
+def test_killed_with_others_of_its_party(run_with: RunWith, party: str, phase: str) -> None:
+    after = run_with("on_phase", party=party, phase=phase, act="kill", settings={"shards": 2})
+    check_killed(after, party, phase)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +216,7 @@ def check_raised(after: Aftermath, party: str, phase: str, error: type[MpcSpearm
     assert type(after.error) is error
     assert after.error is after.error_of(party)
     assert after.outcomes[party].exit_code == error.exit_code
-    for other in others(party):
+    for other in after.others(party):
         assert type(after.error_of(other)) is PeerFailed, after.classes()
         assert after.error_of(other).about == (error.__name__, party, phase)
         text = str(after.error_of(other))
@@ -246,7 +259,7 @@ def test_raising_before_all_have_met(run_with: RunWith, party: str, phase: str) 
     after.assert_clean()
     after.assert_ended_by_themselves()
     assert "unexpected MemoryError" in str(after.error)
-    assert {type(after.error_of(other)) for other in others(party)} == {PeerFailed}
+    assert {type(after.error_of(other)) for other in after.others(party)} == {PeerFailed}
 
 
 # ---- silence
@@ -273,14 +286,14 @@ def test_one_call_that_stops_all_threads_for_longer_than_the_time_out_is_one(run
 
 def check_stopped(after: Aftermath, party: str) -> None:
     after.assert_clean()
-    for other in others(party):
+    for other in after.others(party):
         assert after.outcomes[other].kind == "raised"
         assert type(after.error_of(other)) is PeerTimeout, after.classes()
         assert after.error_of(other).about[:2] == ("PeerTimeout", party)
     assert type(after.error) is PeerTimeout
     # It cannot end by itself: the supervisor ends it, as soon as there is nobody else left to wait for.
     assert after.outcomes[party].kind == "stopped"
-    last = max(after.outcomes[other].seconds for other in others(party))
+    last = max(after.outcomes[other].seconds for other in after.others(party))
     assert after.outcomes[party].seconds - last < EVER / 2
 
 

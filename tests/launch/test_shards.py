@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mpc_spearman import run_local
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.errors import (
     HandshakeError,
@@ -25,8 +26,10 @@ from mpc_spearman.launch.rendezvous import MeetingPoint, Rendezvous, meeting_poi
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Roster, worker_name
 from mpc_spearman.wire.meter import Meter
+from support.harness import fork_server
 from support.plans import mapping, with_keys
 from support.processes import eventually, free_port
+from support.references import normal_tables
 
 K = 3
 
@@ -256,6 +259,26 @@ def test_workers_of_other_keys_than_ones_own_are_unknown() -> None:
     assert [same.worker(shard).public for shard in range(K)] == keys[:K]
 
 
+# ---- all on this machine
+
+
+def test_local_starts_all_workers_and_only_first_ones_write(tmp_path: Path) -> None:
+    tables, seen = normal_tables(), set()
+    alone, several = (
+        run_local(
+            mapping(shards=shards),
+            tables,
+            out=tmp_path / "out",
+            server=fork_server(),
+            watch=lambda party, phase, done, of: seen.add(party),
+        )
+        for shards in (1, 2)
+    )
+    assert several.coefficients.to_numpy().tobytes() == alone.coefficients.to_numpy().tobytes()
+    assert seen == {"C", "C/1", "B", "B/1", "A", "A/1"}
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["A", "B", "C"]
+
+
 # ---- where
 
 
@@ -296,7 +319,6 @@ def test_under_torchrun_the_rank_says_which_party_and_shard(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("party", "shard", "overrides", "named"),
     [
-        ("A", 2, [], r"--shard 2: under shards: 2 a worker's number is 0 to 1"),
         ("B", 0, [], r"party B has no `workers`: .*HOST:PORT where its first worker"),
         ("A", 1, ["network.port=65535"], r"network\.port: worker 1 would be at port 65535 \+ 1"),
     ],

@@ -14,7 +14,7 @@ import numpy as np
 
 from mpc_spearman import errors
 from mpc_spearman.config import Plan
-from mpc_spearman.parties import Party
+from mpc_spearman.parties import Party, worker_name
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.kinds import Kind
@@ -68,7 +68,7 @@ def on_phase(
         else:
             ACTS[act](seconds)
 
-    if name == party:
+    if worker_name(name, seams.get("shard", 0)) == party:
         progress = entering(phase, happen, progress)
         if phase == "start":  # which is over when the role is run
             happen()
