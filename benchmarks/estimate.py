@@ -1,6 +1,6 @@
 """Compare `mpc-spearman estimate` with runs of the size that it estimates.
 
-    python benchmarks/estimate.py [--repeats 3] [--write]
+    python benchmarks/estimate.py [--write]
 
 For every plan and size: the time after start-up, the bytes that all send, and the largest resident memory of
 an owner, each estimated from smaller runs and then measured, the median of the repeats. The sizes are larger
@@ -27,7 +27,7 @@ from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.units import human_seconds
 
-PARTIES = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
+REPEATS = 3
 #: Plans, and at which sizes each is tried.
 MPC = (Size(600_000, 20, 20), Size(400_000, 50, 50))
 BFV = (Size(40_000, 10, 10), Size(60_000, 20, 5))
@@ -43,17 +43,15 @@ PLANS: tuple[tuple[dict[str, Any], tuple[Size, ...]], ...] = (
 
 def main() -> None:
     """Measure everything and print, or write, the table."""
-    parser = measuring.parser(__doc__)
-    parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
+    options = measuring.parser(__doc__).parse_args()
     rows, off = [], []
     with ForkServer() as server:
         for settings, sizes in PLANS:
-            (variant,) = variants([{"parties": PARTIES, **settings}])
+            (variant,) = variants([measuring.plan(**settings)])
             for size in sizes:
                 print(f"{variant}, {size}", file=sys.stderr, flush=True)
                 found = figures(estimate(variant, size, server=server).table)
-                cells, apart = compared(found, measured(variant, size, options.repeats, server))
+                cells, apart = compared(found, measured(variant, size, server))
                 rows.append([f"{variant.scheme}, {variant.level}", str(size).replace(" columns", ""), *cells])
                 off += apart
                 print(*cells, file=sys.stderr, sep=", ", flush=True)
@@ -62,7 +60,7 @@ def main() -> None:
     line = measuring.environment("torch", "numpy")
     text = (
         f"{measuring.table(heads, rows)}\nHalf of the figures are within {middle:.0%}. Estimated / measured, "
-        f"the median of {options.repeats}; {line}\n"
+        f"the median of {REPEATS}; {line}\n"
     )
     measuring.show(text, __file__, write=options.write)
 
@@ -87,7 +85,7 @@ def size_of(count: float) -> str:
     return decimal(round(count))
 
 
-def measured(variant: Variant, size: Size, repeats: int, server: ForkServer) -> tuple[float, ...]:
+def measured(variant: Variant, size: Size, server: ForkServer) -> tuple[float, ...]:
     """Run, and take the median of each figure."""
     with tempfile.TemporaryDirectory() as folder:
         files = {}
@@ -96,7 +94,7 @@ def measured(variant: Variant, size: Size, repeats: int, server: ForkServer) -> 
             frame.to_parquet(files[party], index=False)
         found = [
             figures(tidy(variant, size, 1, run_local(variant.plan, files, server=server).cost))
-            for _ in range(repeats)
+            for _ in range(REPEATS)
         ]
     return tuple(map(statistics.median, zip(*found, strict=True)))
 

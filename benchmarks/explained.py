@@ -32,8 +32,7 @@ from mpc_spearman.statistics.explained import dispersion, pillai_pvalues, predic
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics.md"
 TABLES, NEW, M_B = 300, 2000, 8
-PARTIES = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
-PLAN = load_plan({"reveal": "explained", "parties": PARTIES})
+PLAN = load_plan(measuring.plan(reveal="explained"))
 
 
 def main() -> None:
@@ -67,20 +66,12 @@ def criteria(n: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray, np
     source, target = (rank_columns(list(side[:, :n])) for side in (a, b))
     level, roster = level_of(PLAN), Roster.of(PLAN, "C")
     shapes = Shapes(n, {roster.sources[0]: len(a)}, M_B)
-    own = [level.contribution(*of, shapes) for of in ((source, Role.SOURCE), (target, Role.TARGET))]
-    owners = (roster.sources[0], roster.target)
-    scales = [
-        level.scales(*of, shapes)["ranges"]
-        for of in ((own[0], source, Role.SOURCE), (own[1], target, Role.TARGET))
-    ]
+    owners, sides = (roster.sources[0], roster.target), ((source, Role.SOURCE), (target, Role.TARGET))
+    own = [level.contribution(*of, shapes) for of in sides]
+    scales = [level.scales(one, *of, shapes)["ranges"] for one, of in zip(own, sides, strict=True)]
     k = level.counted(own[0], source, Role.SOURCE)
-    known = Shapes(
-        n,
-        shapes.features,
-        M_B,
-        dict(zip(owners, (k, M_B), strict=True)),
-        dict(zip(owners, scales, strict=True)),
-    )
+    told = dict(zip(owners, scales, strict=True))
+    known = Shapes(n, shapes.features, M_B, {owners[0]: k, owners[1]: M_B}, told)
     z = own[0].vectors.astype(float) @ own[1].vectors.astype(float).T
     exact = np.square(z[:k] / level.encoding(known).unit).sum(axis=0)  # type: ignore[union-attr]
     noise = sum(level.own_noise(known, owner) for owner in owners)  # type: ignore[misc]

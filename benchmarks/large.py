@@ -1,7 +1,7 @@
 """Measure whole runs at many rows: seconds, memory a party, and how far coefficients are from exact ones.
 
     python benchmarks/large.py [--write] [--folder DIR]
-    python benchmarks/large.py --rows 200000 --columns 50 [--repeats 5] [--no-scipy]
+    python benchmarks/large.py --rows 200000 --columns 50 [--no-scipy]
 
 Two Parquet files are made, of so many columns each, all with a common part: in the first three quarters
 normals, of the others half whole numbers with ties and half flags. Every repeat is one run at the defaults
@@ -44,7 +44,6 @@ def main() -> None:
     parser = measuring.parser(__doc__)
     parser.add_argument("--rows", type=int, help="this size alone")
     parser.add_argument("--columns", type=int, default=50, help="of each side, with --rows")
-    parser.add_argument("--repeats", type=int, default=measuring.REPEATS, help="with --rows")
     parser.add_argument("--no-scipy", action="store_true", help="private runs alone")
     parser.add_argument("--folder", type=Path, help="for the tables, rather than a temporary one")
     options = parser.parse_args()
@@ -52,11 +51,11 @@ def main() -> None:
         parser.error("--write is for all sizes")
     load = os.getloadavg()[0]
     rows = []
-    for n, columns, repeats in [(options.rows, options.columns, options.repeats)] if options.rows else SIZES:
+    for n, columns, repeats in (
+        [(options.rows, options.columns, measuring.REPEATS)] if options.rows else SIZES
+    ):
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            paths = {party: Path(folder) / f"{party}.parquet" for party in "AB"}
-            for party, path in paths.items():
-                write(path, party, n, columns)
+            paths = {party: write(Path(folder), party, n, columns) for party in "AB"}
             scipy = n <= POOLED and not options.no_scipy
             rows.append([f"{n:,}", columns, repeats, *measured(paths, repeats, scipy)])
     heads = ["rows", "columns of each side", "runs", "seconds", "of SciPy's", "sent in all"]
@@ -65,8 +64,9 @@ def main() -> None:
     measuring.show(f"{measuring.table(heads, rows)}\nMedians; {line}\n", __file__, write=options.write)
 
 
-def write(path: Path, party: str, n: int, columns: int) -> None:
-    """Write a party's table, a block of rows at a time."""
+def write(folder: Path, party: str, n: int, columns: int) -> Path:
+    """Write a party's table, a block of rows at a time; return its path."""
+    path = folder / f"{party}.parquet"
     schema = pa.schema([("id", pa.int64()), *((f"{party}{i}", pa.float64()) for i in range(columns))])
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
         for start in range(0, n, BLOCK):
@@ -75,6 +75,7 @@ def write(path: Path, party: str, n: int, columns: int) -> None:
             rng = np.random.default_rng([start, ord(party)])
             cells = [np.arange(rows.start, rows.stop), *made(columns, common, rng)]
             writer.write_table(pa.table(cells, schema=schema))
+    return path
 
 
 def made(columns: int, common: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
@@ -87,14 +88,7 @@ def made(columns: int, common: np.ndarray, rng: np.random.Generator) -> Iterator
 
 def measured(paths: dict[str, Path], repeats: int, scipy: bool) -> list[str]:
     """Run, alternating, and return the medians as cells of the table."""
-    plan = {
-        "parties": {
-            "coordinator": {"name": "C"},
-            "target": {"name": "B", "table": str(paths["B"])},
-            "sources": [{"name": "A", "table": str(paths["A"])}],
-        }
-    }
-    results = []
+    plan, results = measuring.plan(paths), []
 
     def ours() -> float:
         results.append(run_local(plan))

@@ -75,9 +75,7 @@ def beside(n: int, columns: int, repeats: int) -> list[list[object]]:
     """Run the levels that whiten, and `coefficients`, in turn on the same tables of many rows."""
     spent: dict[str, list[Totals]] = {}
     with TemporaryDirectory() as folder:
-        paths = {party: Path(folder) / f"{party}.parquet" for party in "AB"}
-        for party, path in paths.items():
-            large.write(path, party, n, columns)
+        paths = {party: large.write(Path(folder), party, n, columns) for party in "AB"}
 
         def run(level: str) -> float:
             settings = [f"reveal={level}", *CONSENT]

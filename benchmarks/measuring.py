@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from mpc_spearman.comparison.table import machine
 
@@ -32,17 +33,20 @@ def parser(doc: str | None, *, writes: bool = True) -> argparse.ArgumentParser:
     return made
 
 
+def plan(paths: Mapping[str, Path] | None = None, **settings: Any) -> dict[str, Any]:
+    """Return a plan of C, B and A, perhaps with their tables; with other settings than those by default."""
+    own = {party: {"name": party} for party in "CBA"}
+    for party, path in (paths or {}).items():
+        own[party]["table"] = str(path)
+    return {"parties": {"coordinator": own["C"], "target": own["B"], "sources": [own["A"]]}, **settings}
+
+
 def in_turn(
     ways: Mapping[str, Callable[[], float]], repeats: int = REPEATS, note: str = ""
 ) -> dict[str, float]:
-    """Measure every way once, then every way again: the median of each.
+    """Measure every way once, then every way again: the median of what each returns, such as seconds.
 
-    Parameters
-    ----------
-    ways : mapping of str to callable
-        Each returns what it measured, such as seconds.
-    note : str
-        What is measured, for whoever watches.
+    `note` says what is measured, for whoever watches.
     """
     found: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(1, repeats + 1):
@@ -78,14 +82,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def show(text: str, script: str, *, write: bool, page: Path = COSTS) -> None:
     """Print what was made, or put it in the place of what the same script made before.
 
-    Parameters
-    ----------
-    text : str
-        Ends with a line end.
-    script : str
-        The benchmark's ``__file__``.
-    page : Path
-        It has the line that says by which command this is made.
+    `text` ends with a line end, and `script` is the benchmark's ``__file__``. The page has the line that says
+    by which command this is made.
     """
     print(text)
     if write:

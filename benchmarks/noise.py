@@ -15,10 +15,10 @@ import measuring
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.attacks.guess import mean_scales
+from mpc_spearman.attacks.guess import mean_scales, scales
 from mpc_spearman.attacks.simulated import Floats, Ints, coefficients, encoded, unit
 from mpc_spearman.config.sections import LOSS
-from mpc_spearman.privacy.scales import Scales, deviations
+from mpc_spearman.privacy.scales import deviations
 from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
 
@@ -68,8 +68,8 @@ def made_up() -> Iterator[tuple[str, Ints, Ints]]:
 def measured(name: str, x: Ints, y: Ints) -> tuple[str, ...]:
     """Return a line of the table."""
     rng, n = np.random.default_rng(2), x.shape[1]
-    s = deviations(_scales(x), _scales(y), LOSS)
-    s_mean = deviations(mean_scales(x), _scales(y), LOSS)[0]
+    s = deviations(scales(x), scales(y), LOSS)
+    s_mean = deviations(mean_scales(x), scales(y), LOSS)[0]
     rho, error = coefficients(x, y), 1 / np.sqrt(n - 1)
     means = rho.mean(axis=0)
     null = float(np.linalg.norm(unit(x).mean(axis=0))) * error
@@ -97,10 +97,6 @@ def measured(name: str, x: Ints, y: Ints) -> tuple[str, ...]:
         f"{first / DRAWS:.0%}; {among / DRAWS:.0%}",
         f"{np.mean(found):.0%} of {without.sum()}" if found else "– of 0",
     )
-
-
-def _scales(x: Ints) -> Scales:
-    return Scales.of(x, (1 / np.sqrt((x * x).sum(axis=1))).tolist())
 
 
 if __name__ == "__main__":

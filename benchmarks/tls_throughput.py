@@ -1,6 +1,6 @@
 """Compare our links with a plain TLS socket: megabytes a second from one process to another on loopback.
 
-    python benchmarks/tls_throughput.py [--blocks 400] [--repeats 5]
+    python benchmarks/tls_throughput.py [--blocks 400]
 
 One direction, blocks of 1 MB as they travel in a run, the median of the repeats, all ways in turn:
 
@@ -39,9 +39,7 @@ from mpc_spearman.wire.meter import Meter
 COLUMNS, ROWS = 16, 1 << 13
 BLOCK = 8 * COLUMNS * ROWS
 SIZES = {"m_source": COLUMNS, "rows": ROWS, "ring_bytes": 8}
-PLAN = load_plan(
-    {"parties": {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}}
-)
+PLAN = load_plan(measuring.plan())
 PARTIES = {party.name: party for party in Roster.of(PLAN, "C").parties}
 Ends = list[socket.socket]
 
@@ -50,14 +48,13 @@ def main() -> None:
     """Measure every way and print a table."""
     parser = measuring.parser(__doc__, writes=False)
     parser.add_argument("--blocks", type=int, default=400)
-    parser.add_argument("--repeats", type=int, default=measuring.REPEATS)
     options = parser.parse_args()
     ways = {
         "ssl": lambda: measure(send_plainly, receive_plainly, options.blocks),
         "links": lambda: measure(send_messages, receive_messages, options.blocks),
         "forwarded": lambda: measure(send_messages, receive_messages, options.blocks, forwarded=True),
     }
-    found = measuring.in_turn(ways, options.repeats)
+    found = measuring.in_turn(ways)
     rows = [
         [name, f"{options.blocks * BLOCK / 1e6 / seconds:.0f}", f"{found['ssl'] / seconds:.2f}"]
         for name, seconds in found.items()

@@ -20,10 +20,9 @@ from mpc_spearman.data import csv_text  # noqa: E402
 from mpc_spearman.launch import supervisor  # noqa: E402
 from mpc_spearman.levels import products  # noqa: E402
 from mpc_spearman.results import report  # noqa: E402
-from support.inputs import write_inputs  # noqa: E402
 from support.meetings import Meeting  # noqa: E402
-from support.plan_files import YAML  # noqa: E402
-from support.sweeps import FakeRuns, LinearRuns  # noqa: E402
+from support.plan_files import YAML, write_inputs  # noqa: E402
+from support.sweeps import FakeRuns  # noqa: E402
 
 # A machine that is busy is slow, and no fault is.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -114,17 +113,10 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
-    """Runs of a sweep without processes."""
+    """Runs of a sweep, or small ones of an estimate, without processes."""
     runs = FakeRuns()
-    monkeypatch.setattr(sweep, "run_local", runs)
-    return runs
-
-
-@pytest.fixture
-def linear_runs(monkeypatch: pytest.MonkeyPatch) -> LinearRuns:
-    """Small runs of an estimate without processes."""
-    runs = LinearRuns()
-    monkeypatch.setattr(prediction, "run_local", runs)
+    for module in (sweep, prediction):
+        monkeypatch.setattr(module, "run_local", runs)
     return runs
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from mpc_spearman import load_plan, run_local
-from mpc_spearman.data.database import read_query
+from mpc_spearman.config import Query
+from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.data.tables import read_table
 from mpc_spearman.engines.he.bfv import parameters
 from mpc_spearman.errors import PlanError, SetupError
 from support.plan_files import plan_with
@@ -32,8 +34,8 @@ SEAL = (SetupError, "pip install tenseal") if sys.version_info >= (3, 11) else (
             "--no-deps crypten==",
         ),
         (
-            *("adbc_driver_manager", lambda out: read_query("B", "SELECT 1 AS x", "DATABASE", None)),
-            *(SetupError, r"pip install 'mpc_spearman\[database\]'$"),
+            *("duckdb", lambda out: read_table("B", Query(query="SELECT 1 AS x"), TableKeys())),
+            *(SetupError, r"pip install 'mpc_spearman\[warehouse\]'$"),
         ),
         ("tenseal", lambda out: load_plan(BFV), PlanError, r"he\.scheme: 'bfv' needs TenSEAL.*paillier"),
         ("tenseal", lambda out: runpy.run_path(IMPORT), *SEAL),

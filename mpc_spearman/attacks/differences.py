@@ -2,13 +2,9 @@
 
 What is opened there is each column less the target's first, row by row, in an unknown order of rows. One
 number per row is missing, and there is one constraint per column: it must be a permutation of 1 … n.
-Projecting on the one and the other in turn gets stuck; the difference map does not, and finds all ranks
-exactly where there are columns enough (9 for 40 rows, 13 for 200, 30 for 1,000).
-
-References
-----------
-S. Gravel, V. Elser, "Divide and concur: a general approach to constraint satisfaction", Phys. Rev. E 78
-(2008).
+Projecting on the one and the other in turn gets stuck; the difference map (S. Gravel, V. Elser, Phys. Rev. E
+78, 2008) does not, and finds all ranks exactly where there are columns enough (9 for 40 rows, 13 for 200, 30
+for 1,000).
 """
 
 from __future__ import annotations
@@ -19,19 +15,10 @@ from mpc_spearman.attacks.simulated import Floats, Ints
 
 
 def ranks_of_first(differences: Ints, rounds: int = 5000) -> Floats:
-    """Find the ranks of the column that all others are compared with; the others follow.
+    """Find the ranks of the column that all others are compared with, (n,); the others follow.
 
-    Parameters
-    ----------
-    differences : ndarray of int64, shape (m, n)
-        Ranks of every other column (of both sides) less those of the first, untied.
-    rounds : int
-        When to stop without a solution.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-        1 … n, up to nothing if a solution was found; else an estimate.
+    `differences`, (m, n), are the ranks of every other column (of both sides) less those of the first,
+    untied. Without a solution after so many `rounds` it is an estimate.
     """
     shifts = np.vstack([np.zeros_like(differences[:1]), differences])
     n = shifts.shape[1]

@@ -24,14 +24,10 @@ _FINE = 2**40  # what 1 is in the fixed-point numbers that noise is drawn for
 
 @dataclass(frozen=True)
 class Exchange:
-    """The numbers that a run publishes about a table, and about the one with two of its rows exchanged.
+    """What a run publishes about a table, and about the one with two of its rows exchanged, (k,).
 
-    Attributes
-    ----------
-    numbers : pair of ndarray of float64, shape (k,)
-        Without noise.
-    noise : ndarray of float64, shape (k,)
-        The standard deviation in each; 0 where there is none, and the numbers are the same.
+    `numbers` are without noise, whose standard deviation in each is `noise`; 0 where the numbers are the
+    same.
     """
 
     numbers: tuple[Floats, Floats]
@@ -47,8 +43,7 @@ class Exchange:
         """Draw copies of the one table's numbers, or the other's, (copies, k)."""
         exact = np.where(which[:, None], self.numbers[1], self.numbers[0])
         sigma = np.ceil(np.tile(self.noise, (len(which), 1)) * _FINE).astype(np.int64)
-        noisy: Floats = exact + discrete_gaussian(sigma) / _FINE
-        return noisy
+        return exact + discrete_gaussian(sigma) / _FINE
 
     def guesses(self, published: Floats) -> NDArray[np.bool_]:
         """Say for each copy whether it is likelier of the other table, by its likelihood ratio."""
@@ -80,14 +75,14 @@ class Exchange:
 
 def coefficients_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
     """Exchange two rows of one side, (m_A, n), where the other side, (m_B, n), gets coefficients."""
-    noise = deviations(_scales(x), _scales(y), loss)
+    noise = deviations(scales(x), scales(y), loss)
     numbers = tuple((unit(one) @ unit(y).T).ravel() for one in (x, exchanged(x, rows)))
     return Exchange((numbers[0], numbers[1]), noise.ravel())
 
 
 def strengths_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
     """Do the same where it gets the mean of each of its columns' coefficients."""
-    noise = deviations(summed([mean_scales(x)]), _scales(y), loss)
+    noise = deviations(summed([mean_scales(x)]), scales(y), loss)
     numbers = tuple(unit(one).mean(axis=0) @ unit(y).T for one in (x, exchanged(x, rows)))
     return Exchange((numbers[0], numbers[1]), noise.ravel())
 
@@ -112,7 +107,8 @@ def mean_scales(x: Ints) -> Scales:
     return Scales.of(vector[None], [1 / _FINE])
 
 
-def _scales(x: Ints) -> Scales:
+def scales(x: Ints) -> Scales:
+    """Scales of columns where coefficients are published."""
     return Scales.of(x, (1 / np.sqrt((x * x).sum(axis=1))).tolist())
 
 

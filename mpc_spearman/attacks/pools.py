@@ -6,12 +6,8 @@ fine enough for the n rows. So tens of columns name everybody flagged among the 
 A mean over several flags can be solved as well, because the flags' groups differ in size. Noise in proportion
 to a column's range stops this attack: a column that differs in few rows has a large range.
 
-This is quantitative group testing, by integer programme.
-
-References
-----------
-R. Dorfman, "The detection of defective members of large populations", Ann. Math. Statist. 14 (1943). B.
-Lindström, "On a combinatorial problem in number theory", Canad. Math. Bull. 8 (1965).
+This is quantitative group testing (R. Dorfman, Ann. Math. Statist. 14, 1943; B. Lindström, Canad. Math. Bull.
+8, 1965), by integer programme.
 """
 
 from __future__ import annotations
@@ -28,32 +24,17 @@ from mpc_spearman.attacks.simulated import Floats, Ints, unit
 def where_columns_lie(y: Ints) -> Ints:
     """Return the rows that are not in the largest group of equal values of every column."""
     usual = [np.bincount(column - column.min()).argmax() + column.min() for column in y]
-    rows: Ints = np.flatnonzero((y != np.array(usual)[:, None]).any(axis=0))
-    return rows
+    return np.flatnonzero((y != np.array(usual)[:, None]).any(axis=0))
 
 
 def name_rows(
     published: Floats, y: Ints, ones: Sequence[int], noise: float = 0.0, nodes: int = 500
 ) -> Ints | None:
-    """Find the most probable flags among the rows where the attacker's columns lie.
+    """Find the most probable flags among the rows of `where_columns_lie`: 0 and 1, (flags, M).
 
-    Parameters
-    ----------
-    published : ndarray of float64, shape (m,)
-        Means over all flags of their coefficients with the attacker's columns; of one flag, its coefficients.
-    y : ndarray of int64, shape (m, n)
-        The attacker's columns, encoded.
-    ones : sequence of int, one per flag
-        How many rows each flags.
-    noise : float
-        Its standard deviation; 0 for exact values.
-    nodes : int
-        Of the search tree, after which to give up.
-
-    Returns
-    -------
-    ndarray of int64, shape (flags, M), or None
-        0 and 1 for the rows of :func:`where_columns_lie`; None if none was found within `nodes`.
+    `published`, (m,), are means over all flags of their coefficients with the attacker's columns `y`, encoded
+    (m, n); of one flag, its coefficients. `ones` counts the rows that each flags, and `noise` is the standard
+    deviation, 0 for exact values. None if nothing is found within so many `nodes` of the search tree.
     """
     n, rows = y.shape[1], where_columns_lie(y)
     columns = unit(y)

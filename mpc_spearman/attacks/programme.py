@@ -2,16 +2,11 @@
 
 Allow every row any share of a flag between 0 and 1. The shares that fit the coefficients are a polytope,
 which shrinks to the true flag once there are a few coefficients per flagged row: compressed sensing of a
-vector of zeros and ones.
+vector of zeros and ones (I. Dinur, K. Nissim, PODS 2003; D. L. Donoho, J. Tanner, Discrete Comput. Geom. 43,
+2010).
 
 A flag f with T ones in n rows has the ranks x = n·f - T and ‖x‖² = n·T·(n - T), so that with an attacker's
 column of unit length ŷ, whose elements add up to 0, Σ_flagged ŷ_i = rho·√(T(n - T)/n).
-
-References
-----------
-D. L. Donoho, J. Tanner, "Counting the faces of randomly-projected hypercubes and orthants, with
-applications", Discrete Comput. Geom. 43 (2010). I. Dinur, K. Nissim, "Revealing information while
-preserving privacy", PODS 2003.
 """
 
 from __future__ import annotations
@@ -23,23 +18,10 @@ from mpc_spearman.attacks.simulated import Floats, Ints, unit
 
 
 def name_rows(published: Floats, y: Ints, ones: int, noise: float = 0.0) -> Ints:
-    """Name the rows that most probably are flagged.
+    """Name the rows that most probably are flagged: those with the largest shares, in order, (ones,).
 
-    Parameters
-    ----------
-    published : ndarray of float64, shape (m,)
-        The flag's coefficients with the attacker's columns.
-    y : ndarray of int64, shape (m, n)
-        The attacker's columns, encoded.
-    ones : int
-        How many rows are flagged.
-    noise : float
-        Its standard deviation; 0 for exact coefficients.
-
-    Returns
-    -------
-    ndarray of int64, shape (ones,)
-        The rows with the largest shares, in order.
+    `published`, (m,), are the flag's coefficients with the attacker's columns `y`, encoded (m, n), with noise
+    of a standard deviation; 0 for exact ones.
     """
     n = y.shape[1]
     scale = np.sqrt(ones * (n - ones) / n)
@@ -53,5 +35,4 @@ def name_rows(published: Floats, y: Ints, ones: int, noise: float = 0.0) -> Ints
         b_eq=[ones],
         bounds=(0, 1),
     )
-    largest: Ints = np.sort(np.argsort(-solution.x)[:ones])
-    return largest
+    return np.sort(np.argsort(-solution.x)[:ones])

@@ -1,14 +1,10 @@
 """Linear estimates: the ranks of rows that an attacker's columns single out, alone or together.
 
 Every coefficient is a linear equation in the other side's unit rank vector, known to within its noise. The
-best linear estimate of all ranks from all equations is a ridge regression. Whatever combination of columns is
-zero on all rows but one (nested flags, a one-hot family whose rare member was left out, a total and its
-parts, several columns on the same few rows) gives that row's rank if numbers are exact, and so does a table
-as wide as it is long.
-
-References
-----------
-A. E. Hoerl, R. W. Kennard, "Ridge regression", Technometrics 12 (1970).
+best linear estimate of all ranks from all equations is a ridge regression (Hoerl and Kennard 1970). Whatever
+combination of columns is zero on all rows but one (nested flags, a one-hot family whose rare member was left
+out, a total and its parts, several columns on the same few rows) gives that row's rank if numbers are exact,
+and so does a table as wide as it is long.
 """
 
 from __future__ import annotations
@@ -21,21 +17,11 @@ _EXACT = 1e-14  # what float64 leaves of an exact coefficient
 
 
 def estimate(published: Floats, y: Ints, noise: Floats | float = 0.0) -> Floats:
-    """Estimate the ranks of every row in a column of the other side.
+    """Estimate the ranks of every row in a column of the other side, (n,), in their standard deviations.
 
-    Parameters
-    ----------
-    published : ndarray of float64, shape (m_B,)
-        Its coefficients with the attacker's columns.
-    y : ndarray of int64, shape (m_B, n)
-        The attacker's columns, encoded, none of them constant.
-    noise : ndarray of float64, shape (m_B,), or float
-        The standard deviation in each coefficient; 0 for exact ones.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-        In standard deviations of the column's ranks: n/√12 ranks each, without ties.
+    Without ties that is n/√12 ranks each. `published`, (m_B,), are its coefficients with the attacker's
+    columns `y`, encoded (m_B, n), none of them constant; `noise` is the standard deviation in each, 0 for
+    exact ones.
     """
     # a unit vector's elements vary by 1/n
     weight = 1 / (np.sqrt(y.shape[1]) * np.maximum(noise, _EXACT) * np.ones(len(y)))

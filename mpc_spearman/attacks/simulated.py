@@ -9,22 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import rank_columns
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from mpc_spearman.statistics.columns import Floats as Floats
+from mpc_spearman.statistics.columns import Ints as Ints
 
 
 def encoded(columns: NDArray[np.generic]) -> Ints:
-    """Rank columns as every party does: centred doubled average ranks.
-
-    Parameters
-    ----------
-    columns : ndarray, shape (m, n)
-
-    Returns
-    -------
-    ndarray of int64, shape (m, n)
-    """
+    """Rank columns, (m, n), as every party does: centred doubled average ranks, int64."""
     return rank_columns(list(columns)).matrix.astype(np.int64)
 
 
@@ -41,12 +31,7 @@ def flag(n: int, ones: int, rng: np.random.Generator, among: Ints | None = None)
 
 
 def coefficients(x: Ints, y: Ints) -> Floats:
-    """Compute the coefficients of encoded columns, (m_A, n) and (m_B, n), exact to a unit in the last place.
-
-    Returns
-    -------
-    ndarray of float64, shape (m_A, m_B)
-    """
+    """Compute coefficients of encoded columns, (m_A, n) and (m_B, n), exact to a unit in the last place."""
     products: Floats = (x @ y.T).astype(np.float64)
     norms = np.sqrt((x * x).sum(axis=1)), np.sqrt((y * y).sum(axis=1))
     rho: Floats = products / norms[0][:, None] / norms[1]

@@ -3,12 +3,7 @@
 A source that adds 2^63·e_i or 2^62·e_i to the ranks it shares changes what is opened by a multiple of
 that and of the target's rank in row i, modulo 2^64. If opened values beyond their bound stop a run, all
 can see the bit. The source departs from the protocol here. This attack is why values beyond their bound
-become NaN instead.
-
-References
-----------
-Selective failure: Y. Lindell, B. Pinkas, "An efficient protocol for secure two-party computation in the
-presence of malicious adversaries", EUROCRYPT 2007.
+become NaN instead (selective failure: Y. Lindell, B. Pinkas, EUROCRYPT 2007).
 """
 
 from __future__ import annotations
@@ -32,21 +27,10 @@ def crafted(x: Ints, row: int) -> Ints:
 
 
 def parities(x: Ints, y: Ints, stops: Callable[[int], bool]) -> Ints:
-    """Read one bit of each of the target's ranks, one run a row.
+    """Read one bit of each of the target's ranks, one run a row: whether y/2 is odd, (n,).
 
-    Parameters
-    ----------
-    x : ndarray of int64, shape (n,)
-        The source's column, encoded and untied, n odd.
-    y : ndarray of int64, shape (n,)
-        The target's: it goes into what the runs open and nothing else.
-    stops : callable
-        Whether a run stops that opens such a product.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Whether y/2 is odd.
+    `x` is the source's column, encoded and untied, n odd; the target's, `y`, goes into what the runs open and
+    nothing else. `stops` says whether a run stops that opens such a product.
     """
     bits = [stops(int(crafted(x, row) @ y)) for row in range(len(x))]  # int64 wraps: modulo 2^64
     return np.array(bits, dtype=np.int64)

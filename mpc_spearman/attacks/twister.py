@@ -1,14 +1,10 @@
 """Masks of a Mersenne Twister: whoever receives masked ranks can tell what masked them, and then unmask them.
 
-Stock CrypTen masks with ``torch.Generator``, a Mersenne Twister. Ranks are small numbers, so the upper
-bits of a masked rank are the generator's own output, of which every bit is a linear function of 19,937
-unknown ones: some twelve hundred masked ranks determine the generator, all masks and all ranks. What is
-here stops at recognising it, which takes twenty thousand values and no linear algebra.
-
-References
-----------
-M. Matsumoto, T. Nishimura, "Mersenne Twister: a 623-dimensionally equidistributed uniform pseudo-random
-number generator", ACM Trans. Model. Comput. Simul. 8 (1998).
+Stock CrypTen masks with ``torch.Generator``, a Mersenne Twister (M. Matsumoto, T. Nishimura, ACM Trans.
+Model. Comput. Simul. 8, 1998). Ranks are small numbers, so the upper bits of a masked rank are the
+generator's own output, of which every bit is a linear function of 19,937 unknown ones: some twelve hundred
+masked ranks determine the generator, all masks and all ranks. What is here stops at recognising it, which
+takes twenty thousand values and no linear algebra.
 """
 
 from __future__ import annotations
@@ -50,7 +46,7 @@ ENOUGH = _TWISTER[-1] + _SHIFTS
 
 
 def twisted_bits(values: Ints) -> list[int]:
-    """Which bits of a sequence of 64-bit values obey the Mersenne Twister's parity relation.
+    """Which bits, 0 the lowest, of 64-bit values obey the Mersenne Twister's parity relation.
 
     Every output bit b of every MT19937, whatever its seed, obeys  Σ_j b[k + e_j] = 0  (mod 2) for all k, the
     e_j the exponents of its characteristic polynomial. It holds for every second output too, because
@@ -58,15 +54,7 @@ def twisted_bits(values: Ints) -> list[int]:
     each. Flipping the top bit, or taking −1 − r for r, flips all relations of a bit alike; and small numbers
     added to a value (ranks) hardly ever reach its upper bits. So *masked* values obey it there.
 
-    Parameters
-    ----------
-    values : ndarray of int64
-        In the order in which they were masked; at least ``ENOUGH``.
-
-    Returns
-    -------
-    list of int
-        Bits, 0 the lowest.
+    `values` are in the order in which they were masked, at least ``ENOUGH``.
     """
     bits = values.ravel()[:ENOUGH].astype("<i8").view(np.uint64)
     if len(bits) < ENOUGH:

@@ -1,8 +1,8 @@
-"""Approve a data owner's runs of a plan.
+"""Sign one party's runs of a plan.
 
-Sign one party's runs of a plan. The approval covers the shared plan, the party's own table, columns and
-policy, a last day and a number of runs. If its policy has approved_by, `join` runs nothing else. This
-prevents mistakes; whoever can edit the local file can remove the rule.
+The approval covers the shared plan, the party's own table, columns and policy, a last day and a number of
+runs. If its policy has approved_by, `join` runs nothing else. This prevents mistakes; whoever can edit the
+local file can remove the rule.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import argparse
 from datetime import date, datetime, timezone
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan, path, whole
+from mpc_spearman.config.approval import approve
+from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PlanError
+from mpc_spearman.identity import Identity
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -22,17 +25,17 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--key", required=True, type=path, metavar="FILE", help="the approver's key, as `key` makes it"
     )
     parser.add_argument(
-        "--until", required=True, type=_day, metavar="DATE", help="the last day (UTC), such as 2030-12-31"
+        "--until",
+        required=True,
+        type=date.fromisoformat,
+        metavar="DATE",
+        help="the last day (UTC), such as 2030-12-31",
     )
     parser.add_argument("--runs", type=whole(1), default=1, metavar="N", help="how many runs (default: 1)")
 
 
 def run(parsed: argparse.Namespace) -> int:
     """Sign and say what was signed."""
-    from mpc_spearman.config.approval import approve
-    from mpc_spearman.config.wording import spoken
-    from mpc_spearman.identity import Identity
-
     today = datetime.now(timezone.utc).date()
     if parsed.until < today:
         raise PlanError(f"--until: {parsed.until} is over; today is {today} (UTC)")
@@ -43,10 +46,3 @@ def run(parsed: argparse.Namespace) -> int:
         f"plan {spoken(plan.digest())}"
     )
     return 0
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a day, such as 2030-12-31") from None

@@ -1,22 +1,22 @@
-"""Check an owner's table against a plan, before anyone else is involved.
+"""Check an owner's table and policy against a plan.
 
-Check an owner's table and policy against a plan. Nothing is sent. Prints for each column its kind, how many
-rows lie outside its largest group of equal values, how much noise results about it would have, and which
-correlation would still be seen.
+Nothing is sent. Prints for each column its kind, how many rows lie outside its largest group of equal values,
+how much noise results about it would have, and which correlation would still be seen.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan, path, whole
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from mpc_spearman.protocols.dry_run import DryRun
+from mpc_spearman.protocols.dry_run import DryRun, dry_run
+from mpc_spearman.statistics.reading import detectable
+from mpc_spearman.units import printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -35,11 +35,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Show what was found; return the exit code of what would be refused."""
-    from rich.console import Console
-
-    from mpc_spearman.protocols.dry_run import dry_run
-    from mpc_spearman.units import printable
-
     plan, party = party_plan(parsed, parsed.table)
     found, console = dry_run(plan, party, parsed.other), Console()
     sentences = [str(error) for error in found.refusals]
@@ -56,12 +51,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _columns(found: DryRun) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from mpc_spearman.statistics.reading import detectable
-    from mpc_spearman.units import printable
-
     noise, n = found.foreseen, found.table.n
     means = noise is not None and noise.of_coefficients
     more = [*(["noise"] if noise else ()), *(["seen from"] if means else ())]

@@ -1,8 +1,7 @@
-"""Measure what plans cost at several sizes.
+"""Run every plan at every size on this machine, on made-up tables, and print what each run cost.
 
-Run every plan at every size on this machine, on made-up tables, and print what each run cost; LAN and WAN are
-what it would take on such a network. DIR keeps the runs and comparison.csv. Runs that are already there are
-not repeated.
+LAN and WAN are what it would take on such a network. DIR keeps the runs and comparison.csv. Runs that are
+already there are not repeated.
 """
 
 from __future__ import annotations
@@ -10,12 +9,15 @@ from __future__ import annotations
 import argparse
 import sys
 from itertools import product
-from typing import TYPE_CHECKING
 
-from mpc_spearman.cli.arguments import INTERRUPTED, add_quiet, features, path, whole
+import pandas as pd
+from rich.filesize import decimal
 
-if TYPE_CHECKING:
-    import pandas as pd
+from mpc_spearman.cli.arguments import INTERRUPTED, add_quiet, features, path, print_table, whole
+from mpc_spearman.comparison import LAN, RUN, WAN, compare, on_network, per_run
+from mpc_spearman.config import load_plan
+from mpc_spearman.launch import progress
+from mpc_spearman.units import human_seconds
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -39,10 +41,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Measure, and show one line per run."""
-    from mpc_spearman.comparison import compare
-    from mpc_spearman.config import load_plan
-    from mpc_spearman.launch import progress
-
     plans = [load_plan(plan) for plan in parsed.plans]
     sizes = [(n, *columns) for n, columns in product(parsed.rows, parsed.features)]
     parties = dict.fromkeys(name for plan in plans for name in plan.names)
@@ -58,12 +56,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _show(table: pd.DataFrame) -> None:
     """Print one line per plan and size, medians over repeats."""
-    from rich.filesize import decimal
-
-    from mpc_spearman.cli.arguments import print_table
-    from mpc_spearman.comparison import LAN, RUN, WAN, on_network, per_run
-    from mpc_spearman.units import human_seconds
-
     networks = {"LAN": LAN, "WAN": WAN}
     runs = per_run(table).assign(
         **{name: per_run(on_network(table, link))["modelled"] for name, link in networks.items()}

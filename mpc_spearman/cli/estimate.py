@@ -1,8 +1,7 @@
-"""Estimate the time, bytes and memory of a run.
+"""Print about how long a run would take, and what each party would send, receive and hold in memory.
 
-Print about how long a run would take, and what each party would send, receive and hold in memory. The plan is
-run a few times on this machine, with made-up tables of few rows, and the figures are extended to the rows
-asked for. This takes some seconds. Your tables are not read, and nothing is sent to anyone.
+The plan is run a few times on this machine, with made-up tables of few rows, and the figures are extended to
+the rows asked for. This takes some seconds. Your tables are not read, and nothing is sent to anyone.
 """
 
 from __future__ import annotations
@@ -10,17 +9,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
+from rich.filesize import decimal
 
 from mpc_spearman.cli.arguments import add_quiet, add_settings, features, print_table, whole
+from mpc_spearman.comparison import Link, on_network, per_run
+from mpc_spearman.comparison.prediction import estimate
+from mpc_spearman.comparison.table import after_handshake
+from mpc_spearman.comparison.variants import Size, Variant, variants
+from mpc_spearman.config import load_plan
 from mpc_spearman.errors import PlanError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from mpc_spearman.comparison import Link
-    from mpc_spearman.comparison.variants import Size, Variant
-    from mpc_spearman.config import Plan
+from mpc_spearman.launch import progress
+from mpc_spearman.units import human_seconds, printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -45,12 +46,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Print it."""
-    from mpc_spearman.comparison import Link
-    from mpc_spearman.comparison.prediction import estimate
-    from mpc_spearman.comparison.variants import Size, variants
-    from mpc_spearman.config import load_plan
-    from mpc_spearman.launch import progress
-
     plan = load_plan(parsed.plan, parsed.settings)
     rows = parsed.rows if parsed.rows is not None else plan.rows
     if rows is None:
@@ -59,9 +54,10 @@ def run(parsed: argparse.Namespace) -> int:
         raise PlanError("--bandwidth and --rtt: give both, or neither")
     link = None if parsed.rtt is None else Link(parsed.bandwidth * 1e6, parsed.rtt / 1000)
     size = Size(rows, *parsed.features)
-    (variant,) = variants([plan])
+    (variant,), table = variants([plan]), plan.parties.target.table
+    suffix = ".csv" if isinstance(table, Path) and table.suffix.lower() == ".csv" else ".parquet"
     with progress.shown(plan.names, quiet=parsed.quiet) as display:
-        found = estimate(variant, size, suffix=_suffix(plan), watch=display.watch, note=display.note)
+        found = estimate(variant, size, suffix=suffix, watch=display.watch, note=display.note)
     where = f"on this machine and {link}" if link else "on this machine"
     print(f"{variant.scheme}, {variant.level}: {size}, {where}, after start-up:")
     _show(found.table, link)
@@ -69,20 +65,8 @@ def run(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _suffix(plan: Plan) -> str:
-    """Return the kind of file that the target's table is, Parquet where that is not said."""
-    table = plan.parties.target.table
-    return ".csv" if isinstance(table, Path) and table.suffix.lower() == ".csv" else ".parquet"
-
-
 def _show(table: pd.DataFrame, link: Link | None) -> None:
     """Print a line for each party, the time of all in the first."""
-    from rich.filesize import decimal
-
-    from mpc_spearman.comparison.network_model import on_network
-    from mpc_spearman.comparison.table import after_handshake, per_run
-    from mpc_spearman.units import human_seconds, printable
-
     (total,) = per_run(table if link is None else on_network(table, link)).to_dict("records")
     time = human_seconds(float(total["seconds" if link is None else "modelled"]))
     lines: list[tuple[str, ...]] = []

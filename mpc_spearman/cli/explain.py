@@ -1,7 +1,6 @@
-"""Print who will learn what in a run, and whether an owner's policy allows it.
+"""Print what each party of a plan will learn, from whom and how precisely.
 
-Print what each party of a plan will learn, from whom and how precisely. The wire format is made from the same
-list. No data is read and nothing is sent.
+The wire format is made from the same list. No data is read and nothing is sent.
 """
 
 from __future__ import annotations
@@ -10,13 +9,18 @@ import argparse
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan
+from mpc_spearman.cli.owner_page import agreement, digest, page, parts, purpose
+from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.errors import PolicyError
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Plan
+from mpc_spearman.files import write_output
+from mpc_spearman.levels import level_of
+from mpc_spearman.levels.view import learnt
+from mpc_spearman.parties import Role, Roster
+from mpc_spearman.privacy.loss import in_words
+from mpc_spearman.units import printable
+from mpc_spearman.wire.disclosure import grant, place
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -35,10 +39,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Print it; return 0, or the exit code of a policy that does not agree."""
-    from mpc_spearman.cli.owner_page import agreement, digest, parts
-    from mpc_spearman.config import load_plan
-    from mpc_spearman.units import printable
-
     if not (parsed.party or parsed.local or parsed.html):
         _print_everything(load_plan(parsed.plan, parsed.settings))
         return 0
@@ -48,7 +48,9 @@ def run(parsed: argparse.Namespace) -> int:
         return 0
     agrees, said = agreement(plan, party)
     if parsed.html:
-        print(_write_page(parsed.plan, plan, party))
+        file = Path(f"{Path(parsed.plan).stem}-{party}.html")
+        write_output(file, page(plan, party).encode("utf-8"), 0o644)
+        print(file)
         print(printable(said, keep="\n"))
     else:
         print(printable(f"{digest(plan)}, for party {party}"))
@@ -61,9 +63,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _print_everything(plan: Plan) -> None:
     """Print what each party learns."""
-    from mpc_spearman.cli.owner_page import digest, purpose
-    from mpc_spearman.units import printable
-
     print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan))), keep="\n"))
     for who, facts_of in groupby(facts(plan), lambda fact: fact[0]):
         print(printable(f"{who} learns"))
@@ -71,21 +70,8 @@ def _print_everything(plan: Plan) -> None:
             print(printable(f"  {line}"))
 
 
-def _write_page(name: str, plan: Plan, party: str) -> Path:
-    """Write the page to sign beside the current folder's other files; return where."""
-    from mpc_spearman.cli.owner_page import page
-    from mpc_spearman.files import write_output
-
-    file = Path(f"{Path(name).stem}-{party}.html")
-    write_output(file, page(plan, party).encode("utf-8"), 0o644)
-    return file
-
-
 def _guarantee(plan: Plan) -> str:
     """Say in a sentence what bounds what results tell about people."""
-    from mpc_spearman.levels import level_of
-    from mpc_spearman.privacy.loss import in_words
-
     if plan.results.precision == "exact":
         return "Guarantee: none, results.precision: exact has no noise; single rows can be computed"
     copy = "" if level_of(plan).owners_add else f". {plan.names[0]}'s own copy is exact"
@@ -94,11 +80,6 @@ def _guarantee(plan: Plan) -> str:
 
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield who learns what, party by party: results first, then the rest in the order of the protocol."""
-    from mpc_spearman.levels import level_of
-    from mpc_spearman.levels.view import learnt
-    from mpc_spearman.parties import Role, Roster
-    from mpc_spearman.wire.disclosure import grant, place
-
     shared, level = plan.shared(), level_of(plan)
     roles = {party.name: party.role for party in Roster.of(plan, plan.names[0]).parties}
     for party, rows in groupby(learnt(shared), lambda row: row["party"]):

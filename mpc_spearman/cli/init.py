@@ -12,7 +12,12 @@ import argparse
 from contextlib import suppress
 from pathlib import Path
 
+from mpc_spearman.cli.own_file import normalise, own_keys, scalar
+from mpc_spearman.config.fields import party_name
+from mpc_spearman.data.survey import survey
 from mpc_spearman.errors import OutputError, PlanError
+from mpc_spearman.files import create_once
+from mpc_spearman.identity import Identity
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +40,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _name(party: str | None) -> str | None:
-    from mpc_spearman.config.fields import party_name
-
     try:
         return None if party is None else party_name(party)
     except ValueError as error:
@@ -45,10 +48,6 @@ def _name(party: str | None) -> str | None:
 
 def _write_own(tables: list[Path], party: str | None) -> None:
     """Write a party's local file, of its table if there is one, and its key if it has a name."""
-    from mpc_spearman.cli.own_file import own_keys, scalar
-    from mpc_spearman.data.survey import survey
-    from mpc_spearman.files import create_once
-
     file = Path(f"{party or tables[0].name.partition('.')[0]}.yaml")
     lines, said = ["# What is this party's own. No other party sees it."], []
     if party is not None:
@@ -66,10 +65,6 @@ def _write_own(tables: list[Path], party: str | None) -> None:
 
 
 def _write_plan(source: Path, target: Path) -> None:
-    from mpc_spearman.cli.own_file import normalise, own_keys
-    from mpc_spearman.data.survey import survey
-    from mpc_spearman.files import create_once
-
     ours, theirs = survey(source), survey(target)
     (ours_keys, found), (theirs_keys, also) = own_keys(source, ours), own_keys(target, theirs)
     alike, common = normalise(ours, theirs)
@@ -94,8 +89,6 @@ def _write_plan(source: Path, target: Path) -> None:
 
 
 def _make_key(name: str) -> str:
-    from mpc_spearman.identity import Identity
-
     identity, path = Identity.new(), Path(f"{name}.key")
     try:
         identity.write(path)

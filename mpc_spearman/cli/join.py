@@ -1,8 +1,8 @@
-"""Run one role of a plan here, the others on their hosts.
+"""Run one party's role of a plan on this host.
 
-Run one party's role of a plan on this host. Every party runs this command on its own host, with the same
-shared plan. They meet at network.address and network.port (or MASTER_ADDR and MASTER_PORT), which the
-coordinator provides. Under `shards` every party starts several processes, each with another --shard.
+Every party runs this command on its own host, with the same shared plan. They meet at network.address and
+network.port (or MASTER_ADDR and MASTER_PORT), which the coordinator provides. Under `shards` every party
+starts several processes, each with another --shard.
 """
 
 from __future__ import annotations
@@ -12,6 +12,13 @@ import sys
 from pathlib import Path
 
 from mpc_spearman.cli.arguments import add_party, add_plan, default_out, party_plan, path, whole
+from mpc_spearman.cli.owner_page import beginning
+from mpc_spearman.launch import progress
+from mpc_spearman.launch.join import run_party
+from mpc_spearman.launch.rendezvous import shard_of
+from mpc_spearman.parties import worker_name
+from mpc_spearman.results import terminal
+from mpc_spearman.units import printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -29,14 +36,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Run the role, or one worker's part, and show what the party was given."""
-    from mpc_spearman.cli.owner_page import beginning
-    from mpc_spearman.launch import progress
-    from mpc_spearman.launch.join import run_party
-    from mpc_spearman.launch.rendezvous import shard_of
-    from mpc_spearman.parties import worker_name
-    from mpc_spearman.results import terminal
-    from mpc_spearman.units import printable
-
     plan, party = party_plan(parsed, parsed.table)
     out = parsed.out or default_out(parsed.plan)
     shard = shard_of(plan) if parsed.shard is None else parsed.shard

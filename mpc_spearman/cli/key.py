@@ -1,7 +1,6 @@
-"""Make a key for approving runs.
+"""Make the key of somebody who approves runs, such as a data protection officer.
 
-Make the key of somebody who approves runs, such as a data protection officer, and print the line that a data
-owner puts below `policy`. A party's own key cannot approve.
+It prints the line that a data owner puts below `policy`. A party's own key cannot approve.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from mpc_spearman.cli.arguments import path
+from mpc_spearman.identity import Identity
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +18,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Make the key and print its line."""
-    from mpc_spearman.identity import Identity
-
     officer = Identity.new()
     officer.write(parsed.file)
     print(f"approved_by: {officer}")

@@ -1,22 +1,18 @@
-"""Show how much a data owner's runs have revealed to each partner.
-
-Show a data owner's ledger: its runs, and how much they revealed to each partner.
-"""
+"""Show a data owner's ledger: its runs, and how much they revealed to each partner."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
 
 from mpc_spearman.cli.arguments import path
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
-    from mpc_spearman.privacy.charges import Entry
+from mpc_spearman.privacy.charges import Charge, ChargedRun, Earlier, Entry, Forgotten, balances
+from mpc_spearman.privacy.ledger import Ledger
 
 _MEANING = """\
 told: the sum of the privacy losses (privacy.loss) of the counted runs; policy.lifetime is its limit. At 2,
@@ -39,10 +35,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Forget a partner if asked to; show the ledger."""
-    from rich.console import Console
-
-    from mpc_spearman.privacy.ledger import Ledger
-
     ledger = Ledger(parsed.file)
     if parsed.forget:
         ledger.forget(*parsed.forget)
@@ -57,11 +49,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _history(entries: Sequence[Entry]) -> Table:
     """Lay out one row a line of the ledger."""
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    from mpc_spearman.privacy.charges import Charge, ChargedRun, Earlier, Forgotten
-
     plan = Column("plan", width=19)  # four groups of its digest in a line
     table = Table("time", plan, "rows", "columns", "who was told what", box=None, pad_edge=False)
     for entry in entries:
@@ -87,11 +74,6 @@ def _history(entries: Sequence[Entry]) -> Table:
 
 def _totals(entries: Sequence[Entry]) -> Table:
     """Lay out what each partner was told in all."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from mpc_spearman.privacy.charges import balances
-
     heads = ("partner", "runs that count", "told", "of values", "without bound", "since")
     table = Table(*heads, box=None, pad_edge=False)
     for one in balances(entries):

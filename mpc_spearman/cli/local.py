@@ -1,7 +1,4 @@
-"""Run all roles of a plan on this machine.
-
-Run every role of a plan on this machine, each in its own process.
-"""
+"""Run every role of a plan on this machine, each in its own process."""
 
 from __future__ import annotations
 

@@ -14,20 +14,31 @@ from mpc_spearman.errors import MpcSpearmanError, OutputError, SetupError
 from mpc_spearman.units import printable
 from mpc_spearman.version import __version__
 
-# In the order of the help; each is a module here, whose docstring is its help.
-_COMMANDS = (
-    *("local", "join", "check", "explain", "merge", "compare", "estimate"),
-    *("init", "key", "approve", "verify", "ledger"),
-)
+#: In the order of the help. Each is a module here, which is imported when it is asked for.
+_COMMANDS = {
+    "local": "Run all roles of a plan on this machine.",
+    "join": "Run one role of a plan here, the others on their hosts.",
+    "check": "Check an owner's table against a plan, before anyone else is involved.",
+    "explain": "Print who will learn what in a run, and whether an owner's policy allows it.",
+    "merge": "Add a later source's rows to an earlier result.",
+    "compare": "Measure what plans cost at several sizes.",
+    "estimate": "Estimate the time, bytes and memory of a run.",
+    "init": "Make a party's key and its local file, or a plan for two tables.",
+    "key": "Make a key for approving runs.",
+    "approve": "Approve a data owner's runs of a plan.",
+    "verify": "Check the signed record of a run.",
+    "ledger": "Show how much a data owner's runs have revealed to each partner.",
+}
 # Those whose results are in files, whatever can be printed.
 _KEEPING = ("local", "join", "merge", "compare")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code (see :mod:`mpc_spearman.errors`)."""
-    parser = _parser()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = _parser(arguments[0] if arguments else "")
     output.never_fail()
-    if not (sys.argv[1:] if arguments is None else arguments):
+    if not arguments:
         parser.print_help()
         return 0
     parsed, rest = parser.parse_known_args(arguments)
@@ -63,7 +74,7 @@ def _end(number: int, frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(asked: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mpc-spearman",
         description="Private Spearman rank correlation between parties that hold different columns about "
@@ -73,12 +84,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name in _COMMANDS:
-        module = import_module(f"mpc_spearman.cli.{name}")
-        about, _, more = (module.__doc__ or "").partition("\n\n")
-        command = commands.add_parser(name, help=about, description=more)
-        module.add(command)
-        command.set_defaults(run=module.run, prints=name not in _KEEPING)
+    for name, about in _COMMANDS.items():
+        command = commands.add_parser(name, help=about)
+        if name == asked:
+            module = import_module(f"mpc_spearman.cli.{name}")
+            command.description = module.__doc__
+            module.add(command)
+            command.set_defaults(run=module.run, prints=name not in _KEEPING)
     return parser
 
 

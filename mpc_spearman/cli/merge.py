@@ -1,7 +1,6 @@
-"""Add a later source's rows to an earlier result.
+"""Merge the target's results of several runs over the same rows, with different sources, into one result.
 
-Merge the target's results of several runs over the same rows, with different sources, into the result of one
-run with all of them. Nothing is recomputed.
+It is that of one run with all of them. Nothing is recomputed.
 """
 
 from __future__ import annotations
@@ -9,6 +8,8 @@ from __future__ import annotations
 import argparse
 
 from mpc_spearman.cli.arguments import path
+from mpc_spearman.results import terminal
+from mpc_spearman.results.merge import merge
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +26,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Merge, and show the result."""
-    from mpc_spearman.results import terminal
-    from mpc_spearman.results.merge import merge
-
     result = merge(parsed.runs, parsed.out)
     terminal.show(result, parsed.out)
     return 0

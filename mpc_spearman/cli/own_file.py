@@ -12,7 +12,8 @@ import numpy as np
 
 from mpc_spearman.config.table_keys import Normalise
 from mpc_spearman.data.id_columns import id_text
-from mpc_spearman.data.survey import Column, Survey
+from mpc_spearman.data.sources import Column
+from mpc_spearman.data.survey import Survey
 
 # What YAML takes for text without quotes, whatever its rules for numbers and dates are.
 _PLAIN = re.compile(r"(?!(?i:true|false|null|yes|no|on|off)$)[A-Za-z_][A-Za-z0-9_.-]*")

@@ -10,6 +10,10 @@ from __future__ import annotations
 import argparse
 
 from mpc_spearman.cli.arguments import path
+from mpc_spearman.config import load_plan
+from mpc_spearman.errors import RecordError
+from mpc_spearman.results.record import PROVES, check
+from mpc_spearman.units import printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +24,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Print what holds; return 0, or the exit code of a record that does not."""
-    from mpc_spearman.config import load_plan
-    from mpc_spearman.errors import RecordError
-    from mpc_spearman.results.record import PROVES, check
-    from mpc_spearman.units import printable
-
     plan = None if parsed.plan is None else load_plan(parsed.plan)
     code = 0
     for right, sentence in check(parsed.folder, plan):

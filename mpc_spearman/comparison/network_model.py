@@ -48,11 +48,8 @@ WAN = Link(bandwidth=1e8, rtt=0.040)
 def on_network(table: pd.DataFrame, link: Link) -> pd.DataFrame:
     """Put measured runs, the tidy table of `compare`, on a network.
 
-    Returns
-    -------
-    DataFrame
-        The same with two more columns, seconds that the network adds to this party in this phase:
-        ``transfer`` and ``latency``; 0 in what the model leaves out. `per_run` sums them up.
+    The result has two more columns, seconds that the network adds to this party in this phase: ``transfer``
+    and ``latency``; 0 in what the model leaves out. `per_run` sums them up.
     """
     counted = table.index.isin(after_handshake(table).index)
     most = table[["bytes", "received"]].max(axis=1).where(counted, 0)

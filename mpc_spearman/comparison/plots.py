@@ -88,17 +88,11 @@ def svg(figure: Figure) -> str:
 
 @matplotlib.rc_context(STYLE)
 def scaling(runs: pd.DataFrame, x: str, y: str, estimates: pd.DataFrame | None = None) -> Figure:
-    """Draw a quantity of each run against its size: a panel per level, a line per scheme, both axes log.
+    """Draw a quantity of runs against their size: a panel per level, a line per scheme, both axes log.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        As `per_run` returns it; repeats are drawn as their median.
-    x : {"n", "columns"}
-        Only one of the two should vary in `runs`; for ``columns`` m_A + m_B.
-    y : {"seconds", "bytes", "modelled"}
-    estimates : DataFrame, optional
-        Rows like those of `runs` that were not measured: drawn dotted, with hollow markers.
+    `runs` are as `per_run` returns them, and repeats are drawn as their median; of `x`, ``n`` or ``columns``
+    (m_A + m_B), only one should vary in them. `y` is ``seconds``, ``bytes`` or ``modelled``. `estimates` are
+    rows that were not measured: drawn dotted, with hollow markers.
     """
     guessed = runs.iloc[:0] if estimates is None else estimates
     every = pd.concat([runs.assign(measured=True), guessed.assign(measured=False)], ignore_index=True)
@@ -111,14 +105,9 @@ def scaling(runs: pd.DataFrame, x: str, y: str, estimates: pd.DataFrame | None =
 
 @matplotlib.rc_context(STYLE)
 def networks(table: pd.DataFrame, links: Sequence[tuple[str, Link]]) -> Figure:
-    """Draw modelled time against rows: a row of panels for each network, one per level, a line per scheme.
+    """Draw modelled time against rows: panels for each named network and level, a line per scheme.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The tidy table; runs of one number of columns.
-    links : sequence of (str, Link)
-        Names and networks.
+    `table` is the tidy table, of runs with one number of columns.
     """
     names = [f"time, {name}" for name, _ in links]
     figure, grid = _panels(names, _levels(table), _QUANTITIES["n"][0], table["scheme"])
@@ -131,14 +120,9 @@ def networks(table: pd.DataFrame, links: Sequence[tuple[str, Link]]) -> Figure:
 
 @matplotlib.rc_context(STYLE)
 def bandwidths(table: pd.DataFrame, rtts: Sequence[float]) -> Figure:
-    """Draw modelled time against bandwidth: a row of panels for each round-trip time, one panel per level.
+    """Draw modelled time against bandwidth: panels for each round-trip time (s) and level.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The tidy table, with one size.
-    rtts : sequence of float
-        Seconds.
+    `table` is the tidy table, with one size.
     """
     names = [f"time, RTT {rtt * 1000:g} ms" for rtt in rtts]
     figure, grid = _panels(names, _levels(table), _QUANTITIES["bandwidth"][0], table["scheme"])
@@ -156,12 +140,9 @@ def bandwidths(table: pd.DataFrame, rtts: Sequence[float]) -> Figure:
 
 @matplotlib.rc_context(STYLE | {"axes.grid.axis": "x"})
 def phases(table: pd.DataFrame) -> Figure:
-    """Draw what each party does in each phase: a row of panels per level, one per scheme, a bar per party.
+    """Draw what each party does in each phase: panels for each level and scheme, a bar per party.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The tidy table, with one size; each panel has its own time axis.
+    `table` is the tidy table, with one size; each panel has its own time axis.
     """
     levels, schemes = _levels(table), _schemes(table["scheme"])
     shown = [name for name, (members, _) in _PHASES.items() if table["phase"].isin(members).any()]

@@ -37,16 +37,14 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Roster
 from mpc_spearman.results.result import Result
 
-#: Cells of the first run under MPC: enough to fill buffers, or memory would seem to grow as they do.
-_FIRST_CELLS = 2_000_000
+#: Cells of the first run under MPC, enough to fill buffers, which memory would seem to grow with, and of any.
+_CELLS = 2_000_000, 16_000_000
 #: Rows of the first run under HE. With Paillier each takes up to a second, or a millisecond if short.
 _FIRST_BFV, _FIRST_PAILLIER = 1000, {"full": 4, "short": 500}
 #: How many times as many rows the next run has, at most and at least.
 _MOST, _LEAST = 16, 2
 # Seconds that a run may be expected to take; whatever took half as long is the last one.
 _ENOUGH = 12.0
-#: Cells of the tables of a run, at most.
-_CELLS = 16_000_000
 # What takes as long whatever the rows, and may take very different times: primes are found by trying.
 _FIXED = ("connect", "keys")
 
@@ -63,40 +61,34 @@ def estimate(
     size: Size,
     *,
     suffix: str = ".parquet",
+    cells: tuple[int, int] = _CELLS,
     watch: Watch = lambda party, phase, done, of: None,
     note: Note = lambda party, text: None,
     server: ForkServer | None = None,
 ) -> Estimate:
-    """Estimate what a plan costs at a size, in some seconds.
+    """Estimate what a plan costs at a size, in some seconds, with tables in files of a kind (`suffix`).
 
-    Parameters
-    ----------
-    suffix : {".parquet", ".csv"}
-        The kind of file that tables are read from.
-    watch, note, server
-        As for `run_local`; notes of the estimate itself come from "estimate".
-
-    Raises
-    ------
-    BoundError
-        A run of this plan would refuse the size.
+    `cells` are those of the tables of the first run under MPC, and of any run at most. The other arguments
+    are as for `run_local`; notes of the estimate itself come from "estimate". `BoundError` if a run of this
+    plan would refuse the size.
     """
     roster = Roster.of(variant.plan, variant.plan.names[0])
     features = dict.fromkeys(roster.sources, size.m_A)
     everyone = {**features, roster.target: size.m_B}
     level_of(variant.plan).check(Shapes(size.n, features, size.m_B, everyone))
     he, columns = variant.plan.he, size.m_A + size.m_B
-    first = max(1, _FIRST_CELLS // columns)
+    first = max(1, cells[0] // columns)
     if variant.protocol == "he":
         first = _FIRST_BFV if he.scheme == "bfv" else _FIRST_PAILLIER[he.randomness]
-    most = min(size.n, max(first, _CELLS // columns))
+    most = min(size.n, max(first, cells[1] // columns))
     rows, tables = [min(most, first)], []
     with ExitStack() as stack:
         server = server or stack.enter_context(ForkServer())
         while True:
             note("estimate", f"run {len(rows)}: {rows[-1]:,} rows")
             tables.append(_run(variant, size._replace(n=rows[-1]), suffix, watch, note, server))
-            took = _growing(tables[-1])
+            growing = tables[-1][~tables[-1]["phase"].isin(_FIXED)]
+            took = float(per_run(growing)["seconds"].iloc[0])
             # One run says little: there is a second one unless it would take a minute.
             if rows[-1] == most or took > (_ENOUGH / 2 if len(rows) > 1 else 2 * _ENOUGH):
                 break
@@ -121,11 +113,6 @@ def _run(
         run_local(variant.plan, paths, out=out, watch=watch, note=note, server=server)
         # The coordinator's own copy has the costs of all, whoever is given the result.
         return tidy(variant, size, 0, Result.load(out / variant.plan.names[0]).cost)
-
-
-def _growing(table: pd.DataFrame) -> float:
-    """Return the seconds of a run that depend on its rows."""
-    return float(per_run(table[~table["phase"].isin(_FIXED[1:])])["seconds"].iloc[0])
 
 
 def _line(rows: Sequence[int], tables: Sequence[pd.DataFrame], n: int) -> pd.DataFrame:

@@ -46,15 +46,12 @@ def after_handshake(table: pd.DataFrame) -> pd.DataFrame:
 def per_run(table: pd.DataFrame) -> pd.DataFrame:
     """Sum a tidy table up, with or without a network: one row per run.
 
-    Returns
-    -------
-    DataFrame
-        Columns `RUN`, then, all without the handshake (phase ``connect``) and keep-alives: ``seconds`` from
-        start to end, of the party that took longest, waiting included; ``bytes`` and ``messages`` that all
-        parties sent; ``rounds``, hops in the longest chain of messages; ``memory``, the largest peak of a
-        party; and apart ``connect``, the seconds the handshake took. With a network also ``transfer`` (in
-        every phase that of the party with the most to send or receive), ``latency`` (of the longest chain)
-        and ``modelled``, the sum of seconds, transfer and latency.
+    Beside the columns `RUN`, all without the handshake (phase ``connect``) and keep-alives: ``seconds`` from
+    start to end, of the party that took longest, waiting included; ``bytes`` and ``messages`` that all
+    parties sent; ``rounds``, hops in the longest chain of messages; ``memory``, the largest peak of a party;
+    and apart ``connect``, the seconds the handshake took. With a network also ``transfer`` (in every phase
+    that of the party with the most to send or receive), ``latency`` (of the longest chain) and ``modelled``,
+    the sum of seconds, transfer and latency.
     """
     rows = after_handshake(table).assign(elapsed=lambda part: part["seconds"] + part["wait"])
     every = [*RUN, "party"]

@@ -55,10 +55,8 @@ class Variant:
 def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Variant]:
     """Name each plan, and free it of its own tables.
 
-    Raises
-    ------
-    PlanError
-        There is none; one cannot be run; or two have one name, so that no table could tell them apart.
+    `PlanError` if there is none, one cannot be run, or two have one name, so that no table could tell them
+    apart.
     """
     if isinstance(plans, (str, Path, Mapping, Plan)):
         plans = [plans]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from mpc_spearman.config.parties import DataParty
+from mpc_spearman.config.parties import DataParty, Query
 from mpc_spearman.config.scale import FOR_LEVEL, MPC_ONLY, OUTSIDE, grants, within
 from mpc_spearman.config.sections import host_and_port
 from mpc_spearman.config.wording import Location, dotted, shown
@@ -109,6 +109,10 @@ def _of_an_owner(plan: Plan, place: Location, party: DataParty) -> Iterator[tupl
         if getattr(party, key) is not None and plan.alignment not in needs:
             use = " or ".join(needs)
             yield (*place, key), f"is for alignment: {use} only, not {shown(plan.alignment)}"
+    first = plan.alignment == "same" or plan.rows is not None
+    if isinstance(party.table, Query) and not party.table.order_by and first:
+        under = f"rows: {plan.rows}" if plan.rows is not None else f"alignment: {plan.alignment}"
+        yield (*place, "table"), f"needs order_by, the columns that say which row comes first, under {under}"
     drops = {"missing": party.missing.drop_rows, "duplicates": party.duplicates == "drop"}
     for key in (key for key, drop in drops.items() if drop and plan.alignment == "same"):
         why = "others keep, but alignment: 'same' needs the same rows everywhere"

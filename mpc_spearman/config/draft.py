@@ -169,12 +169,14 @@ class Draft:
     def place_files(self, folder: Path) -> None:
         """Make the paths of all files absolute, reading relative ones from `folder`."""
         policies = [_policy(party) for party in self.data_parties()]
+        tables = [table for party in self.data_parties() if isinstance(table := party.get("table"), dict)]
         for party, policy in zip(self.data_parties(), policies, strict=True):
             if policy.get("approved_by"):
                 policy.setdefault("approval", f"{party.get('name')}.approval")
         files = (
             *product(self.data_parties(), _TABLES),
             *product(policies, _RECORDS),
+            *product(tables, ("path",)),
             *product(self._parties(), ("key",)),
         )
         for section, key in files:

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from mpc_spearman.config.fields import (
+    ColumnName,
     Count,
     Flag,
     Name,
@@ -160,20 +161,44 @@ class CoordinatorParty(AnyParty):
 
 
 class Query(Section):
-    """A table that is the answer of a database."""
+    """A table that an engine holds and ranks: a database's, or DuckDB over files larger than memory."""
 
-    query: Text = setting("One `SELECT`, or `WITH ... SELECT`: docs/tables.md#databases.", allowed="SQL")
-    connection: Text = setting(
-        "The environment variable that holds the database's address, which may hold a password.",
-        allowed="env:NAME",
+    query: Text | None = setting(
+        "One `SELECT`, or `WITH ... SELECT`: docs/tables.md#databases-and-large-files.", None, "SQL"
+    )
+    path: OptionalFile = optional_file(
+        "In place of `query`: a CSV or Parquet file, or a folder of them, which DuckDB reads and ranks "
+        "outside of memory."
+    )
+    connection: Text | None = setting(
+        "The environment variable that holds the database's address, which may hold a password. Left out: "
+        "DuckDB in the role's own process.",
+        None,
+        "env:NAME",
+    )
+    order_by: Annotated[tuple[ColumnName, ...], BeforeValidator(one_or_more)] = setting(
+        "The columns that rows are sorted by, then by `id`. Needed under `alignment: same`, and for the "
+        "plan's `rows`.",
+        (),
+        "a column name, or a list of column names",
+    )
+    memory: Text = setting(
+        "The memory that DuckDB may use; what does not fit goes to files in TMPDIR.",
+        "4GB",
+        "a size, such as 4GB or 500MB",
+        pattern="^[1-9][0-9]{0,5}(MB|GB)$",
     )
 
     @model_validator(mode="after")
     def _is_safe(self) -> Query:
         # Not by a validator of each key: its text would quote a password, or what a query looks for.
-        if not _CONNECTION.fullmatch(self.connection):
+        if self.connection is not None and not _CONNECTION.fullmatch(self.connection):
             where = "put the database's address into an environment variable, and its name here"
             raise ValueError(f"connection is not env:NAME; {where}")
+        if bool(self.query) == (self.path is not None) or (self.path and self.connection):
+            raise ValueError("needs query, with or without connection, or path alone")
+        if not self.query:
+            return self
         code = _QUOTED.sub(" ", self.query.strip().removesuffix(";"))
         if not re.match(r"\s*(select|with)\b", code, re.IGNORECASE) or ";" in code:
             raise ValueError("query is not one SELECT statement (or WITH ... SELECT)")
@@ -181,8 +206,13 @@ class Query(Section):
 
     @property
     def variable(self) -> str:
-        """Name of the environment variable."""
-        return self.connection.removeprefix("env:")
+        """Name of the environment variable; "" if there is none."""
+        return (self.connection or "").removeprefix("env:")
+
+    def __str__(self) -> str:
+        if self.path is not None:
+            return str(self.path)
+        return f"the database of {self.connection}" if self.connection else "the query"
 
 
 def _table_kind(value: object) -> str:
@@ -208,7 +238,7 @@ class DataParty(TableKeys, AnyParty):
         "The party's table: a CSV, Parquet or Arrow file, or a folder of part files (docs/tables.md). A path "
         "in a file is relative to the file's folder, in a setting to the working directory.",
         None,
-        "a file path, or query and connection below it",
+        "a file path, or query or path below it",
     )
     policy: Policy = Policy()
     aligned: OptionalFile = optional_file(

@@ -205,7 +205,7 @@ class Plan(Section):
         """Name the environment variables with addresses of databases that are not party `name`'s."""
         parties = (self.parties.target, *self.parties.sources)
         asked = {party.name: party.table.variable for party in parties if isinstance(party.table, Query)}
-        return {*asked.values()} - {asked.get(name)}
+        return {*asked.values()} - {asked.get(name), ""}
 
     def restricted_to(self, name: str) -> Plan:
         """Return the plan as party `name` may hold it: of all local parts, only its own."""

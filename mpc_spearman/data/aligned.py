@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config.table_keys import Csv
 from mpc_spearman.data.csv_text import CsvText
-from mpc_spearman.data.refusals import Unusable
+from mpc_spearman.data.refusals import EngineFailed, Unusable
 from mpc_spearman.data.sources import PARQUET
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import OutputError, TableError
@@ -92,6 +92,9 @@ def write_unaligned(file: Path, aligned: Table) -> None:
                 others = np.ones(len(column), dtype=bool)
                 others[slice(0, 0) if aligned.rows is None else aligned.rows] = False
             columns.append(_some(column, others))
+        source.close()
+    except EngineFailed as failed:
+        raise OutputError(f"{file} cannot be written: {failed}") from None
     except (Unusable, OSError, IndexError):
         changed = f"{file} cannot be written: the table of {aligned.party} changed while it was used"
         raise OutputError(changed) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Literal
 from unicodedata import normalize
@@ -45,6 +45,19 @@ class Codes:
     def unseen(self) -> list[str]:
         """Return what is listed, beyond the default, and in no column that was read."""
         return [value for value in self._listed if value not in {*self._seen, *_BY_DEFAULT}]
+
+    def texts(self) -> list[str]:
+        """Return how what is listed may be written."""
+        return [*self._texts]
+
+    def listed(self) -> Iterator[tuple[str, Decimal | None]]:
+        """Go through what is listed beyond the default, each with the number that it is."""
+        numbers = {written: number for number, written in self._numbers.items()}
+        yield from ((value, numbers.get(value)) for value in self._listed if value not in _BY_DEFAULT)
+
+    def see(self, listed: Iterable[str]) -> None:
+        """Note what was found in a column."""
+        self._seen.update(listed)
 
     def near(self, values: npt.NDArray[Any]) -> bool:
         """Tell whether one of some numbers may be listed."""

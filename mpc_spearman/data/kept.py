@@ -136,9 +136,10 @@ class KeptRanks:
 
 def _stamp(table: Path | Query | None) -> list[tuple[str | int, ...]]:
     """Say where a table is and, of files, when they were last written."""
-    if isinstance(table, Query):
+    if isinstance(table, Query) and table.path is None:
         address = urlsplit(os.environ.get(table.variable, ""))
         return [(address.netloc.rpartition("@")[2] + address.path,)]  # without a password
+    table = table.path if isinstance(table, Query) else table
     assert table is not None
     found: list[tuple[str | int, ...]] = []
     for file in sorted(table.iterdir()) if table.is_dir() else [table]:

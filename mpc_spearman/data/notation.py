@@ -29,8 +29,8 @@ class Notation:
 
     def __init__(self, csv: Csv) -> None:
         self.decimal, self.thousands = csv.decimal, "" if csv.thousands == "none" else csv.thousands or ""
-        point, self._mark = re.escape(csv.decimal), f"[{_ALIKE.get(self.thousands, self.thousands)}]"
-        whole = f"(?:[0-9]{{1,3}}(?:{self._mark}[0-9]{{3}})+|[0-9]+)" if self.thousands else "[0-9]+"
+        point, self.mark = re.escape(csv.decimal), f"[{_ALIKE.get(self.thousands, self.thousands)}]"
+        whole = f"(?:[0-9]{{1,3}}(?:{self.mark}[0-9]{{3}})+|[0-9]+)" if self.thousands else "[0-9]+"
         self.number = rf"[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?"
         #: Numbers below a thousand, and those whose decimal mark may be one between thousands.
         self.grouped = rf"^[+-]?(0|[1-9][0-9]{{0,2}}({point}[0-9]{{3}})?)$"
@@ -43,7 +43,7 @@ class Notation:
     def plain(self, numbers: pa.LargeStringArray) -> pa.LargeStringArray:
         """Write numbers as Arrow reads them."""
         if self.thousands:
-            numbers = pc.replace_substring_regex(numbers, self._mark, "")
+            numbers = pc.replace_substring_regex(numbers, self.mark, "")
         numbers = numbers if self.decimal == "." else pc.replace_substring(numbers, self.decimal, ".")
         return pc.utf8_ltrim(numbers, "+")
 

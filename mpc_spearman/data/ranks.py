@@ -16,8 +16,8 @@ leaves even uint64 at t = 2,642,246) have no such bound: outside the ring they a
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,7 +61,10 @@ class Groups:
         how_many = tuple((int(t), int(counts[t])) for t in np.flatnonzero(counts))
         # the doubled average ranks of neighbouring groups are t + t' apart
         apart = np.flatnonzero(np.bincount(sizes[1:] + sizes[:-1]))
-        return cls(how_many, int(np.gcd.reduce(apart)), _skewness(sizes))
+        n = int(sizes.sum())
+        x = (2 * np.cumsum(sizes) - sizes) / n - 1
+        skewness = _skewness(n, float(sizes @ (x * x)), float(sizes @ (x * x * x)))
+        return cls(how_many, int(np.gcd.reduce(apart)), skewness)
 
     @property
     def n(self) -> int:
@@ -84,12 +87,9 @@ class Groups:
         return sum(count * total(t) for t, count in self.how_many)
 
 
-def _skewness(sizes: NDArray[np.int64]) -> float:
-    """Skewness of average ranks; what is below 1e-9 is 0 but for rounding."""
-    n = int(sizes.sum())
-    x = (2 * np.cumsum(sizes) - sizes) / n - 1
-    squares = float(sizes @ (x * x))
-    found = math.sqrt(n) * float(sizes @ (x * x * x)) / squares**1.5 if len(sizes) > 1 else 0.0
+def _skewness(n: int, squares: float, cubes: float) -> float:
+    """Skewness of average ranks from sums over rows; what is below 1e-9 is 0 but for rounding."""
+    found = math.sqrt(n) * cubes / squares**1.5 if squares else 0.0
     return found if abs(found) >= 1e-9 else 0.0
 
 
@@ -187,7 +187,8 @@ def total(n: int) -> int:
 Place = Callable[[tuple[int, int]], NDArray[np.int32]]
 
 
-def _in_memory(shape: tuple[int, int]) -> NDArray[np.int32]:
+def in_memory(shape: tuple[int, int]) -> NDArray[np.int32]:
+    """Make it in memory."""
     return np.empty(shape, np.int32)
 
 
@@ -201,7 +202,7 @@ def rank_columns(
     *,
     workers: int = 1,
     tick: Callable[[], None] = _nothing,
-    place: Place = _in_memory,
+    place: Place = in_memory,
 ) -> Ranks:
     """Rank each column on its own, ties sharing their average rank.
 
@@ -264,6 +265,55 @@ def rank_columns(
     if not groups or len(groups) != count:
         raise ValueError("ranking needs at least one column, all one-dimensional, of one length above zero")
     return Ranks(matrix, tuple(groups))
+
+
+def place_ranks(
+    out: NDArray[np.int32], blocks: Iterable[Sequence[NDArray[np.int64]]], gaps: NDArray[np.int64]
+) -> Groups:
+    """Write a column's x into `out`, (n,), from where its rows stand among those with a value.
+
+    Parameters
+    ----------
+    blocks : iterable of three arrays of int64, shape (rows,)
+        Rows, how many rows have a lower value than each, and how many have none above its own.
+    gaps : ndarray of int64, shape (g,)
+        The rows without a value: they are ranked as the median of the others.
+    """
+    n, g = len(out), len(gaps)
+    low, high = (
+        (n - g - 1) // 2,
+        (n - g) // 2,
+    )  # the places of the others' middle, two of them if they are even
+    middle = (high, high)  # what the group of gaps is next to, or part of
+    sizes, step, first, sums = Counter[int](), 0, None, np.zeros(2)
+
+    def take(rows: NDArray[np.int64], below: NDArray[np.int64], upto: NDArray[np.int64]) -> None:
+        nonlocal step, first
+        x = below + upto - n
+        out[rows] = x
+        first = x[0] if first is None else first
+        step = int(np.gcd(step, np.gcd.reduce(x - first)))
+        sizes.update(
+            dict(zip(*(found.tolist() for found in np.unique(upto - below, return_counts=True)), strict=True))
+        )
+        scaled = x / n
+        sums[:] += (scaled * scaled).sum(), (scaled**3).sum()
+
+    for rows, below, upto in blocks:
+        if g:
+            around = np.flatnonzero((below <= low) & (upto > high))
+            if len(around):
+                middle = int(below[around[0]]), int(upto[around[0]])
+            upto = upto + g * (upto > high)
+            below = below + g * (below > low)
+        if len(rows):
+            take(rows, below, upto)
+    if g:
+        take(gaps, np.full(g, middle[0]), np.full(g, middle[1] + g))
+    if sum(sizes.values()) != n:
+        raise ValueError("not each row has a rank")
+    how_many = tuple((t, rows // t) for t, rows in sorted(sizes.items()))
+    return Groups(how_many, step, _skewness(n, *sums))
 
 
 class _Work:

@@ -23,6 +23,14 @@ class Unusable(Exception):
         self.fix = fix
 
 
+class EngineFailed(Unusable):
+    """An engine did not answer, or may not do what it was asked; `state` is its SQLSTATE, if it gave one."""
+
+    def __init__(self, text: str, state: str = "") -> None:
+        super().__init__(text)
+        self.state = state
+
+
 def at(wrong: npt.NDArray[np.bool_] | Sequence[bool], what: str, more: str = "") -> str:
     """Say how many rows `wrong` marks and which is the first; "" if none."""
     return at_rows(np.flatnonzero(wrong), what, more)

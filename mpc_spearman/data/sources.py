@@ -8,7 +8,8 @@ with a table is `Unusable`, or OSError.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -20,10 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mpc_spearman.config.table_keys import TableKeys
-from mpc_spearman.data.cells import Cells, Numbers
+from mpc_spearman.data.cells import Array, Cells, Mask, Numbers
 from mpc_spearman.data.columns import numbers
 from mpc_spearman.data.csv_text import CsvText
-from mpc_spearman.data.gaps import Codes
+from mpc_spearman.data.gaps import Codes, looks_like_a_code
 from mpc_spearman.data.refusals import Unusable, at
 
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -44,6 +45,41 @@ class ArrowTable(Protocol):
         """Return a capsule with a stream of record batches."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Column:
+    """What was found of one column.
+
+    Attributes
+    ----------
+    place : int
+        Where it is in the table.
+    problem : str
+        Why it cannot be used as the plan has it, and what to do; "" if it can. It quotes no cell.
+    fix : mapping
+        A key of the plan and its value for this column that would mend it: ``convert``, ``encode``, whose
+        order only the owner knows. Empty if there is none: then ``exclude`` leaves the column out.
+    kind : str
+        What its cells are, in words; "" where they cannot be read.
+    values : ndarray of int64, uint64 or float64
+        Anything where one is missing; empty if an engine keeps them.
+    missing : ndarray of bool
+    code : bool
+        Whether its lowest or highest value may be a code for a missing one.
+    note : str
+        What its owner should know of how it was read.
+    """
+
+    name: str
+    place: int
+    problem: str = ""
+    fix: Mapping[str, object] = field(default_factory=dict)
+    kind: str = ""
+    values: Array = field(default_factory=lambda: np.empty(0))
+    missing: Mask = field(default_factory=lambda: np.empty(0, dtype=bool))
+    code: bool = False
+    note: str = ""
+
+
 class Source(ABC):
     """A table, opened.
 
@@ -55,10 +91,13 @@ class Source(ABC):
         What may be the matter where a column is not there.
     separator : str
         What seems to separate the cells of a CSV file, if the plan says something else.
+    close : callable
+        Lets go of what is open.
     """
 
     names: Sequence[object]
     hint = separator = ""
+    close: Callable[[], object] = staticmethod(lambda: None)
 
     def __init__(self, keys: TableKeys, rows: int | None) -> None:
         self._keys, self._rows, self.codes = keys, rows, Codes(keys)
@@ -79,23 +118,39 @@ class Source(ABC):
         """Read a feature's values."""
         return numbers(self.column(place), self.name(place), self._keys, self.codes)
 
+    def look(self, place: int) -> Column:
+        """See what a column holds; what stands in the way of its use is part of the answer."""
+        name = self.name(place)
+        try:
+            values, missing, kind, note = self.numbers(place)
+        except Unusable as unusable:
+            return Column(name, place, str(unusable), unusable.fix)
+        code = looks_like_a_code(values[~missing] if missing.any() else values)
+        return Column(name, place, "", {}, kind, values, missing, code, note)
+
 
 def open_source(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> Source:
     """Open a table, of which at most the first `rows` rows are wanted."""
     if not isinstance(table, Path):
         return _InMemory(table, keys, rows)
-    files = [table]
-    if table.is_dir():
-        files = sorted(file for file in table.iterdir() if not file.name.startswith((".", "_")))
-        if any(file.is_dir() for file in files):
-            raise Unusable("it has folders in it; put all part files into one folder")
-        if not files:
-            raise Unusable("it is a folder without part files")
+    files = part_files(table)
     ends = {_end(file) for file in files}
     if ends <= {*CSV}:
         return _CsvFiles(files, keys, rows)
     parts = [(_ParquetFile if _end(file) in PARQUET else _ArrowFile)(file, keys, rows) for file in files]
     return parts[0] if len(parts) == 1 else _Parts(parts, keys, rows)
+
+
+def part_files(table: Path) -> list[Path]:
+    """List the files of a table, by their names."""
+    if not table.is_dir():
+        return [table]
+    files = sorted(file for file in table.iterdir() if not file.name.startswith((".", "_")))
+    if any(file.is_dir() for file in files):
+        raise Unusable("it has folders in it; put all part files into one folder")
+    if not files:
+        raise Unusable("it is a folder without part files")
+    return files
 
 
 def _end(path: Path) -> str:

@@ -8,53 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.id_columns import id_text, repeated
 from mpc_spearman.data.refusals import Unusable
-from mpc_spearman.data.sources import Source, open_source
+from mpc_spearman.data.sources import Column, Source, open_source
 from mpc_spearman.errors import TableError
 
 _ID = re.compile(r"(?i)(^|[^a-z])(id|key|nr|no|number)([^a-z]|$)|id$")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Column:
-    """What was found of one column.
-
-    Attributes
-    ----------
-    place : int
-        Where it is in the table.
-    problem : str
-        Why it cannot be used as the plan has it, and what to do; "" if it can. It quotes no cell.
-    fix : mapping
-        A key of the plan and its value for this column that would mend it: ``convert``, ``encode``, whose
-        order only the owner knows. Empty if there is none: then ``exclude`` leaves the column out.
-    kind : str
-        What its cells are, in words; "" where they cannot be read.
-    values : ndarray of int64, uint64 or float64
-        Anything where one is missing.
-    missing : ndarray of bool
-    note : str
-        What its owner should know of how it was read.
-    """
-
-    name: str
-    place: int
-    problem: str = ""
-    fix: Mapping[str, object] = field(default_factory=dict)
-    kind: str = ""
-    values: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0))
-    missing: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
-    note: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,23 +48,13 @@ class Survey:
     columns: tuple[Column, ...]
 
 
-def look(source: Source, place: int) -> Column:
-    """Read a column of a source that is prepared for it; what stands in the way is part of the answer."""
-    name = source.name(place)
-    try:
-        values, missing, kind, note = source.numbers(place)
-    except Unusable as unusable:
-        return Column(name, place, str(unusable), unusable.fix)
-    return Column(name, place, "", {}, kind, values, missing, note)
-
-
 def survey(table: Path) -> Survey:
     """See what each column of a table holds, before there is a plan for it."""
     try:
         source, separator = _opened(table)
         every = range(len(source.names))
         source.prepare(every, every)
-        columns = [look(source, place) for place in every]
+        columns = [source.look(place) for place in every]
         texts = [source.column(place) for place in every]
     except (Unusable, OSError) as error:
         raise TableError(f"{table}: {error.strerror if isinstance(error, OSError) else error}") from None

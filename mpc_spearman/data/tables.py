@@ -24,13 +24,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Missing, Normalise, TableKeys
 from mpc_spearman.data import id_columns
 from mpc_spearman.data.choice import choose, flag_of
-from mpc_spearman.data.gaps import costs, looks_like_a_code, middle
-from mpc_spearman.data.refusals import Unusable, at, count_of, listed, show
+from mpc_spearman.data.gaps import costs, middle
+from mpc_spearman.data.ranks import Groups, Place, Ranks, in_memory, rank_columns
+from mpc_spearman.data.refusals import EngineFailed, Unusable, at, count_of, listed, show
 from mpc_spearman.data.sources import ArrowTable, Source, open_source
-from mpc_spearman.data.survey import look
+from mpc_spearman.data.warehouse import Warehouse
 from mpc_spearman.errors import TableError
 
 __all__ = ["Table", "read_table"]
@@ -61,6 +63,10 @@ class Table:
         What the owner should know of its table; for the owner alone.
     reopen : callable, optional
         Opens the source again, with all its rows and columns.
+    rank : callable, optional
+        Has an engine rank a feature, by its position, over some rows of the source, into a row of a matrix.
+    close : callable
+        Lets go of the source, when all columns are ranked.
     """
 
     party: str
@@ -70,6 +76,8 @@ class Table:
     rows: npt.NDArray[np.int64] | None = None
     cautions: tuple[str, ...] = ()
     reopen: Callable[[], Source] | None = None
+    rank: Callable[[int, npt.NDArray[np.int64] | None, npt.NDArray[np.int32]], Groups] | None = None
+    close: Callable[[], object] = lambda: None
 
     @property
     def n(self) -> int:
@@ -91,6 +99,19 @@ class Table:
         """
         return self.read(index, self.rows)
 
+    def ranks(
+        self, *, workers: int = 1, tick: Callable[[], None] = lambda: None, place: Place = in_memory
+    ) -> Ranks:
+        """Rank all features, here or by the engine that holds them; see `rank_columns`."""
+        if self.rank is None:
+            columns = map(self.column, range(self.m))
+            return rank_columns(columns, self.m, workers=workers, tick=tick, place=place)
+        matrix, groups = place((self.m, self.n)), list[Groups]()
+        for index, out in enumerate(matrix):
+            groups.append(self.rank(index, self.rows, out))
+            tick()
+        return Ranks(matrix, tuple(groups))
+
     def take(self, rows: npt.NDArray[np.int64]) -> Table:
         """Return the table of these rows, in this order. No column is read for it."""
         chosen = rows if self.rows is None else self.rows[rows]
@@ -103,7 +124,7 @@ class Table:
 
 def read_table(
     party: str,
-    source: Path | ArrowTable,
+    source: Path | Query | ArrowTable,
     keys: TableKeys,
     *,
     rows: int | None = None,
@@ -115,9 +136,9 @@ def read_table(
     ----------
     party : str
         Whose table it is; every error begins with it.
-    source : Path or table in memory
-        A file, a folder of part files, or a table of pandas, polars, pyarrow or another library that hands
-        its tables to Arrow. A DataFrame's index is ignored.
+    source : Path, Query or table in memory
+        A file, a folder of part files, what an engine holds and ranks, or a table of pandas, polars, pyarrow
+        or another library that hands its tables to Arrow. A DataFrame's index is ignored.
     keys : TableKeys
         The plan's keys beside the party's name.
     rows : int, optional
@@ -130,14 +151,23 @@ def read_table(
     TableError
         Where the table cannot be read or used. Problems of several columns come in one error, a line each.
     """
-    name = str(source) if isinstance(source, Path) else "the table"
+    name = str(source) if isinstance(source, (Path, Query)) else "the table"
 
     def fail(text: str) -> TableError:
         return TableError(f"{party}: {name}: {text}")
 
     try:
-        reopen = partial(open_source, source, keys, rows)
-        return replace(_read(party, reopen(), keys, normalise, fail), reopen=reopen)
+        reopen: Callable[[], Source]
+        if isinstance(source, Query):
+            reopen = partial(Warehouse, source, keys, rows)
+        else:
+            reopen = partial(open_source, source, keys, rows)
+        opened = reopen()
+        try:
+            return replace(_read(party, opened, keys, normalise, fail), reopen=reopen, close=opened.close)
+        except BaseException:
+            opened.close()
+            raise
     except Unusable as unusable:
         raise fail(str(unusable)) from None
     except FileNotFoundError:
@@ -152,10 +182,10 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
     ids, kept = _ids([source.name(place) for place in id_places], source, id_places, keys, normalise)
     complete, found = kept.copy(), _Columns()
     for place in places:
-        column = look(source, place)
+        column = source.look(place)
         name, problem = column.name, column.problem
         if not problem:
-            missing, there = column.missing & kept, kept & ~column.missing
+            missing = column.missing & kept
             share = missing.sum() / max(1, kept.sum())
             if keys.missing_flags and missing.any() and flag_of(name) not in keys.exclude:
                 found.flags[flag_of(name)] = place
@@ -178,8 +208,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
             complete &= ~missing
         found.places[name] = place
         found.notes += [f"column {show(name)}: {column.note}"] if column.note else []
-        if looks_like_a_code(column.values if there.all() else column.values[there]):
-            found.codes.append(name)
+        found.codes += [name] if column.code else []
     if len(found.problems) > 1:
         found.problems.insert(0, count_of(len(found.problems), "bad column"))
     if found.problems:
@@ -213,12 +242,22 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
             return gaps.astype(np.int64)
         return middle(values[some], gaps) if gaps.any() else values[some]
 
+    def rank(index: int, chosen: npt.NDArray[np.int64] | None, out: npt.NDArray[np.int32]) -> Groups:
+        name = features[index]
+        assert isinstance(source, Warehouse)
+        try:
+            place = {**found.places, **found.flags}[name]
+            return source.rank(place, chosen, out, flag=name in found.flags)
+        except EngineFailed as failed:
+            raise fail(f"column {show(name)}: {failed}") from None
+
     return Table(
         party,
         ids if rows is None else ids.take(pa.array(rows)),
         features,
         read,
         rows,
+        rank=rank if isinstance(source, Warehouse) else None,
         cautions=tuple(found.cautions(int(kept.sum()), incomplete, duplicates, source.codes.unseen())),
     )
 

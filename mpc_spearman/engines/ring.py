@@ -29,12 +29,18 @@ def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray
     `bound` is the largest absolute value in `x`, where that is known to be small, such as n − 1 for centred
     doubled ranks. A product of limbs is right only if it holds, so there it is checked.
 
+    """
+    multiply = _in_integers if _vectorised() else _in_limbs
+    return multiply(x, y, bound)
+
+
+def _in_limbs(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray:
+    """Multiply as float64.
+
     Where `bound` is below 2^22 x is one limb, where it is below 2^42 two. With |x| ≤ X per limb of x, every
     partial sum is at most rows·X·2^21 in size, so products are taken in blocks of rows ≤ 2^53 / (X·2^21),
     and of 2048 at most, since longer ones do not fit caches.
     """
-    if vectorised():
-        return _in_integers(x, y)
     count = 3 if bound is None or bound >> 42 else 2 if bound >> _LIMB else 1
     if bound is not None and count < 3 and x.size and max(abs(int(x.min())), abs(int(x.max()))) > bound:
         raise ValueError(f"an entry of x is beyond the stated bound {bound}")
@@ -53,7 +59,7 @@ def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray
     return total
 
 
-def vectorised() -> bool:
+def _vectorised() -> bool:
     """Tell whether PyTorch is there, as under MPC, and multiplies int64 matrices in vectors here."""
     torch = sys.modules.get("torch")  # roles under HE do without it
     return (
@@ -63,7 +69,7 @@ def vectorised() -> bool:
     )
 
 
-def _in_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _in_integers(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray:
     import torch
 
     left, right = (torch.from_numpy(np.require(side, np.int64, ("C", "W"))) for side in (x, y))

@@ -20,20 +20,11 @@ from mpc_spearman.version import __version__
 
 
 class Told(Section):
-    """What one partner gets from a run.
+    """What one partner gets from a run: `what` is a grant, or the level for the coordinator.
 
-    Attributes
-    ----------
-    what : str
-        A grant, or the level for the coordinator.
-    loss : float, optional
-        ρ; None where the numbers are exact, so without bound.
-    counted : bool
-        False for the coordinator's own exact copy, which is listed alone.
-    unit : {'row', 'value'}
-        ``privacy.unit``: losses of the two are not added up.
-    identity : str
-        The partner's public key, as in the plan; empty where it has none.
+    `loss` is ρ, None where the numbers are exact, so without bound. What is not `counted`, the coordinator's
+    own exact copy, is only listed. Losses of different units (``privacy.unit``) are not added up. `identity`
+    is the partner's public key, as in the plan; empty where it has none.
     """
 
     what: str
@@ -44,18 +35,9 @@ class Told(Section):
 
 
 class ChargedRun(Section):
-    """What a run tells whom.
+    """What a run of an owner's tells whom, by partner; the shared plan's digest is hexadecimal.
 
-    Attributes
-    ----------
-    party : str
-        The owner.
-    plan : str
-        The shared plan's digest, hexadecimal.
-    rows, columns : int
-        Of the owner's, in this run.
-    told : dict of str to Told
-        By partner.
+    `rows` and `columns` are the owner's in this run.
     """
 
     party: str
@@ -117,9 +99,9 @@ Entry = Charge | Earlier | Forgotten
 
 @dataclass
 class Balance:
-    """What one partner, by all its names and keys, was told in the runs that count.
+    """What one partner, by all its names and keys, was told in the runs that count: sums of ρ by unit.
 
-    `row` and `value` are the sums of ρ for each unit, `exact` is how many of the runs have no bound.
+    `exact` of these runs have no bound.
     """
 
     names: set[str] = field(default_factory=set)

@@ -1,15 +1,13 @@
 """Noise: integers of the discrete Gaussian distribution, drawn exactly from the system's random source.
 
-The distribution of standard deviation parameter σ gives each integer x the probability exp(-x²/2σ²)/Σ. A
-rounded float64 normal is not used: its gaps tell what was added to what (Mironov, CCS 2012). What this noise
-guarantees is in docs/guarantee.md (Canonne, Kamath and Steinke, arXiv 2004.00010).
+The distribution of standard deviation parameter σ gives each integer x the probability exp(-x²/2σ²)/Σ; what
+that guarantees, and why it is no rounded normal, is in docs/guarantee.md.
 
-**How.** Von Neumann's rejection: an integer is drawn uniformly from [-10σ, 10σ], and kept with probability
-exp(-x²/2σ²); about one in eight is. So draws beyond 10σ never come, which changes the distribution by
-2·10^-23. Whether it is kept is decided exactly: a uniform number is compared with exp(-x²/2σ²) in float64,
-within bounds for all its errors, and where these do not decide, once in 10^12, by further bits and more
-digits, until they do (the lazy comparison of Karney, ACM TOMS 42, 2016). The number of draws does not depend
-on the value that is kept.
+By von Neumann's rejection an integer is drawn uniformly from [-10σ, 10σ], and kept with probability
+exp(-x²/2σ²); about one in eight is. Whether it is kept is decided exactly: a uniform number is compared with
+exp(-x²/2σ²) in float64, within bounds for all its errors, and where these do not decide, once in 10^12, by
+further bits and more digits, until they do (the lazy comparison of Karney, ACM TOMS 42, 2016). The number of
+draws does not depend on the value that is kept.
 
 OpenDP has this distribution as well, and was not used: it draws one number at a time for one σ, where here
 every number has its own, and is a compiled dependency of many times the size of these lines.
@@ -50,8 +48,10 @@ def discrete_gaussian(sigma: NDArray[np.int64]) -> NDArray[np.int64]:
     return drawn.reshape(np.shape(sigma))
 
 
-def _propose(sigma: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Draw a candidate for each σ, and say which are kept."""
+def _propose(
+    sigma: NDArray[np.int64], margin: float = _MARGIN
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Draw a candidate for each σ, and say which are kept; within the margin digits decide."""
     words = _words(2 * sigma.size).reshape(2, -1)
     most = (2 * REACH * sigma).astype(np.uint64)
     mask = most.copy()
@@ -62,8 +62,8 @@ def _propose(sigma: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bo
     inside = place <= most
     chance = np.exp(-np.square(np.where(inside, x, 0) / sigma) / 2)
     uniform = words[1].astype(np.float64)
-    kept = inside & ((uniform + 1) * _WORD <= chance * (1 - _MARGIN))
-    unclear = inside & ~kept & (uniform * _WORD <= chance * (1 + _MARGIN))
+    kept = inside & ((uniform + 1) * _WORD <= chance * (1 - margin))
+    unclear = inside & ~kept & (uniform * _WORD <= chance * (1 + margin))
     for i in np.flatnonzero(unclear):
         kept[i] = _below(int(words[1, i]), int(x[i]), int(sigma[i]))
     return x, kept

@@ -47,19 +47,10 @@ _SETTING = "policy.ledger"
 
 
 class Ledger:
-    """One owner's ledger. Several processes may use one file at once.
+    """One owner's ledger, which several processes may use at once. The first `charge` makes its file.
 
-    Parameters
-    ----------
-    path : Path
-        Made by the first `charge`. Behind a symbolic link, the file it points to.
-
-    Raises
-    ------
-    PlanError
-        From every method: the file cannot be read or written, or others may read it.
-    PolicyError
-        From every method: the ledger is damaged, naming its line, or of another format.
+    Every method raises `PlanError` if the file cannot be used, or others may read it, and `PolicyError` if it
+    is damaged, naming the line, or of another format.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,24 +61,14 @@ class Ledger:
         self._refuse(party, told, self.entries() if self.path.exists() else [], lifetime)
 
     def charge(self, run: ChargedRun, lifetime: float, approval: Approval | None = None) -> list[str]:
-        """Write a run down. It is on the disk when this returns.
+        """Write a run down, perhaps as one of an approval's. It is on the disk when this returns.
 
-        Parameters
-        ----------
-        lifetime : float
-            ``policy.lifetime``, the most that one partner may be told in all.
-        approval : Approval, optional
-            One of whose runs this is.
-
-        Returns
-        -------
-        list of str
-            What the owner should know: partners that are new, and keys that have changed.
+        Returns what the owner should know: partners that are new, and keys that have changed.
 
         Raises
         ------
         PolicyError
-            A partner would be told more than that; nothing was written.
+            A partner would be told more than `lifetime` (``policy.lifetime``) in all; nothing was written.
         ApprovalError
             The approval is used up.
         """
@@ -114,10 +95,7 @@ class Ledger:
     def forget(self, partner: str, reason: str) -> None:
         """No longer count what a partner got so far. The earlier lines stay, and the reason is kept.
 
-        Raises
-        ------
-        PlanError
-            Nothing of the partner's counts, or the reason is empty or not one printable line.
+        `PlanError` if nothing of the partner's counts, or the reason is empty or not one printable line.
         """
         with self._opened("r+b") as file:
             entries, check = self._read(file)
@@ -193,19 +171,16 @@ class Ledger:
             except (ValueError, TypeError, KeyError, AttributeError):  # pydantic's is a ValueError
                 whole = False
             if not whole:
-                raise self._damaged(number)
+                raise PolicyError(
+                    f"{_SETTING}: {self.path}, line {number} is damaged, or an earlier line was changed or "
+                    "removed. Restore a copy of the ledger, or name another file to begin a new one"
+                )
         if rest:
             raise PolicyError(
                 f"{_SETTING}: {self.path}, line {len(lines) + 2} is cut short. If a run was killed while "
                 "writing it, that run had sent nothing: delete the line. Otherwise restore a copy"
             )
         return entries, check
-
-    def _damaged(self, number: int) -> PolicyError:
-        return PolicyError(
-            f"{_SETTING}: {self.path}, line {number} is damaged, or an earlier line was changed or removed. "
-            "Restore a copy of the ledger, or name another file to begin a new one"
-        )
 
     def _add(self, file: FileIO, check: str, entry: Charge | Forgotten) -> None:
         content = entry.model_dump(mode="json")

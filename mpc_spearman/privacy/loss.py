@@ -1,4 +1,4 @@
-"""What a privacy loss ρ means: μ, how often a guess is right, bits, and ε.
+"""What a privacy loss ρ means: μ, how often a guess is right, and ε.
 
 Losses of several runs add up (zero-concentrated differential privacy: Bun and Steinke, TCC 2016).
 """
@@ -26,11 +26,6 @@ def in_words(loss: float, unit: str) -> str:
         f"{guess(loss):.0%} of the time which of two {what} belongs to which of two people "
         f"(privacy.loss: {loss:g}); several runs add up"
     )
-
-
-def bits(loss: float) -> float:
-    """Return how many bits a receiver is told at most about which of two rows is whose: ρ·log2 e."""
-    return loss / math.log(2)
 
 
 def epsilon(loss: float, delta: float = 1e-6) -> float:

@@ -1,20 +1,17 @@
-r"""The scales of owners' vectors, and the standard deviation of noise that follows from them.
+"""The scales of owners' vectors, and the standard deviation of noise that follows from them.
 
 A level multiplies vectors a_p of one side with vectors b_q of the other. Of its own vectors an owner states
 
     R_p  the range of a vector, max - min; 0 of a constant one, which gets no noise and does not count below,
-    D    the diameter, min(m, 4·max_i Σ_p (a_pi/R_p)²) over its m vectors, so that for any two
-         rows i and j Σ_p ((a_pi - a_pj)/R_p)² ≤ D.
+    D    the diameter, min(m, 4·max_i Σ_p (a_pi/R_p)²) over its m vectors.
 
 Both are computed from the very integers that are multiplied and rounded up to a power of 2^(1/4), which is
-what the others are told. They are the same for neighbouring tables, in which two rows are exchanged. Each
-number then gets noise of standard deviation
+what the others are told. They are the same for neighbouring tables. Each number gets noise of
 
     s_pq = R_p·R_q·√(D_A·D_B)/μ,    μ = √(2ρ),    ρ = privacy.loss,
 
-with which all numbers together change by at most μ standard deviations: docs/guarantee.md has the proof. With
-``privacy.unit: value`` one column's values are exchanged, so s_pq = R_p·R_q·√c/μ with c columns of the other
-side.
+with ``privacy.unit: value`` s_pq = R_p·R_q·√c/μ with c columns of the other side. docs/guarantee.md has the
+proof.
 """
 
 from __future__ import annotations
@@ -47,15 +44,11 @@ class Scales:
 
     @classmethod
     def of(cls, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Scales:
-        """Compute the scales of vectors, rounded up.
+        """Compute the scales of vectors, integers (m, rows), rounded up.
 
-        Parameters
-        ----------
-        vectors : ndarray of integers, shape (m, rows)
-            As they are multiplied, but without entries that no exchange of rows moves.
-        units : sequence of float, length m
-            What 1 in each vector is in the numbers that are published: 1/‖x‖ where these are coefficients.
-            What a vector without a unit gets, 0, counts as constant.
+        Vectors are as they are multiplied, but without entries that no exchange of rows moves. `units` say
+        what 1 in each is in the numbers that are published: 1/‖x‖ where these are coefficients. What a vector
+        without a unit gets, 0, counts as constant.
         """
         found = widths(vectors)
         moving = np.flatnonzero(found * np.asarray(units))

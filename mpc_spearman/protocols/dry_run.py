@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_policy_rows
 from mpc_spearman.data.independence import row_cautions
-from mpc_spearman.data.ranks import Ranks, rank_columns
+from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import BoundError, MpcSpearmanError, PolicyError
@@ -48,7 +48,7 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
     """
     roster, refusals = Roster.of(plan, name), list[MpcSpearmanError]()
     table = own_table(plan, name, frame)
-    ranks = rank_columns(map(table.column, range(table.m)), table.m)
+    ranks = table.ranks()
     as_source = roster.me.role is Role.SOURCE
     features = dict.fromkeys(roster.sources, other)
     if as_source:

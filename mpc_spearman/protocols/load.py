@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from mpc_spearman.config import (
     Plan,
-    Query,
     TargetParty,
     check_policy,
     check_policy_rows,
 )
 from mpc_spearman.data.aligned import check_places, take_aligned
-from mpc_spearman.data.database import read_query
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.data.independence import row_cautions
 from mpc_spearman.data.kept import KeptRanks
-from mpc_spearman.data.ranks import Ranks, rank_columns
+from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import PlanError, TableError
@@ -32,8 +30,6 @@ def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
     source = me.table if frame is None else frame
     if source is None:
         raise TableError(f"party {name} has no table: give `table` in its plan, or --table FILE")
-    if isinstance(source, Query):
-        source = read_query(name, source.query, source.variable, plan.rows)
     table = read_table(name, source, me, rows=plan.rows, normalise=plan.normalise)
     if me.aligned is not None:
         return take_aligned(table, me.aligned)
@@ -63,7 +59,7 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
     check_policy_rows(run.plan, me.name, table.n)
     ranks, cautions = None, list(table.cautions)
     if table.n * table.m <= _AT_ONCE:
-        ranks = rank_columns(map(table.column, range(table.m)), table.m, workers=run.workers)
+        ranks = table.ranks(workers=run.workers)
         cautions += row_cautions(ranks, table.features)
     for caution in cautions:
         run.say(caution)

@@ -8,7 +8,7 @@ import numpy as np
 
 from mpc_spearman.arrays import room
 from mpc_spearman.config import Query
-from mpc_spearman.data.ranks import Place, Ranks, rank_columns
+from mpc_spearman.data.ranks import Place, Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.run import Run, step
 
@@ -24,13 +24,18 @@ def rank(run: Run, table: Table, ranks: Ranks | None) -> Ranks:
         run.tick(ranked, table.m)
 
     def make(its: Table, place: Place) -> Ranks:
-        return rank_columns(map(its.column, range(its.m)), its.m, workers=run.workers, tick=tick, place=place)
+        return its.ranks(workers=run.workers, tick=tick, place=place)
 
     def say(text: str) -> None:
         run.say(text)
-        if isinstance(own.table, Query):  # of which nothing tells whether its values are still the same
+        if (
+            isinstance(own.table, Query) and own.table.path is None
+        ):  # of which nothing tells whether its values are still the same
             run.cautions.append(text)
 
     if run.kept is not None:
-        return run.kept.ranks(table, make, say)
-    return ranks or make(table, partial(room, kind=np.int32, in_file=isinstance(own.table, Query)))
+        ranks = run.kept.ranks(table, make, say)
+    elif ranks is None:
+        ranks = make(table, partial(room, kind=np.int32, in_file=isinstance(own.table, Query)))
+    table.close()
+    return ranks

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.config import Plan
+from mpc_spearman.config import OUTSIDE, Plan
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
@@ -43,18 +43,10 @@ def assemble(
     warnings: Sequence[str],
     **about: Any,
 ) -> Result:
-    """Label a party's numbers, and compute what follows from those that it has.
+    """Label a party's numbers, and compute what follows from them, which tells it nothing more.
 
-    Those are p-values and confidence intervals, which so tell it nothing more.
-
-    Parameters
-    ----------
-    n : int
-        Aligned rows.
-    numbers : Numbers
-        As far as this party has them.
-    **about
-        The other arguments of `Result`: what the run cost, and what else is known of it.
+    `n` counts aligned rows; `about` are the other arguments of `Result`: what the run cost, and what else is
+    known of it.
     """
     columns = pd.Index(list(labels.target), dtype="object")
     sources = [me.name] if me.role is Role.SOURCE else [source.name for source in plan.parties.sources]
@@ -84,39 +76,23 @@ def assemble(
             *result_warnings.intervals(parts["intervals"].to_numpy()[::2], testable, n),
             *result_warnings.noise("coefficients", np.asarray(pairs["noise"]), 1 / np.sqrt(n - 1)),
         ]
+    for level in OUTSIDE:
+        if level in numbers:
+            told = derived.told(level, numbers)
+            each = columns if level == "explained" else range(1, told["noise"].shape[1] + 1)
+            index = pd.MultiIndex.from_product([sources, each], names=PARTS[level].index)
+            table = pd.DataFrame({name: of_all.ravel() for name, of_all in told.items()}, index)
+            parts[level] = derived.concluded(level, table, n)
     if "explained" in numbers:
         r2, s, k = numbers["explained"], numbers["explained_noise"], numbers["kept"]
         numbers = {**numbers, "positions": explained.positions(r2, k, n, plan.order)}
-        dispersion = numbers.get("dispersion", np.ones(r2.shape))
-        told = pd.DataFrame(
-            {
-                "r2": r2.ravel(),
-                "noise": s.ravel(),
-                "k": np.repeat(k, len(columns)),
-                "dispersion": dispersion.ravel(),
-            },
-            index=pd.MultiIndex.from_product([sources, columns]),
-        )
-        parts["explained"] = derived.concluded(told, n)
         warnings += result_warnings.explained(explained.spread(s, k[:, None], n).max(), len(k))
-        warnings += result_warnings.uneven(np.isnan(dispersion) & ~np.isnan(r2))
+        warnings += result_warnings.uneven(np.isnan(told["dispersion"]) & ~np.isnan(r2))
     if "canonical" in numbers:
-        found, k = numbers["canonical"], numbers["kept"]
-        each, dispersion = found.shape[1], numbers.get("dispersion", np.ones(len(found)))
-        told = pd.DataFrame(
-            {
-                "correlation": found.ravel(),
-                "noise": np.repeat(numbers["canonical_noise"], each),
-                "k_source": np.repeat(k, each),
-                "k_target": int(numbers["kept_target"][0]),
-                "dispersion": np.repeat(dispersion, each),
-            },
-            index=pd.MultiIndex.from_product([sources, range(1, each + 1)], names=["party", "number"]),
-        )
-        parts["canonical"] = derived.concluded_canonical(told, n)
-        spread = explained.spread(numbers["canonical_noise"], k * numbers["kept_target"], n).max()
+        s, k = numbers["canonical_noise"], numbers["kept"]
+        spread = explained.spread(s, k * numbers["kept_target"], n).max()
         warnings += result_warnings.explained(spread, len(k), "Pillai's trace")
-        warnings += result_warnings.uneven(np.isnan(dispersion))
+        warnings += result_warnings.uneven(np.isnan(told["dispersion"][:, 0]))
     if "positions" in numbers:
         order = np.argsort(numbers["positions"], kind="stable")  # equals in the table's order
         ranking = pd.DataFrame({"position": numbers["positions"][order], "feature": columns[order].tolist()})

@@ -1,21 +1,18 @@
-"""What a run cost, in a few numbers and phase by phase, as the page and the terminal show it."""
+"""What a run cost, in a few numbers, as the page and the terminal show it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.filesize import decimal
-
-from mpc_spearman.results.summary import Line, Table
-from mpc_spearman.units import human_seconds, printable
+from mpc_spearman.units import printable
 
 if TYPE_CHECKING:
     from mpc_spearman.results.result import Result
 
-#: The cost row that is no phase: it runs beside them all. And how those begin that say what the coordinator's
-#: host has forwarded, a pair of parties each.
-BESIDE, FORWARDED = "keep-alive", "forwarded "
+# The cost row that is no phase: it runs beside them all. And how those begin that say what the coordinator's
+# host has forwarded, a pair of parties each.
+_BESIDE, _FORWARDED = "keep-alive", "forwarded "
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ def totals(result: Result) -> Totals:
     cost, parties = result.cost, result.plan["parties"]
     names = {party["name"] for party in (parties["coordinator"], parties["target"], *parties["sources"])}
     complete = names <= set(cost["party"])
-    passed_on, beside = cost["phase"].str.startswith(FORWARDED), cost["phase"] == BESIDE
+    passed_on, beside = cost["phase"].str.startswith(_FORWARDED), cost["phase"] == _BESIDE
     moved = cost["bytes_sent"] + (0 if complete else cost["bytes_received"])
     phases = cost[~beside & ~passed_on]
     by_party = phases.groupby("party", sort=False)
@@ -57,34 +54,10 @@ def totals(result: Result) -> Totals:
         wire=int(moved[phases.index].sum()),
         beside=int(moved[beside].sum()),
         forwarded=tuple(
-            (printable(str(phase).removeprefix(FORWARDED)), int(size))
+            (printable(str(phase).removeprefix(_FORWARDED)), int(size))
             for phase, size in cost.loc[passed_on, ["phase", "bytes_sent"]].itertuples(index=False)
         ),
         messages=int(phases["messages"].sum()),
         rounds=int(by_party["rounds"].sum().max()),
         memory=tuple((printable(str(party)), int(peak)) for party, peak in memory.items()),
     )
-
-
-def by_party(result: Result) -> dict[str, Table]:
-    """List each party's phases in which anything happened, their sum, and what runs beside them."""
-    head = ("phase", "computing", "waiting", "sent", "received", "messages", "rounds", "peak memory")
-    tables = {}
-    for party, rows in result.cost.groupby("party", sort=False):
-        aside = rows["phase"].str.startswith((BESIDE, FORWARDED))
-        whole = rows[~aside].drop(columns="party").sum()
-        whole["phase"], whole["peak_memory_bytes"] = "all phases", rows["peak_memory_bytes"].max()
-        phases, others = (
-            part.drop(columns="party").to_numpy().tolist() for part in (rows[~aside], rows[aside])
-        )
-        lines = [_line(*row) for row in (*phases, whole.tolist(), *others) if any(row[1:])]
-        tables[printable(str(party))] = Table(head, lines, len(lines))
-    return tables
-
-
-def _line(
-    phase: str, seconds: float, wait: float, sent: int, received: int, messages: int, rounds: int, memory: int
-) -> Line:
-    times = (human_seconds(seconds), human_seconds(wait))
-    counts = (decimal(int(sent)), decimal(int(received)), f"{int(messages):,}", f"{int(rounds):,}")
-    return Line((printable(phase), *times, *counts, decimal(int(memory)) if memory else "–"))

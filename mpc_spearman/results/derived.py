@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from mpc_spearman.statistics import explained
 from mpc_spearman.statistics.columns import Columns, Ties
@@ -53,18 +54,36 @@ def inferences(matrix: pd.DataFrame, pairs: dict[str, Any], confidence: float) -
     }
 
 
-def concluded(told: pd.DataFrame, n: int) -> pd.DataFrame:
-    """Add to what is explained what follows: predictive R², p and q."""
-    r2, s, k, dispersion = (told[name].to_numpy() for name in ("r2", "noise", "k", "dispersion"))
-    p = explained.pvalues(r2, s, k, n, dispersion)
-    return told.assign(predictive=explained.predictive(r2, k, n), p=p, q=qvalues(p))
+#: Of each table with a block for each source: the numbers that its columns show; others follow.
+TOLD: dict[str, dict[str, str]] = {
+    "explained": {
+        "r2": "explained", "noise": "explained_noise", "k": "kept", "dispersion": "dispersion",
+    },
+    "canonical": {
+        "correlation": "canonical", "noise": "canonical_noise", "k_source": "kept",
+        "k_target": "kept_target", "dispersion": "dispersion",
+    },
+}  # fmt: skip
 
 
-def concluded_canonical(told: pd.DataFrame, n: int) -> pd.DataFrame:
-    """Add to canonical correlations what chance gives, and of each source Pillai's trace and its p-value."""
-    s, k, of_target = (told[name].to_numpy() for name in ("noise", "k_source", "k_target"))
-    squares = np.square(told["correlation"]).groupby(level="party").transform("sum").to_numpy()
-    trace = np.where(told["correlation"].isna().groupby(level="party").transform("all"), np.nan, squares)
-    trace = trace - k * of_target * np.square(s)
-    p = explained.pillai_pvalues(trace, s, k, of_target, n, told["dispersion"].to_numpy())
-    return told.assign(chance=explained.edge(s, k, of_target, n), trace=trace, p=p)
+def told(level: str, numbers: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Give a level's numbers by the columns of its table, one for each source and row of its block."""
+    shape = numbers[level].shape
+    found = {column: numbers.get(name, np.ones(1)) for column, name in TOLD[level].items()}
+    return {name: np.broadcast_to(each.reshape(len(each), -1), shape) for name, each in found.items()}
+
+
+def concluded(level: str, table: pd.DataFrame, n: int) -> pd.DataFrame:
+    """Add to such a table what follows from it."""
+    s, dispersion = table["noise"].to_numpy(), table["dispersion"].to_numpy()
+    if level == "explained":  # predictive R², p and q
+        r2, k = table["r2"].to_numpy(), table["k"].to_numpy()
+        p = explained.pvalues(r2, s, k, n, dispersion)
+        return table.assign(predictive=explained.predictive(r2, k, n), p=p, q=qvalues(p))
+    # what chance gives, and of each source Pillai's trace and its p-value
+    k, of_target = (table[name].to_numpy() for name in ("k_source", "k_target"))
+    squares = np.square(table["correlation"]).groupby(level="party").transform("sum").to_numpy()
+    nothing = table["correlation"].isna().groupby(level="party").transform("all")
+    trace = np.where(nothing, np.nan, squares) - k * of_target * np.square(s)
+    p = explained.pillai_pvalues(trace, s, k, of_target, n, dispersion)
+    return table.assign(chance=explained.edge(s, k, of_target, n), trace=trace, p=p)

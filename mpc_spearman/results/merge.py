@@ -47,13 +47,9 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
     Otherwise, where all hold strengths, it holds strengths: their means, weighted by the number of
     coefficients behind each.
 
-    Parameters
-    ----------
-    directories : sequence of str or Path
-        Loaded directories of the target, at least two, each with a tag of its row ids
-        (``parties.target.alignment_key``). A merged result may be among them.
-    out : str or Path
-        Where the merged run directory is written, whole or not at all; none of `directories`.
+    `directories` are at least two of the target's, each with a tag of its row ids
+    (``parties.target.alignment_key``); a merged one may be among them. `out`, none of these, is written whole
+    or not at all.
 
     Raises
     ------
@@ -200,8 +196,7 @@ def _cost(results: Sequence[Result]) -> pd.DataFrame:
     """Add up what all runs cost: sums by party and phase, and the largest memory."""
     together = pd.concat([result.cost for result in results], ignore_index=True)
     how = dict.fromkeys(together.columns[2:], "sum") | {"peak_memory_bytes": "max"}
-    merged: pd.DataFrame = together.groupby(["party", "phase"], sort=False, as_index=False).agg(how)
-    return merged
+    return together.groupby(["party", "phase"], sort=False, as_index=False).agg(how)
 
 
 def _warnings(runs: Sequence[Loaded]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -24,18 +23,10 @@ _READ: dict[Callable[[Any], Any], Callable[[str], Any]] = {float: cells.number, 
 class Part:
     """The form of a table.
 
-    Attributes
-    ----------
-    needs : str
-        The level of ``reveal``, and for data parties the grant of ``results``, that a party has it at.
-    words : str
-        What sentences call it.
-    file : str
-        Where it is saved; ``result.json`` for a series by target feature.
-    index : tuple of str
-        What names its rows; empty where they are numbered.
-    columns : mapping of str to callable
-        Their types by name; None where the columns are the target's features, of float64.
+    A party has it at the level of ``reveal``, and data parties at the grant of ``results``, that it `needs`;
+    `words` is what sentences call it. It is saved in `file`: ``result.json`` for a series by target feature.
+    `index` names its rows; it is empty where they are numbered. `columns` are its columns' types by name;
+    None where the columns are the target's features, of float64.
     """
 
     needs: str
@@ -165,7 +156,6 @@ COST = Part(
         for name in meter.COLUMNS
     },
 )
-_MATRICES = {"coefficients", "columns", "noise", "pvalues", "intervals", "qvalues"}
 
 
 def _within(need: str, level: str) -> bool:
@@ -199,40 +189,17 @@ def check(plan: Mapping[str, Any], party: str, role: RoleName, parts: Mapping[st
     for part in parts:
         if beyond(part, plan, role) is not None:
             raise ValueError(f"the plan in it does not give {part} to this party")
-    ranking = parts.get("ranking")
-    if ranking is not None:
-        # Each has its place in the list as its position, or shares the position of the one before.
-        steps = enumerate(pairwise([1, *ranking["position"]]), start=1)
-        if not all(position in (place, before) for place, (before, position) in steps):
-            raise ValueError("the positions of a ranking are 1, 2, …, which equals share")
-    ranked = [] if ranking is None else sorted(ranking["feature"])
-    for part in parts.keys() & {*OUTSIDE}:
-        index = parts[part].index
-        if list(index.unique(0)) != ([party] if role == "source" else sources):
-            raise ValueError(f"what is {part} is of others than the sources")
-        if part == "explained" and ranked != sorted(index.unique(1)):
-            raise ValueError("the ranking is of other features than what is explained")
-    if "strengths" not in parts:
-        if parts.keys() - {"ranking", *OUTSIDE} or "strength" in parts.get("ranking", ()):
-            raise ValueError("there are no strengths, but parts that need them")
-        return
-    features = parts["strengths"].index
-    if ranked != sorted(features) or "strength" not in parts["ranking"]:
-        raise ValueError("strengths need a ranking with strengths, of the same features")
-    given = parts.keys() & _MATRICES
-    if given and given | {"noise"} != _MATRICES:
-        raise ValueError(f"there are {', '.join(sorted(given))} without what belongs to them")
-    rows = list(parts["coefficients"].index) if given else []
+    # A ranking has the same features in an order of its own; what is outside the scale has rows of its own.
+    features = list(parts["strengths"].index) if "strengths" in parts else []
+    rows = list(parts["coefficients"].index) if "coefficients" in parts else []
     if not {owner for owner, _ in rows} <= set(sources):
         raise ValueError("the coefficients' rows are not those of this plan's sources")
     expected = {
-        **dict.fromkeys(_MATRICES, rows),
+        **dict.fromkeys(("coefficients", "noise", "pvalues", "qvalues"), rows),
         "columns": [*rows, *((target, name) for name in features)],
         "intervals": [(*row, bound) for row in rows for bound in ("low", "high")],
     }
-    for part in parts.keys() - {"ranking"}:
+    for part in parts.keys() - {"ranking", *OUTSIDE}:
         table, wide = parts[part], PARTS[part].columns is None
-        if list(table.index) != expected.get(part, list(features)) or (
-            wide and list(table.columns) != list(features)
-        ):
+        if list(table.index) != expected.get(part, features) or (wide and list(table.columns) != features):
             raise ValueError(f"the {PARTS[part].words} are of other columns than the rest")

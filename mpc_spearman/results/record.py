@@ -28,12 +28,12 @@ from pydantic import AwareDatetime, Field
 from mpc_spearman.config import OUTSIDE, Plan
 from mpc_spearman.config.fields import Count, Flag, Name, Section, Text
 from mpc_spearman.config.wording import canonical, spoken
-from mpc_spearman.errors import OutputError, ProtocolViolation, RecordError
+from mpc_spearman.errors import MpcSpearmanError, RecordError
 from mpc_spearman.identity import Identity, public_key, verify
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.gaussian import REACH
-from mpc_spearman.results import run_directory, saved
+from mpc_spearman.results import derived, run_directory, saved
 from mpc_spearman.results.saved import RECORD
 from mpc_spearman.statistics import estimators, explained
 from mpc_spearman.version import __version__
@@ -47,8 +47,6 @@ _PURPOSE = "record of a run"
 _CLOCKS_APART = timedelta(hours=1)
 _PASSED_ON = (
     "positions", "strengths", "counts", "errors", "coefficients", "noise", "source_names", "target_names",
-    "explained", "explained_noise", "kept", "canonical", "canonical_noise", "kept_target",
-    "dispersion",
 )  # fmt: skip
 Digest = Annotated[Text, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -187,17 +185,8 @@ def written(text: str, signatures: Mapping[str, bytes], messages: Mapping[str, b
 def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
     """Check a run directory's record against a verifier's plan.
 
-    Yields
-    ------
-    tuple of bool and str
-        Sentences in the order in which a reader wants them, each with whether that is as it should be.
-
-    Raises
-    ------
-    RecordError
-        There is no record, or nothing of it can be read.
-    OutputError
-        The run directory cannot be read.
+    Yields sentences in the order in which a reader wants them, each with whether that is as it should be.
+    `RecordError` if there is no record, or nothing of it can be read; `OutputError` if the folder cannot be.
     """
     file = folder / RECORD
     if folder.is_dir() and not file.exists():
@@ -259,26 +248,21 @@ def _shown(folder: Path, message: bytes) -> bool:
     try:
         held = saved.read(folder)
         plan, ranking = held["plan"], held.get("ranking")
-        table: Any = held.get(plan["reveal"])
+        level = next((one for one in OUTSIDE if one in held), "")
+        table: Any = held.get(level)
         rows = [name for _, name in held["coefficients"].index] if "coefficients" in held else []
-        sources, each = 0, {}
-        if plan["reveal"] in OUTSIDE:  # a table with a block for each source
-            sources = len(table.index.unique(0))
-            each = {name: column.to_numpy().reshape(sources, -1) for name, column in table.items()}
+        sources = len(table.index.unique(0)) if level else 0
         m_target = len(table) // sources if ranking is None else len(ranking)
         sizes = {"m_target": m_target, "m_source": len(rows), "m_sources": len(rows), "sources": sources}
         fields = VIEW.fields(plan, Kind.RESULT, Role.COORDINATOR, Role(held["role"])) or ()
         said = _less_own(dict(decode(fields, sizes, memoryview(message))), held)
         names = list(held["strengths"].index) if "strengths" in held else said.get("target_names")
-        if "canonical" in said:
-            held |= {"canonical": each["correlation"], "canonical_noise": each["noise"][:, 0]}
-            held |= {"kept": each["k_source"][:, 0], "kept_target": each["k_target"][0, :1]}
-            held["dispersion"] = each["dispersion"][:, 0]
-        if "explained" in said:
+        if level == "explained":
             names = list(table.index.unique(1))
             said["positions"] = explained.positions(said["explained"], said["kept"], held["n"], plan["order"])
-            held |= {"explained": each["r2"], "explained_noise": each["noise"], "kept": each["k"][:, 0]}
-            held["dispersion"] = each["dispersion"]
+        if level:
+            said |= derived.told(level, said)
+            held |= {column: table[column].to_numpy().reshape(sources, -1) for column in derived.TOLD[level]}
         if ranking is not None:
             order = np.argsort(said["positions"], kind="stable")
             if names is not None and [names[at] for at in order] != ranking["feature"].tolist():
@@ -287,18 +271,10 @@ def _shown(folder: Path, message: bytes) -> bool:
             held |= {"source_names": rows, "target_names": names, "positions": ranking["position"]}
         return all(
             np.array_equal(said[part], np.asarray(held[part]), equal_nan=not part.endswith("names"))
-            for part in _PASSED_ON
+            for part in (*_PASSED_ON, *derived.TOLD.get(level, ()))
             if part in said
         )
-    except (
-        OutputError,
-        ProtocolViolation,
-        LookupError,
-        ArithmeticError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ):
+    except (MpcSpearmanError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError):
         return False
 
 

@@ -17,7 +17,7 @@ from rich.filesize import decimal
 from mpc_spearman.config import OUTSIDE
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.results import charts, summary
-from mpc_spearman.results.costs import by_party, totals
+from mpc_spearman.results.costs import totals
 from mpc_spearman.results.pages import template
 from mpc_spearman.units import human_seconds, printable
 from mpc_spearman.version import __version__
@@ -79,7 +79,6 @@ def render(result: Result) -> str:
         map=None if pairs is None else charts.heat_map(result, pairs),
         views=_views(view.learnt(plan)),
         totals=totals(result),
-        costs=by_party(result),
         settings=json.dumps(plan, indent=1),
         version=__version__,
         digest=spoken(result.plan_digest),

@@ -30,17 +30,10 @@ class Result:
     Tables are copied in and copied out, so a result does not change once it exists. A part that this party
     was not given raises `NotRevealed` when asked for, with the setting that withheld it.
 
-    Parameters
-    ----------
-    plan : mapping
-        The plan's shared part, as ``Plan.shared()`` gives it.
-    cost : DataFrame
-        As the property of this name.
-    offered : mapping of str to int
-        As the property of this name.
-    **parts : DataFrame or Series, optional
-        As the properties of these names. Parts that follow from others are given as well:
-        :mod:`mpc_spearman.results.derived` computes them.
+    It is made of the plan's shared part, as ``Plan.shared()`` gives it, of what the properties `cost` and
+    `offered` have, and of **parts, as the properties of their names. Those that follow from others
+    (:mod:`mpc_spearman.results.derived`) are given as well. `ValueError` if a part is malformed, is of other
+    features or parties than the rest, or not this party's by the plan.
 
     Attributes
     ----------
@@ -55,12 +48,6 @@ class Result:
         The target's tag of the row ids, for merging; None without an alignment key.
     record : str or None
         The text of ``record.json``, what all parties have signed (:mod:`mpc_spearman.results.record`).
-
-    Raises
-    ------
-    ValueError
-        If a part is malformed, is of other features or parties than the rest, or not this party's by the
-        plan.
     """
 
     party: str
@@ -216,10 +203,10 @@ class Result:
     def explained(self) -> pd.DataFrame:
         """What all columns of a source explain together of each target feature's ranks.
 
-        Rows (party, feature), party the source. Columns ``r2`` (share of the variance, less what noise adds),
-        ``noise`` (standard deviation of the noise in each of the products R² is the sum of squares of), ``k``
-        (how many directions of the columns are used), ``predictive`` (the share expected of new rows, which
-        the ranking goes by), ``p`` and ``q`` (of independence). See docs/statistics.md.
+        Rows (party, feature), party the source. ``r2`` is less what noise adds, ``noise`` the standard
+        deviation of the noise in each of the ``k`` products that it is made of, ``predictive`` the share
+        expected of new rows, which the ranking goes by, and ``p`` and ``q`` test independence. See
+        docs/statistics.md.
         """
         return self._frame("explained")
 
@@ -228,9 +215,8 @@ class Result:
         """Whether a source's columns and the target's have anything in common.
 
         Rows (party, number), party the source, the largest ``correlation`` first, NaN beyond those there are.
-        Columns ``correlation``, ``noise``, ``k_source`` and ``k_target`` (directions), ``chance`` (about the
-        largest that chance gives), and, the same for all of a party, Pillai's ``trace``, less what noise
-        adds, and the ``p`` of independence.
+        ``chance`` is about the largest that chance gives. Pillai's ``trace``, less what noise adds, and the
+        ``p`` of independence are the same for all of a party. See docs/statistics.md.
         """
         return self._frame("canonical")
 
@@ -246,12 +232,9 @@ class Result:
         return series  # type: ignore[no-any-return]
 
     def withheld(self, part: str) -> str | None:
-        """Return a sentence with the level or grant that withheld a part; None if this copy has it.
+        """Return a sentence with the level or grant that withheld a part, such as ``"coefficients"``.
 
-        Parameters
-        ----------
-        part : str
-            The attribute asked for, such as ``"coefficients"``.
+        None if this copy has it.
         """
         if part in self._parts:
             return None
@@ -262,16 +245,9 @@ class Result:
     def pairs(self) -> pd.DataFrame:
         """Return every pair of columns in a row of its own, the coefficient farthest from 0 first.
 
-        Returns
-        -------
-        DataFrame
-            Columns ``party`` and ``source`` (a source and its feature), ``target``, ``rho``, ``p``, ``q``,
-            and ``low`` and ``high``, the ends of the confidence interval; NaN where undefined.
-
-        Raises
-        ------
-        NotRevealed
-            This copy has no coefficients.
+        The columns are ``party`` and ``source`` (a source and its feature), ``target``, ``rho``, ``p``,
+        ``q``, and ``low`` and ``high``, the ends of the confidence interval; NaN where undefined.
+        `NotRevealed` if this copy has no coefficients.
         """
         return self._pairs.copy()
 
@@ -282,17 +258,8 @@ class Result:
     def plot(self) -> Figure:
         """Draw the ranking and, where this copy has coefficients, a heat map of them.
 
-        Returns
-        -------
-        matplotlib.figure.Figure
-            A notebook shows it; ``figure.savefig("pairs.png")`` keeps it.
-
-        Raises
-        ------
-        NotRevealed
-            This copy has no ranking, as at ``reveal: canonical``.
-        SetupError
-            matplotlib is not installed.
+        A notebook shows the figure; ``figure.savefig("pairs.png")`` keeps it. `NotRevealed` if this copy has
+        no ranking, as at ``reveal: canonical``; `SetupError` if matplotlib is not installed.
         """
         return notebook.figure(self)
 
@@ -312,15 +279,8 @@ class Result:
     def save(self, directory: str | Path) -> Path:
         """Write the run directory, whole or not at all, and return its absolute path.
 
-        Parameters
-        ----------
-        directory : str or Path
-            Created with its parents. An earlier run directory there is replaced.
-
-        Raises
-        ------
-        OutputError
-            If it exists and is neither empty nor a run directory, or cannot be written.
+        It is created with its parents, and an earlier run directory there is replaced. `OutputError` if it
+        exists and is neither empty nor a run directory, or cannot be written.
         """
         return run_directory.replace(directory, saved.texts(self))
 
@@ -328,10 +288,7 @@ class Result:
     def load(cls, directory: str | Path) -> Result:
         """Read a run directory that `save` wrote: equal, float for float, to the result saved.
 
-        Raises
-        ------
-        OutputError
-            If a file is missing, unexpected or damaged; it names the file.
+        `OutputError` if a file is missing, unexpected or damaged; it names the file.
         """
         folder = Path(directory)
         try:

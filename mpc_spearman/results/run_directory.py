@@ -32,12 +32,8 @@ FILES = (
 def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
     """Make `directory` hold exactly `files`, text by name, or leave it as it was; return its absolute path.
 
-    It is created with its parents where missing. An empty directory or an earlier run directory is replaced.
-
-    Raises
-    ------
-    OutputError
-        If something else is there, or it cannot be written.
+    It is created with its parents where missing. An empty directory or an earlier run directory is replaced;
+    `OutputError` if something else is there, or it cannot be written.
     """
     target = Path(directory).absolute()
     if target.is_symlink():  # write where it points to, do not turn the link into a directory
@@ -65,11 +61,7 @@ def locked(directory: Path) -> Iterator[None]:
     """Keep a run directory for one run: meanwhile nobody else may hold it, and nobody waits for it.
 
     A lock beside it says so, which the system lets go of when the process ends, however it does.
-
-    Raises
-    ------
-    OutputError
-        Another run holds it, or nothing can be written there.
+    `OutputError` if another run holds it, or nothing can be written there.
     """
     directory = directory.resolve()  # one lock, however the place is spelt
     missing = [folder for folder in directory.parents if not folder.exists()]

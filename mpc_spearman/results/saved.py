@@ -34,6 +34,7 @@ def texts(result: Result) -> dict[str, str]:
     from mpc_spearman.results import report  # only a saved result needs its page and the template engine
 
     held = result.holds
+    series = {name: getattr(result, name).tolist() for name in _SERIES if name in held}
     about = {
         "schema_version": run_directory.SCHEMA_VERSION,
         "package_version": __version__,
@@ -46,7 +47,8 @@ def texts(result: Result) -> dict[str, str]:
         "warnings": list(result.warnings),
         "holds": list(held),
         "features": list(result.strengths.index) if "strengths" in held else None,
-        **{name: _without_nan(getattr(result, name)) if name in held else None for name in _SERIES},
+        **dict.fromkeys(_SERIES),
+        **{name: [None if math.isnan(one) else one for one in each] for name, each in series.items()},
         "plan": result.plan,
     }
     files = {"cost.csv": COST.text(result.cost)}
@@ -84,19 +86,11 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _without_nan(numbers: pd.Series[Any]) -> list[float | int | None]:
-    return [None if math.isnan(number) else number for number in numbers.tolist()]
-
-
 def read(folder: Path) -> dict[str, Any]:
     """Read a run directory as what `Result` is made from.
 
-    Raises
-    ------
-    OutputError
-        If a file is missing, unexpected or damaged; it names the file.
-    LookupError, TypeError, ValueError, AttributeError
-        If a file holds something else than it should, whatever its digest.
+    `OutputError` if a file is missing, unexpected or damaged; it names the file. Other errors if a file holds
+    something else than it should, whatever its digest.
     """
     about = run_directory.read_about(folder)
     files = _as_written(folder, about)

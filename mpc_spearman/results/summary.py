@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DISCOVERY_RATE, SIZE = 0.05, 0.1
 STRENGTHS = {"mean": "mean ρ", "mean_abs": "mean |ρ|"}
 #: Columns of tables that are text; all others are numbers.
-WORDS = ("pair", "feature", "source", "phase")
+WORDS = ("pair", "feature", "source")
 #: Below this no test here says how far.
 _LEAST = 1e-16
 #: Below such a p-value tables have something in common.
@@ -261,8 +261,7 @@ def mean_sizes(result: Result) -> pd.Series[float] | None:
     if "coefficients" not in result.holds or own_rows(result):
         return None
     matrix = result.coefficients
-    means: pd.Series[float] = (matrix if result.plan["strength"] == "mean_abs" else matrix.abs()).mean()
-    return means
+    return (matrix if result.plan["strength"] == "mean_abs" else matrix.abs()).mean()
 
 
 def standard_errors(result: Result) -> tuple[list[float], list[bool]] | None:

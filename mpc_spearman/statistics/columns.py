@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import Ranks, total
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
 #: Share of the largest possible tie term above which a column has many ties. Five equally frequent values
 #: have 0.04, four 0.06, a flag of one half 0.25, one of a fifth 0.52.
 MANY_TIES = 0.05
@@ -52,8 +56,8 @@ class Columns:
     positive where the larger of two groups is below.
     """
 
-    ties: NDArray[np.int64]
-    skewness: NDArray[np.float64]
+    ties: Ints
+    skewness: Floats
 
     @classmethod
     def of(cls, ranks: Ranks) -> Columns:
@@ -66,7 +70,7 @@ class Columns:
         return Columns(self.ties[:, None], self.skewness[:, None])
 
 
-def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> NDArray[np.int64]:
+def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> Ints:
     """Class of each column, a value of `Ties`, by its tie term T and by whether it has two values."""
     full = total(n)
 
@@ -81,22 +85,21 @@ def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> NDArra
     return np.array(classes, dtype=np.int64)
 
 
-def rounded(skewness: NDArray[np.float64]) -> NDArray[np.float64]:
+def rounded(skewness: Floats) -> Floats:
     """Skewness as a receiver is told it: to the nearest power of 2^(1/4), and 0 below 1/16.
 
     So receivers know the sizes of a flag's two groups to within about a fifth.
     """
     size = np.abs(skewness)
     coarse = 2.0 ** (np.rint(4 * np.log2(np.maximum(size, 1 / 16))) / 4)
-    told: NDArray[np.float64] = np.where(size < 1 / 16, 0.0, np.copysign(coarse, skewness))
-    return told
+    return np.where(size < 1 / 16, 0.0, np.copysign(coarse, skewness))
 
 
-def upper_share(skewness: NDArray[np.float64]) -> NDArray[np.float64]:
+def upper_share(skewness: Floats) -> Floats:
     """Share of rows that have the upper of a column's two values, from g = (1 - 2p)/sqrt(p(1 - p))."""
     root = np.sqrt(skewness**2 + 4)
     below = 2 / (root * (root + np.abs(skewness)))  # of the smaller group, without cancellation
-    share: NDArray[np.float64] = np.where(skewness < 0, 1 - below, below)
+    share: Floats = np.where(skewness < 0, 1 - below, below)
     return share
 
 

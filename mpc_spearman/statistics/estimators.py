@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.config import Estimator, Order, Strength
 from mpc_spearman.data.ranks import total
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator, Order, Strength
+from mpc_spearman.statistics.columns import Floats, Ints
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 
@@ -30,10 +29,10 @@ _BELOW_ONE = math.nextafter(1.0, 0.0)
 def products_from_differences(
     squares: NDArray[Any], source_ties: Sequence[int], target_ties: Sequence[int], n: int
 ) -> NDArray[np.object_]:
-    """S, shape (m_A, m_B), of Python integers, from sums of squared differences of centred doubled ranks.
+    """S, (m_A, m_B), Python integers, from sums of squared differences of centred ranks.
 
-    `squares` are Q_pq = sum_i (x_pi - y_qi)^2, shape (m_A, m_B), at most 4N. 2S = (N - T_x) + (N - T_y) - Q;
-    where that is odd, or Q negative, no ranks were opened and S is N + 1, which ranks do not reach.
+    `squares` are Q_pq = sum_i (x_pi - y_qi)^2, at most 4N. 2S = (N - T_x) + (N - T_y) - Q; where that is odd,
+    or Q negative, no ranks were opened and S is N + 1, which ranks do not reach.
     """
     result = np.empty((len(source_ties), len(target_ties)), dtype=object)
     for p, row in enumerate(squares.tolist()):
@@ -49,15 +48,15 @@ def coefficients(
     target_ties: Sequence[int],
     n: int,
     estimator: Estimator,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Compute the matrix M of rank correlations; NaN where the integers are not those of ranks (|rho| > 1).
 
     ``tie_corrected``: S/sqrt((N - T_x)(N - T_y)), within two units in the last place; NaN where a column is
     constant; exactly 1 or -1 only if the integers say so (S^2 = (N - T_x)(N - T_y)).
     ``paper``: (2S + T_x + T_y)/(2N), correctly rounded, a number everywhere.
 
-    `products` are S, Python integers or int64, and the result is float64, both of shape (m_A, m_B). The tie
-    terms T are of each source column, m_A, and of each of the target's, m_B. There are n >= 2 rows.
+    `products` are S, Python integers or int64, (m_A, m_B), and so is the result, float64; tie terms are of
+    each column. There are n >= 2 rows.
     """
     full = total(n)
     result = np.full((len(source_ties), len(target_ties)), math.nan)
@@ -79,7 +78,7 @@ def coefficients(
     return result
 
 
-def strengths(rho: NDArray[np.float64], strength: Strength) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def strengths(rho: Floats, strength: Strength) -> tuple[Floats, Ints]:
     """Mean coefficient, or mean absolute coefficient, of each target column, and over how many it is.
 
     `rho`, shape (m_A, m_B), has the source columns as rows and NaN where undefined. A mean, shape (m_B,), is
@@ -95,7 +94,7 @@ def strengths(rho: NDArray[np.float64], strength: Strength) -> tuple[NDArray[np.
     return np.array(mu, dtype=np.float64), count
 
 
-def positions(mu: NDArray[np.float64], order: Order) -> NDArray[np.int64]:
+def positions(mu: Floats, order: Order) -> Ints:
     """Position of each of the target's columns in the ranking, from 1, shape (m_B,).
 
     Equal strengths share a position, and undefined ones the last.
@@ -105,11 +104,11 @@ def positions(mu: NDArray[np.float64], order: Order) -> NDArray[np.int64]:
     return (np.sort(keys).searchsorted(keys) + 1).astype(np.int64)
 
 
-def order(mu: NDArray[np.float64], order: Order) -> list[int]:
-    """Sort the target's columns by strength, shape (m_B,); return their indices.
+def order(mu: Floats, order: Order) -> list[int]:
+    """Sort the target's columns by strength, (m_B,); return their indices.
 
-    Undefined strengths come last, equal ones keep the table's order, under both orders: "descending", as in
-    the paper's final text, and "ascending", as in its draft.
+    Undefined strengths come last and equal ones keep the table's order, under "descending", as in the paper's
+    final text, and "ascending", as in its draft.
     """
     indices: list[int] = np.argsort(positions(mu, order), kind="stable").tolist()
     return indices

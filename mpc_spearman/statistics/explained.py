@@ -1,29 +1,19 @@
 """What a side's columns explain together of a feature's ranks: R², what of it is chance, and its test.
 
-R² is the share of the variance of a feature's ranks that the best linear combination of k directions gives.
-Under independence it has mean k/(n - 1), exactly, over all ways of pairing rows, and about the beta
+Under independence R² has mean k/(n - 1), exactly, over all ways of pairing rows, and about the beta
 distribution of k/2 and (n - 1 - k)/2. `r2` here is less the bias of noise, k·s², with s the standard
-deviation of the noise in each of the k products that it is made of: it may be below 0. See
-docs/statistics.md, "What is explained".
-
-Where a few rows weigh much on both sides, as with two rare flags, R² varies more. Its exact variance over all
-ways of pairing rows takes of either side the kurtosis, Mardia's (1970), n·Σ h_i² over the leverages h_i of
-its rows (Kazi-Aoual, Hitier, Sabatier and Lebreton 1995).
+deviation of the noise in each of the k products that it is made of: it may be below 0. Single rows may weigh
+much: a side's kurtosis is Mardia's (1970), n·Σ h_i² over the leverages h_i. See docs/statistics.md, "What is
+explained".
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numpy.typing import NDArray
 
+from mpc_spearman.config import Order
 from mpc_spearman.statistics import estimators
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Order
-
-Floats = NDArray[np.float64]
+from mpc_spearman.statistics.columns import Floats, Ints
 
 #: The fewest rows for each direction.
 ROWS_EACH = 5
@@ -33,7 +23,7 @@ SPREAD = 0.1
 MOST, HEAVIEST = 1.1, 0.05
 
 
-def predictive(r2: Floats, k: NDArray[np.int64], n: int) -> Floats:
+def predictive(r2: Floats, k: Ints, n: int) -> Floats:
     """Estimate the share that the fitted combination explains of new rows.
 
     For normal columns (Stein 1960; Darlington 1968). Below 0 the weights do worse than the mean.
@@ -41,14 +31,12 @@ def predictive(r2: Floats, k: NDArray[np.int64], n: int) -> Floats:
     return 1 - (1 - r2) * ((n - 1) / (n - k - 1)) * ((n - 2) / (n - k - 2)) * ((n + 1) / n)
 
 
-def spread(s: Floats, k: NDArray[np.int64], n: int) -> Floats:
+def spread(s: Floats, k: Ints, n: int) -> Floats:
     """Return the standard deviation of `r2` where there is no relation, noise included, about."""
     return np.sqrt(2 * k) * (np.square(s) + 1 / n)
 
 
-def dispersion(
-    kurtosis: Floats, k: NDArray[np.int64], of_target: Floats, k_target: NDArray[np.int64] | int, n: int
-) -> Floats:
+def dispersion(kurtosis: Floats, k: Ints, of_target: Floats, k_target: Ints | int, n: int) -> Floats:
     """Compute the variance of Σz² under independence, by that of normal columns, from both sides' kurtoses.
 
     NaN where it, or the weight of single rows, is so large that no p-value would be right, and for a kurtosis
@@ -62,11 +50,10 @@ def dispersion(
     return np.where(found <= MOST - 1, 1 + found, np.nan)
 
 
-def pvalues(r2: Floats, s: Floats, k: NDArray[np.int64], n: int, dispersion: Floats | float = 1.0) -> Floats:
+def pvalues(r2: Floats, s: Floats, k: Ints, n: int, dispersion: Floats | float = 1.0) -> Floats:
     """Compute p-values of independence of all of a side's columns; NaN where `r2` or `dispersion` is.
 
-    Without noise by F with the degrees of freedom that give the right variance, with it by the gamma
-    distribution that has R²'s mean and variance (`_gamma`).
+    Without noise by F with the degrees of freedom that give the right variance, with it by `_gamma`.
     """
     from scipy import special
 
@@ -77,7 +64,7 @@ def pvalues(r2: Floats, s: Floats, k: NDArray[np.int64], n: int, dispersion: Flo
     return np.asarray(np.where(s > 0, noisy, exact) + 0 * r2)
 
 
-def chance(s: Floats, k: NDArray[np.int64], n: int, dispersion: Floats | float = 1.0) -> Floats:
+def chance(s: Floats, k: Ints, n: int, dispersion: Floats | float = 1.0) -> Floats:
     """Return the `r2` of which 0.05 is the p-value: so much chance gives once in 20 features."""
     from scipy import special
 
@@ -89,17 +76,12 @@ def chance(s: Floats, k: NDArray[np.int64], n: int, dispersion: Floats | float =
 
 
 def pillai_pvalues(
-    trace: Floats,
-    s: Floats,
-    k: NDArray[np.int64],
-    of_target: NDArray[np.int64],
-    n: int,
-    dispersion: Floats | float = 1.0,
+    trace: Floats, s: Floats, k: Ints, of_target: Ints, n: int, dispersion: Floats | float = 1.0
 ) -> Floats:
     """Compute p-values of independence of two sides with k and `of_target` directions, from Pillai's trace.
 
-    The trace, Σ of squared canonical correlations, is less k·of_target·s², which noise adds. Its
-    distribution is taken as the gamma distribution of its mean and variance (Pillai 1955; `_gamma`).
+    The trace, Σ of squared canonical correlations, is less k·of_target·s², which noise adds. Its distribution
+    is taken as `_gamma` (Pillai 1955).
     """
     from scipy import special
 
@@ -109,23 +91,19 @@ def pillai_pvalues(
     )
 
 
-def edge(s: Floats, k: NDArray[np.int64], of_target: NDArray[np.int64], n: int) -> Floats:
+def edge(s: Floats, k: Ints, of_target: Ints, n: int) -> Floats:
     """Return about the largest canonical correlation by chance, noise included (Marchenko, Pastur)."""
     return (np.sqrt(k) + np.sqrt(of_target)) * np.sqrt(1 / (n - 1) + np.square(s))
 
 
-def _beta(k: NDArray[np.int64], n: int, dispersion: Floats | float) -> tuple[Floats, Floats]:
+def _beta(k: Ints, n: int, dispersion: Floats | float) -> tuple[Floats, Floats]:
     """Return the parameters of the beta distribution with the mean and variance of 1 - R²."""
     of_both = ((n + 1) / dispersion - 2) / 2
     return (n - 1 - k) / (n - 1) * of_both, k / (n - 1) * of_both
 
 
 def _gamma(
-    s: Floats,
-    k: NDArray[np.int64],
-    n: int,
-    other: NDArray[np.int64] | int = 1,
-    dispersion: Floats | float = 1.0,
+    s: Floats, k: Ints, n: int, other: Ints | int = 1, dispersion: Floats | float = 1.0
 ) -> tuple[Floats, Floats]:
     """Return shape and scale of the gamma distribution with the moments of Σz² under independence."""
     square, rows, count = np.square(s), n - 1, k * other
@@ -135,6 +113,6 @@ def _gamma(
     return mean**2 / variance, variance / mean
 
 
-def positions(r2: Floats, k: NDArray[np.int64], n: int, order: Order) -> NDArray[np.int64]:
+def positions(r2: Floats, k: Ints, n: int, order: Order) -> Ints:
     """Rank features, (m_B,), by the highest predictive R² that any source gives; `r2` is (sources, m_B)."""
     return estimators.positions(predictive(r2, k[:, None], n).max(axis=0), order)

@@ -5,23 +5,16 @@ on Fisher's scale by u upwards and d downwards; noise of standard deviation s co
 
     (r - rho)^2 <= (tanh(artanh rho + u) - rho)^2 + z^2 s^2     where r >= rho, and likewise below.
 
-Without noise that is artanh r - u <= artanh rho <= artanh r + d, with u = d = z sqrt((1 + r^2/2)/(n - 3))
-(Bonett and Wright 2000), or for two columns of two values from their own variance (`_flags`). See
-docs/statistics.md, "Confidence intervals".
+docs/statistics.md, "Confidence intervals", says what u and d are.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numpy.typing import NDArray
 
-from mpc_spearman.statistics.columns import Columns, Ties
+from mpc_spearman.config import Estimator
+from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties
 from mpc_spearman.statistics.pvalues import SKEWED, null_skewness, testable, two_flags
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator
 
 #: Fewest rows for an interval: its variance has n - 3 below the line.
 INTERVAL_ROWS = 4
@@ -30,18 +23,16 @@ INTERVAL_ROWS = 4
 FARTHEST, MOST_SKEWED = 0.4, 0.2
 _HALVINGS = 52
 
-_Floats = NDArray[np.float64]
-
 
 def intervals(
-    rho: _Floats,
+    rho: Floats,
     n: int,
     source: Columns,
     target: Columns,
     estimator: Estimator,
     confidence: float,
-    noise: _Floats | float = 0.0,
-) -> tuple[_Floats, _Floats]:
+    noise: Floats | float = 0.0,
+) -> tuple[Floats, Floats]:
     """Confidence intervals of rank correlations; arguments as of `pvalues`, `confidence` such as 0.95.
 
     Returns the low and the high ends: the end nearest to r, twice, where no rho is near enough. NaN where
@@ -78,43 +69,34 @@ def intervals(
     return np.where(kept, low, np.nan), np.where(kept, high, np.nan)
 
 
-def _flags(r: _Floats, source: Columns, target: Columns) -> _Floats:
-    """Variance of artanh r of two columns of two values, times n.
+def _flags(r: Floats, source: Columns, target: Columns) -> Floats:
+    """Variance of artanh r of two columns of two values, times n, by the delta method.
 
-    By the delta method, of their joint moments m_ij once both have mean 0 and mean square 1. With two values
-    u^2 = 1 + g u for a column of skewness g, so that m_22 = 1 + g_x g_y r, m_31 = (1 + g_x^2) r and
-    m_40 = 1 + g_x^2.
+    With two values of mean 0 and mean square 1, u^2 = 1 + g u for a column of skewness g. So the joint
+    moments are m_22 = 1 + g_x g_y r, m_31 = (1 + g_x^2) r and m_40 = 1 + g_x^2.
     """
     g_x, g_y = source.skewness, target.skewness
     fourths = 2 + g_x**2 + g_y**2
     variance = (1 + g_x * g_y * r) * (1 + r**2 / 2) - r**2 * fourths + r**2 / 4 * fourths
-    found: _Floats = np.maximum(variance, 0.0) / (1 - r**2) ** 2
-    return found
+    return np.maximum(variance, 0.0) / (1 - r**2) ** 2
 
 
-def _end(r: _Floats, reach: _Floats, noise: _Floats) -> _Floats:
+def _end(r: Floats, reach: Floats, noise: Floats) -> Floats:
     """Lower ends: the smallest rho from which r is in reach, with noise found by halving; 1 where none is."""
-    noisy = noise > 0
-    if noisy.any():
-        ends = np.empty(r.shape)
-        ends[noisy] = _noisy_end(r[noisy], reach[noisy], noise[noisy])
-        ends[~noisy] = _end(r[~noisy], reach[~noisy], noise[~noisy])
-        return ends
-    with np.errstate(divide="ignore"):  # artanh(±1) is ±inf
-        found: _Floats = np.tanh(np.arctanh(r) - reach)
-    return found
 
-
-def _noisy_end(r: _Floats, reach: _Floats, noise: _Floats) -> _Floats:
-    def out_of_reach(rho: _Floats) -> NDArray[np.bool_]:
-        with np.errstate(divide="ignore"):
+    def out_of_reach(rho: Floats) -> Flags:
+        with np.errstate(divide="ignore"):  # artanh(±1) is ±inf
             up = np.tanh(np.arctanh(rho) + reach) - rho
-        found: NDArray[np.bool_] = (r > rho) & ((r - rho) ** 2 > up**2 + noise**2)
-        return found
+        return (r > rho) & ((r - rho) ** 2 > up**2 + noise**2)
 
+    with np.errstate(divide="ignore", invalid="ignore"):  # noise may carry r beyond ±1
+        exact: Floats = np.tanh(np.arctanh(r) - reach)
+    if not noise.any():
+        return exact
     low, high = np.full(r.shape, -1.0), np.full(r.shape, 1.0)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         out = out_of_reach(middle)
         low, high = np.where(out, middle, low), np.where(out, high, middle)
-    return np.where(out_of_reach(np.full(r.shape, -1.0)), high, -1.0)
+    noisy = np.where(out_of_reach(np.full(r.shape, -1.0)), high, -1.0)
+    return np.where(noise > 0, noisy, exact)

@@ -1,24 +1,20 @@
 """p-values and q-values of coefficients, from what is published beside them.
 
 The hypothesis is independence: given the two columns, all n! ways of pairing their values are equally likely.
-Under it rho has variance 1/(n - 1) whatever the ties, and skewness g_x g_y/sqrt(n), up to terms in 1/n, with
-g the skewness of a column's ranks. Gaussian noise of known standard deviation s adds s^2 to the variance. See
-docs/statistics.md, "p-values".
+Which test a pair gets, and why: docs/statistics.md, "p-values".
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.statistics.columns import Columns, Ties, upper_share
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator
+from mpc_spearman.config import Estimator
+from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties, upper_share
 
 #: Up to so many rows p-values of pairs without ties are exact: beyond, 2^n sets of rows take too long.
 EXACT_ROWS = 15
@@ -26,49 +22,36 @@ EXACT_ROWS = 15
 SKEWED, TOO_SKEWED = 0.2, 1.0
 _NEXT_TO_NORMAL = 1e-3  # skewness below which Pearson's type III is the normal to three digits at any p
 
-_Noise = NDArray[np.float64] | float
+_Noise = Floats | float
 
 
-def testable(source: Columns, target: Columns, estimator: Estimator) -> NDArray[np.bool_]:
+def testable(source: Columns, target: Columns, estimator: Estimator) -> Flags:
     """Pairs of columns that can be tested at all.
 
-    Under ``tie_corrected`` those without a constant column; under ``paper`` those without any tie, because
-    eq. 2 is otherwise not the statistic whose null distribution is known.
+    Under ``tie_corrected`` those without a constant column, under ``paper`` those without any tie: otherwise
+    eq. 2 is not the statistic whose null distribution is known.
     """
     worst = np.maximum(source.ties, target.ties)
-    kept: NDArray[np.bool_] = worst <= (Ties.NONE if estimator == "paper" else Ties.TWO_VALUES)
-    return kept
+    return worst <= (Ties.NONE if estimator == "paper" else Ties.TWO_VALUES)
 
 
-def two_flags(source: Columns, target: Columns) -> NDArray[np.bool_]:
+def two_flags(source: Columns, target: Columns) -> Flags:
     """Pairs of which each column has two values."""
-    found: NDArray[np.bool_] = (source.ties == Ties.TWO_VALUES) & (target.ties == Ties.TWO_VALUES)
+    found: Flags = (source.ties == Ties.TWO_VALUES) & (target.ties == Ties.TWO_VALUES)
     return found
 
 
-def null_skewness(n: int, source: Columns, target: Columns, noise: _Noise = 0.0) -> NDArray[np.float64]:
+def null_skewness(n: int, source: Columns, target: Columns, noise: _Noise = 0.0) -> Floats:
     """Skewness of a coefficient plus its noise where the columns are independent, in size."""
     product = np.abs(source.skewness * target.skewness)
-    found: NDArray[np.float64] = product / np.sqrt(n) / (1 + np.square(noise) * (n - 1)) ** 1.5
+    found: Floats = product / np.sqrt(n) / (1 + np.square(noise) * (n - 1)) ** 1.5
     return found
 
 
 def pvalues(
-    rho: NDArray[np.float64],
-    n: int,
-    source: Columns,
-    target: Columns,
-    estimator: Estimator,
-    noise: _Noise = 0.0,
-) -> NDArray[np.float64]:
+    rho: Floats, n: int, source: Columns, target: Columns, estimator: Estimator, noise: _Noise = 0.0
+) -> Floats:
     """Two-sided p-values of independence: how often |rho| is at least what it is here.
-
-    - Neither column tied, up to `EXACT_ROWS` rows: exact, the share of the n! arrangements.
-    - Two values in each column: exact, the hypergeometric distribution of their table.
-    - Otherwise Student's t with n - 2 degrees of freedom, as ``scipy.stats.spearmanr`` has it. Where S is
-      skewed, Pearson's type III distribution at the normal deviate that has the same p-value; where both
-      columns have many ties, at rho sqrt(n - 1).
-    - With noise type III at rho/sqrt(1/(n - 1) + s^2), which is the normal without skewness.
 
     `rho`, the p-values and `noise` (standard deviations, 0 for exact coefficients) are float64 of shape
     (m_A, m_B); noise may carry a coefficient beyond ±1. `source` and `target` broadcast to that shape, with
@@ -107,18 +90,16 @@ def pvalues(
     return np.where(testable(source, target, estimator) & ~np.isnan(rho), p, np.nan)
 
 
-def _pearson3(z: NDArray[np.float64], skew: NDArray[np.float64]) -> NDArray[np.float64]:
+def _pearson3(z: Floats, skew: Floats) -> Floats:
     """P(|Z| >= z) for Z of mean 0, variance 1 and that skewness: a shifted gamma of shape 4/skew^2."""
     from scipy.special import gammainc, gammaincc
 
     shape, apart = 4 / skew**2, 2 * z / skew
-    p: NDArray[np.float64] = gammaincc(shape, shape + apart) + gammainc(shape, np.maximum(shape - apart, 0))
+    p: Floats = gammaincc(shape, shape + apart) + gammainc(shape, np.maximum(shape - apart, 0))
     return p
 
 
-def _two_flags(
-    rho: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float64], n: int
-) -> NDArray[np.float64]:
+def _two_flags(rho: Floats, a: Floats, b: Floats, n: int) -> Floats:
     """Exact p-values of pairs of two-valued columns, 1-d, from how many rows have the upper value.
 
     Of a rows and b rows with it k have it in both columns; then S = n (n k - a b), and if the columns are
@@ -133,11 +114,11 @@ def _two_flags(
     return np.minimum(_at_least(upper, a, b, n) + _at_least(a - lower, a, n - b, n), 1.0)
 
 
-def _at_least(k: NDArray[Any], a: NDArray[np.float64], b: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def _at_least(k: NDArray[Any], a: Floats, b: Floats, n: int) -> Floats:
     """P(K >= k) for K hypergeometric: how many of a rows are among b of n.
 
-    Terms are added from k on. Each is the one before times a ratio that falls, so once a ratio is below 1
-    the sum of all that follow is known to be less than that of a geometric series.
+    Each term is the one before times a ratio that falls: once that is below 1, all that follow are less than
+    a geometric series.
     """
     from scipy.special import gammaln
 
@@ -159,11 +140,11 @@ def _at_least(k: NDArray[Any], a: NDArray[np.float64], b: NDArray[np.float64], n
 
 
 @lru_cache(maxsize=1)
-def _tails(n: int) -> NDArray[np.float64]:
+def _tails(n: int) -> Floats:
     """At D = sum d^2 up to half = n(n^2 - 1)/6: the share of the n! arrangements with |rho| >= 1 - D/half.
 
-    Row by row, over all sets of ranks that the rows so far can have: 2^n sets, each with the numbers of ways
-    to every sum. Rho = 1 - D/half is symmetric about D = half, so sums beyond it are dropped.
+    Row by row, over all sets of ranks that the rows so far can have, each with the numbers of ways to every
+    sum. rho = 1 - D/half is symmetric about D = half, so sums beyond it are dropped.
     """
     half = n * (n * n - 1) // 6
     sizes = np.array([bin(chosen).count("1") for chosen in range(1 << n)])
@@ -179,11 +160,10 @@ def _tails(n: int) -> NDArray[np.float64]:
             if square <= half:
                 having = np.flatnonzero(larger >> j & 1)
                 ways[having, square:] += before[place[larger[having] ^ (1 << j)], : half + 1 - square]
-    tail: NDArray[np.float64] = np.minimum(1.0, 2 * np.cumsum(ways[0]) / math.factorial(n))
-    return tail
+    return np.minimum(1.0, 2 * np.cumsum(ways[0]) / math.factorial(n))
 
 
-def qvalues(pvalues: NDArray[np.float64]) -> NDArray[np.float64]:
+def qvalues(pvalues: Floats) -> Floats:
     """Smallest false discovery rates at which each pair would be among the discoveries.
 
     Benjamini and Hochberg (1995), over all pairs that have a p-value, as

@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mpc_spearman.config import Estimator, Strength
 from mpc_spearman.data.ranks import Ranks, total
-from mpc_spearman.statistics.columns import Columns, upper_share
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator, Strength
+from mpc_spearman.statistics.columns import Columns, Flags, Floats, upper_share
 
 #: A test that "shows" something finds it so often, at this level.
 POWER, LEVEL = 0.8, 0.05
@@ -22,11 +18,10 @@ _HALVINGS = 52
 
 
 def detectable(n: int, tests: int = 1, noise: float = 0.0) -> float:
-    """Smallest |rho| of untied columns that a test finds with probability `POWER`; 1 where none is.
+    """Smallest |rho| of untied columns that a test finds with probability `POWER`, about; 1 where none is.
 
-    About: r is taken as normal with the variance of :mod:`mpc_spearman.statistics.intervals`. There are
-    n >= 4 rows; each of the `tests` is at `LEVEL` divided by their number (Bonferroni); `noise` is the
-    standard deviation of the noise in a coefficient.
+    There are n >= 4 rows; each of the `tests` is at `LEVEL` divided by their number (Bonferroni); `noise` is
+    the standard deviation of the noise in a coefficient. r is taken as normal.
     """
     normal = NormalDist()  # SciPy's would take time to import in a process that needs nothing else of it
     critical = -normal.inv_cdf(LEVEL / tests / 2) * np.sqrt(1 / (n - 1) + noise**2)
@@ -42,10 +37,10 @@ def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float
     """Say by how much a mean over a source's columns varies where all is chance, from 0 to 1.
 
     Times 1/sqrt(n - 1) that is the standard deviation, over all ways of pairing the source's rows with a
-    target column, of the mean of its coefficients. For ``mean`` it is the length of the mean of the columns'
-    unit vectors. For ``mean_abs`` coefficients are taken as normal: two absolute ones with correlation c have
-    the covariance (2/pi)(sqrt(1 - c^2) + c arcsin c - 1). Under ``paper`` the mean is over constant columns
-    too, and vectors are ranks over sqrt(N).
+    target column, of the mean of its coefficients: for ``mean`` the length of the mean of the columns' unit
+    vectors. For ``mean_abs`` two absolute coefficients, taken as normal with correlation c, have the
+    covariance (2/pi)(sqrt(1 - c^2) + c arcsin c - 1). Under ``paper`` constant columns count, and vectors are
+    ranks over sqrt(N).
     """
     squares = np.array([total(ranks.n) - term for term in ranks.tie_terms], dtype=np.float64)
     defined = squares > 0
@@ -75,32 +70,30 @@ def strength_error(norms: Sequence[float], n: int) -> float:
     return sum(norms) / math.sqrt(n - 1)
 
 
-def unresolved(strengths: NDArray[np.float64], error: NDArray[np.float64] | float) -> NDArray[np.bool_]:
-    """Tell of each strength but the first whether it is too close to the one before to be told apart.
+def unresolved(strengths: Floats, error: Floats | float) -> Flags:
+    """Tell of each strength but the first, in the ranking's order, if it is too close to the one before.
 
-    `strengths`, shape (m_B,), are in the order of the ranking. Too close is less than 1.96 standard errors of
-    a difference, as of independent target columns; NaN is never told apart.
+    Too close is less than 1.96 standard errors of a difference, as of independent target columns; NaN is
+    never told apart.
     """
     squares = np.broadcast_to(np.square(error), strengths.shape)
-    apart: NDArray[np.bool_] = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(squares[1:] + squares[:-1])
+    apart: Flags = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(squares[1:] + squares[:-1])
     return ~apart
 
 
-def largest(flags: Columns, n: int) -> NDArray[np.float64]:
+def largest(flags: Columns, n: int) -> Floats:
     """Largest |rho| that a column of two values can have with one without ties: sqrt((N - T)/N).
 
     It is reached where all rows of one value come before all of the other, and about sqrt(3 p (1 - p)).
     """
     p = upper_share(flags.skewness)
-    found: NDArray[np.float64] = np.sqrt(3 * p * (1 - p) / (1 - 1 / n**2))
-    return found
+    return np.sqrt(3 * p * (1 - p) / (1 - 1 / n**2))
 
 
-def auc(rho: NDArray[np.float64], flags: Columns, n: int) -> NDArray[np.float64]:
+def auc(rho: Floats, flags: Columns, n: int) -> Floats:
     """How often a row with the upper value of a flag has the larger value of a column without ties.
 
     1/2 + S/(2 (N - T)) with T of the flag, which is 1/2 + rho/(2 `largest`): the area under the curve of the
     column as a classifier of the flag.
     """
-    found: NDArray[np.float64] = 0.5 + rho / (2 * largest(flags, n))
-    return found
+    return 0.5 + rho / (2 * largest(flags, n))

@@ -8,20 +8,16 @@ Sentences name parties and columns, and say counts, never cells. The caller know
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mpc_spearman.config import Estimator, Order
 from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics import pvalues as tests
-from mpc_spearman.statistics.columns import Columns, Ties
+from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ints, Ties
 from mpc_spearman.statistics.explained import SPREAD
 from mpc_spearman.statistics.intervals import INTERVAL_ROWS
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Estimator, Order
 
 #: A strength is flagged when it is under this share of the mean |rho| it averages (with equal magnitudes, at
 #: least a third of the signs disagree), and only when that mean |rho| is worth a second look.
@@ -79,9 +75,7 @@ def repeated(party: str, groups: Sequence[tuple[Sequence[str], Sequence[str]]]) 
     )
 
 
-def cancellations(
-    features: Sequence[str], mu: NDArray[np.float64], mean_abs: NDArray[np.float64]
-) -> list[str]:
+def cancellations(features: Sequence[str], mu: Floats, mean_abs: Floats) -> list[str]:
     """Name the target features whose mean hides coefficients of opposite signs.
 
     `mu` and `mean_abs` are means of rho and of |rho|.
@@ -98,9 +92,7 @@ def cancellations(
     )
 
 
-def eq2(
-    features: Sequence[str], corrected: NDArray[np.float64], paper: NDArray[np.float64], order: Order
-) -> list[str]:
+def eq2(features: Sequence[str], corrected: Floats, paper: Floats, order: Order) -> list[str]:
     """Say what eq. 2's blindness to ties does to the ranking, where strengths differ by more than `TIED`."""
     apart = np.abs(corrected - paper)
     if not np.nanmax(apart, initial=0.0) > TIED:
@@ -129,11 +121,7 @@ def _minus(number: str) -> str:
 
 
 def pvalues(
-    n: int,
-    source: Columns,
-    target: Columns,
-    estimator: Estimator,
-    noise: NDArray[np.float64] | float = 0.0,
+    n: int, source: Columns, target: Columns, estimator: Estimator, noise: Floats | float = 0.0
 ) -> list[str]:
     """Say for how many pairs there is no p-value, or a poor one; arguments as of `pvalues.pvalues`."""
     kept = tests.testable(source, target, estimator)
@@ -154,7 +142,7 @@ def pvalues(
     return [f"{int(which.sum())} of {kept.size} {what}" for which, what in found if which.any()]
 
 
-def noise(what: str, noise: NDArray[np.float64], errors: NDArray[np.float64] | float) -> list[str]:
+def noise(what: str, noise: Floats, errors: Floats | float) -> list[str]:
     """Say how many numbers, named `what`, carry more noise (standard deviations) than they vary by chance."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where((noise > 0) & (np.asarray(errors) > 0), noise / errors, 0.0)
@@ -167,7 +155,7 @@ def noise(what: str, noise: NDArray[np.float64], errors: NDArray[np.float64] | f
     ]
 
 
-def intervals(low: NDArray[np.float64], testable: NDArray[np.bool_], n: int) -> list[str]:
+def intervals(low: Floats, testable: Flags, n: int) -> list[str]:
     """Say for how many testable pairs there is no confidence interval (`low` is NaN), and why."""
     without = np.isnan(low) & testable
     if not without.any():
@@ -198,7 +186,7 @@ def explained(spread: float, sources: int, numbers: str = "R²") -> list[str]:
     ]
 
 
-def uneven(missing: NDArray[np.bool_]) -> list[str]:
+def uneven(missing: Flags) -> list[str]:
     """Say which tests have no p-value since single rows have too much weight in them."""
     if not missing.any():
         return []
@@ -218,7 +206,7 @@ def joint(sources: int) -> list[str]:
     ]
 
 
-def impossible(counts: NDArray[np.int64], expected: int, constant: int) -> list[str]:
+def impossible(counts: Ints, expected: int, constant: int) -> list[str]:
     """Say that something was opened that ranks cannot give.
 
     `counts` are over how many coefficients each strength is: `expected`, and 0 for `constant` of them.

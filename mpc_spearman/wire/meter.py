@@ -160,11 +160,11 @@ class Meter:
         )
 
 
-def _peak_memory() -> int:
+def _peak_memory(file: Path = _STATUS) -> int:
     """Return the process's peak resident set in bytes.
 
     Not by `getrusage`, which counts the parent's memory too, unless the kernel tells nothing else, as gVisor.
     """
-    status = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
+    status = dict(line.split(":", 1) for line in file.read_text().splitlines())
     peak = status.get("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(str(peak).split()[0]) * 1024

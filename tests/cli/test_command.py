@@ -16,16 +16,14 @@ from mpc_spearman import errors
 from mpc_spearman.cli.main import main
 from mpc_spearman.errors import SetupError
 from support.harness import ROOT
-from support.inputs import INPUTS, files
+from support.plan_files import INPUTS, files
 
 # ---- before anything runs
 
 HEAVY = ("torch", "pandas", "numpy", "scipy", "pyarrow", "crypten", "jinja2", "pydantic", "rich")
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["local", "--help"], ["merge", "--help"], ["init", "--help"], ["--version"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["local", "--help"], ["--version"]])
 def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
     script = (
         "import sys\nfrom mpc_spearman.cli.main import main\n"

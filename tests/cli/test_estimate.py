@@ -6,7 +6,7 @@ import pytest
 
 from mpc_spearman.cli.main import main
 from support.harness import ROOT
-from support.sweeps import LinearRuns
+from support.sweeps import FakeRuns
 
 MPC = str(ROOT / "configs" / "mpc.yaml")
 
@@ -17,9 +17,9 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_it_prints_a_line_for_each_party_and_how_far_to_trust_it(
-    linear_runs: LinearRuns, capsys: pytest.CaptureFixture[str]
+    fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    linear_runs.a_row = 1e-3  # so that there is one run
+    fake_runs.a_row = 1e-3  # so that there is one run
     first, heads, *parties, last = printed(capsys, "--rows", "2000000", "--features", "30x20").splitlines()
     assert "2,000,000 rows, 30 × 20 columns" in first
     assert heads.split() == ["time", "party", "at", "work", "sent", "received", "memory"]
@@ -30,7 +30,7 @@ def test_it_prints_a_line_for_each_party_and_how_far_to_trust_it(
 
 
 def test_a_network_adds_time_and_nothing_else(
-    linear_runs: LinearRuns, capsys: pytest.CaptureFixture[str]
+    fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     size, network = ("--rows", "2000", "--features", "3x2"), ("--bandwidth", "100", "--rtt", "40")
     here, there = (printed(capsys, *size, *more) for more in ((), network))
@@ -53,10 +53,10 @@ def test_a_network_adds_time_and_nothing_else(
     ],
 )
 def test_what_cannot_be_is_refused(
-    linear_runs: LinearRuns, arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+    fake_runs: FakeRuns, arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["estimate", MPC, *arguments]) == code
     captured = capsys.readouterr()
     assert said in captured.err
     assert not captured.out
-    assert linear_runs.rows == []
+    assert fake_runs.rows == []

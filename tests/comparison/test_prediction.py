@@ -8,14 +8,13 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.comparison import WAN, on_network, per_run
-from mpc_spearman.comparison import prediction as module
 from mpc_spearman.comparison.prediction import estimate
 from mpc_spearman.comparison.table import FIGURES, TIDY
 from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.errors import BoundError
 from support.harness import fork_server
 from support.plans import plan
-from support.sweeps import LinearRuns
+from support.sweeps import FakeRuns
 
 SIZE, CELLS = Size(3_000, 3, 4), (2_000, 16_000)
 SMALL = {"protocol": "he", "he": {"key_bits": 256, "insecure": True}}
@@ -26,14 +25,14 @@ def variant(**settings: Any) -> Variant:
     return found
 
 
-def test_figures_are_extended_along_a_line(linear_runs: LinearRuns) -> None:
+def test_figures_are_extended_along_a_line(fake_runs: FakeRuns) -> None:
     found = estimate(variant(), SIZE, cells=CELLS)
-    assert list(found.rows) == linear_runs.rows
+    assert list(found.rows) == fake_runs.rows
     assert found.rows[0] == 2_000 // 7
     assert len(found.rows) > 1
     assert found.rows[-1] * 7 <= 16_000
     assert list(found.table.columns) == TIDY
-    expected = linear_runs.cost(SIZE.n)
+    expected = fake_runs.cost(SIZE.n)
     pd.testing.assert_series_equal(
         found.table["seconds"], expected["seconds"], check_index=False, check_names=False
     )
@@ -41,36 +40,36 @@ def test_figures_are_extended_along_a_line(linear_runs: LinearRuns) -> None:
     assert found.table["memory"].tolist() == expected["peak_memory_bytes"].tolist()
 
 
-def test_what_takes_any_time_whatever_the_rows_is_not_extended(linear_runs: LinearRuns) -> None:
+def test_what_takes_any_time_whatever_the_rows_is_not_extended(fake_runs: FakeRuns) -> None:
     found = estimate(variant(**SMALL), SIZE, cells=CELLS).table
     keys = found[found["phase"].isin(["connect", "keys"])]
-    last = linear_runs.cost(linear_runs.rows[-1], "he")
+    last = fake_runs.cost(fake_runs.rows[-1], "he")
     assert keys["seconds"].sum() == pytest.approx(
         last[last["phase"].isin(["connect", "keys"])]["seconds"].sum()
     )
-    assert linear_runs.rows[0] < 10  # a row of Paillier's can take a second
+    assert fake_runs.rows[0] < 10  # a row of Paillier's can take a second
 
 
-def test_a_size_that_is_small_enough_is_measured(linear_runs: LinearRuns) -> None:
+def test_a_size_that_is_small_enough_is_measured(fake_runs: FakeRuns) -> None:
     found = estimate(variant(), Size(400, 3, 4), cells=CELLS)
     assert found.rows == (2_000 // 7, 400)
-    assert found.table["bytes"].tolist() == linear_runs.cost(400)["bytes_sent"].tolist()
+    assert found.table["bytes"].tolist() == fake_runs.cost(400)["bytes_sent"].tolist()
 
 
-def test_one_long_run_is_extended_in_proportion(linear_runs: LinearRuns) -> None:
-    linear_runs.a_row = 1.0
+def test_one_long_run_is_extended_in_proportion(fake_runs: FakeRuns) -> None:
+    fake_runs.a_row = 1.0
     found = estimate(variant(**SMALL), Size(400, 3, 4))
     assert found.rows == (4,)
     seconds = found.table.groupby("phase")["seconds"].sum()
-    tried = linear_runs.cost(4, "he").groupby("phase")["seconds"].sum()
+    tried = fake_runs.cost(4, "he").groupby("phase")["seconds"].sum()
     assert seconds["encrypt"] == pytest.approx(100 * tried["encrypt"])
-    assert found.table["memory"].max() == linear_runs.cost(4, "he")["peak_memory_bytes"].max()
+    assert found.table["memory"].max() == fake_runs.cost(4, "he")["peak_memory_bytes"].max()
 
 
-def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(linear_runs: LinearRuns) -> None:
+def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(fake_runs: FakeRuns) -> None:
     with pytest.raises(BoundError):
         estimate(variant(), Size(10_000, 2000, 2000))
-    assert linear_runs.rows == []
+    assert fake_runs.rows == []
 
 
 @pytest.mark.parametrize(
@@ -83,15 +82,12 @@ def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(linear_runs: L
     ],
     ids=str,
 )
-def test_real_runs_lead_to_what_a_larger_one_sends(
-    settings: dict[str, Any], suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chosen, size, estimates = variant(**settings), Size(1500, 3, 4), []
-    for first, most in ((300, 600), (300, size.n)):
-        for name, rows in (("_FIRST_CELLS", first), ("_CELLS", most)):
-            monkeypatch.setattr(module, name, rows * 7)
-        estimates.append(estimate(chosen, size, suffix=suffix, server=fork_server()))
-    found, whole = estimates
+def test_real_runs_lead_to_what_a_larger_one_sends(settings: dict[str, Any], suffix: str) -> None:
+    chosen, size = variant(**settings), Size(1500, 3, 4)
+    found, whole = (
+        estimate(chosen, size, suffix=suffix, cells=(300 * 7, most * 7), server=fork_server())
+        for most in (600, size.n)
+    )
     assert found.rows[-1] <= 600
     assert whole.rows[-1] == size.n
     (one,), (other,) = (per_run(on_network(each.table, WAN)).to_dict("records") for each in (found, whole))

@@ -11,7 +11,7 @@ from mpc_spearman.config import Query, load_plan
 from mpc_spearman.errors import PlanError
 from support.plan_files import plan_with, problems
 
-ASKED = {"query": "SELECT id, visits FROM clinic", "connection": "env:CLINIC"}
+ASKED = {"query": "SELECT id, visits FROM clinic", "connection": "env:CLINIC", "order_by": ["id"]}
 KEY = "parties.target.table"
 ADDRESS = "postgresql://owner:hunter2@10.0.0.7/clinic"
 
@@ -26,8 +26,9 @@ def test_a_query_is_read_and_stays_with_its_party() -> None:
 
 
 def test_a_query_can_be_given_by_overrides_and_be_replaced_by_a_file() -> None:
-    asked = load_plan(plan_with(), [f"{KEY}.query=SELECT 1 AS id", f"{KEY}.connection=env:CLINIC"])
-    assert asked.parties.target.table == Query(query="SELECT 1 AS id", connection="env:CLINIC")
+    given = [f"{KEY}.query=SELECT 1 AS id", f"{KEY}.connection=env:CLINIC", f"{KEY}.order_by=id"]
+    asked = load_plan(plan_with(), given).parties.target.table
+    assert asked == Query(query="SELECT 1 AS id", connection="env:CLINIC", order_by=("id",))
     assert load_plan(plan_with({KEY: ASKED}), tables={"B": Path("/b.csv")}).parties.target.table == Path(
         "/b.csv"
     )
@@ -54,7 +55,14 @@ def test_one_select_is_taken(query: str) -> None:
         ({"query": "DELETE FROM clinic"}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
         ({"query": "selection"}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
         ({"query": "-- SELECT"}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
-        ({"query": ""}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
+        ({"query": ""}, f"{KEY}: needs query, with or without connection, or path alone"),
+        ({"path": "t.csv"}, f"{KEY}: needs query, with or without connection, or path alone"),
+        ({"query": "", "path": "t.csv"}, f"{KEY}: needs query, with or without connection, or path alone"),
+        ({"memory": "much"}, f"{KEY}.memory: 'much' is not a size, such as 4GB or 500MB"),
+        (
+            {"order_by": []},
+            f"{KEY}: needs order_by, the columns that say which row comes first",
+        ),
         (
             {"query": "SELECT 1; DELETE FROM x"},
             f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)",
@@ -72,8 +80,10 @@ def test_one_select_is_taken(query: str) -> None:
             {"connection": [ADDRESS]},
             f"{KEY}.connection: ['postgresql://… is not text; put it in quotes",
         ),
-        ({"password": "hunter2"}, f"{KEY}.password: there is no such key; keys here: query, connection"),
-        ({"query": None}, f"{KEY}.query: null is not a value here"),
+        (
+            {"password": "hunter2"},
+            f"{KEY}.password: there is no such key; keys here: query, path",
+        ),
     ],
 )
 def test_what_is_not_a_query_is_refused(change: dict[str, Any], expected: str) -> None:
@@ -104,7 +114,7 @@ def test_an_address_in_the_wrong_place_is_refused_and_not_repeated(
 
 
 def test_each_role_is_told_of_the_others_variables() -> None:
-    other = {"query": "SELECT 1 AS id", "connection": "env:INSURER"}
+    other = {"query": "SELECT 1 AS id", "connection": "env:INSURER", "order_by": "id"}
     plan = load_plan(plan_with({KEY: ASKED, "parties.sources.0.table": other}))
     assert [plan.addresses_of_others(name) for name in "CBA"] == [
         {"CLINIC", "INSURER"},
@@ -113,3 +123,12 @@ def test_each_role_is_told_of_the_others_variables() -> None:
     ]
     same = load_plan(plan_with({KEY: ASKED, "parties.sources.0.table": ASKED}))
     assert same.addresses_of_others("A") == set()
+
+
+def test_files_for_duckdb_are_found_beside_the_plan_and_rows_need_an_order(tmp_path: Path) -> None:
+    plan = plan_with({KEY: {"path": "parts", "memory": "1GB"}, "alignment": "intersect"})
+    table = load_plan(plan).parties.target.table
+    assert isinstance(table, Query)
+    assert (table.path, table.variable) == (Path("parts").resolve(), "")
+    (line,) = problems({**plan, "rows": 100})
+    assert line == f"plan: {KEY}: needs order_by, the columns that say which row comes first, under rows: 100"

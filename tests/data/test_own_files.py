@@ -6,14 +6,16 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mpc_spearman.config import Query
 from mpc_spearman.data.aligned import write_unaligned
-from mpc_spearman.data.database import read_query
 from mpc_spearman.data.ids import id_help
+from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.data.survey import survey
 from mpc_spearman.errors import OutputError
 from support.tables import columns, read, refusal
@@ -173,10 +175,12 @@ def test_text_is_read_alike_wherever_it_comes_from(
     table = pa.Table.from_pandas(frame)
     sources = [csv(frame.to_csv(index=False)), parquet(table), table, frame, frame.astype("category")]
     expected = None
-    for source in [*sources, read_query("B", "SELECT * FROM t", "DATABASE", None)]:
+    for source in sources:
         found = [column.tolist() for column in columns(read(source, missing="drop_rows"))]
         expected = expected or found
         assert found == expected
+    asked = read(Query(query="SELECT * FROM t", connection="env:DATABASE"), missing="drop_rows").ranks()
+    assert np.array_equal(asked.matrix, rank_columns([np.array(one) for one in expected]).matrix)
     assert [expected[place] for place in (0, 2, 3)] == [[19782, 19783] * 2, [7, 9] * 2, [0.5, -2.0] * 2]
 
 

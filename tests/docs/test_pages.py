@@ -176,7 +176,7 @@ def test_the_commands_are_understood(commands: list[list[str]]) -> None:
     for arguments in commands:
         if len(arguments) == 1 or any(word.isupper() for word in arguments):
             continue  # a command's name in a sentence, or its form in general
-        parsed = main._parser().parse_args(arguments)
+        parsed = main._parser(arguments[0]).parse_args(arguments)
         for path in getattr(parsed, "plans", ()):
             load_plan(ROOT / path)
         if not hasattr(parsed, "plan"):
@@ -196,14 +196,14 @@ def test_the_commands_are_understood(commands: list[list[str]]) -> None:
 
 
 def test_the_options_are_those_of_the_command() -> None:
-    parser = main._parser()
-    (subparsers,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     commands = [arguments for page in CURRENT for arguments in page.commands()]
-    assert {arguments[0] for arguments in commands} == set(subparsers.choices)
+    assert {arguments[0] for arguments in commands} == set(main._COMMANDS)
     real = {
         option
-        for command in subparsers.choices.values()
-        for action in command._actions
+        for name in main._COMMANDS
+        for of_all in main._parser(name)._actions
+        if isinstance(of_all, argparse._SubParsersAction)
+        for action in of_all.choices[name]._actions
         for option in action.option_strings
         if option.startswith("--")
     }

@@ -14,7 +14,6 @@ from hypothesis.extra import numpy as hnp
 
 from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.engines import ring
-from mpc_spearman.engines.ring import matmul
 from support.harness import ROOT
 
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -26,12 +25,10 @@ EXTREMES = sorted(
 elements = st.one_of(st.sampled_from(EXTREMES), st.integers(LOW, HIGH))
 
 
-@pytest.fixture(autouse=True, scope="module", params=[True, False], ids=["integers", "limbs"])
-def vectorised(request):
+@pytest.fixture(scope="module", params=[ring._in_integers, ring._in_limbs], ids=["integers", "limbs"])
+def matmul(request):
     """Either way of multiplying, whatever this machine's processor is."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ring, "vectorised", lambda: request.param)
-        yield request.param
+    return request.param
 
 
 def exact(x: np.ndarray, y: np.ndarray) -> list[list[int]]:
@@ -50,19 +47,19 @@ def factors(draw, entries=elements):
 
 
 @given(factors())
-def test_any_elements(xy):
+def test_any_elements(matmul, xy):
     assert matmul(*xy).tolist() == exact(*xy)
 
 
 @given(st.data(), st.sampled_from([0, 1, 5, 1000, 2**20, 2**21, 2**22 - 1, 2**22, 2**40, 2**42 - 1, 2**42]))
-def test_small_times_any(data, bound):
+def test_small_times_any(matmul, data, bound):
     x, y = data.draw(factors(st.integers(-bound, bound) | st.sampled_from([-bound, bound])))
     assert matmul(x, y, bound).tolist() == exact(x, y)
 
 
 @pytest.mark.parametrize("value", EXTREMES)
 @pytest.mark.parametrize("rows", [1, 2047, 2048, 2049, 5000])
-def test_equal_extremes_add_up_over_every_block(value, rows):
+def test_equal_extremes_add_up_over_every_block(matmul, value, rows):
     x, y = np.full((1, rows), value), np.array([[other] * rows for other in EXTREMES])
     expected = [(rows * value * other - LOW) % 2**64 + LOW for other in EXTREMES]
     assert matmul(x, y)[0].tolist() == expected
@@ -80,21 +77,18 @@ def test_a_product_as_under_he_brings_no_pytorch_into_the_process():
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
 
 
-def test_ranks_of_32_bits_at_the_ends_of_their_type():
+def test_ranks_of_32_bits_at_the_ends_of_their_type(matmul):
     x = np.array([[2**31 - 1, -(2**31), -(2**31) + 1, 2**31 - 1]], dtype=np.int32)
     y = np.array([[HIGH, LOW, LOW + 1, HIGH - 1], [1, -1, 2**44, -(2**22)]])
     assert matmul(x, y).tolist() == matmul(x, y, 2**31).tolist() == exact(x, y)
 
 
-def test_a_bound_that_does_not_hold_is_an_error_where_the_product_would_be_wrong(vectorised):
+def test_a_bound_that_does_not_hold_is_an_error_where_the_product_would_be_wrong():
     x = np.array([[3, -5]])
-    assert matmul(x, x, 5).tolist() == [[34]]
-    if vectorised:
-        assert matmul(x, x, 4).tolist() == [[34]]
-        return
+    assert ring._in_limbs(x, x, 5).tolist() == ring._in_integers(x, x, 4).tolist() == [[34]]
     for wrong in (x, -x):
         with pytest.raises(ValueError, match="beyond the stated bound 4"):
-            matmul(wrong, x, 4)
+            ring._in_limbs(wrong, x, 4)
 
 
 # ---- sorted columns at the largest number of rows: the largest partial sums there are ----
@@ -105,7 +99,7 @@ def sorted_column() -> np.ndarray:
     return np.arange(1 - MAX_ROWS, MAX_ROWS, 2, dtype=np.int64)[None, :]
 
 
-def test_sorted_columns_of_the_largest_size(sorted_column):
+def test_sorted_columns_of_the_largest_size(matmul, sorted_column):
     x, n = sorted_column, MAX_ROWS
     assert x.shape == (1, n)
     assert matmul(x, x, n - 1).tolist() == [[total(n)]]
@@ -113,7 +107,7 @@ def test_sorted_columns_of_the_largest_size(sorted_column):
     assert matmul(x, x[:, ::-1], n - 1).tolist() == [[-total(n)]]
 
 
-def test_a_sorted_column_of_the_largest_size_times_masked_elements(sorted_column):
+def test_a_sorted_column_of_the_largest_size_times_masked_elements(matmul, sorted_column):
     x, n = sorted_column, MAX_ROWS
     # masked so that all limbs are large and of one sign: partial sums do not cancel
     limbs = np.where(x < 0, -1, 1) * (2**21 - 1)

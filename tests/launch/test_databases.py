@@ -8,24 +8,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
-from adbc_driver_postgresql import dbapi
 
 from mpc_spearman import Result, load_plan, run_local
 from mpc_spearman.errors import TableError
 from mpc_spearman.launch.join import run_party
 from mpc_spearman.launch.local import assignments
-from support.databases import PASSWORD, into_sqlite, postgresql
+from support.databases import PASSWORD, into_postgresql, into_sqlite, postgresql
 from support.harness import fork_server
 from support.plans import LIGHT, mapping, with_keys
-
-
-def into_postgresql(address: str, name: str, frame: pd.DataFrame) -> None:
-    """Make a table of a DataFrame."""
-    with dbapi.connect(address) as connection, connection.cursor() as cursor:
-        cursor.adbc_ingest(name, pa.Table.from_pandas(frame, preserve_index=False), mode="replace")
-        connection.commit()
 
 
 @pytest.fixture
@@ -44,7 +35,7 @@ def asking(**tables: tuple[str, str]) -> dict[str, Any]:
     content = mapping()
     for party, (query, variable) in tables.items():
         entry = content["parties"]["target"] if party == "B" else content["parties"]["sources"][0]
-        entry["table"] = {"query": query, "connection": f"env:{variable}"}
+        entry["table"] = {"query": query, "connection": f"env:{variable}", "order_by": "id"}
     return content
 
 
@@ -52,8 +43,8 @@ def test_a_run_on_two_databases_is_that_on_the_tables_in_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: dict[str, pd.DataFrame]
 ) -> None:
     plan = asking(
-        A=("SELECT id, income, age FROM people ORDER BY id", "INSURER"),
-        B=("SELECT id, visits::numeric(9, 2) AS visits, cost FROM visits ORDER BY id", "CLINIC"),
+        A=("SELECT id, income, age FROM people", "INSURER"),
+        B=("SELECT id, visits::numeric(9, 2) AS visits, cost FROM visits", "CLINIC"),
     )
     with postgresql() as address:
         into_postgresql(address, "visits", frames["B"])
@@ -93,7 +84,9 @@ def test_a_database_that_cannot_be_reached_ends_a_run_at_its_party(
         run_local(
             asking(B=("SELECT id, visits FROM visits", "CLINIC")), {"A": frames["A"]}, server=fork_server()
         )
-    assert str(caught.value) == "B: the database of env:CLINIC: it cannot be reached: nothing listens there"
+    assert str(caught.value) == (
+        "B: the database of env:CLINIC: postgresql: it cannot be reached: nothing listens there"
+    )
 
 
 def test_a_party_alone_writes_no_address_into_its_status(

@@ -139,7 +139,6 @@ def _cases() -> Iterator[Case]:
 
 
 CASES = list(_cases())
-NO_HOOK: tuple[None, dict[str, Any]] = (None, {})
 
 
 def others(party: str) -> list[str]:
@@ -157,7 +156,7 @@ def parties_and(run: Members, party: str) -> tuple[dict[str, Any], dict[str, Any
 
 def start_all(run: Members, party: str, hook: tuple[str, Mapping[str, Any]], **other: Any) -> None:
     for name in NAMES:
-        run.start(name, hook if name == party else NO_HOOK, **(other if name == party else {}))
+        run.start(name, *((hook,) if name == party else ()), **(other if name == party else {}))
 
 
 def at(run: Members, party: str, act: str, *, phase: str) -> tuple[dict[str, Ending], float]:
@@ -168,7 +167,7 @@ def at(run: Members, party: str, act: str, *, phase: str) -> tuple[dict[str, End
     if act == "kill":
         assert run.wait([party])[party].error == "RoleCrashed"
     elif act in ("freeze", "hold"):  # it cannot end by itself: its owner ends it
-        run.parties[party].process.send_signal(signal.SIGTERM)
+        run.parties[party].send_signal(signal.SIGTERM)
         assert run.wait([party])[party].code == 143
     else:
         endings |= run.wait([party])  # a party that is cut off notices that as well
@@ -213,17 +212,17 @@ def mended(
     Where it is the coordinator's plan that differs, it is the others who notice, and mend theirs.
     """
     for name in others(mistaken):
-        run.start(name, NO_HOOK)
+        run.start(name)
     if mistaken != "C":
         run.wait_for_port()  # then C hears of it, if who it is can be shown
-    run.start(mistaken, NO_HOOK, **other)
+    run.start(mistaken, **other)
     by_others = mistaken == "C" and error in ("PlanMismatch", "UnknownKey")
     ended = others("C") if by_others else [mistaken]
     endings = run.wait(ended)
     assert {endings[name].error for name in ended} == {error}, endings
     mend()
     for name in ended:
-        run.start(name, NO_HOOK, label=f"{name}2", **(other if by_others else {}))
+        run.start(name, label=f"{name}2", **(other if by_others else {}))
     endings |= run.wait([f"{name}2" if name in ended else name for name in NAMES])
     if mistaken != "C":
         said = " ".join((endings["C"].shown + endings["C"].printed).split())
@@ -273,7 +272,7 @@ def unapproved(run: Members, party: str, *, fault: str) -> tuple[dict[str, Endin
     elif fault == "used up":
         approve()
         for name in NAMES:
-            run.start(name, NO_HOOK, label=f"{name}1")
+            run.start(name, label=f"{name}1")
         assert {end.error for end in run.wait([f"{name}1" for name in NAMES]).values()} == {"done"}
     return mended(run, party, "ApprovalError", approve)
 
@@ -294,7 +293,7 @@ def restarted(run: Members, party: str) -> tuple[dict[str, Ending], float]:
     start_all(run, party, ("at", {"phase": "meeting", "act": "kill"}))
     fault = run.wait_for(f"{party}.fault")
     assert run.wait([party])[party].error == "RoleCrashed"
-    run.start(party, NO_HOOK, label=f"{party}2")
+    run.start(party, label=f"{party}2")
     return run.wait([*others(party), f"{party}2"]), fault
 
 
@@ -304,7 +303,7 @@ def twice(run: Members, party: str) -> tuple[dict[str, Ending], float]:
     held = {"phase": "meeting", "act": "hold", "until": str(run.marks / f"{second}.failed")}
     start_all(run, late, ("at", held))
     run.wait_for(f"{late}.fault")
-    run.start(party, NO_HOOK, label=second)
+    run.start(party, label=second)
     return run.wait([*NAMES, second]), run.wait_for(f"{second}.failed")
 
 
@@ -313,7 +312,7 @@ def two_coordinators(run: Members, party: str) -> tuple[dict[str, Ending], float
     go = run.folder / "go"
     start_all(run, "B", ("at", {"phase": "connect", "act": "hold", "until": str(go)}))
     run.wait_for_port()
-    run.start("C", NO_HOOK, label="C2")
+    run.start("C", label="C2")
     second = run.wait(["C2"])["C2"]
     assert (second.error, second.files) == ("NetworkError", [])
     go.touch()
@@ -322,7 +321,7 @@ def two_coordinators(run: Members, party: str) -> tuple[dict[str, Ending], float
 
 def missing(run: Members, party: str) -> tuple[dict[str, Ending], float]:
     for name in others(party):
-        run.start(name, NO_HOOK)
+        run.start(name)
     return run.wait(others(party)), 0.0
 
 

@@ -279,7 +279,7 @@ def test_three_time_outs_of_computing_are_no_time_out(run_with: RunWith, act: st
 @pytest.mark.long
 def test_one_call_that_stops_all_threads_for_longer_than_the_time_out_is_one(run_with: RunWith) -> None:
     # The keep-alives come from a thread. What holds the interpreter is silent; nothing in this package does.
-    after = run_with("on_phase", party="A", phase="rank", act="hold", seconds=3 * TIMEOUT, timeout=TIMEOUT)
+    after = run_with("on_phase", party="A", phase="rank", act="block", seconds=3 * TIMEOUT, timeout=TIMEOUT)
     after.assert_clean()
     assert {type(after.error_of(party)) for party in "BC"} == {PeerTimeout}
 
@@ -298,7 +298,7 @@ def check_stopped(after: Aftermath, party: str) -> None:
 
 
 def test_a_stopped_role_fails_at_the_deadline(run_with: RunWith) -> None:
-    after = run_with("on_phase", party="A", phase="rank", act="stop", timeout=TIMEOUT)
+    after = run_with("on_phase", party="A", phase="rank", act="freeze", timeout=TIMEOUT)
     check_stopped(after, "A")
     text = f"A (source) sent nothing for {TIMEOUT:g} s, not even a keep-alive"
     told = [str(after.error_of(party)) for party in "BC"]
@@ -314,13 +314,13 @@ def test_a_stopped_role_fails_at_the_deadline(run_with: RunWith) -> None:
     ("party", "phase"), [entry for entry in MATRIX if entry[1] not in ("start", "load", "connect")]
 )
 def test_stopped_in_every_phase(run_with: RunWith, party: str, phase: str) -> None:
-    check_stopped(run_with("on_phase", party=party, phase=phase, act="stop", timeout=TIMEOUT), party)
+    check_stopped(run_with("on_phase", party=party, phase=phase, act="freeze", timeout=TIMEOUT), party)
 
 
 @pytest.mark.long
 def test_a_role_that_never_comes_to_the_meeting_point(run_with: RunWith) -> None:
     network = {"timeout": 60, "join_timeout": 8}
-    after = run_with("on_phase", party="A", phase="start", act="stop", settings={"network": network})
+    after = run_with("on_phase", party="A", phase="start", act="freeze", settings={"network": network})
     after.assert_clean()
     assert after.classes() == {"A": "RoleCrashed", "B": "PartyMissing", "C": "PartyMissing"}
     assert after.outcomes["A"].kind == "stopped"

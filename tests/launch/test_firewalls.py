@@ -177,7 +177,7 @@ def test_who_cannot_reach_whom_and_where_is_told_to_all(tmp_path: Path) -> None:
             job.join(**{**own, "B": [*own["B"], *LISTENING]})
             codes = job.wait()
         assert codes == {"B": Unreachable.exit_code, **dict.fromkeys("CA", PartyMissing.exit_code)}
-        printed = {name: " ".join(job.output[name].split()) for name in "CBA"}
+        printed = {name: " ".join(job.shown(name).split()) for name in "CBA"}
         assert f"A (source) cannot reach B (target) at 10.77.0.2:{OTHER}" in printed["B"]
         for name in "CA":
             assert "B left: Unreachable in connect; waiting for it again" in printed[name]

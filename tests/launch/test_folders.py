@@ -14,7 +14,7 @@ import pandas as pd
 from mpc_spearman import run_local
 from mpc_spearman.launch import folders
 from support.harness import ROOT
-from support.made_results import listing
+from support.plan_files import files
 from support.plans import LIGHT, mapping
 from support.references import normal_tables
 
@@ -26,12 +26,12 @@ def test_what_is_left_of_a_killed_run_is_swept_and_nothing_else(temporary: Path)
         (temporary / name / "C").mkdir(parents=True)
     (temporary / LEFT.replace("0", "1")).write_text("a file")
     (temporary / LEFT.replace("0", "2")).symlink_to(temporary / "mine")
-    before = listing(temporary)
+    before = files(temporary)
     with folders.temporary() as own:
         assert own.stat().st_mode & 0o777 == 0o700
-        assert listing(temporary) == sorted([*(name for name in before if name != LEFT), own.name])
-    assert listing(temporary) == [name for name in before if name != LEFT]
-    assert listing(temporary / "mine") == ["C"]
+        assert files(temporary) == sorted([*(name for name in before if name != LEFT), own.name])
+    assert files(temporary) == [name for name in before if name != LEFT]
+    assert files(temporary / "mine") == ["C"]
 
 
 def test_many_that_begin_at_once_keep_theirs(temporary: Path) -> None:
@@ -50,7 +50,7 @@ def test_many_that_begin_at_once_keep_theirs(temporary: Path) -> None:
     for thread in threads:
         thread.join()
     assert gone == []
-    assert listing(temporary) == []
+    assert files(temporary) == []
 
 
 #: A kernel in which a run goes on, and which says when it does; the run does not end before it is told to.
@@ -80,6 +80,6 @@ def test_a_kernel_that_is_killed_leaves_nothing_for_long(tmp_path: Path, tempora
         while kernel.stdout.readline() != "connect\n":
             assert kernel.poll() is None
         kernel.kill()
-    assert listing(temporary) != []
+    assert files(temporary) != []
     assert run_local(plan, tables).n == 40
-    assert listing(temporary) == []
+    assert files(temporary) == []

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -19,7 +18,6 @@ from mpc_spearman.errors import ERRORS
 from support.members import JOIN_TIMEOUT, members
 from support.processes import eventually
 
-NO_HOOK: tuple[None, dict[str, Any]] = (None, {})
 A, B = 2, 1
 
 
@@ -144,7 +142,7 @@ def test_what_c_forwards_is_tls_under_keys_that_c_does_not_have(tmp_path: Path) 
     recorded.mkdir()
     with members(tmp_path) as run:
         run.start("C", ("recorded", {"folder": str(recorded), "phase": "publish", "until": str(go)}))
-        run.start("B", NO_HOOK)
+        run.start("B")
         run.start("A", ("logging_keys", {"file": str(keys)}))
         run.wait_for("C.fault")
         process = int((recorded / "process").read_text())
@@ -196,7 +194,7 @@ def test_a_coordinator_in_the_place_of_a_and_b_ends_the_run(tmp_path: Path) -> N
         run.plan["network"]["join_timeout"] = JOIN_TIMEOUT
         run.start("C", ("impersonating", {}))
         for name in "BA":
-            run.start(name, NO_HOOK)
+            run.start(name)
         endings = run.wait("ABC")
         eventually(lambda: run.processes() == [])
     # Who finds it first ends; the other one may wait for that party until the time to join is over.

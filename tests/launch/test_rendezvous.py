@@ -125,9 +125,9 @@ def test_who_cannot_take_part_says_why_though_nobody_is_there_to_be_told(tmp_pat
     """A column is said while the others are still looked for; with another's key there is nothing to tell."""
     with members(tmp_path) as run:
         sources = [{**run.plan["parties"]["sources"][0], "exclude": ["no such column"]}]
-        run.start("A", (None, {}), parties={**run.plan["parties"], "sources": sources})
+        run.start("A", parties={**run.plan["parties"], "sources": sources})
         parties = {**run.plan["parties"], "target": {**run.plan["parties"]["target"], "key": "C.key"}}
-        run.start("B", (None, {}), parties=parties)
+        run.start("B", parties=parties)
         endings = run.wait(["A", "B"])
         eventually(lambda: run.processes() == [])
     assert {label: (end.error, end.code) for label, end in endings.items()} == {

@@ -83,4 +83,4 @@ def test_strangers_get_nothing_and_take_no_memory(at: str, tmp_path: Path) -> No
             job.join("A")  # while the stranger still holds what it can
             job.check(expected)
             stranger.communicate()
-        assert "\x1b" not in job.output["C"]
+        assert "\x1b" not in job.shown("C")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from mpc_spearman.levels import coefficients, explained, level_of, strengths
+from mpc_spearman.levels import explained, level_of, strengths
 from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.loss import separation
@@ -40,13 +40,6 @@ def only(*sources: str) -> dict[str, pd.DataFrame]:
     return {name: TABLES[name] for name in (*sources, "B")}
 
 
-@pytest.fixture
-def digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Publish all digits."""
-    for module in (strengths, coefficients):
-        monkeypatch.setattr(module, "in_digits", lambda values, s, error: values)
-
-
 def spread(values: np.ndarray) -> float:
     """p-value that standardised values have variance 1."""
     statistic, many = float(np.square(values).sum()), values.size
@@ -55,7 +48,7 @@ def spread(values: np.ndarray) -> float:
 
 @pytest.mark.parametrize("sources", [("A",), ("A", "D")])
 def test_strengths_have_the_noise_that_each_copy_states_and_the_owners_own_is_off(
-    digits: None, sources: tuple[str, ...]
+    sources: tuple[str, ...],
 ) -> None:
     """Over runs: C's copy has all owners' draws, B's all but its own, independent from run to run."""
     without = run_in_memory(plan(*sources, reveal="strengths"), only(*sources)).result()
@@ -155,7 +148,7 @@ def _most_moved(x: np.ndarray, y: np.ndarray, sigma: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("level", ["coefficients", "differences"])
-def test_what_the_coordinator_passes_on_has_noise_its_own_copy_has_none(level: str, digits: None) -> None:
+def test_what_the_coordinator_passes_on_has_noise_its_own_copy_has_none(level: str) -> None:
     exact = run_in_memory(plan(reveal=level), only("A")).result("B").coefficients
     off, s = [], None
     for _ in range(12):

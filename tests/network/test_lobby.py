@@ -96,19 +96,18 @@ def test_a_party_that_cannot_take_part_tells_all_and_may_come_again(meet: Meet, 
     assert_connected(run.wait("C", "B", "A"))
 
 
-def test_a_coordinator_that_says_too_early_that_all_have_met_is_not_believed(
-    meet: Meet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_coordinator_that_says_too_early_that_all_have_met_is_not_believed(meet: Meet) -> None:
     lies: list[int] = []
 
-    def lie(self: CoordinatorMeeting) -> None:
-        self._tell_all(met=self._number)
-        lies.append(self._number)
-        time.sleep(0.2)
+    class Lying(CoordinatorMeeting):
+        def _hold_round(self) -> None:
+            self._tell_all(met=self._number)
+            lies.append(self._number)
+            time.sleep(0.2)
 
-    monkeypatch.setattr(CoordinatorMeeting, "_hold_round", lie)
     run = meet()
-    come(run)
+    run.come(C, coordinator=Lying)
+    come(run, A, B)
     eventually(lambda: len(lies) == 3)  # the first of which all have heard by then
     assert not run.met
     run.sides["C"].fail(PartyMissing("over", ("PartyMissing", "A", "connect")))

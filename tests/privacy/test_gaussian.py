@@ -10,26 +10,27 @@ from mpc_spearman.privacy import gaussian
 from mpc_spearman.privacy.gaussian import LARGEST, REACH, discrete_gaussian
 
 
-def _fits(sigma: int, draws: int) -> float:
-    """p-value that so many draws are of the discrete Gaussian (chi-square; rare values together)."""
+def _fits(sigma: int, drawn: np.ndarray) -> float:
+    """p-value that draws are of the discrete Gaussian (chi-square; rare values together)."""
+    draws = len(drawn)
     x = np.arange(-REACH * sigma, REACH * sigma + 1)
     chances = np.exp(-(x**2) / (2 * sigma**2))
     chances /= chances.sum()
-    drawn = np.bincount(discrete_gaussian(np.full(draws, sigma)) + REACH * sigma, minlength=x.size)
+    counts = np.bincount(drawn + REACH * sigma, minlength=x.size)
     often = chances * draws >= 20
-    seen = np.append(drawn[often], drawn[~often].sum())
+    seen = np.append(counts[often], counts[~often].sum())
     expected = np.append(chances[often], chances[~often].sum()) * draws
     return float(stats.chisquare(seen, expected).pvalue)
 
 
 @pytest.mark.parametrize("sigma", [1, 2, 13])
 def test_draws_have_the_probabilities_of_the_discrete_gaussian(sigma: int) -> None:
-    assert _fits(sigma, 100_000) > 1e-9
+    assert _fits(sigma, discrete_gaussian(np.full(100_000, sigma))) > 1e-9
 
 
-def test_so_do_draws_that_float64_does_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gaussian, "_MARGIN", 0.9)  # whatever is not far from the limit is settled by decimals
-    assert _fits(2, 20_000) > 1e-9
+def test_so_do_draws_that_float64_does_not_decide() -> None:
+    drawn, kept = gaussian._propose(np.full(100_000, 2), margin=0.9)  # digits settle all that is near
+    assert _fits(2, drawn[kept]) > 1e-9
 
 
 def test_what_is_settled_exactly_is_right_where_one_digit_counts() -> None:

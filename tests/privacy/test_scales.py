@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from mpc_spearman.privacy.loss import bits, epsilon, guess, separation
+from mpc_spearman.privacy.loss import epsilon, guess, separation
 from mpc_spearman.privacy.scales import NOTHING, Scales, deviations, joined, summed
 
 RHO = 2.0
@@ -99,5 +99,4 @@ def test_scales_that_no_columns_have_are_named(ranges: tuple[int, ...], diameter
 
 def test_a_loss_of_two_is_what_the_documents_say() -> None:
     assert [round(guess(loss), 2) for loss in (0.02, 2, 4)] == [0.54, 0.84, 0.92]
-    assert round(bits(2), 1) == 2.9
     assert [round(epsilon(loss), 1) for loss in (0.02, 2)] == [0.9, 11.7]

@@ -21,7 +21,8 @@ from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.results.merge import merge
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
-from support.made_results import costs, listing, made, matrix_of, parts, shared_plan
+from support.made_results import costs, made, matrix_of, parts, shared_plan
+from support.plan_files import files
 from support.plans import plan
 from support.tables import id_array
 
@@ -241,7 +242,7 @@ def test_results_that_do_not_belong_together(
     with pytest.raises(MergeError, match=message) as caught:
         merge(runs, tmp_path / "out")
     assert str(runs[1]) in str(caught.value)
-    assert listing(tmp_path) == ["run0", "run1"]
+    assert files(tmp_path) == ["run0", "run1"]
     assert main(["merge", *map(str, runs), "--out", str(tmp_path / "out")]) == 24
     error = capsys.readouterr().err
     assert error.startswith("error: ")
@@ -265,7 +266,7 @@ def test_nothing_is_overwritten(save: Save, tmp_path: Path) -> None:
     (tmp_path / "mine" / "thesis.tex").write_text("mine")
     with pytest.raises(OutputError, match=r"thesis\.tex"):
         merge(runs, tmp_path / "mine")
-    assert listing(tmp_path) == ["mine", "run0", "run1"]
+    assert files(tmp_path) == ["mine", "run0", "run1"]
 
 
 def test_the_function_is_public() -> None:

@@ -294,7 +294,7 @@ def test_parties_that_meet_by_join_prove_it_by_their_own_plans(
 ) -> None:
     with members(tmp_path) as run:
         for name in "CBA":
-            run.start(name, (None, {}))
+            run.start(name)
         run.wait(["C", "B", "A"])
     for name in "CBA":
         folder = tmp_path / "out" / name / name

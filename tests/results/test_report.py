@@ -17,7 +17,7 @@ from mpc_spearman.levels import view
 from mpc_spearman.results import report, summary, terminal
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators
-from support.made_results import computed, cost_table, page, shared_plan, synthetic, tables
+from support.made_results import computed, costs, page, shared_plan, synthetic, tables
 
 # --- safe and self-contained ---------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ def strengths_alone(strengths: list[float], **more: Any) -> Result:
         party="C",
         role="coordinator",
         n=30,
-        cost=cost_table(),
+        cost=costs("C", "B", "A"),
         strengths=pd.Series(strengths, names),
         counts=pd.Series([0 if math.isnan(s) else 4 for s in strengths], names),
         ranking=pd.DataFrame({"position": positions, "feature": names, "strength": strengths}),
@@ -176,7 +176,7 @@ def test_what_was_not_passed_on_is_absent_with_one_sentence(grant: str) -> None:
         held |= {part: getattr(full, part) for part in matrices}
     plan = shared_plan()
     plan["results"]["target"] = grant
-    copy = Result(plan=plan, party="B", role="target", n=60, cost=cost_table(), **held)
+    copy = Result(plan=plan, party="B", role="target", n=60, cost=costs("C", "B", "A"), **held)
     found = page(copy)
     assert bool(found.of_class("map")) == (grant == "coefficients")
     assert bool(found.of_class("zero")) == (grant in ("strengths", "coefficients"))

@@ -11,7 +11,7 @@ import pytest
 
 from mpc_spearman.errors import OutputError
 from mpc_spearman.results import run_directory
-from support.made_results import listing
+from support.plan_files import files
 
 
 def test_a_directory_is_held_once_and_then_free_again(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_a_directory_is_held_once_and_then_free_again(tmp_path: Path) -> None:
                 pass
     with run_directory.locked(tmp_path / "deep" / "B"):
         pass
-    assert listing(tmp_path) == ["link"]
+    assert files(tmp_path) == ["link"]
 
 
 def _hold(directory: Path, ready: multiprocessing.connection.Connection) -> None:
@@ -45,7 +45,7 @@ def test_the_lock_of_a_process_that_was_killed_is_none(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.join()
-    assert listing(tmp_path / "out") == [".B.lock"]
+    assert files(tmp_path / "out") == [".B.lock"]
     with run_directory.locked(tmp_path / "out" / "B"):
         pass
-    assert listing(tmp_path / "out") == []
+    assert files(tmp_path / "out") == []

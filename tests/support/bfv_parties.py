@@ -37,8 +37,9 @@ def key(sizes: Sizes) -> BfvSecretKey:
     return BfvSecretKey.generate(SETTINGS, sizes)
 
 
-def received(sizes: Sizes) -> BfvPublicKey:
-    return BfvPublicKey.from_bytes(key(sizes).public.to_bytes(), SETTINGS, sizes)
+def received(sizes: Sizes, kind: type[BfvPublicKey] | None = None) -> BfvPublicKey:
+    """Return the key as another party has read it, perhaps of a class that does something else with it."""
+    return (kind or BfvPublicKey).from_bytes(key(sizes).public.to_bytes(), SETTINGS, sizes)
 
 
 def exported(public: BfvPublicKey, values: np.ndarray) -> bytes:

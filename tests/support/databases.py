@@ -16,6 +16,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 PASSWORD = "hunter%2Fsecret"  # as an address has it
@@ -76,6 +77,15 @@ def command(address: str, *statements: str) -> None:
     with dbapi.connect(address, autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
+
+
+def into_postgresql(address: str, name: str, frame: pd.DataFrame) -> None:
+    """Make a table of a DataFrame, in place of one of that name."""
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(address) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest(name, pa.Table.from_pandas(frame, preserve_index=False), mode="replace")
+        connection.commit()
 
 
 def into_sqlite(file: Path, name: str, frame: pd.DataFrame) -> str:

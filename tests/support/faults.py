@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -39,6 +40,14 @@ def entering(phase: str, happen: Callable[[], None], progress: Progress) -> Prog
     return report
 
 
+def do(act: str, seconds: float = 0.0, until: str = "") -> None:
+    """Do one of `ACTS`, or ``hold`` until a file is there."""
+    if act == "hold":
+        wait_for(until)
+    else:
+        ACTS[act](seconds)
+
+
 def wait_for(file: str) -> None:
     while not Path(file).exists():
         time.sleep(0.02)
@@ -58,15 +67,12 @@ def on_phase(
     progress: Progress,
     **seams: Any,
 ) -> Result:
-    """Do `act` when `party` enters `phase`, or ``wait`` until a file is there; make the file `mark` first."""
+    """Do `act` when `party` enters `phase`; make the file `mark` first."""
 
     def happen() -> None:
         if mark:
             Path(mark).touch()
-        if act == "wait":
-            wait_for(until)
-        else:
-            ACTS[act](seconds)
+        do(act, seconds, until)
 
     if worker_name(name, seams.get("shard", 0)) == party:
         progress = entering(phase, happen, progress)
@@ -89,10 +95,6 @@ def _refuse(seconds: float) -> None:
     raise errors.TableError("column 'salary' was refused")
 
 
-def _run_out_of_memory(seconds: float) -> None:
-    raise MemoryError
-
-
 def _compute(step: Callable[[], object]) -> Callable[[float], None]:
     def act(seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -104,17 +106,17 @@ def _compute(step: Callable[[], object]) -> Callable[[float], None]:
 
 ACTS: dict[str, Callable[[float], None]] = {
     "kill": lambda seconds: os.kill(os.getpid(), signal.SIGKILL),
-    "stop": lambda seconds: os.kill(os.getpid(), signal.SIGSTOP),
+    "freeze": lambda seconds: os.kill(os.getpid(), signal.SIGSTOP),
     "divide": _divide,
     "refuse": _refuse,
-    "memory": _run_out_of_memory,
+    "memory": lambda seconds: bytearray(sys.maxsize),
     "exit": lambda seconds: os._exit(3),
     "sleep": time.sleep,
     # In NumPy, which lets other threads run; in pure Python, which does so every 5 ms.
     "sort": _compute(lambda: np.argsort(np.arange(1_000_000)[::-1])),
     "count": _compute(lambda: None),
     # One C call that keeps all other threads from running.
-    "hold": lambda seconds: ctypes.PyDLL(None).usleep(int(seconds * 1e6)),
+    "block": lambda seconds: ctypes.PyDLL(None).usleep(int(seconds * 1e6)),
 }
 
 

@@ -35,8 +35,8 @@ def record_frozen(
 ) -> Result:
     """Record a role whose clock stands still and which has no seedable generator to draw from.
 
-    It leaves what :func:`support.recorder.record` does, and in ``meeting-point`` what the role said over the
-    connection of the meeting, in ``refused`` what it called that no run may call.
+    Beside what :func:`support.recorder.record` leaves, ``meeting-point`` has what the role said over the
+    connection of the meeting, and ``refused`` what it called that no run may call.
     """
     place = Path(directory, given[0])
 
@@ -70,9 +70,7 @@ def record_frozen_with_masks_from(
     draws = {
         "numpy": lambda shape: np.random.default_rng(7).integers(-(2**63), 2**63, shape),
         "torch": lambda shape: torch.randint(-(2**63), 2**63 - 1, shape).numpy(),
-        "random": lambda shape: np.frombuffer(random.randbytes(8 * int(np.prod(shape))), np.int64).reshape(
-            shape
-        ),
+        "random": lambda shape: np.frombuffer(random.randbytes(8 * np.prod(shape)), "<i8").reshape(shape),
     }
     keys.Stream.ring = lambda self, shape: draws[generator](shape)
     return record_frozen(run, *given, **more)
@@ -104,11 +102,9 @@ def _stop_clock() -> None:
 def _refuse_generators(place: Path) -> Callable[[], bool]:
     """Seed every global generator with a constant, then make all of them refuse to work.
 
-    Refused: the functions of ``random`` and its ``Random`` (not ``SystemRandom``, which is the operating
-    system's and has no seed); everything callable in ``numpy.random``; torch's sampling functions and
-    methods, ``torch.Generator`` and the seeding functions. All were imported before, so what libraries do at
-    import is not touched. C++ code that drew from a default generator all the same would leave its state
-    changed: what is returned tells whether one has.
+    That is ``random`` (not ``SystemRandom``, which is the operating system's), all of ``numpy.random``,
+    torch's sampling and seeding. Libraries were imported before. C++ code that drew from a default generator
+    all the same would leave its state changed: what is returned tells whether one has.
     """
     random.seed(1)
     np.random.seed(1)
@@ -128,15 +124,6 @@ def _refuse_generators(place: Path) -> Callable[[], bool]:
     like = ("rand_like", "randn_like", "randint_like")
     seeding = ("Generator", "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state")
     _refuse(place, torch, *sampling, *like, *seeding)
-    in_place = (
-        "random",
-        "uniform",
-        "normal",
-        "bernoulli",
-        "exponential",
-        "geometric",
-        "cauchy",
-        "log_normal",
-    )
-    _refuse(place, torch.Tensor, *(f"{name}_" for name in in_place), "bernoulli", "multinomial")
+    names = ("random", "uniform", "normal", "bernoulli", "exponential", "geometric", "cauchy", "log_normal")
+    _refuse(place, torch.Tensor, *(f"{name}_" for name in names), "bernoulli", "multinomial")
     return lambda: states() != before

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
 
 from mpc_spearman.config import DataParty, Plan
 from mpc_spearman.launch.local import arrow, assignments
@@ -46,15 +45,13 @@ def run_roles(
     """
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
     keys = Rehearsal.of(tuple(plans))  # one for each, whatever their plans
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in hooked(hook, **(arguments or {})).items():
-            patch.setenv(name, value)
-        assigned = [
-            replace(one, rehearsal=asdict(keys[name]))
-            for name, its in plans.items()
-            for one in assignments(its, staging)
-            if one.party == name
-        ]
+    hooks = hooked(hook, **(arguments or {}))
+    assigned = [
+        replace(one, rehearsal=asdict(keys[name]), environment={**one.environment, **hooks})
+        for name, its in plans.items()
+        for one in assignments(its, staging)
+        if one.party == name
+    ]
     streams = {}
     for party, frame in frames.items():
         own = plans[party].party(party)

@@ -84,9 +84,8 @@ def hosts(*parties: str) -> Iterator[Network]:
         pytest.skip("network namespaces take Linux and root")
     if shutil.which("ip") is None:
         pytest.skip("the command ip is missing (package iproute2)")
-    if subprocess.run(
-        ["ip", "netns", "add", probe := f"mpcs-{secrets.token_hex(4)}"], check=False
-    ).returncode:
+    probe = f"mpcs-{secrets.token_hex(4)}"
+    if subprocess.run(["ip", "netns", "add", probe], check=False).returncode:
         pytest.skip("this machine makes no network namespaces")
     run("ip", "netns", "del", probe)
     with ExitStack() as undo:
@@ -123,19 +122,18 @@ class Job:
     port: int = 29500
     address: str = ""
     processes: dict[str, subprocess.Popen[bytes] | Command] = field(default_factory=dict)
-    output: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
         parties = self.settings["parties"]
-        self.names = [parties["coordinator"]["name"], parties["target"]["name"]]
-        self.names += [source["name"] for source in parties["sources"]]
+        everyone = (parties["coordinator"], parties["target"], *parties["sources"])
+        self.names = [party["name"] for party in everyone]
         self.address = self.address or self.network.address(self.names[0])
         network = {"address": self.address, "port": self.port}
         self.plan = self.folder / "plan.yaml"
         self.plan.write_text(json.dumps({**with_keys(self.settings, self.folder), "network": network}))
         for name, table in self.tables.items():
-            table.to_parquet(self._table(name))
+            table.to_parquet(self.folder / f"{name}.parquet")
 
     def __enter__(self) -> Job:
         return self
@@ -158,11 +156,11 @@ class Job:
         hook = {}
         if waits is not None:
             party, phase, until = waits
-            hook = hooked("faults:on_phase", party=party, phase=phase, act="wait", until=str(until))
+            hook = hooked("faults:on_phase", party=party, phase=phase, act="hold", until=str(until))
         for name in names or self.names:
             with self._printed(name).open("wb") as printed:
                 self.processes[name] = Command(
-                    ["join", str(self.plan), *self._options(name), *own.get(name, ())],
+                    ["join", *self._asked(name, own)],
                     folder=ROOT,
                     environment={**self._environment(), **hook},
                     stdout=printed,
@@ -172,21 +170,14 @@ class Job:
 
     def torchrun(self, **own: Sequence[str]) -> None:
         """Start every role by torchrun, one node each; `own` as for `join`."""
+        meeting = (f"--master_addr={self.address}", f"--master_port={AGENT_PORT}", "--max-restarts=0")
+        nodes = (f"--nnodes={len(self.names)}", "--nproc_per_node=1", *meeting)
+        launcher = str(ROOT / "launchers" / "cluster.py")
         for rank, name in enumerate(self.names):
-            node = {
-                "nnodes": len(self.names),
-                "nproc_per_node": 1,
-                "node_rank": rank,
-                "max-restarts": 0,
-                "master_addr": self.address,
-                "master_port": AGENT_PORT,
-            }
-            command = [str(_TORCHRUN), *(f"--{option}={value}" for option, value in node.items())]
-            launcher = str(ROOT / "launchers" / "cluster.py")
-            arguments = [launcher, str(self.plan), *self._options(name), *own.get(name, ())]
+            command = [str(_TORCHRUN), *nodes, f"--node_rank={rank}", launcher, *self._asked(name, own)]
             with self._printed(name).open("wb") as printed:
                 self.processes[name] = subprocess.Popen(
-                    self.network.command(name, *command, *arguments),
+                    self.network.command(name, *command),
                     cwd=ROOT,
                     env=self._environment(),
                     stdout=printed,
@@ -195,15 +186,14 @@ class Job:
 
     def wait(self) -> dict[str, int]:
         """Wait for all; return their exit codes."""
-        for name, process in self.processes.items():
+        for process in self.processes.values():
             process.wait()
-            self.output[name] = self.shown(name)
         return {name: process.returncode for name, process in self.processes.items()}
 
     def check(self, expected: Result) -> None:
         """Hold what every party was given, and its status, against the same plan run on one machine."""
         codes = self.wait()
-        assert codes == dict.fromkeys(self.names, 0), self.output
+        assert codes == dict.fromkeys(self.names, 0), [self.shown(name) for name in self.names]
         for name in self.names:
             found, wanted = self.result(name).coefficients, expected.coefficients
             if name in self.names[2:] and len(self.names) > 3:
@@ -216,18 +206,16 @@ class Job:
     def shown(self, party: str) -> str:
         return self._printed(party).read_text(errors="replace")
 
-    def _printed(self, party: str) -> Path:
-        return self.folder / f"{party}.printed"
-
     def result(self, party: str) -> Result:
         return Result.load(self.folder / "out" / party)
 
-    def _table(self, party: str) -> Path:
-        return self.folder / f"{party}.parquet"
+    def _printed(self, party: str) -> Path:
+        return self.folder / f"{party}.printed"
 
-    def _options(self, party: str) -> list[str]:
-        table = ["--table", str(self._table(party))] if party in self.tables else []
-        return ["--party", party, *table, "--out", str(self.folder / "out")]
+    def _asked(self, party: str, own: Mapping[str, Sequence[str]]) -> list[str]:
+        table = ["--table", str(self.folder / f"{party}.parquet")] if party in self.tables else []
+        out = str(self.folder / "out")
+        return [str(self.plan), "--party", party, *table, "--out", out, *own.get(party, ())]
 
     def _environment(self) -> dict[str, str]:
         # The hosts share this one's processors, and threads that wait for a processor stall all others.

@@ -24,8 +24,8 @@ from mpc_spearman.run import Run
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 from mpc_spearman.wire.team import Team
+from support.memory_network import Wires
 from support.processes import EVER
-from support.wires import Wires
 
 T = TypeVar("T")
 
@@ -56,18 +56,11 @@ def run_in_memory(
     keys: Mapping[str, Identity] | None = None,
     **seams: Any,
 ) -> Ended:
-    """Run all roles of a plan to their end.
+    """Run all roles of a plan, or of one plan per party, to their end.
 
-    Parameters
-    ----------
-    plan
-        One plan, or for tests of unequal plans one per party.
-    hooks
-        By party, what runs its role: called as ``run_role`` is, with ``run_role`` itself before all else.
-    keys
-        Everybody's, where the plan has their identities; otherwise they are made for this run.
-    **seams
-        Other arguments of every party's ``run_role``.
+    By `hooks` a party's role is run by something that is called as ``run_role`` is, with ``run_role`` itself
+    before all else. `keys` are everybody's, where the plan has their identities; otherwise they are made for
+    this run. `seams` are other arguments of every party's ``run_role``.
     """
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
     hooks, shards = hooks or {}, range(max(its.shards for its in plans.values()))

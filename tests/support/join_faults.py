@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import subprocess
 import threading
@@ -19,7 +18,7 @@ from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.kinds import Kind
 from support import forwarded
-from support.faults import Passing, Progress, Run, entering, through, wait_for
+from support.faults import Passing, Progress, Run, do, entering, through
 
 Happens = Callable[[], None]
 Join = Callable[..., Transport]
@@ -71,15 +70,11 @@ def at(
 
     def happen() -> None:
         happens()
-        if act == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        elif act == "freeze":
-            os.kill(os.getpid(), signal.SIGSTOP)
-        elif act == "hold":
-            wait_for(until)
-        else:
+        if act == "cut":
             cut.set()
             _keep_connections()
+        else:
+            do(act, until=until)
 
     if phase == "meeting":
         begin = round.Round.begin

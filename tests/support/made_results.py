@@ -29,13 +29,13 @@ def shared_plan(*sources: str, **changes: Any) -> dict[str, Any]:
     return {**shared, "parties": {**shared["parties"], **named}, **changes}
 
 
-def _cost(party: str) -> tuple[Any, ...]:
-    return (party, "reveal", 0.5, 0.25, 1000, 2000, 3, 1, 5_000_000)
-
-
 def cost_table(*rows: tuple[Any, ...]) -> pd.DataFrame:
-    rows = rows or tuple(map(_cost, "CBA"))
     return pd.DataFrame(list(rows), columns=list(COLUMNS))
+
+
+def costs(*parties: str) -> pd.DataFrame:
+    made = [(one, phase, 0.1, 1 / 3, 10, 20, 2, 1, 1000) for one in parties for phase in ("rank", "reveal")]
+    return cost_table(*made)
 
 
 def made(**about: Any) -> Result:
@@ -56,30 +56,25 @@ def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: A
     found = reference(
         source, target, estimator=plan["estimator"], strength=plan["strength"], order=plan["order"]
     )
-    n = len(target)
-    base: dict[str, Any] = {
-        "plan": plan,
-        "party": coordinator,
-        "role": "coordinator",
-        "n": n,
-        "cost": cost_table(*(_cost(party) for party in (coordinator, "B", *source))),
-    }
+    about = {"plan": plan, "party": coordinator, "role": "coordinator", "n": len(target)}
+    cost = costs(coordinator, "B", *source)
     columns = pd.concat(
-        derived.column_table([(party, str(name)) for name in table], known(table))
+        derived.column_table(
+            [(party, str(name)) for name in table],
+            Columns.of(rank_columns([table[name].to_numpy() for name in table])),
+        )
         for party, table in [*source.items(), (plan["parties"]["target"]["name"], target)]
     )
-    return made(**(base | parts(found.coefficients, plan) | {"columns": columns} | changes))
+    return made(**(about | parts(found.coefficients, plan) | {"columns": columns, "cost": cost} | changes))
 
 
 def tables(n: int, source: int, target: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     generator = np.random.default_rng(7)
-    common = generator.normal(size=(n, 3))
-    a = common @ generator.normal(size=(3, source)) + generator.normal(size=(n, source))
-    b = common @ generator.normal(size=(3, target)) + generator.normal(size=(n, target))
-    return (
-        pd.DataFrame(a, columns=[f"source_{i}" for i in range(source)]),
-        pd.DataFrame(b, columns=[f"target_{i}" for i in range(target)]),
-    )
+    common, made = generator.normal(size=(n, 3)), []
+    for side, m in (("source", source), ("target", target)):
+        values = common @ generator.normal(size=(3, m)) + generator.normal(size=(n, m))
+        made.append(pd.DataFrame(values, columns=[f"{side}_{i}" for i in range(m)]))
+    return made[0], made[1]
 
 
 def synthetic(n: int = 60, source: int = 4, target: int = 6, **changes: Any) -> Result:
@@ -137,23 +132,6 @@ def page(result: Result) -> Page:
     return Page(report.render(result))
 
 
-def costs(*parties: str) -> pd.DataFrame:
-    rows = [
-        (party, phase, 0.1, 1 / 3, 10, 20, 2, 1, 1000) for party in parties for phase in ("rank", "reveal")
-    ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def listing(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
-
-
-def known(table: pd.DataFrame) -> Columns:
-    """What the owner of a table says of its columns' ties."""
-    ranks = rank_columns([table[name].to_numpy() for name in table])
-    return Columns.of(ranks)
-
-
 def parts(
     matrix: pd.DataFrame, plan: dict[str, Any], ties: Ties = Ties.NONE, skewness: float = 0.0
 ) -> dict[str, Any]:
@@ -162,20 +140,15 @@ def parts(
     labels = [*matrix.index, *((plan["parties"]["target"]["name"], name) for name in matrix.columns)]
     alike = Columns(np.full(len(labels), ties), np.full(len(labels), skewness))
     mu, counts = estimators.strengths(rho, plan["strength"])
-    names = list(matrix.columns)
-    order = estimators.order(mu, plan["order"])
+    names, order = list(matrix.columns), estimators.order(mu, plan["order"])
+    positions = np.sort(estimators.positions(mu, plan["order"]))
+    listed = {"position": positions, "feature": [names[q] for q in order], "strength": mu[order]}
     return {
         "coefficients": matrix,
         "columns": derived.column_table(labels, alike),
         "strengths": pd.Series(mu, names),
         "counts": pd.Series(counts, names),
-        "ranking": pd.DataFrame(
-            {
-                "position": np.sort(estimators.positions(mu, plan["order"])),
-                "feature": [names[q] for q in order],
-                "strength": mu[order],
-            }
-        ),
+        "ranking": pd.DataFrame(listed),
     }
 
 
@@ -191,16 +164,8 @@ def small(**changes: Any) -> Result:
     matrix = matrix_of(
         [[0.1, -0.25, np.nan], [1 / 3, 0.5, np.nan]], ["x", "y", "z"], [("A", "p"), ("A", "q")]
     )
-    base: dict[str, Any] = {
-        "plan": plan,
-        "party": "C",
-        "role": "coordinator",
-        "n": 50,
-        "cost": costs("C", "B", "A"),
-        "warnings": ["z is constant"],
-        **parts(matrix, plan),
-    }
-    return made(**(base | changes))
+    about = {"plan": plan, "party": "C", "role": "coordinator", "n": 50, "warnings": ["z is constant"]}
+    return made(**(about | {"cost": costs("C", "B", "A")} | parts(matrix, plan) | changes))
 
 
 def without(*absent: str, **changes: Any) -> Result:

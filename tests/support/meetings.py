@@ -25,8 +25,6 @@ PARTIES = (C, B, A)
 ANYWHERE = Address("127.0.0.1", 0)
 #: Where each party listens by default: the target does, so that its link with the source is direct.
 LISTEN = MappingProxyType({B: ANYWHERE})
-
-
 #: The keys of all parties of a meeting, and of more.
 KEYS = {name: Identity.new() for name in ("C", "B", "A", "A2", "A3", "D")}
 
@@ -75,6 +73,7 @@ class Meeting:
         parties: tuple[Party, ...] = PARTIES,
         where: Address | None = None,
         fault: Exception | None = None,
+        coordinator: type[CoordinatorMeeting] = CoordinatorMeeting,
         **own: Any,
     ) -> CoordinatorMeeting | DataPartyMeeting:
         """Let a party come; `label` tells two processes of one apart, `where` is where the coordinator is."""
@@ -100,9 +99,7 @@ class Meeting:
             rounds.append(Connected(sockets, ways))
 
         if member == C:
-            side = CoordinatorMeeting(
-                roster, Settings(**settings), agree, lambda low, high, size: self._carry(low, high, size)
-            )
+            side = coordinator(roster, Settings(**settings), agree, self._carry)
             arguments = (where or ANYWHERE, self._address.put, fault)
         else:
             side = DataPartyMeeting(roster, Settings(**settings), agree)

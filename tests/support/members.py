@@ -34,52 +34,18 @@ class Ending:
     files: list[str]  # in its run directory, ``status.json`` aside
 
 
-class Party:
-    """One running ``mpc-spearman join``."""
-
-    def __init__(
-        self, arguments: Sequence[str], out: Path, environment: Mapping[str, str], name: str
-    ) -> None:
-        self._out = out
-        self._printed = out.parents[2] / f"{out.parent.name}.stderr"
-        self.at: float | None = None
-        self._shown = self._printed.with_suffix(".stdout")
-        with self._printed.open("wb") as printed, self._shown.open("wb") as shown:
-            self.process = Command(
-                arguments, folder=ROOT, environment=environment, stdout=shown, stderr=printed, name=name
-            )
-
-    def ended(self) -> bool:
-        """Tell whether it has ended, and note when that was first seen."""
-        if self.process.poll() is not None and self.at is None:
-            self.at = time.monotonic()
-        return self.at is not None
-
-    def ending(self) -> Ending:
-        assert self.ended()
-        assert self.at is not None
-        place = self._out / "status.json"
-        status = json.loads(place.read_text()) if place.exists() else {}
-        files = [path for path in self._out.parent.rglob("*") if path not in (self._out, place)]
-        return Ending(
-            self.process.returncode,
-            status["error"] or "done" if status else "nothing written",
-            status,
-            self._printed.read_text(errors="replace"),
-            self._shown.read_text(errors="replace"),
-            self.at,
-            sorted(str(path.relative_to(self._out.parent)) for path in files),
-        )
-
-
 class Members:
-    """The parties of one run: C, B and A; a folder gets their keys, plans, run directories and marks."""
+    """The parties of one run: C, B and A; a folder gets their keys, plans, run directories and marks.
+
+    All is kept by a label: a party's name, and something more for a further process of one.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.marks = folder / "marks"
         self.marks.mkdir()
-        self.parties: dict[str, Party] = {}
+        self.parties: dict[str, Command] = {}
+        self._ended: dict[str, float] = {}
         self._tag = new_tag()
         self.port = free_port()
         self.plan: dict[str, Any] = {
@@ -88,12 +54,14 @@ class Members:
         }
 
     def start(
-        self, name: str, hook: tuple[str, Mapping[str, Any]], *, label: str = "", **other: Any
-    ) -> Party:
-        """Start a party, with other top-level settings than the plan's if it is to differ.
-
-        `label` tells two processes of one party apart.
-        """
+        self,
+        name: str,
+        hook: tuple[str | None, Mapping[str, Any]] = (None, {}),
+        *,
+        label: str = "",
+        **other: Any,
+    ) -> None:
+        """Start a party, with other top-level settings than the plan's if it is to differ."""
         label = label or name
         plan = self.folder / f"{label}.yaml"
         plan.write_text(json.dumps({**self.plan, **other}))  # which is YAML without aliases
@@ -105,15 +73,40 @@ class Members:
         ]
         environment = {**os.environ, **self._tag, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         environment |= hooked("join_faults:marked", **arguments)
-        out = self.folder / "out" / label / name
-        self.parties[label] = Party(asked, out, environment, self._tag[TAG])
-        return self.parties[label]
+        with self._file(label, "stderr").open("wb") as err, self._file(label, "stdout").open("wb") as out:
+            self.parties[label] = Command(
+                asked, folder=ROOT, environment=environment, stdout=out, stderr=err, name=self._tag[TAG]
+            )
 
     def wait(self, labels: Sequence[str]) -> dict[str, Ending]:
         """Wait until these parties have ended."""
-        # All are asked each time, so that each one's end is seen when it comes.
-        eventually(lambda: False not in {self.parties[label].ended() for label in labels})
-        return {label: self.parties[label].ending() for label in labels}
+        eventually(lambda: set(labels) <= self._seen().keys())
+        return {label: self._ending(label) for label in labels}
+
+    def _seen(self) -> dict[str, float]:
+        """Note which have ended: all are asked each time, so that each one's end is seen when it comes."""
+        for label, process in self.parties.items():
+            if process.poll() is not None:
+                self._ended.setdefault(label, time.monotonic())
+        return self._ended
+
+    def _file(self, label: str, stream: str) -> Path:
+        return self.folder / f"{label}.{stream}"
+
+    def _ending(self, label: str) -> Ending:
+        out = self.folder / "out" / label
+        place = out / label[0] / "status.json"
+        status = json.loads(place.read_text()) if place.exists() else {}
+        files = [path for path in out.rglob("*") if path not in (place, place.parent)]
+        said = [self._file(label, stream).read_text(errors="replace") for stream in ("stderr", "stdout")]
+        return Ending(
+            self.parties[label].returncode or 0,
+            status["error"] or "done" if status else "nothing written",
+            status,
+            *said,
+            self._ended[label],
+            sorted(str(path.relative_to(out)) for path in files),
+        )
 
     def marked(self, name: str) -> float | None:
         """Read when something happened in a role, if it has."""
@@ -123,26 +116,25 @@ class Members:
     def wait_for(self, name: str) -> float:
         """Wait until something has happened in a role."""
         eventually(lambda: self.marked(name) is not None, what=name)
-        at = self.marked(name)
-        assert at is not None
-        return at
+        return self.marked(name) or 0.0
 
     def wait_for_port(self) -> None:
         """Wait until somebody provides the meeting point."""
-        eventually(self._provided)
 
-    def _provided(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
-            return True
-        return False
+        def provided() -> bool:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return True
+            return False
+
+        eventually(provided)
 
     def processes(self) -> list[int]:
         return processes(self._tag[TAG])
 
     def end(self) -> None:
         kill(self._tag[TAG])
-        for party in self.parties.values():
-            party.process.wait()
+        for process in self.parties.values():
+            process.wait()
 
 
 @contextmanager

@@ -1,9 +1,11 @@
-"""Links of three parties in one process, over wires in memory."""
+"""Wires in memory, to listen at and to tamper with, and links of three parties over them."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -13,22 +15,93 @@ from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 from support.plans import plan
-from support.wires import Wire, Wires
+
+
+class Wire:
+    """Bytes from one party to another, in order; a send waits while too many are under way."""
+
+    def __init__(self, capacity: int) -> None:
+        self.log = bytearray()  # all that was ever sent
+        self.largest_request = 0
+        self.mute = False  # swallow what is sent, as a network does where nobody is left to receive it
+        self._buffer = bytearray()
+        self._capacity = capacity
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def send(self, data: bytes) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self.mute or self._closed or len(self._buffer) < self._capacity)
+            if self.mute:
+                return
+            if self._closed:
+                raise ConnectionResetError("closed by the peer")
+            self.log += data
+            self._buffer += data
+            self._changed.notify_all()
+
+    def receive(self, size: int, heard: Callable[[], None]) -> memoryview:
+        with self._changed:
+            self.largest_request = max(self.largest_request, size)
+            self._changed.wait_for(lambda: self._closed or len(self._buffer) >= size)
+            heard()
+            if len(self._buffer) < size:
+                raise ConnectionResetError("closed by the peer")
+            data = bytes(self._buffer[:size])
+            del self._buffer[:size]
+            self._changed.notify_all()
+            return memoryview(data)
+
+    def end(self, *, closed: bool) -> None:
+        """Close it, once all is read that is on the way; or only carry nothing from now on."""
+        with self._changed:
+            self._closed, self.mute = self._closed or closed, self.mute or not closed
+            self._changed.notify_all()
+
+
+class Wires(dict[tuple[int, int], Wire]):
+    """The wires of a run, by the numbers of who sends and who receives."""
+
+    def __init__(self, parties: int, capacity: int = 1 << 20) -> None:
+        super().__init__({ends: Wire(capacity) for ends in permutations(range(parties), 2)})
+
+    def end(self, number: int) -> Transport:
+        """Return one party's end of all its wires."""
+        return Transport(self, number)
+
+    def cut(self, number: int) -> None:
+        """End a party's wires, as its end does."""
+        for (sender, receiver), wire in self.items():
+            if number in (sender, receiver):
+                wire.end(closed=sender == number)
+
+
+class Transport:
+    """One party's end of all its wires."""
+
+    def __init__(self, wires: Wires, number: int) -> None:
+        self._wires, self._number = wires, number
+
+    def send(self, number: int, header: bytes, payload: bytes) -> None:
+        self._wires[self._number, number].send(header + payload)
+
+    def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
+        return self._wires[number, self._number].receive(size, heard)
+
+    def hurry(self, seconds: float) -> None:
+        self.hurried = seconds
+
+    def close(self) -> None:
+        pass
+
 
 C, B, A = PARTIES = (Party("C", Role.COORDINATOR, 0), Party("B", Role.TARGET, 1), Party("A", Role.SOURCE, 2))
 PLAN = plan().shared()
 #: A message of each of a few kinds.
 SHAPE = {"n": np.array([9]), "features": np.array([2])}
 DIGEST = {"digest": bytes(32)}
-HELLO: dict[str, Any] = {
-    "version": "1",
-    "party": "A",
-    "role": "source",
-    "number": np.array([2]),
-    "plan": "{}",
-    "public_key": bytes(32),
-    "nonce": bytes(32),
-}
+_ABOUT = {"version": "1", "party": "A", "role": "source", "number": np.array([2]), "plan": "{}"}
+HELLO: dict[str, Any] = _ABOUT | dict.fromkeys(("public_key", "nonce"), bytes(32))
 
 
 class Network:
@@ -51,21 +124,18 @@ class Network:
         for (sender, _), wire in self.wires.items():
             wire.mute = sender in {party.number for party in silent}
         self.meters = {party: Meter() for party in PARTIES}
-        for meter in self.meters.values():
+        self.links = {}
+        for party, meter in self.meters.items():
             meter.current = "connect"  # as when links are made
-        self.links = {
-            party: Links(
+            self.links[party] = Links(
                 partial(VIEW.fields, PLAN),
                 Roster(PARTIES, party),
                 self.wires.end(party.number),
-                self.meters[party],
+                meter,
                 4 * keepalive,  # of which it sends four
                 last_words,
             )
-            for party in PARTIES
-        }
-        for links in self.links.values():
-            links._timeout = timeout
+            self.links[party]._timeout = timeout
 
     def wire(self, sender: Party, receiver: Party) -> Wire:
         return self.wires[sender.number, receiver.number]
@@ -76,7 +146,7 @@ class Network:
 
     def close(self) -> None:
         for wire in self.wires.values():
-            wire.close()
+            wire.end(closed=True)
 
 
 #: Makes networks that are closed when the test ends.

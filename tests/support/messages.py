@@ -13,19 +13,11 @@ from mpc_spearman.config.scale import GRANTS, LEVELS
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
-INT64 = st.integers(-(2**63), 2**63 - 1)
-
-
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
-
-
 SYMBOLS = sorted({size for row in VIEW.rows for f in row.fields for size in f.shape if isinstance(size, str)})
-
-
 DIMENSIONS = st.fixed_dictionaries(
     {**{symbol: st.integers(0, 4) for symbol in SYMBOLS}, "ring_bytes": st.integers(1, 8)}
 )
-
 
 #: Every way a plan can choose among fields.
 PLANS = [
@@ -52,7 +44,6 @@ PLANS = [
     )
     if level == "ranking" or (opened_to, top) == ("coordinator", None)
 ]
-
 
 #: One field of each type, with every kind of shape.
 TYPES = [
@@ -84,7 +75,7 @@ def value_of(field: Field, dimensions: dict[str, int]) -> st.SearchStrategy[Any]
         "texts": st.lists(TEXT, min_size=cells, max_size=cells),
         "blob": st.binary(max_size=40),
         "bytes": st.binary(min_size=cells, max_size=cells),
-        "int64": array(INT64, np.int64),
+        "int64": array(st.integers(-(2**63), 2**63 - 1), np.int64),
         "int128": st.lists(st.integers(-(2**127), 2**127 - 1), min_size=cells, max_size=cells),
         "ring": array(st.integers(-half, half - 1), np.int64),
         "float64": array(st.floats(), np.float64),

@@ -6,6 +6,8 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from mpc_spearman.config import load_plan
@@ -44,3 +46,19 @@ def problems(source: Any, *overrides: str, **tables: Path | None) -> list[str]:
 def problem(source: Any, *overrides: str) -> str:
     (line,) = problems(source, *overrides)
     return line
+
+
+INPUTS = ["a.csv", "b.csv", "plan.yaml"]
+
+
+def write_inputs(folder: Path, seed: int) -> None:
+    """Make a folder with a plan and its tables, for the command to run on."""
+    (folder / "plan.yaml").write_text(YAML.replace("sub/", ""))
+    values = np.random.default_rng(seed).normal(size=(5, 50))
+    ids = pd.Index([f"p{i}" for i in range(50)], name="id")
+    pd.DataFrame(values[:2].T, ids, ["a", "b"]).to_csv(folder / "a.csv")
+    pd.DataFrame(values[2:].T, ids, ["x", "y", "z"]).to_csv(folder / "b.csv")
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())

@@ -1,18 +1,12 @@
 """Writes down all that a role sees, in a process or in a thread: a hook around ``run_role``.
 
-A recorded role leaves in ``DIRECTORY/<party>``:
+A recorded role leaves in ``DIRECTORY/<party>``, at once, as a role's process ends without an orderly exit:
 
-``from-<number>.bin``, ``to-<number>.bin``
-    Every byte that came from, or went to, the party of that number, as it was on the wire.
-``read.jsonl``
-    What the role made of the messages it read: the sender's number, kind, values.
-``keys.jsonl``
-    The X25519 shared secret with each peer, and every subkey asked for.
-``share-<number>.npy``, ``opening-<number>.npy``
-    Every share put into a CrypTen tensor, and every share given to CrypTen's ``reveal``, in order; while
-    :func:`watched_tensors` lasts.
-
-Everything is written at once: a role's process ends without an orderly exit.
+- ``from-<number>.bin``, ``to-<number>.bin``: every byte from, or to, the party of that number, as on the
+wire; - ``read.jsonl``: what it made of the messages it read: the sender's number, kind, values; -
+``keys.jsonl``: the X25519 shared secret with each peer, and every subkey asked for; - ``share-<number>.npy``,
+``opening-<number>.npy``: every share put into a CrypTen tensor, and every one given to CrypTen's ``reveal``,
+in order; while :func:`watched_tensors` lasts.
 """
 
 from __future__ import annotations

@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from contextlib import suppress
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Event, Thread
 
 from support.processes import free_port
 
 
-class Relay:
-    """A TCP relay that changes one byte of what passes once `change` is set."""
+class Relay(ThreadingTCPServer):
+    """A TCP relay to the port `behind` that changes one byte of what passes once `change` is set."""
+
+    daemon_threads = True
 
     def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self.behind = free_port()
-        self.change = threading.Event()
-        self.changed = 0.0
-        self._ends: list[socket.socket] = [self._listener]
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
+        super().__init__(("127.0.0.1", 0), _Between)
+        self.port, self.behind = self.server_address[1], free_port()
+        self.change, self.changed = Event(), 0.0
+        Thread(target=self.serve_forever).start()
 
     def close(self) -> None:
-        for end in self._ends:
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-        for end in self._ends:
-            end.close()
+        self.shutdown()
+        self.server_close()
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                try:
-                    far = socket.create_connection(("127.0.0.1", self.behind))
-                except OSError:  # nobody is there yet: who has called is to call again
-                    near.close()
-                    continue
-                self._ends += near, far
-                for pair in ((near, far), (far, near)):
-                    self._threads.append(threading.Thread(target=self._pass, args=pair))
-                    self._threads[-1].start()
-
-    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
+    def carry(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
                 if self.change.is_set() and not self.changed:
@@ -56,3 +36,15 @@ class Relay:
         for end in (source, sink):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+
+class _Between(BaseRequestHandler):
+    server: Relay
+
+    def handle(self) -> None:
+        # Where nobody is there yet, who has called is to call again.
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.server.behind)) as far:
+            back = Thread(target=self.server.carry, args=(far, self.request))
+            back.start()
+            self.server.carry(self.request, far)
+            back.join()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
+import pyarrow.dataset as arrow
 
 from mpc_spearman import Result
 from mpc_spearman.comparison import TIDY
@@ -19,60 +19,36 @@ from support.plans import plan
 CONFIGS = ROOT / "configs"
 
 
-# --- the same without processes ---------------------------------------------------------------------------
-
-
 class FakeRuns:
-    """In place of `run_local`: writes run directories at once, or fails as told."""
+    """In place of `run_local`: writes run directories at once, or fails as told.
+
+    Every figure but rounds is a line over the rows: seconds rise by a multiple of `a_row`.
+    """
 
     def __init__(self) -> None:
         self.done: list[tuple[str, int]] = []
         self.error: Exception | None = None
+        self.a_row = 1e-8
+
+    @property
+    def rows(self) -> list[int]:
+        return [n for _, n in self.done]
 
     def __call__(
-        self,
-        plan: Plan,
-        frames: Mapping[str, pd.DataFrame],
-        *,
-        out: Path,
-        watch: Any,
-        note: Any,
-        server: object = None,
+        self, plan: Plan, tables: Mapping[str, Any], *, out: Path, watch: Any, note: Any, server: object
     ) -> None:
-        n = len(frames["B"])
+        table = tables["B"]
+        if isinstance(table, Path):
+            table = arrow.dataset(table, format=table.suffix[1:]).to_table()
+        n = len(table)
+        watch("A", "rank", 0, 0)
         self.done.append((plan.reveal, n))
         if self.error is not None:
             raise self.error
-        phases = costed(plan.protocol)
-        numbers = {name: range(k, k + 3 * len(phases)) for k, name in enumerate(COLUMNS[2:])}
-        who = {"party": [p for p in "CBA" for _ in phases], "phase": [*phases] * 3}
-        roles = {"C": "coordinator", "B": "target", "A": "source"}
-        cost = pd.DataFrame({**who, **numbers})
+        cost, roles = self.cost(n, plan.protocol), {"C": "coordinator", "B": "target", "A": "source"}
         for party, role in roles.items():
             result = Result(plan=plan.shared(), party=party, role=role, n=n, cost=cost)  # type: ignore[arg-type]
             result.save(out / party)
-
-
-class LinearRuns:
-    """In place of `run_local`: runs whose every figure, but rounds, is a line over the rows."""
-
-    def __init__(self) -> None:
-        self.rows: list[int] = []
-        self.a_row = 1e-8
-
-    def __call__(
-        self, plan: Plan, paths: Mapping[str, Path], *, out: Path, watch: Any, note: Any, server: object
-    ) -> None:
-        path = paths["B"]
-        n = (
-            pq.read_metadata(path).num_rows
-            if path.suffix == ".parquet"
-            else path.read_bytes().count(b"\n") - 1
-        )
-        watch("A", "rank", 0, 0)
-        self.rows.append(n)
-        cost = self.cost(n, plan.protocol)
-        Result(plan=plan.shared(), party="C", role="coordinator", n=n, cost=cost).save(out / "C")
 
     def cost(self, n: int, protocol: str = "mpc") -> pd.DataFrame:
         """Return the costs of a run of so many rows."""
@@ -87,16 +63,13 @@ class LinearRuns:
         } | dict.fromkeys(("bytes_sent", "bytes_received", "messages"), 100 * k + 8 * k * n)
         cost = pd.DataFrame({**who, **figures})[list(COLUMNS)]
         fixed = cost["phase"].isin(["connect", "keys"])
-        cost.loc[fixed, "bytes_sent"] = cost.loc[fixed, "bytes_received"] = 100
+        cost.loc[fixed, ["bytes_sent", "bytes_received"]] = 100
         cost.loc[fixed, "peak_memory_bytes"] = 10**8
         cost.loc[fixed, "seconds"] = 1.0
         return cost
 
 
 LEVELS = [plan(), plan(reveal="strengths")]
-
-
-# --- the network model --------------------------------------------------------------------------------------
 
 
 def made_table() -> pd.DataFrame:

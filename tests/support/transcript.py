@@ -224,14 +224,15 @@ def parse(layout: Sequence[str], payload: bytes, sizes: Mapping[str, int]) -> di
                 offset += 4 + length
             values[name] = texts if kind == "texts" else texts[0]
             continue
-        width = {
+        widths = {
             "int64": 8,
             "int128": 16,
             "float64": 8,
             "bytes": 1,
             "flags": 1,
             "ring": sizes.get("ring", 0),
-        }[kind]
+        }
+        width = widths[kind]
         raw = payload[offset : offset + count * width]
         assert len(raw) == count * width, f"{name} is cut short"
         offset += len(raw)

@@ -36,23 +36,17 @@ MASKED = {
     "coefficients": ("MASKED block:ring*mA*rows", "MASKED block:ring*mB*rows"),
     "strengths": ("MASKED block:ring*1*rows", "MASKED block:ring*mB*rows"),
 }
+_RANKED = "RESULT nonce:bytes*32 positions:int64*mB"
+_MEANS = f"{_RANKED} strengths:float64*mB counts:int64*mB errors:float64*mB"
+_COEFFICIENTS = f"{_MEANS} coefficients:float64*mA*mB"
 #: What the target, and the source, receive of the results.
 RESULT = {
     "nothing": (None, None),
-    "ranking": (
-        "RESULT nonce:bytes*32 positions:int64*mB",
-        "RESULT nonce:bytes*32 positions:int64*mB target_names:texts*mB",
-    ),
-    "strengths": (
-        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB",
-        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
-        "target_names:texts*mB",
-    ),
+    "ranking": (_RANKED, f"{_RANKED} target_names:texts*mB"),
+    "strengths": (_MEANS, f"{_MEANS} target_names:texts*mB"),
     "coefficients": (
-        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
-        "coefficients:float64*mA*mB source_ties:int64*mA source_skewness:float64*mA source_names:texts*mA",
-        "RESULT nonce:bytes*32 positions:int64*mB strengths:float64*mB counts:int64*mB errors:float64*mB "
-        "coefficients:float64*mA*mB target_ties:int64*mB target_skewness:float64*mB target_names:texts*mB",
+        f"{_COEFFICIENTS} source_ties:int64*mA source_skewness:float64*mA source_names:texts*mA",
+        f"{_COEFFICIENTS} target_ties:int64*mB target_skewness:float64*mB target_names:texts*mB",
     ),
 }
 

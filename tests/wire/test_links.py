@@ -216,7 +216,7 @@ def test_who_has_said_farewell_may_be_silent_and_gone_while_others_still_work(ma
     network.links[A].send(C, Kind.FAREWELL, {"signature": bytes(64)})
     channel = network.links[C]._channels[A]
     eventually(lambda: len(channel._inbox) == 1)
-    network.wire(C, A).close()
+    network.wire(C, A).end(closed=True)
     unheard(network, C)
     eventually(lambda: not any(thread.is_alive() for thread in channel._threads))
     time.sleep(1.5)

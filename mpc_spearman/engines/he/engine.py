@@ -151,6 +151,7 @@ def receive_key(run: Run, layout: Sizes, shared: bool = False) -> PublicKey:
 
 
 def _take_note(run: Run, key: PublicKey) -> None:
+    key.threads = run.workers
     if key.caution and key.caution not in run.cautions:
         run.cautions.append(key.caution)
 
@@ -160,7 +161,7 @@ def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
     """Source: encrypt its ranks and send them to the target (paper, step 1); `own` is int32 (m_A, n)."""
     n = own.shape[1]
     for rows in groups(n, len(own), key):
-        ciphertexts = key.encrypt(_chunks(_block(own, rows), key.slots), run.workers)
+        ciphertexts = key.encrypt(_chunks(_block(own, rows), key.slots))
         send(run, key, run.roster.target, Kind.CIPHERTEXT, ciphertexts)
         run.tick(rows.stop, n)
 
@@ -185,7 +186,7 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, sha
         if not literal:
             pairs += [(None, j) for j in range(count, shape.m_target * count)]
         chunks = _chunks(columns, key.slots)
-        differences = key.subtract(theirs, chunks, pairs, rerandomise=not literal, workers=run.workers)
+        differences = key.subtract(theirs, chunks, pairs, rerandomise=not literal)
         send(run, key, run.roster.coordinator, Kind.EVALUATED, differences)
         run.tick(rows.stop, shape.n)
 
@@ -202,7 +203,7 @@ def decrypt_differences(run: Run, key: SecretKey, shape: Shape, all_rows: int) -
     for rows in groups(shape.n, shape.m_source, public):
         lengths = [chunk.stop - chunk.start for chunk in blocks(rows.stop - rows.start, public.slots)]
         raws = receive(run, public, run.roster.target, Kind.EVALUATED, vectors * len(lengths))
-        values = key.decrypt(raws, lengths * vectors, run.workers)
+        values = key.decrypt(raws, lengths * vectors)
         opened = np.concatenate(values).reshape(vectors, -1)
         if literal:
             squares.add_pairs(opened)
@@ -220,7 +221,7 @@ def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray, added: np.ndarray
     """
     tables = [own] if added is None else [own, rows_of_noise(added)[0]]
     for block in _cut(run, tables, key.rows):
-        send(run, key, run.roster.target, Kind.CIPHERTEXT, key.encrypt_block(block, run.workers))
+        send(run, key, run.roster.target, Kind.CIPHERTEXT, key.encrypt_block(block))
 
 
 @step("evaluate")
@@ -238,23 +239,23 @@ def multiply_vectors(
     for source in sources:
         for block in _cut(run, tables, key.rows):
             count = key.ciphertexts_for(block.shape[1])
-            products.add(receive(run, key, source, Kind.CIPHERTEXT, count), block, run.workers)
+            products.add(receive(run, key, source, Kind.CIPHERTEXT, count), block)
     for rows in blocks(places.shape[1], key.rows) if added is not None else ():
-        mine = key.encrypt_block(_block(noise, rows), run.workers)
-        products.add(mine, _block(places, rows), run.workers)
-    mine = [] if run.team.leads else products.partial(run.workers)
+        mine = key.encrypt_block(_block(noise, rows))
+        products.add(mine, _block(places, rows))
+    mine = [] if run.team.leads else products.partial()
     parts_of_all = run.team.gather(np.frombuffer(b"".join(mine), np.uint8))
     if parts_of_all is not None:
         for part in parts_of_all[1:]:
             products.add_partial([row.tobytes() for row in part.reshape(-1, key.partial_bytes)])
-        send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export(run.workers))
+        send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export())
 
 
 @step("decrypt")
 def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
     """Coordinator: decrypt the inner products; Python int, (m_A, m_B), or summed (1, m_B)."""
     raws = receive(run, key.public, run.roster.target, Kind.EVALUATED, key.public.product_ciphertexts)
-    return key.open_products(raws, run.workers)
+    return key.open_products(raws)
 
 
 def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:

@@ -47,6 +47,7 @@ IMPOSSIBLE = -(2**63)
 _FINGERPRINT, _SPENT = 32, 16
 _HEAD = _FINGERPRINT + _SPENT
 
+Integers = NDArray[np.int64]
 #: Of each result, the ciphertext of the source's (None for none) and the own vector to be subtracted from it.
 Pairs = Sequence[tuple[int | None, int]]
 
@@ -55,24 +56,13 @@ Pairs = Sequence[tuple[int | None, int]]
 class Sizes:
     """The public numbers from which a key's layout follows; all parties know them.
 
-    Attributes
-    ----------
-    n : int
-        Rows of the encrypted vectors; where products are summed, of all sources' vectors end to end.
-    m_source, m_target : int
-        Vectors of the source (one where products are summed) and of the target.
-    value_bound, target_bound : int
-        No integer of the source's, or of the target's, is larger in size.
-    target_sum : int
-        The sizes of the integers of one of the target's vectors add up to no more.
-    result_bound : int
-        The coordinator finds nothing larger in size. At differences it bounds whatever is encrypted too.
-    keys : int
-        Key pairs of these settings in the run, one per source's session. They share the flooding's distance.
-    parts : int
-        Workers of the target that multiply under one key: their products are added before any leave.
-    operation : {'products', 'differences'}
-        What the key is for.
+    There are `n` rows in the encrypted vectors (where products are summed, of all sources' vectors end to
+    end), `m_source` vectors of the source (one where products are summed) and `m_target` of the target. No
+    integer of the source's is larger in size than `value_bound`, none of the target's than `target_bound`;
+    the sizes in one of the target's vectors add up to at most `target_sum`. The coordinator finds nothing
+    larger than `result_bound`, which at differences bounds whatever is encrypted too. The run has so many
+    `keys` of these settings, one per source's session, which share the flooding's distance. The target
+    multiplies in so many `parts` under one key: workers whose products are added before any leave.
     """
 
     n: int
@@ -101,7 +91,7 @@ class StaysHere:
         return f"<{type(self).__name__}>"
 
 
-def check(values: NDArray[np.int64], bound: int, what: str) -> None:
+def check(values: Integers, bound: int, what: str) -> None:
     """Refuse integers beyond a bound, without showing any of them."""
     if int(values.max()) > bound or int(values.min()) < -bound:
         raise BoundError(f"{what} is beyond the agreed bound")
@@ -118,13 +108,13 @@ class Products(ABC):
         self._spent = np.zeros(key.sizes.m_target, dtype=object)  # of target_sum, in each column
         self._parts, self._left = 1, False
 
-    def add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int = 1) -> None:
+    def add(self, block: Sequence[bytes], y: Integers) -> None:
         """Add what `encrypt_block` made of a block of rows, times the target's integers, (m_target, rows)."""
         check(y, self._key.sizes.target_bound, "a value of the target's")
         self._spend(np.abs(y).sum(axis=1))
-        self._add(block, y, workers)
+        self._add(block, y)
 
-    def partial(self, workers: int = 1) -> list[bytes]:
+    def partial(self) -> list[bytes]:
         """Return what has been added, zero if nothing: ``product_ciphertexts`` of ``partial_bytes`` each.
 
         They must not leave the target: without fresh randomness they show the source the target's integers.
@@ -134,7 +124,7 @@ class Products(ABC):
         self._leave()
         return [
             self._key.fingerprint + int(spent).to_bytes(_SPENT, "big") + raw
-            for raw, spent in zip(self._write(workers), cycle(self._spent))
+            for raw, spent in zip(self._write(), cycle(self._spent))
         ]
 
     def add_partial(self, raws: Sequence[bytes]) -> None:
@@ -150,12 +140,12 @@ class Products(ABC):
         self._spend([int.from_bytes(raw[_FINGERPRINT:_HEAD], "big") for raw in raws[: sizes.m_target]])
         self._read([raw[_HEAD:] for raw in raws])
 
-    def export(self, workers: int = 1) -> list[bytes]:
+    def export(self) -> list[bytes]:
         """Return ``product_ciphertexts`` that show the coordinator the inner products alone."""
         self._leave()
-        return self._export(workers)
+        return self._export()
 
-    def _spend(self, sums: Sequence[int] | NDArray[np.int64]) -> None:
+    def _spend(self, sums: Sequence[int] | Integers) -> None:
         self._spent += sums
         if self._spent.max() > self._key.sizes.target_sum:
             raise BoundError("the target's values add up to more than is agreed")
@@ -166,11 +156,11 @@ class Products(ABC):
         self._left = True
 
     @abstractmethod
-    def _add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int) -> None:
+    def _add(self, block: Sequence[bytes], y: Integers) -> None:
         """Add a block whose integers are within their bounds."""
 
     @abstractmethod
-    def _write(self, workers: int) -> list[bytes]:
+    def _write(self) -> list[bytes]:
         """Write the sums as they are."""
 
     @abstractmethod
@@ -178,25 +168,17 @@ class Products(ABC):
         """Add what another worker's `_write` gave."""
 
     @abstractmethod
-    def _export(self, workers: int) -> list[bytes]:
+    def _export(self) -> list[bytes]:
         """Write the sums, with fresh randomness, for the coordinator."""
 
 
 class PublicKey(StaysHere, ABC):
     """What source and target hold. No secret is in it.
 
-    Attributes
-    ----------
-    caution : str or None
-        A sentence for the result's warnings.
-    ciphertext_bytes, result_ciphertext_bytes : int
-        Exact length of a ciphertext from the source, and of one for the coordinator.
-    slots : int
-        Integers that one ciphertext holds, at differences.
-    rows : int
-        Rows of one block, at products; the last block may have fewer.
-    product_ciphertexts : int
-        How many ciphertexts hold all inner products.
+    A ciphertext from the source has exactly `ciphertext_bytes`, one for the coordinator
+    `result_ciphertext_bytes`. At differences one holds `slots` integers. At products a block has `rows` rows,
+    the last one perhaps fewer, and `product_ciphertexts` hold all inner products. A `caution` is a sentence
+    for the result's warnings, and its owner lets it use so many `threads`.
     """
 
     sizes: Sizes
@@ -206,6 +188,7 @@ class PublicKey(StaysHere, ABC):
     slots: int
     rows: int
     product_ciphertexts: int
+    threads: int = 1
 
     @property
     def partial_bytes(self) -> int:
@@ -227,29 +210,21 @@ class PublicKey(StaysHere, ABC):
         """Rebuild the coordinator's key; `ProtocolViolation` for what shows without the secret to be none."""
 
     @abstractmethod
-    def encrypt(self, chunks: Sequence[NDArray[np.int64]], workers: int = 1) -> list[bytes]:
+    def encrypt(self, chunks: Sequence[Integers]) -> list[bytes]:
         """Encrypt chunks of up to ``slots`` integers, each with fresh randomness."""
 
     @abstractmethod
     def subtract(
-        self,
-        theirs: Sequence[bytes],
-        own: Sequence[NDArray[np.int64]],
-        pairs: Pairs,
-        *,
-        rerandomise: bool,
-        workers: int = 1,
+        self, theirs: Sequence[bytes], own: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
     ) -> list[bytes]:
         """Encrypt one's own chunks, subtract, and return what may go to the coordinator.
 
-        For each pair (i, j) that is theirs[i] − own[j], for (None, j) own[j] itself.
-
-        Without `rerandomise` a scheme may leave out fresh randomness where the encryption of own[j] suffices,
-        as in the paper.
+        For each pair (i, j) that is theirs[i] − own[j], for (None, j) own[j] itself. Without `rerandomise` a
+        scheme may leave out fresh randomness where the encryption of own[j] suffices, as in the paper.
         """
 
     @abstractmethod
-    def encrypt_block(self, x: NDArray[np.int64], workers: int = 1) -> list[bytes]:
+    def encrypt_block(self, x: Integers) -> list[bytes]:
         """Encrypt one block, (m_source, up to ``rows``)."""
 
     @abstractmethod
@@ -271,20 +246,14 @@ class SecretKey(StaysHere, ABC):
     def generate(cls, settings: HeSettings, sizes: Sizes) -> SecretKey:
         """Make a key from the operating system's randomness.
 
-        Raises
-        ------
-        PlanError
-            The scheme makes no key of these settings.
-        BoundError
-            The sizes do not fit such a key.
+        `PlanError` if the scheme makes no key of these settings, `BoundError` if the sizes do not fit such a
+        key.
         """
 
     @abstractmethod
-    def decrypt(
-        self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1
-    ) -> list[NDArray[np.int64]]:
+    def decrypt(self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1) -> list[Integers]:
         """Decrypt what :meth:`PublicKey.subtract` gave, with so many integers in each."""
 
     @abstractmethod
-    def open_products(self, raws: Sequence[bytes], workers: int = 1) -> NDArray[np.object_]:
+    def open_products(self, raws: Sequence[bytes]) -> NDArray[np.object_]:
         """Decrypt what :meth:`Products.export` gave: Python int, (m_source, m_target)."""

@@ -40,25 +40,26 @@ from support.bfv_parties import (
 # --- noise: bounds, flooding and the attack
 
 
-@pytest.fixture
-def before_shrinking(monkeypatch) -> list[np.ndarray]:
-    """Coefficients of what the target is about to shrink and send."""
-    seen = []
+class Watched(BfvPublicKey):
+    """The target's key, with the coefficients of what is about to shrink and leave; broken where told."""
+
+    floods = True
+    zero = None  # coefficients in place of fresh ones
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.before = []
+
+    def fresh_zero(self, index):
+        ring = self.rings[index]
+        return super().fresh_zero(index) if self.zero is None else ring.write(self.zero, ring.first)
+
+    def flooded(self, ciphertext, index, stream):
+        return super().flooded(ciphertext, index, stream) if self.floods else self.shrunk(ciphertext, index)
 
     def shrunk(self, ciphertext, index):
-        seen.append(self.rings[index].read(ciphertext))
-        return original(self, ciphertext, index)
-
-    original = BfvPublicKey.shrunk
-    monkeypatch.setattr(BfvPublicKey, "shrunk", shrunk)
-    return seen
-
-
-@pytest.fixture
-def no_flood(monkeypatch) -> None:
-    monkeypatch.setattr(
-        keys, "flood", lambda stream, degree, bits, primes: np.zeros((len(primes), degree), dtype=np.uint64)
-    )
+        self.before.append(self.rings[index].read(ciphertext))
+        return super().shrunk(ciphertext, index)
 
 
 def largest(values: np.ndarray) -> float:
@@ -75,29 +76,31 @@ def test_fresh_noise_is_within_its_bound():
     assert largest(noise(secret, public.rings[0].read(public.load(fresh, 0)))) <= bound + 0.5
 
 
-def test_noise_before_flooding_is_within_its_bound(no_flood, before_shrinking):
+def test_noise_before_flooding_is_within_its_bound():
     n = 20_000
-    secret, public = key(rank_sizes(n)), received(rank_sizes(n))
+    secret, public = key(rank_sizes(n)), received(rank_sizes(n), Watched)
+    public.floods = False
     y = (n - 1) * np.where(np.arange(n) % 2, 1, -1)[None]
     sent_products(public, ranks(np.random.default_rng(1), 1, n), y)
-    assert 2**20 < largest(noise(secret, before_shrinking[0])) <= public.parameters.before
+    assert 2**20 < largest(noise(secret, public.before[0])) <= public.parameters.before
     sizes = rank_sizes(n, products=False)
-    secret, public = key(sizes), received(sizes)
+    secret, public = key(sizes), received(sizes, Watched)
+    public.floods = False
     own = y[0, : public.slots]
     public.subtract(public.encrypt([own]), [-own], [(0, 0)], rerandomise=True)
-    assert 20 < largest(noise(secret, before_shrinking[1])) <= public.parameters.before
+    assert 20 < largest(noise(secret, public.before[0])) <= public.parameters.before
 
 
 @pytest.mark.parametrize(("operation", "parts"), [("products", 1), ("products", 4), ("differences", 1)])
-def test_noise_after_flooding_is_what_the_formula_says(operation, parts, before_shrinking):
+def test_noise_after_flooding_is_what_the_formula_says(operation, parts):
     n = 8192
     sizes = dataclasses.replace(rank_sizes(n, products=operation == "products"), parts=parts)
-    secret, public = key(sizes), received(sizes)
+    secret, public = key(sizes), received(sizes, Watched)
     x, y = ranks(np.random.default_rng(1), 1, n), ranks(np.random.default_rng(2), 1, n)
     products = operation == "products"
     raw = sent_products(public, x, y, parts)[0] if products else exported(public, x[0, : public.slots])
     parameters, degree = public.parameters, public.parameters.layout.degree
-    found, scale = noise(secret, before_shrinking[0]), 2.0**parameters.flood_bits
+    found, scale = noise(secret, public.before[0]), 2.0**parameters.flood_bits
     assert largest(found) <= scale + parameters.before
     # uniform on [-2^k, 2^k): the mean of N of them, their squares' mean, and 64 equal cells
     units = found / scale
@@ -119,25 +122,21 @@ def from_noise(secret: BfvSecretKey, source: np.ndarray, target: list[np.ndarray
 
 
 @pytest.mark.parametrize("flooded", [False, True])
-def test_ranks_come_back_from_noise_unless_it_is_flooded(flooded, before_shrinking, request):
-    if not flooded:
-        request.getfixturevalue("no_flood")
+def test_ranks_come_back_from_noise_unless_it_is_flooded(flooded):
     n, m_target = 8192, 4
     sizes = rank_sizes(n, 1, m_target)
     secret = key(sizes)
     x, y = ranks(np.random.default_rng(1), 1, n), ranks(np.random.default_rng(2), m_target, n)
     found = []
     for _ in range(2):  # once in a few thousand times a frequency of the noise is too weak to divide by
-        public = received(sizes)
+        public = received(sizes, Watched)
+        public.floods = flooded
         block = public.encrypt_block(x)
         sums = public.products()
         sums.add(block, y)
         np.testing.assert_array_equal(secret.open_products(sums.export()), exact(x, y))
-        found.append(
-            from_noise(
-                secret, public.rings[0].read(public.load(block[0], 0)), before_shrinking[-m_target:], n
-            )
-        )
+        sent = public.rings[0].read(public.load(block[0], 0))
+        found.append(from_noise(secret, sent, public.before, n))
     if flooded:
         assert abs(np.corrcoef(np.concatenate(found), np.tile(y.ravel(), 2))[0, 1]) < 0.05
     else:
@@ -145,21 +144,21 @@ def test_ranks_come_back_from_noise_unless_it_is_flooded(flooded, before_shrinki
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_ranks_come_back_without_any_key_unless_zero_is_added(fresh, before_shrinking, monkeypatch):
+def test_ranks_come_back_without_any_key_unless_zero_is_added(fresh):
     n = 8192
-    public = received(rank_sizes(n))
+    public = received(rank_sizes(n), Watched)
     ring, primes = public.rings[0], public.parameters.data
     known = np.zeros((2, len(primes), n), dtype=np.uint64)
     if not fresh:
         known[1, :, 0] = 1  # SEAL refuses all zeros
-        monkeypatch.setattr(BfvPublicKey, "fresh_zero", lambda self, index: ring.write(known, ring.first))
+        public.zero = known
     y = ranks(np.random.default_rng(2), 1, n)
     block = public.encrypt_block(ranks(np.random.default_rng(1), 1, n))
     sums = public.products()
     sums.add(block, y)
     sums.export()
     # c1 is y times the c1 the source sent; division in transformed form, modulo the first prime
-    source, target = public.load(block[0], 0), ring.write(before_shrinking[0] - known, ring.first)
+    source, target = public.load(block[0], 0), ring.write(public.before[0] - known, ring.first)
     for each in (source, target):
         ring.evaluator.transform_to_ntt_inplace(each)
     above, below = ring.read(target)[1, 0].tolist(), ring.read(source)[1, 0].tolist()

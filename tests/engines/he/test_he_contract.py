@@ -45,9 +45,11 @@ def key(scheme: str, sizes: Sizes, number: int = 0) -> SecretKey:
     return keys_of(scheme)[0].generate(SETTINGS[scheme], sizes)
 
 
-def received(secret: SecretKey, scheme: str) -> PublicKey:
+def received(secret: SecretKey, scheme: str, threads: int = 1) -> PublicKey:
     """The public key as another party has it; what one party may export under one key can be limited."""
-    return keys_of(scheme)[1].from_bytes(secret.public.to_bytes(), SETTINGS[scheme], secret.public.sizes)
+    found = keys_of(scheme)[1].from_bytes(secret.public.to_bytes(), SETTINGS[scheme], secret.public.sizes)
+    found.threads = secret.public.threads = threads
+    return found
 
 
 def chunks(values: np.ndarray, slots: int) -> list[np.ndarray]:
@@ -59,43 +61,43 @@ def subtracted(target: PublicKey, wire: list[bytes], own: list[np.ndarray], **op
     return target.subtract(wire, own, pairs, **{"rerandomise": True} | options)
 
 
-def differences(scheme: str, a: np.ndarray, b: np.ndarray, workers: int = 1, **options) -> np.ndarray:
+def differences(scheme: str, a: np.ndarray, b: np.ndarray, threads: int = 1, **options) -> np.ndarray:
     """a - b, as source, target and coordinator find it together."""
     secret = key(scheme, DIFFERENCES)
-    source, target = received(secret, scheme), received(secret, scheme)
-    wire = source.encrypt(chunks(a, source.slots), workers)
+    source, target = (received(secret, scheme, threads) for _ in range(2))
+    wire = source.encrypt(chunks(a, source.slots))
     assert {len(raw) for raw in wire} == {source.ciphertext_bytes}
-    wire = subtracted(target, wire, chunks(b, target.slots), workers=workers, **options)
+    wire = subtracted(target, wire, chunks(b, target.slots), **options)
     assert {len(raw) for raw in wire} == {target.result_ciphertext_bytes}
     counts = [len(chunk) for chunk in chunks(a, source.slots)]
-    return np.concatenate(secret.decrypt(wire, counts, workers))
+    return np.concatenate(secret.decrypt(wire, counts))
 
 
-def added(secret: SecretKey, scheme: str, x: np.ndarray, y: np.ndarray, workers: int = 1) -> Products:
+def added(secret: SecretKey, scheme: str, x: np.ndarray, y: np.ndarray, threads: int = 1) -> Products:
     """Inner products of these rows, at a worker of the target."""
-    source, target = received(secret, scheme), received(secret, scheme)
+    source, target = (received(secret, scheme, threads) for _ in range(2))
     sums = target.products()
     for start in range(0, x.shape[1], source.rows):
         rows = slice(start, min(x.shape[1], start + source.rows))
-        wire = source.encrypt_block(x[:, rows], workers)
+        wire = source.encrypt_block(x[:, rows])
         assert [len(raw) for raw in wire] == [source.ciphertext_bytes] * source.ciphertexts_for(
             rows.stop - rows.start
         )
-        sums.add(wire, y[:, rows], workers)
+        sums.add(wire, y[:, rows])
     return sums
 
 
 def products(
-    scheme: str, sizes: Sizes, x: np.ndarray, y: np.ndarray, workers: int = 1, parts: int = 1
+    scheme: str, sizes: Sizes, x: np.ndarray, y: np.ndarray, threads: int = 1, parts: int = 1
 ) -> np.ndarray:
     """x yT, as source, target and coordinator find it together, each row at one of so many workers."""
     secret = key(scheme, sizes)
-    sums, *others = [added(secret, scheme, x[:, s::parts], y[:, s::parts], workers) for s in range(parts)]
+    sums, *others = [added(secret, scheme, x[:, s::parts], y[:, s::parts], threads) for s in range(parts)]
     for other in others:
-        sums.add_partial(other.partial(workers))
-    wire, public = sums.export(workers), secret.public
+        sums.add_partial(other.partial())
+    wire, public = sums.export(), secret.public
     assert [len(raw) for raw in wire] == [public.result_ciphertext_bytes] * public.product_ciphertexts
-    return secret.open_products(wire, workers)
+    return secret.open_products(wire)
 
 
 # --- homomorphism
@@ -114,12 +116,12 @@ def test_differences_are_those_of_the_plaintexts(name, a, b):
     np.testing.assert_array_equal(differences(name, a, b), a - b)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_differences_of_a_table_that_does_not_fill_its_last_ciphertext(scheme, workers):
+@pytest.mark.parametrize("threads", [1, 3])
+def test_differences_of_a_table_that_does_not_fill_its_last_ciphertext(scheme, threads):
     a, b = ranks(np.random.default_rng(1), 2, N)
     assert N % key(scheme, DIFFERENCES).public.slots
     for rerandomise in (True, False):
-        np.testing.assert_array_equal(differences(scheme, a, b, workers, rerandomise=rerandomise), a - b)
+        np.testing.assert_array_equal(differences(scheme, a, b, threads, rerandomise=rerandomise), a - b)
 
 
 @pytest.mark.parametrize("first", [1, -1])
@@ -157,7 +159,7 @@ def test_products_over_many_blocks_up_to_the_largest(scheme):
     sizes = Sizes(n, 4, 2, n - 1, n - 1, n * (n - 1), total(n))
     public = key(scheme, sizes).public
     assert n > public.rows > n % public.rows > 0
-    found = products(scheme, sizes, x, y, workers=2)
+    found = products(scheme, sizes, x, y, threads=2)
     assert found[:3, 0].tolist() == [total(n), -total(n), 0]
     np.testing.assert_array_equal(found, exact(x, y))
 
@@ -182,7 +184,7 @@ def test_products_in_parts_are_those_of_the_whole_even_if_a_part_has_no_rows(sch
     x[0], y[0], y[1] = wide, wide, -wide
     x[1] = y[2] = wide * (np.arange(n) % 4 == 1)  # all in one of the parts
     sizes = Sizes(n, 9, 3, wide, wide, wide * n, 2**62, parts=4)
-    found = products(scheme, sizes, x, y, workers=2, parts=parts)
+    found = products(scheme, sizes, x, y, threads=2, parts=parts)
     np.testing.assert_array_equal(found, exact(x, y))
     assert found[0, 0] == -found[0, 1] > 0.99 * 2**62
 

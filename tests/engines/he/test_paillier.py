@@ -200,7 +200,8 @@ def test_the_source_cannot_recognise_products_of_its_own_ciphertexts_in_one_part
 @pytest.mark.parametrize("randomness", ["full", "short"])
 def test_every_encryption_draws_its_own_randomness(randomness):
     public = key(randomness=randomness).public
-    fresh = public.read(public.encrypt([np.array([7])] * 50, 3))
+    public.threads = 3
+    fresh = public.read(public.encrypt([np.array([7])] * 50))
     assert len({c % public.n for c in fresh}) == 50
     symbols = {gmpy2.jacobi(c, public.n) for c in fresh}
     assert symbols == ({1, -1} if randomness == "full" else {1})  # full reaches all of Z_n^*
@@ -254,6 +255,7 @@ def test_a_key_of_2048_bits(randomness):
     assert public.ciphertext_bytes / public.slots < 6  # bytes per rank
     a = np.random.default_rng(6).integers(1 - n, n, 2 * public.slots)
     halves = np.split(a, 2)
-    wire = public.encrypt(halves, 2)
+    public.threads = 2
+    wire = public.encrypt(halves)
     raws = public.subtract(wire, [-half for half in halves], [(0, 0), (1, 1)], rerandomise=True)
     np.testing.assert_array_equal(np.concatenate(secret.decrypt(raws, [127] * 2, 2)), 2 * a)

@@ -7,15 +7,14 @@ is more than twice the largest difference that two encrypted values can have, so
 X(z) = sum_p sum_i x_pi z^(pr+i), with k r <= N; the target's column is Y(z) = sum_i y_i z^(r-1-i). In X Y the
 coefficient of z^(pr+r-1) is sum_i x_pi y_i, column p's inner product: other terms could meet it only with
 indices that differ by a multiple of r (each index is below r), and what leaves the ring at z^N = -1 comes
-back below z^(r-1). Summed over all blocks, one ciphertext per target column and k source columns gives their
-k inner products, without rotation keys or relinearisation, and with noise that grows with the ranks and
-not with t. Where one t would be too long there are several, and the coordinator joins them by the
-Chinese remainder theorem.
+back below z^(r-1). So one ciphertext per target column and k source columns gives the k inner products over
+all blocks, without rotation keys or relinearisation, and with noise that grows with the ranks and not with t.
 
-What the target does before it sends a ciphertext, and what the coordinator's check of the noise finds:
-docs/homomorphic-encryption.md. Masks and floods come from AES-256 under a key of its own, from the operating
-system, for each ciphertext. Encryption's randomness is SEAL's (`mpc_spearman.engines.he.bfv.tenseal_import`).
-SEAL holds the interpreter's lock, so `workers` changes nothing.
+docs/homomorphic-encryption.md says what the target does before it sends a ciphertext, and what the
+coordinator's check of the noise finds. Masks and floods come from AES-256 under a fresh key from the
+operating system for each ciphertext. Encryption's randomness is SEAL's
+(`mpc_spearman.engines.he.bfv.tenseal_import`). SEAL holds the interpreter's lock, so more threads would
+change nothing.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ from mpc_spearman.engines.he.bfv.seal import (
 from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
 from mpc_spearman.engines.he.scheme import (
     IMPOSSIBLE,
+    Integers,
     Pairs,
     Products,
     PublicKey,
@@ -90,17 +90,11 @@ class BfvPublicKey(PublicKey):
             raise ProtocolViolation("a BFV public key that hides nothing")
         return cls(parameters, sizes, [Ring(parameters, t) for t in parameters.plain], keys)
 
-    def encrypt(self, chunks: Sequence[NDArray[np.int64]], workers: int = 1) -> list[bytes]:
+    def encrypt(self, chunks: Sequence[Integers]) -> list[bytes]:
         return [self._encrypted(plaintext, 0) for plaintext in map(self._encoded, chunks)]
 
     def subtract(
-        self,
-        theirs: Sequence[bytes],
-        own: Sequence[NDArray[np.int64]],
-        pairs: Pairs,
-        *,
-        rerandomise: bool,
-        workers: int = 1,
+        self, theirs: Sequence[bytes], own: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
     ) -> list[bytes]:
         """Subtract; a fresh Enc(0), which is always added, encrypts one's own too."""
         left, right = [self.load(raw, 0) for raw in theirs], [self._encoded(chunk) for chunk in own]
@@ -115,7 +109,7 @@ class BfvPublicKey(PublicKey):
             exported.append(self.flooded(total, 0, Stream(os.urandom(32))))
         return exported
 
-    def encrypt_block(self, x: NDArray[np.int64], workers: int = 1) -> list[bytes]:
+    def encrypt_block(self, x: Integers) -> list[bytes]:
         """Encrypt a block: for each plaintext modulus, one ciphertext per group of columns."""
         layout = self.parameters.layout
         check(x, self.sizes.value_bound, "a value to encrypt")
@@ -177,7 +171,7 @@ class BfvPublicKey(PublicKey):
         ring.evaluator.mod_switch_to_inplace(ciphertext, ring.kept)
         return bytes([index]) + pack(ring.read(ciphertext), self.parameters.kept)
 
-    def _encoded(self, values: NDArray[np.int64]) -> Any:
+    def _encoded(self, values: Integers) -> Any:
         check(values, self.sizes.result_bound, "a value to encrypt")
         plaintext = sealapi.Plaintext()
         self.encoder.encode((values % self.rings[0].plain).tolist(), plaintext)
@@ -207,9 +201,7 @@ class BfvSecretKey(SecretKey):
         public = BfvPublicKey(parameters, sizes, rings, [coefficients for _, coefficients in pairs])
         return cls(public, [decryptor for decryptor, _ in pairs])
 
-    def decrypt(
-        self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1
-    ) -> list[NDArray[np.int64]]:
+    def decrypt(self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1) -> list[Integers]:
         opened, t = [], self.public.rings[0].plain
         for raw, count in zip(raws, counts, strict=True):
             plaintext = self._opened(raw, 0)
@@ -221,7 +213,7 @@ class BfvSecretKey(SecretKey):
             opened.append(slots)
         return opened
 
-    def open_products(self, raws: Sequence[bytes], workers: int = 1) -> NDArray[np.object_]:
+    def open_products(self, raws: Sequence[bytes]) -> NDArray[np.object_]:
         """Decrypt, and join the remainders under all moduli."""
         parameters, sizes = self.public.parameters, self.public.sizes
         whole = math.prod(parameters.plain)
@@ -272,7 +264,7 @@ class BfvProducts(Products):
                 self._sums.append(key.fresh_zero(index))
                 ring.evaluator.transform_to_ntt_inplace(self._sums[-1])
 
-    def _add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int) -> None:
+    def _add(self, block: Sequence[bytes], y: Integers) -> None:
         key, groups = self._key, self._key.parameters.layout.groups
         for index, ring in enumerate(key.rings):
             ciphertexts = [key.load(raw, index) for raw in block[index * groups :][:groups]]
@@ -282,7 +274,7 @@ class BfvProducts(Products):
                 if y[column].any():  # SEAL refuses to multiply by zero
                     self._add_column(ring, index * len(y) + column, y[column], ciphertexts)
 
-    def _add_column(self, ring: Ring, at: int, y: NDArray[np.int64], ciphertexts: list[Any]) -> None:
+    def _add_column(self, ring: Ring, at: int, y: Integers, ciphertexts: list[Any]) -> None:
         plaintext = ring.plaintext(y[::-1], start=self._key.rows - len(y))
         ring.evaluator.transform_to_ntt_inplace(plaintext, ring.first)
         for group, ciphertext in enumerate(ciphertexts, start=at * len(ciphertexts)):
@@ -290,7 +282,7 @@ class BfvProducts(Products):
             ring.evaluator.multiply_plain(ciphertext, plaintext, product)
             ring.evaluator.add_inplace(self._sums[group], product)
 
-    def _write(self, workers: int) -> list[bytes]:
+    def _write(self) -> list[bytes]:
         return [self._key.write(total, index) for index, _, total in self._totals()]
 
     def _read(self, raws: Sequence[bytes]) -> None:
@@ -301,7 +293,7 @@ class BfvProducts(Products):
             evaluator.transform_to_ntt_inplace(total)
             evaluator.add_inplace(self._sums[at], total)
 
-    def _export(self, workers: int) -> list[bytes]:
+    def _export(self) -> list[bytes]:
         """Mask and flood the sums."""
         key, exported = self._key, []
         for index, group, total in self._totals():

@@ -35,20 +35,10 @@ _SPECIAL = 2**15  # p is the first suitable prime above: it makes 21 (2N + 1)/p 
 class Layout:
     """How vectors lie in ciphertexts; see :mod:`mpc_spearman.engines.he.bfv.keys`.
 
-    Attributes
-    ----------
-    degree : int
-        N: coefficients, and slots, of a ciphertext.
-    moduli : int
-        Plaintext moduli a product is computed under; 1 at differences.
-    columns, rows : int
-        Columns of the source, and rows, in one ciphertext at products; 1 and N at differences.
-    groups : int
-        Ciphertexts that hold all the source's columns for one block of rows.
-    blocks : int
-        Blocks of rows.
-    results : int
-        Ciphertexts that may leave the target under one key: the flood is made for so many.
+    A ciphertext has `degree` N coefficients, or slots, and a product is computed under so many plaintext
+    `moduli`. At products it holds `columns` of the source over `rows` rows, so that all columns of one of the
+    `blocks` of rows take `groups` ciphertexts; at differences 1 column, N rows and 1 modulus. The flood is
+    made for so many `results`: ciphertexts that may leave the target under one key.
     """
 
     degree: int
@@ -64,18 +54,11 @@ class Layout:
 class Parameters:
     """A layout, its moduli, and its noise.
 
-    Attributes
-    ----------
-    kept, dropped : tuple of int
-        Primes of the ciphertexts that source and target work with. Those for the coordinator have the kept.
-    special : int
-        The prime p, in the public key only.
-    plain : tuple of int
-        Plaintext moduli t: primes = 1 (mod 2N), so that each has N slots.
-    before, after : int
-        Bounds on the noise: of what is about to be flooded, and of what the coordinator gets.
-    flood_bits : int
-        k: the flooding noise is uniform on [-2^k, 2^k).
+    Source and target work with ciphertexts modulo the primes `kept` and `dropped`, the coordinator with the
+    kept ones alone; the prime p, `special`, is in the public key only. The plaintext moduli t, `plain`, are
+    primes = 1 (mod 2N), so that each has N slots. The noise is at most `before` when it is about to be
+    flooded, with noise that is uniform on [-2^k, 2^k), k `flood_bits`, and at most `after` at the
+    coordinator.
     """
 
     layout: Layout
@@ -125,16 +108,13 @@ def _layouts(sizes: Sizes) -> Iterator[Layout]:
             vectors = sizes.m_source + sizes.m_target - 1
             yield Layout(degree, 1, 1, degree, sizes.m_source, blocks, max(vectors * blocks, LEAST_RESULTS))
             continue
-        for columns in _group_sizes(sizes.m_source, degree):
+        # Every way to cut the source's columns into equal groups, but for the last one.
+        cuts = {-(-sizes.m_source // groups) for groups in range(1, sizes.m_source + 1)}
+        for columns in sorted(cut for cut in cuts if cut <= degree):
             rows, groups = min(degree // columns, sizes.n), -(-sizes.m_source // columns)
             for moduli in (1, 2, 3):
                 results = max(moduli * groups * sizes.m_target, LEAST_RESULTS)
                 yield Layout(degree, moduli, columns, rows, groups, -(-sizes.n // rows), results)
-
-
-def _group_sizes(columns: int, degree: int) -> list[int]:
-    """Every way to cut columns into equal groups, but for the last one, of at most `degree`."""
-    return sorted({size for groups in range(1, columns + 1) if (size := -(-columns // groups)) <= degree})
 
 
 def _cost(layout: Layout, sizes: Sizes) -> int:

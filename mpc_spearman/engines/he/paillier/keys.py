@@ -28,6 +28,7 @@ from mpc_spearman.engines.he.paillier.multiexp import Digits, power_product
 from mpc_spearman.engines.he.paillier.packing import Slots
 from mpc_spearman.engines.he.scheme import (
     IMPOSSIBLE,
+    Integers,
     Pairs,
     Products,
     PublicKey,
@@ -51,8 +52,7 @@ _ROWS, _ROWS_BYTES = 4096, 1 << 27
 class PaillierPublicKey(PublicKey):
     """n, and at short randomness h: see :mod:`mpc_spearman.engines.he.paillier.arithmetic`.
 
-    On the wire: n, then h if there is one, each big-endian in ``key_bits / 8`` bytes. A ciphertext is
-    big-endian in ``key_bits / 4`` bytes.
+    On the wire both are big-endian in ``key_bits / 8`` bytes each, and a ciphertext in ``key_bits / 4``.
     """
 
     def __init__(self, numbers: arithmetic.PublicNumbers, settings: HeSettings, sizes: Sizes) -> None:
@@ -85,29 +85,23 @@ class PaillierPublicKey(PublicKey):
             raise ProtocolViolation("a public key whose base of randomness is not -x² modulo its modulus")
         return cls(arithmetic.PublicNumbers(n, h), settings, sizes)
 
-    def encrypt(self, chunks: Sequence[NDArray[np.int64]], workers: int = 1) -> list[bytes]:
-        return [self.write(c) for c in self._encrypted(chunks, self.sizes.result_bound, workers)]
+    def encrypt(self, chunks: Sequence[Integers]) -> list[bytes]:
+        return [self.write(c) for c in self._encrypted(chunks, self.sizes.result_bound)]
 
     def subtract(
-        self,
-        theirs: Sequence[bytes],
-        own: Sequence[NDArray[np.int64]],
-        pairs: Pairs,
-        *,
-        rerandomise: bool,
-        workers: int = 1,
+        self, theirs: Sequence[bytes], own: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
     ) -> list[bytes]:
         """Subtract; without `rerandomise` the quotients alone, as in the paper."""
-        left, right = self.read(theirs), self._encrypted(own, self.sizes.result_bound, workers)
+        left, right = self.read(theirs), self._encrypted(own, self.sizes.result_bound)
         values = [
             right[j] if i is None else left[i] * invert(right[j], self.square) % self.square for i, j in pairs
         ]
-        return self.write_anew(values, workers) if rerandomise else [self.write(value) for value in values]
+        return self.write_anew(values) if rerandomise else [self.write(value) for value in values]
 
-    def encrypt_block(self, x: NDArray[np.int64], workers: int = 1) -> list[bytes]:
+    def encrypt_block(self, x: Integers) -> list[bytes]:
         """Encrypt a block row by row, and within a row slots in the vectors' order."""
         chunks = [part for row in x.T for part in np.split(row, range(self.slots, len(row), self.slots))]
-        return [self.write(c) for c in self._encrypted(chunks, self.sizes.value_bound, workers)]
+        return [self.write(c) for c in self._encrypted(chunks, self.sizes.value_bound)]
 
     def ciphertexts_for(self, rows: int) -> int:
         return rows * self.groups
@@ -128,16 +122,16 @@ class PaillierPublicKey(PublicKey):
         """Turn a unit modulo n² into bytes."""
         return _bytes(value, self.ciphertext_bytes)
 
-    def write_anew(self, values: Sequence[mpz], workers: int) -> list[bytes]:
+    def write_anew(self, values: Sequence[mpz]) -> list[bytes]:
         """Re-randomise units modulo n² and turn them into bytes."""
         _ = self._numbers.wide_residue  # threads would make its table twice
-        return _spread(lambda value: self.write(self._numbers.rerandomise(value)), values, workers)
+        return _spread(lambda value: self.write(self._numbers.rerandomise(value)), values, self.threads)
 
-    def _encrypted(self, chunks: Sequence[NDArray[np.int64]], bound: int, workers: int) -> list[mpz]:
+    def _encrypted(self, chunks: Sequence[Integers], bound: int) -> list[mpz]:
         for values in chunks:
             check(values, bound, "a value to encrypt")
         _ = self._numbers.residue  # threads would make its table twice
-        return _spread(lambda values: self._numbers.encrypt(self.layout.encode(values)), chunks, workers)
+        return _spread(lambda values: self._numbers.encrypt(self.layout.encode(values)), chunks, self.threads)
 
 
 class PaillierSecretKey(SecretKey):
@@ -154,22 +148,20 @@ class PaillierSecretKey(SecretKey):
         secret, public = arithmetic.generate(settings.key_bits, short=settings.randomness == "short")
         return cls(secret, PaillierPublicKey(public, settings, sizes))
 
-    def decrypt(
-        self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1
-    ) -> list[NDArray[np.int64]]:
+    def decrypt(self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1) -> list[Integers]:
         public = self.public
 
-        def work(pair: tuple[mpz, int]) -> NDArray[np.int64]:
+        def work(pair: tuple[mpz, int]) -> Integers:
             values = public.layout.decode(self._numbers.decrypt(pair[0]), public.n, pair[1])
             return np.full(pair[1], IMPOSSIBLE) if values is None else values
 
-        return _spread(work, list(zip(public.read(raws), counts, strict=True)), workers)
+        return _spread(work, list(zip(public.read(raws), counts, strict=True)), public.threads)
 
-    def open_products(self, raws: Sequence[bytes], workers: int = 1) -> NDArray[np.object_]:
+    def open_products(self, raws: Sequence[bytes]) -> NDArray[np.object_]:
         sizes, slots = self.public.sizes, self.public.slots
         starts = range(0, sizes.m_source, slots)
         counts = [min(slots, sizes.m_source - start) for start in starts] * sizes.m_target
-        columns = np.concatenate(self.decrypt(raws, counts, workers))
+        columns = np.concatenate(self.decrypt(raws, counts))
         # One target column after the other; as Python's integers, for sums and products beyond 64 bits.
         return columns.reshape(sizes.m_target, sizes.m_source).T.astype(object)
 
@@ -184,38 +176,38 @@ class PaillierProducts(Products):
         self._most = min(_ROWS, max(1, _ROWS_BYTES // (key.groups * key.ciphertext_bytes)))
         self._digits = Digits.best(key.sizes.target_bound, min(key.sizes.n, self._most))
         self._rows: list[list[mpz]] = []  # of each waiting row the ciphertexts, one per group
-        self._y: list[NDArray[np.int64]] = []  # of each waiting block the target's integers
+        self._y: list[Integers] = []  # of each waiting block the target's integers
         # Product q, group g is above / below at q * groups + g.
         self._above = [mpz(1)] * key.product_ciphertexts
         self._below = [mpz(1)] * key.product_ciphertexts
 
-    def _add(self, block: Sequence[bytes], y: NDArray[np.int64], workers: int) -> None:
+    def _add(self, block: Sequence[bytes], y: Integers) -> None:
         """Keep the block; one call in some multiplies up all so far."""
         values, groups = self._key.read(block), self._key.groups
         self._rows += [values[start : start + groups] for start in range(0, len(values), groups)]
         self._y.append(y)
         if len(self._rows) >= self._most:
-            self._settle(workers)
+            self._settle()
 
-    def _write(self, workers: int) -> list[bytes]:
-        return [self._key.write(quotient) for quotient in self._quotients(workers)]
+    def _write(self) -> list[bytes]:
+        return [self._key.write(quotient) for quotient in self._quotients()]
 
     def _read(self, raws: Sequence[bytes]) -> None:
         for product, quotient in enumerate(self._key.read(raws)):
             self._above[product] = self._above[product] * quotient % self._key.square
 
-    def _export(self, workers: int) -> list[bytes]:
-        return self._key.write_anew(self._quotients(workers), workers)
+    def _export(self) -> list[bytes]:
+        return self._key.write_anew(self._quotients())
 
-    def _quotients(self, workers: int) -> list[mpz]:
-        self._settle(workers)
+    def _quotients(self) -> list[mpz]:
+        self._settle()
         square = self._key.square
         return [
             above * invert(below, square) % square
             for above, below in zip(self._above, self._below, strict=True)
         ]
 
-    def _settle(self, workers: int) -> None:
+    def _settle(self) -> None:
         """Multiply up the rows that wait."""
         if not self._rows:
             return
@@ -227,24 +219,21 @@ class PaillierProducts(Products):
             q, group = divmod(product, groups)
             return power_product(bases[group], y[q], self._digits, square)
 
-        for product, (above, below) in enumerate(_spread(work, range(len(self._above)), workers)):
+        for product, (above, below) in enumerate(_spread(work, range(len(self._above)), self._key.threads)):
             self._above[product] = self._above[product] * above % square
             self._below[product] = self._below[product] * below % square
 
 
-def _spread(work: Callable[[T], R], items: Sequence[T], workers: int) -> list[R]:
+def _spread(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
     """Do the same work on many items, in threads in which gmpy2 lets go of the interpreter's lock.
 
     Threads and not processes, because a process pool would pickle the secret key.
     """
-    if workers == 1 or len(items) < 2:
+    if threads == 1 or len(items) < 2:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(workers, initializer=_let_go) as pool:
+    released = gmpy2.context(allow_release_gil=True)
+    with ThreadPoolExecutor(threads, initializer=lambda: gmpy2.set_context(released.copy())) as pool:
         return list(pool.map(work, items))
-
-
-def _let_go() -> None:
-    gmpy2.set_context(gmpy2.context(allow_release_gil=True))
 
 
 def _check_settings(settings: HeSettings) -> None:

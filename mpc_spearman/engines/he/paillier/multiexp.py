@@ -1,4 +1,4 @@
-"""Products of many powers modulo n², Pippenger's way.
+"""Products of many powers modulo n², Pippenger's way (FOCS 1976).
 
 An exponent of either sign is written with digits of c bits between -2^(c-1) and 2^(c-1) - 1:
 
@@ -8,10 +8,7 @@ For one k, every base is multiplied into the bucket of its digit, and running pr
 from the largest digit down, raise each to its power: one multiplication per base and two per bucket, instead
 of an exponentiation each. Buckets of negative digits make up a denominator, which one inversion at the very
 end turns over: cheaper than inverting bases, or than an offset that makes all exponents positive and longer.
-
 Digits of zero cost nothing, so the time depends on the exponents, which are the target's own.
-
-Source: N. Pippenger, "On the evaluation of powers and related problems", FOCS 1976.
 """
 
 from __future__ import annotations

@@ -1,0 +1,302 @@
+"""Engines that hold and rank a table: DuckDB, PostgreSQL and SQLite.
+
+Ibis writes the SQL of each; Arrow carries what it answers. A database's address is read from an environment
+variable, and only there: it may hold a password. Nothing that an engine says is passed on, since engines
+quote addresses, queries and cells; errors say in words of our own what an SQLSTATE, a class, or a phrase that
+is always the same means.
+
+Nothing but temporary tables is written. The owner's query runs as a subquery, where SQL's grammar has room
+for a SELECT alone, in a read-only transaction (PostgreSQL) or on a file that is opened for reading. What a
+function that it calls does is beyond that: the database's user should have no other right.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from mpc_spearman.config import Query
+from mpc_spearman.data.refusals import EngineFailed, Unusable
+from mpc_spearman.errors import SetupError
+
+#: What installs Ibis, DuckDB and the drivers.
+INSTALL = "pip install 'mpc_spearman[warehouse]'"
+
+_CONNECT_SECONDS = 30  # libpq by itself waits for as long as the network does
+_BATCH = 1 << 20  # rows
+_SPILL = "mpc_spearman-spill-"
+# What an SQLSTATE that begins so means, and what a class or phrase of a driver means that gives none.
+_STATES = {
+    "0A": "it does more than a single SELECT may do",
+    "22": "a cell cannot be converted as the query asks",
+    "25006": "it writes, but may only read",
+    "42501": "the database's user has no right to read this",
+    "42601": "it is not SQL, or not one SELECT",
+    "42703": "it names a column that does not exist",
+    "42P01": "it names a table that does not exist",
+    "57014": "the database stopped it",
+}
+_PHRASES = {
+    "read-only transaction": _STATES["25006"],
+    "password": "the server does not accept the user and password",
+    "Connection refused": "nothing listens there",
+    "could not translate host name": "there is no such host",
+    "timeout expired": f"no answer within {_CONNECT_SECONDS} s",
+    "pg_hba.conf": "the server does not let that user in from here",
+    "SSL": "the two ends do not agree on TLS (sslmode)",
+    "percent-encoded": "in a name or password write % as %25, @ as %40, / as %2F",
+    "no such table|Table with name": _STATES["42P01"],
+    "no such column|Referenced column": _STATES["42703"],
+    "does not exist": "the server has no such database or user",
+    "syntax error|Parser Error": _STATES["42601"],
+    "not authorized": _STATES["0A"],
+    "not a database|not a valid DuckDB": "the file is no database of that kind",
+    "locked|lock on file|handle conflict": "another program has the file open to write: close it there",
+    "Conversion Error": _STATES["22"],
+    "CSV": "it is not a well-formed CSV file with one header line, or not as `csv` says",
+    "arquet": "it is not a readable Parquet file",
+    "Out of Memory": "it needs more memory than `memory` allows",
+    "No space left": "the disk for temporary files (TMPDIR) is full",
+}
+
+
+class Engine:
+    """An engine that is reached through its own driver, and hands out Arrow. `dialect` is Ibis' name of it.
+
+    Methods without a leading underscore say in words of our own what goes wrong.
+    """
+
+    dialect: str
+    _connection: Any
+
+    def sql(self, expression: Any) -> str:
+        """Write an expression of Ibis in the engine's dialect."""
+        import ibis
+
+        return str(ibis.to_sql(expression, dialect=self.dialect))
+
+    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        """Answer a query, a batch of rows at a time."""
+        with in_words(self.dialect):
+            yield from self._reader(query)
+
+    def table(self, query: Any, asked: str = "") -> pa.Table:
+        """Answer a query, SQL or an expression of Ibis, as a whole; `asked` is a WITH clause before it."""
+        with in_words(self.dialect):
+            query = query if isinstance(query, str) else self.sql(query)
+            return self._reader(f"{asked}SELECT * FROM ({query}) AS answer" if asked else query).read_all()
+
+    def number(self, expression: Any, asked: str = "") -> Any:
+        """Answer an expression of Ibis that is one value."""
+        return self.table(expression.name("v").as_table(), asked)["v"][0].as_py()
+
+    def keep(self, name: str, query: str) -> None:
+        """Keep a query's answer as a temporary table."""
+        with in_words(self.dialect):
+            self._keep(name, query)
+
+    def put(self, name: str, rows: pa.RecordBatchReader) -> None:
+        """Make a temporary table of rows that are here, in place of one of that name."""
+        with in_words(self.dialect):
+            self._put(name, rows)
+
+    def copied(self, name: str, query: str, memory: str) -> DuckDB:
+        """Let go of the engine, for DuckDB that keeps a query's answer."""
+        with in_words(self.dialect):
+            here = DuckDB(memory)
+            here._put(name, self._reader(query))
+        self.close()
+        return here
+
+    def close(self) -> None:
+        """Let go of the connection, and with it of all temporary tables."""
+        self._connection.close()
+
+    def _reader(self, query: str) -> pa.RecordBatchReader:
+        raise NotImplementedError
+
+    def _keep(self, name: str, query: str) -> None:
+        raise NotImplementedError
+
+    def _put(self, name: str, rows: pa.RecordBatchReader) -> None:
+        raise NotImplementedError
+
+
+@contextmanager
+def in_words(engine: str, doing: str = "the query failed") -> Iterator[None]:
+    """Say in words of our own what an engine says: its text may hold secrets."""
+    try:
+        yield
+    except (Unusable, ImportError):
+        raise
+    except Exception as error:
+        state, said = getattr(error, "sqlstate", None) or "", f"{type(error).__name__}: {error}"
+        words = [words for begins, words in _STATES.items() if state.startswith(begins)]
+        if not state:
+            words = [words for phrase, words in _PHRASES.items() if re.search(phrase, said)]
+        words += ["it refuses, and its message is not shown, since it may hold secrets; ask it by hand"]
+        state_said = f" (SQLSTATE {state})" if state else ""
+        raise EngineFailed(f"{engine}: {doing}: {words[0]}{state_said}", state) from None
+
+
+class DuckDB(Engine):
+    """DuckDB in this process: over files, over its own file, or over rows that another engine handed out.
+
+    What does not fit into `memory` it puts into a folder beside other temporary files, which is locked. A
+    process that was killed leaves its folder, without the lock; the next one removes it.
+    """
+
+    dialect = "duckdb"
+
+    def __init__(self, memory: str, file: str = "") -> None:
+        import duckdb
+
+        for left in Path(tempfile.gettempdir()).glob(f"{_SPILL}*"):
+            with suppress(OSError), _locked(left):
+                shutil.rmtree(left)
+        self._folder = tempfile.mkdtemp(prefix=_SPILL)
+        self._lock = ExitStack()
+        self._lock.enter_context(_locked(Path(self._folder)))
+        settings: dict[str, Any] = {
+            "memory_limit": memory,
+            "temp_directory": self._folder,
+            "preserve_insertion_order": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        self._connection = duckdb.connect(":memory:", config=settings)
+        if file:  # not connected to: a file that is open twice in a process must be so with the same settings
+            self._connection.execute(f"ATTACH {quoted(file)} AS asked (READ_ONLY)")
+            self._connection.execute("USE asked")
+
+    def _reader(self, query: str) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_stream(self._connection.sql(query))
+
+    def _keep(self, name: str, query: str) -> None:
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
+
+    def _put(self, name: str, rows: pa.RecordBatchReader) -> None:
+        self._connection.register("arrived", rows)
+        self._keep(name, "SELECT * FROM arrived")
+        self._connection.unregister("arrived")
+
+    def close(self) -> None:
+        """Let go, also of what was put aside."""
+        super().close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._lock.close()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock a folder; OSError if another process has it."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)
+
+
+class _Adbc(Engine):
+    """PostgreSQL or SQLite, through ADBC."""
+
+    _cursor: Any
+
+    def _reader(self, query: str) -> pa.RecordBatchReader:
+        self._cursor.execute(query)
+        return self._cursor.fetch_record_batch()
+
+    def _keep(self, name: str, query: str) -> None:
+        self._cursor.execute(f"DROP TABLE IF EXISTS {name}")
+        self._cursor.execute(f"CREATE TEMP TABLE {name} AS {query}")
+
+    def _put(self, name: str, rows: pa.RecordBatchReader) -> None:
+        self._cursor.execute(f"DROP TABLE IF EXISTS {name}")
+        self._cursor.adbc_ingest(name, rows, mode="create", temporary=True)
+
+    def close(self) -> None:
+        """Let go, of the cursor first."""
+        self._cursor.close()
+        super().close()
+
+
+class _PostgreSQL(_Adbc):
+    dialect = "postgres"
+
+    def __init__(self, address: str) -> None:
+        import adbc_driver_postgresql.dbapi as postgresql
+
+        if "connect_timeout" not in address:
+            address += f"{'&' if '?' in address else '?'}connect_timeout={_CONNECT_SECONDS}"
+        self._connection = postgresql.connect(address)
+        self._cursor = self._connection.cursor()
+
+    def _keep(self, name: str, query: str) -> None:
+        # The owner's query only runs where nothing but temporary tables can be written.
+        self._connection.rollback()
+        super()._keep(name, f"SELECT * FROM ({query}) AS kept LIMIT 0")
+        self._connection.commit()
+        self._cursor.execute("SET TRANSACTION READ ONLY")
+        self._cursor.execute(f"INSERT INTO {name} {query}")
+        self._connection.commit()
+        self._cursor.execute(f"ANALYZE {name}")
+        self._connection.commit()
+
+    def _reader(self, query: str) -> pa.RecordBatchReader:
+        self._connection.rollback()
+        self._cursor.execute("SET TRANSACTION READ ONLY")
+        return super()._reader(query)
+
+    def _put(self, name: str, rows: pa.RecordBatchReader) -> None:
+        self._connection.rollback()
+        super()._put(name, rows)
+        self._connection.commit()
+        self._cursor.execute(f"ANALYZE {name}")
+        self._connection.commit()
+
+
+class _SQLite(_Adbc):
+    dialect = "sqlite"
+
+    def __init__(self, file: str) -> None:
+        import adbc_driver_sqlite.dbapi as sqlite
+
+        self._connection = sqlite.connect(f"file:{quote(file)}?mode=ro")
+        # ADBC tells the type of a column from the first batch of rows.
+        options = {"adbc.sqlite.query.batch_rows": str(_BATCH)}
+        self._cursor = self._connection.cursor(adbc_stmt_kwargs=options)
+
+
+def connect(asked: Query) -> Engine:
+    """Reach the engine that a plan's table names; `SetupError` if what that takes is not installed."""
+    address = os.environ.get(asked.variable, "")
+    kind, _, rest = address.partition(":")
+    if asked.variable and not address:
+        raise Unusable("there is no such environment variable here; set it where this role runs")
+    if kind not in ("", "duckdb", "sqlite", "postgresql", "postgres"):
+        raise Unusable("its address does not begin with postgresql://, sqlite: or duckdb:")
+    if kind in ("sqlite", "duckdb") and not Path(rest).is_file():
+        raise Unusable(f"there is no such file; the address is {kind}:FILE")
+    try:
+        with in_words(kind or "duckdb", "it cannot be reached"):
+            if kind in ("", "duckdb"):
+                return DuckDB(asked.memory, rest)
+            return _SQLite(rest) if kind == "sqlite" else _PostgreSQL(address)
+    except ImportError:
+        raise SetupError(f"what {kind or 'duckdb'} needs is not installed. Run: {INSTALL}") from None
+
+
+def quoted(text: str) -> str:
+    """Write text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,391 @@
+"""A table that an engine holds and ranks: only ids, rows with missing cells, and ranks come from there.
+
+The engine keeps the answer of the owner's query as a temporary table, its rows numbered in the order of
+`order_by` and the ids; where its user may make none, DuckDB in this process keeps a copy. Numbers, dates and
+times are compared as the engine compares them. Of a column of text with few different cells these come here,
+are read by the rules of all other tables (:mod:`mpc_spearman.data.cells`), and go back with the number that
+each stands for. One with many different cells is read by the engine, as numbers, dates or times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import finalize
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from mpc_spearman.config import Query
+from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.data import expressions
+from mpc_spearman.data.cells import INFINITE, Cells, Rows
+from mpc_spearman.data.columns import is_text, named
+from mpc_spearman.data.engines import connect, quoted
+from mpc_spearman.data.gaps import looks_like_a_code
+from mpc_spearman.data.notation import Notation
+from mpc_spearman.data.ranks import Groups, place_ranks
+from mpc_spearman.data.refusals import EngineFailed, Unusable, at_rows, count_of, show
+from mpc_spearman.data.sources import CSV, PARQUET, Column, Source, part_files
+
+_ASKED, _ROWS, _COMMON = "mpc_spearman_asked", "mpc_spearman_rows", "mpc_spearman_common"
+_CHOSEN, _WORDS = "mpc_spearman_chosen", "mpc_spearman_words"
+_MOST_WORDS = 100_000
+_BLOCK, _PART, _SAMPLE = 1 << 20, 1 << 22, 1 << 14  # rows
+_TEXT = pa.large_string()
+_DUCKDB_ENCODINGS = ("utf-8", "utf-16", "latin-1")
+
+
+class _Reading(NamedTuple):
+    """How a column is read, of a table that has it: rows with their `key`, and the rows without."""
+
+    known: Callable[[Any], Any]
+    missing: Callable[[Any], Any]
+
+
+class Warehouse(Source):
+    """A table at an engine; see `Source`."""
+
+    def __init__(self, asked: Query, keys: TableKeys, rows: int | None) -> None:
+        super().__init__(keys, rows)
+        self._asked, self._engine = asked, connect(asked)
+        self.close = finalize(self, self._engine.close)  # a forgotten one, too
+        if asked.query is None:
+            assert asked.path is not None
+            self._query = f"SELECT * FROM {_files(asked.path, keys)}"
+        else:  # on lines of its own, for a comment at its end
+            self._query = f"SELECT * FROM (\n{asked.query.strip().removesuffix(';')}\n) AS answer"
+        typeless = self._engine.dialect == "sqlite"  # what cells are is known from cells alone
+        try:
+            self._fields = [*self._engine.table(f"{self._query} LIMIT {int(typeless)}").schema]
+        except BaseException:
+            self.close()
+            raise
+        self.names = [field.name for field in self._fields]
+        self._kinds: dict[int, Any] = {}
+        self._readings: dict[int, _Reading] = {}
+        self._chosen: Rows | None = None
+        self._count = 0
+
+    def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
+        """Have the engine keep these columns, with numbered rows."""
+        places = [*dict.fromkeys((*columns, *numbers))]
+        by = [self._place(name) for name in (*self._asked.order_by, *self._keys.id)]
+        try:
+            self._engine.keep(_ROWS, self._numbered(places, by, dict.fromkeys(places, False)))
+        except EngineFailed as failed:
+            if failed.state != "42501":
+                raise
+            # Nothing can be kept there, so DuckDB keeps it here; what only the engine can read comes as text.
+            query = self._numbered(places, by, {place: self._foreign(place) for place in places})
+            self._engine = self._engine.copied(_ROWS, query, self._asked.memory)
+            self.close = finalize(self, self._engine.close)
+        kept = self._engine.table(f"SELECT * FROM {_ROWS} LIMIT 0").schema
+        self._kinds = {place: self._kind(kept.field(f"c{place}")) for place in places}
+        self._count = self._engine.number(self._table().count())
+
+    def _place(self, name: str) -> int:
+        for place in range(len(self.names)):
+            if self.name(place) == name:
+                return place
+        raise Unusable(f"table.order_by: there is no column {show(name)}")
+
+    def _numbered(self, places: Sequence[int], by: Sequence[int], as_text: Mapping[int, bool]) -> str:
+        """Select columns, some as text, and each row's number."""
+        import ibis
+        import ibis.expr.datatypes as dt
+
+        names = [_name(str(label)) for label in self.names]
+        cells = {
+            f"c{place}": f"CAST({names[place]} AS TEXT)" if as_text[place] else names[place]
+            for place in places
+        }
+        cells |= {f"o{i}": names[place] for i, place in enumerate(by)}
+        listed = ", ".join(f"{cell} AS {name}" for name, cell in cells.items())
+        asked = f"WITH {_ASKED} AS (SELECT {listed} FROM ({self._query}) AS asked) "
+        try:
+            first = ibis.dtype(self._fields[by[0]].type)
+        except Exception:  # of a type of its own
+            first = "string"
+        table = ibis.table({**dict.fromkeys(cells, dt.unknown), "o0": first}, name=_ASKED)
+        n = self._engine.number(table.count(), asked)
+        table, before = self._in_buckets(table, "o0", n, asked)
+        numbered = self._engine.sql(expressions.numbered(table, [*cells][len(places) :], before))
+        kept = ", ".join(["r", *[*cells][: len(places)]])
+        query = f"{asked}SELECT {kept} FROM ({numbered}) AS numbered"
+        return query if self._rows is None else f"{query} WHERE r < {self._rows}"
+
+    def _in_buckets(self, table: Any, by: str, n: int, asked: str = "") -> tuple[Any, dict[int, int]]:
+        """Divide a large table into buckets of about `_PART` rows, and count the rows before each."""
+        import ibis
+
+        if n < 2 * _PART:
+            return table, {}
+        some = table.filter(ibis.random() < _SAMPLE / n) if n > _SAMPLE else table
+        sample = self._engine.table(some.select(by).order_by(by), asked).column(0)
+        values = [value for value in sample.to_pylist() if value is not None and value == value]
+        step = max(1, len(values) * _PART // n)
+        table = expressions.bucketed(table, by, [*dict.fromkeys(values[step::step])])
+        counted = self._engine.table(table.group_by("b").aggregate(n=table.count()).order_by("b"), asked)
+        ends = np.cumsum(_numpy(counted["n"]).astype(np.int64))
+        return table, dict(zip(counted["b"].to_pylist(), [0, *ends.tolist()], strict=False))
+
+    def _foreign(self, place: int) -> bool:
+        """Tell whether Arrow lacks a type of PostgreSQL, so that its cells have to come as text."""
+        return isinstance(self._fields[place].type, pa.BaseExtensionType)
+
+    def _kind(self, field: pa.Field) -> Any:
+        """Return a column's type as Ibis calls it; the name of one that cannot be ranked."""
+        import ibis.expr.datatypes as dt
+
+        kind = field.type
+        if self._engine.dialect == "sqlite":  # whose columns have no type but those of their cells
+            said = self._engine.table(f"SELECT DISTINCT typeof({field.name}) AS t FROM {_ROWS}")
+            found = {*said["t"].to_pylist()}
+            if "blob" in found:
+                return "binary"
+            return dt.unknown if "text" in found else dt.float64 if "real" in found else dt.int64
+        if _is_numeric(field):
+            return dt.Decimal()
+        if is_text(kind):
+            return dt.string
+        if pa.types.is_dictionary(kind) or "uuid" in str(kind) or "unnamed" in str(kind):  # enumerations
+            return dt.unknown
+        numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+        times = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+        if times or pa.types.is_null(kind) or any(one(kind) for one in numbers):
+            return dt.DataType.from_pyarrow(kind)
+        return named(kind)
+
+    def _table(self, name: str = _ROWS) -> Any:
+        import ibis
+
+        kinds = {f"c{place}": kind for place, kind in self._kinds.items() if not isinstance(kind, str)}
+        return ibis.table({"r": "int64", **kinds}, name=name)
+
+    def _cells(self, place: int, table: Any) -> Any:
+        """Return a column, of text if nothing else can be said of it."""
+        if isinstance(kind := self._kinds[place], str):
+            raise Unusable(f"{kind}, not numbers: cast it to float64, or leave it out (exclude)")
+        cells = table[f"c{place}"]
+        return cells.cast("string") if kind.is_unknown() else cells
+
+    def column(self, place: int) -> pa.ChunkedArray:
+        """Read a column as it is, in the order of the rows."""
+        if isinstance(self._kinds[place], str):
+            query = f"SELECT c{place} FROM {_ROWS} ORDER BY r"
+        else:
+            cells = self._cells(place, self._table())
+            cells = cells.cast("string") if self._foreign(place) else cells
+            query = self._engine.sql(self._table().select("r", cell=cells).order_by("r").select("cell"))
+        chunks = [batch.column(0) for batch in self._engine.batches(query)]
+        found = pa.chunked_array(chunks, None if chunks else _TEXT)
+        whole = not _is_numeric(self._fields[place]) or not pc.any(pc.match_substring(found, ".")).as_py()
+        if not whole and self.name(place) in self._keys.id:
+            raise Unusable("ids of type numeric with decimals: cast them to text or to int64")
+        return found
+
+    def look(self, place: int) -> Column:
+        """See what a column holds, as far as the engine tells."""
+        name = self.name(place)
+        try:
+            self._readings[place], code = self._read(place, name)
+            missing = np.zeros(self._count, dtype=bool)
+            missing[self._missing(place, self._table())] = True
+        except EngineFailed as failed:
+            raise EngineFailed(f"column {show(name)}: {failed}") from None
+        except Unusable as unusable:
+            return Column(name, place, str(unusable), unusable.fix)
+        return Column(name, place, missing=missing, code=code)
+
+    def _missing(self, place: int, table: Any) -> Rows:
+        """Return the rows without a value, ascending."""
+        return np.sort(_numpy(self._engine.table(self._readings[place].missing(table))["r"]))
+
+    def _read(self, place: int, name: str) -> tuple[_Reading, bool]:
+        """Find how to read a column, and tell whether one of its values looks like a code."""
+        cells = self._cells(place, self._table())
+        if not cells.type().is_string():
+            for key, names in (("encode", self._keys.encode), ("convert", self._keys.convert)):
+                if name in names:
+                    what = named(self._fields[place].type)
+                    raise Unusable(f"{key} is for columns of text, and this is {what}; take it out of {key}")
+            return self._of_values(lambda table: self._cells(place, table))
+        table = self._table().select("r", word=cells)
+        for some in (table.filter(table.r < 4 * _MOST_WORDS), table):  # the first rows mostly tell
+            if self._engine.number(some.word.nunique()) > _MOST_WORDS:
+                return self._of_text(place, name)
+        return self._of_words(place, name)
+
+    def _of_values(self, cells: Callable[[Any], Any]) -> tuple[_Reading, bool]:
+        """Read numbers, dates or times, as the engine compares them."""
+        listed = dict[str, Any]()
+
+        def gaps(table: Any) -> tuple[Any, Any]:
+            key = cells(table)
+            codes = {value: expressions.has(key, value, number) for value, number in self.codes.listed()}
+            listed.update({value: found for value, found in codes.items() if found is not None})
+            return expressions.gaps(key, [*listed.values()], self._engine.dialect)
+
+        def known(table: Any) -> Any:
+            return table.filter(~gaps(table)[0]).select("r", key=cells(table))
+
+        table = self._table()
+        infinite = self._engine.table(table.filter(gaps(table)[1]).select("r"))["r"]
+        if len(infinite):
+            raise Unusable(f"{at_rows(np.sort(_numpy(infinite)), 'infinite value')}{INFINITE}")
+        if listed:
+            asked = {f"k{i}": found.any() for i, found in enumerate(listed.values())}
+            (seen,) = self._engine.table(table.aggregate(**asked)).to_pylist()
+            self.codes.see(value for value, found in zip(listed, seen.values(), strict=True) if found)
+        reading = _Reading(known, lambda table: table.filter(gaps(table)[0]).select("r"))
+        return reading, cells(table).type().is_numeric() and self._has_code(known(table))
+
+    def _has_code(self, known: Any) -> bool:
+        """Ask for the two lowest and the two highest values, if one of them consists of nines."""
+        key, values = known.key, list[Any]()
+        for end, others in (("min", key.__gt__), ("max", key.__lt__)):
+            code = self._engine.number(getattr(key, end)())
+            if {*str(code).removeprefix("-").removesuffix(".0")} == {"9"}:
+                near = others(code)
+                both = known.aggregate(n=known.count(where=~near), next=getattr(key, end)(where=near))
+                ((count, beside),) = map(dict.values, self._engine.table(both).to_pylist())
+                values += [code] * min(2, count) + [beside] * (beside is not None)
+            elif code is not None:
+                values.append(code)
+        return looks_like_a_code(np.array([str(value) for value in values], dtype=np.float64))
+
+    def _of_words(self, place: int, name: str) -> tuple[_Reading, bool]:
+        """Read the different cells of a column here, and have the engine keep what each stands for."""
+        import ibis
+
+        def words(table: Any) -> Any:
+            return table.select("r", word=self._cells(place, table))
+
+        there = words(self._table())
+        there = there.filter(there.word.notnull())
+        text, counts = self._engine.table(there.group_by("word").aggregate(n=there.count())).columns
+        text, counts = text.cast(_TEXT).combine_chunks(), _numpy(counts)
+        found = Cells(name, self._keys, self.codes)
+        found.add(text)
+        try:
+            values, missing, *_ = found.numbers()
+        except Unusable as unusable:
+            said = re.sub(", the first in data row [0-9]+", "", str(unusable))
+            raise Unusable(f"of its {len(text)} different cells {said}", unusable.fix) from None
+        kept = pa.array(~missing)
+        here = pa.table({"word": text.filter(kept).cast(pa.string()), "key": pa.array(values).filter(kept)})
+        self._engine.put(f"{_WORDS}_{place}", here.to_reader())
+        listed = ibis.table({"word": "string", "key": str(values.dtype)}, name=f"{_WORDS}_{place}")
+
+        def without(table: Any) -> Any:
+            joined = words(table).left_join(listed, "word").select("r", "key")
+            return joined.filter(joined.key.isnull()).select("r")
+
+        reading = _Reading(lambda table: words(table).join(listed, "word").select("r", "key"), without)
+        return reading, looks_like_a_code(np.repeat(values, np.minimum(counts, 2) * ~missing))
+
+    def _of_text(self, place: int, name: str) -> tuple[_Reading, bool]:
+        """Have the engine read a column of text with many different cells, all of one kind."""
+        many, notation = f"text with more than {_MOST_WORDS:,} different cells", Notation(self._keys.csv)
+        if name in self._keys.encode or name in self._keys.convert or self._engine.dialect == "sqlite":
+            raise Unusable(f"{many}: cast it to a number or a date in the query, or leave it out (exclude)")
+        table, nothing = self._table(), self.codes.texts()
+        found = expressions.written(self._cells(place, table), notation, nothing)[1]
+        asked = {kind: table.count(where=cells) for kind, cells in found.items()}
+        first = table.r.min(where=~found["missing"] & ~found["number"])
+        (counts,) = self._engine.table(table.aggregate(**asked, first=first)).to_pylist()
+        known = self._count - counts["missing"]
+        kinds = {"whole": "int64", "number": "float64", "date": "date", "time": "timestamp"}
+        kind = next((kind for how, kind in kinds.items() if counts[how] == known), None)
+        if kind is None:
+            what = count_of(known - counts["number"], "non-numeric value")
+            raise Unusable(
+                f"{what}, the first in data row {counts['first'] + 1}, in {many}, which must be numbers as "
+                "csv.decimal and csv.thousands say, or ISO dates: list what stands for missing values under "
+                "missing_values, cast it in the query, or leave it out (exclude)"
+            )
+        grouped = kind == "float64" and self._keys.csv.thousands is None and counts["grouped"] == known
+        if grouped and (counts["marked"] < known or notation.decimal == ","):
+            how = "if it separates thousands, set csv.thousands to it, else to none"
+            raise Unusable(f"three digits follow each {notation.decimal!r}: {how}")
+
+        def values(table: Any) -> Any:
+            plain, found = expressions.written(self._cells(place, table), notation, nothing)
+            return found["missing"].ifelse(None, plain).cast(kind)
+
+        try:
+            return self._of_values(values)
+        except EngineFailed:
+            raise Unusable("a number beyond 64 bits, or a date that does not exist") from None
+
+    def rank(self, place: int, rows: Rows | None, out: NDArray[np.int32], *, flag: bool) -> Groups:
+        """Have the engine rank a column over some rows (None: all), and take the ranks block by block.
+
+        With `flag`, whether a value is missing is ranked. Else missing cells are ranked as the median.
+        """
+        table = self._table(_ROWS if rows is None else self._take(rows))
+        gaps, n = self._missing(place, table), len(out)
+        if flag:
+            others = np.setdiff1d(np.arange(n), gaps, assume_unique=True)
+            k = len(others)
+            below = ((others, np.zeros(k, int), np.full(k, k)), (gaps, np.full(n - k, k), np.full(n - k, n)))
+            return place_ranks(out, below, gaps[:0])
+        known, before = self._in_buckets(self._readings[place].known(table), "key", n)
+        answer = self._engine.batches(self._engine.sql(expressions.ranks(known, before)))
+        return place_ranks(out, (tuple(map(_numpy, batch.columns)) for batch in answer), gaps)
+
+    def _take(self, rows: Rows) -> str:
+        """Have the engine keep some rows, numbered in their order."""
+        if self._chosen is not rows:
+            blocks = (
+                pa.record_batch(
+                    {"row": rows[i : i + _BLOCK], "place": np.arange(i, min(i + _BLOCK, len(rows)))}
+                )
+                for i in range(0, len(rows), _BLOCK)
+            )
+            schema = pa.schema({"row": pa.int64(), "place": pa.int64()})
+            self._engine.put(_COMMON, pa.RecordBatchReader.from_batches(schema, blocks))
+            cells = "".join(f", c{place}" for place in self._readings)
+            self._engine.keep(_CHOSEN, f"SELECT place AS r{cells} FROM {_ROWS} JOIN {_COMMON} ON r = row")
+            self._chosen = rows
+        return _CHOSEN
+
+
+def _is_numeric(field: pa.Field) -> bool:
+    """Tell whether a column is PostgreSQL's ``numeric``, which comes as text."""
+    about = field.metadata or {}  # of version 1.12, the last for Python 3.10, under the second key alone
+    return b"numeric" in (about.get(b"POSTGRESQL:type"), about.get(b"ADBC:postgresql:typname"))
+
+
+def _numpy(column: Any) -> Any:
+    return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+
+
+def _files(path: Path, keys: TableKeys) -> str:
+    """Have DuckDB read files: Parquet, or CSV of which all cells are text."""
+    files = part_files(path)
+    ends = {next((end for end in CSV + PARQUET if file.name.lower().endswith(end)), "") for file in files}
+    for file in files:
+        file.open("rb").close()
+    listed = "[" + ", ".join(quoted(str(file)) for file in files) + "]"
+    if ends <= {*PARQUET}:
+        return f"read_parquet({listed})"
+    if not ends <= {*CSV}:
+        raise Unusable(f"DuckDB reads files whose names end in {', '.join(CSV + PARQUET)}")
+    if keys.csv.encoding not in _DUCKDB_ENCODINGS:
+        known = ", ".join(_DUCKDB_ENCODINGS)
+        raise Unusable(
+            f"csv.encoding is {keys.csv.encoding}, and DuckDB reads {known}: save it in one of them"
+        )
+    mark = keys.csv.delimiter or ("\t" if any(".tsv" in end for end in ends) else ",")
+    how = f"delim={quoted(mark)}, encoding={quoted(keys.csv.encoding)}, quote='\"', escape='\"'"
+    return f"read_csv({listed}, header=true, all_varchar=true, strict_mode=true, {how})"
+
+
+def _name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,494 @@
+"""Tables that an engine holds and ranks: DuckDB, SQLite and a real PostgreSQL, held against SciPy."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from string import whitespace
+from typing import Any
+
+import duckdb
+import ibis
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import rankdata
+
+from mpc_spearman.config import Query
+from mpc_spearman.config.table_keys import Csv, TableKeys
+from mpc_spearman.data import expressions, warehouse
+from mpc_spearman.data.aligned import write_unaligned
+from mpc_spearman.data.notation import Notation
+from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.tables import Table, read_table
+from mpc_spearman.errors import SetupError, TableError
+from support.databases import PASSWORD, command, into_postgresql, into_sqlite, postgresql
+
+ADDRESS = "CLINIC_DATABASE"
+ENGINES = ("parquet", "csv", "duckdb", "sqlite", "postgresql", "no temporary tables")
+#: Each with the query that asks for it; its answer's ``id`` and ``x`` are used.
+Ask = Callable[..., Table]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with postgresql() as address:
+        command(
+            address,
+            "CREATE TABLE visits AS SELECT 'SECRET' || g AS id, g FROM generate_series(1, 9) g",
+            "CREATE ROLE reader LOGIN PASSWORD 'hunter'",
+            "REVOKE TEMP ON DATABASE postgres FROM public",
+        )
+        yield address
+
+
+@pytest.fixture
+def ask(server: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Asks the PostgreSQL."""
+    monkeypatch.setenv(ADDRESS, server)
+
+    def read(query: str, rows: int | None = None, order_by: Any = (), **keys: Any) -> Table:
+        asked = Query(query=query, connection=f"env:{ADDRESS}", order_by=order_by)
+        return read_table("B", asked, TableKeys.model_validate(keys), rows=rows)
+
+    return read
+
+
+def made(engine: str, frame: pd.DataFrame, folder: Path, server: str, environ: pytest.MonkeyPatch) -> Query:
+    """Put a table where an engine has it."""
+    if engine in ("parquet", "csv"):
+        file = folder / f"t.{engine}"
+        frame.to_csv(file, index=False) if engine == "csv" else frame.to_parquet(file, index=False)
+        return Query(path=file, memory="100MB")
+    if engine == "duckdb":
+        with duckdb.connect(str(folder / "t.duckdb")) as connection:
+            connection.register("frame", frame)
+            connection.execute("CREATE TABLE t AS SELECT * FROM frame")
+        environ.setenv(ADDRESS, f"duckdb:{folder / 't.duckdb'}")
+    elif engine == "sqlite":
+        environ.setenv(ADDRESS, into_sqlite(folder / "50% of it?.db", "t", frame))
+    else:
+        into_postgresql(server, "t", frame)
+        environ.setenv(ADDRESS, server)
+    if engine == ENGINES[-1]:
+        command(server, "GRANT SELECT ON t TO reader")
+        environ.setenv(ADDRESS, server.replace(f"owner:{PASSWORD}", "reader:hunter"))
+    return Query(query="SELECT * FROM t -- all\n;", connection=f"env:{ADDRESS}")
+
+
+def refusal(ask: Callable[[], Any]) -> str:
+    """What the TableError says, after checking what none may say."""
+    with pytest.raises(TableError) as caught:
+        ask()
+    shown = "".join(traceback.format_exception(caught.type, caught.value, None))
+    assert not any(secret in shown for secret in ("SECRET", PASSWORD, "hunter", "owner", "/tmp"))
+    start = f"B: the database of env:{ADDRESS}: "
+    assert str(caught.value).startswith(start)
+    return str(caught.value).removeprefix(start)
+
+
+def average(table: Table) -> list[list[float]]:
+    """The average ranks of each column."""
+    return [((row + (table.n + 1)) / 2).tolist() for row in table.ranks().matrix]
+
+
+# ---- ranks
+
+DAYS = pd.to_datetime(["2024-02-29", "1969-12-31", "2024-03-01", "0001-01-01", "9999-12-31"])
+
+
+def columns_of_every_kind(n: int = 400) -> pd.DataFrame:
+    draw = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "id": [f"k{i:03}" for i in draw.permutation(n)],
+            "flag": draw.random(n) < 0.1,
+            "few": draw.integers(-3, 3, n),
+            "whole": draw.integers(2**62, 2**62 + 50, n),
+            "real": draw.choice([-0.0, 0.0, 1e-300, -1e300, 0.1], n) + draw.choice([0, 0, 1], n),
+            "many": draw.normal(size=n),
+            "single": draw.normal(size=n).astype(np.float32),
+            "grade": draw.choice(["low", " mid", "High"], n),
+            "text": [f"{value:.2f}" for value in draw.normal(size=n)],
+            "day": draw.choice(DAYS, n),
+            "one": 7,
+        }
+    )
+    frame["gaps"] = np.where(draw.random(n) < 0.1, np.nan, draw.integers(0, 9, n) / 4)
+    frame["code"] = draw.choice([1, 2, -999, 5], n)
+    return frame
+
+
+KEYS = TableKeys.model_validate({"encode": {"grade": ["low", "mid", "High"]}, "missing": "drop_rows"})
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["whole", "in buckets"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_ranks_are_scipys_for_every_kind_of_column(
+    engine: str, small: bool, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if small:  # many buckets, and text that the engine reads
+        monkeypatch.setattr(warehouse, "_PART", 50)
+        monkeypatch.setattr(warehouse, "_MOST_WORDS", 400 if engine == "sqlite" else 20)
+    frame = columns_of_every_kind()
+    asked = made(engine, frame, tmp_path, server, monkeypatch)
+    table = read_table("B", asked, KEYS)
+    frame["grade"] = frame["grade"].map({"low": 0, " mid": 1, "High": 2})
+    frame["text"] = frame["text"].astype(float)
+    known = frame.sort_values("id").dropna().reset_index(drop=True)
+    assert (table.ids.to_pylist(), table.features) == (known["id"].tolist(), tuple(frame.columns[1:]))
+    assert any("'code' may be a code" in caution for caution in table.cautions)
+    some = np.random.default_rng(4).permutation(len(known))[:77]
+    for rows, part in ((slice(None), table), (some, table.take(some))):
+        ranks = part.ranks()
+        for place, name in enumerate(part.features):
+            values = rankdata(known[name][rows])
+            assert ranks.matrix[place].tolist() == (2 * values - (part.n + 1)).tolist(), name
+            groups = rank_columns([values]).groups[0]
+            assert (ranks.groups[place].how_many, ranks.groups[place].step) == (groups.how_many, groups.step)
+            assert ranks.groups[place].skewness == pytest.approx(groups.skewness, rel=1e-9, abs=1e-9)
+    table.close()
+
+
+def test_a_folder_of_part_files_and_a_rare_dialect_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "it's parts"
+    folder.mkdir()
+    for part in (0, 1):
+        lines = [f"00{i};{i},5;'x'" for i in range(3 * part, 3 * part + 3)]
+        (folder / f"{part}.csv").write_text("id;x;note\n" + "\n".join(lines) + "\n", encoding="latin-1")
+    keys = {"csv": {"delimiter": ";", "decimal": ",", "encoding": "latin-1"}, "exclude": ["note"]}
+    table = read_table("B", Query(path=folder), TableKeys.model_validate(keys))
+    assert table.ids.to_pylist() == [f"00{i}" for i in range(6)]
+    assert average(table) == [[1, 2, 3, 4, 5, 6]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_missing_values_are_listed_counted_and_ranked_in_the_middle_as_the_plan_says(
+    engine: str, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.DataFrame(
+        {"id": list("fedcba"), "x": [1.0, -9, 3, 4, 5, 5], "t": ["1", "NA", "?", "4", "", "2"]}
+    )
+    asked = made(engine, frame, tmp_path, server, monkeypatch)
+
+    def read(**keys: Any) -> Table:
+        return read_table(
+            "B", asked, TableKeys.model_validate({"missing_values": ["-9.0", "?", "na", "7"]} | keys)
+        )
+
+    with pytest.raises(TableError, match="column 'x': 1 missing value, the first in data row 5"):
+        read()
+    kept = read(missing="drop_rows", features=["x"])
+    assert average(kept) == [[4.5, 4.5, 3, 2, 1]]
+    assert any("lists values that no cell has: '?', 'na', '7'" in caution for caution in kept.cautions)
+    filled = read(missing="middle", missing_flags=True)
+    assert filled.features == ("x", "t", "x is missing", "t is missing")
+    x, t, _, flags = average(filled)
+    assert (x, t, flags) == ([5.5, 5.5, 3.5, 2, 3.5, 1], [3.5, 3.5, 6, 3.5, 3.5, 1], [2, 5, 2, 5, 5, 2])
+
+
+def test_rows_are_the_first_by_order_by_and_then_by_id(ask: Ask) -> None:
+    rows = "(VALUES ('a', 2, 5), ('b', 1, 6), ('c', 2, 7), ('d', 3, 8)) AS t (id, day, x)"
+    assert ask(f"SELECT * FROM {rows}", order_by=["day"]).ids.to_pylist() == ["b", "a", "c", "d"]
+    table = ask(f"WITH w AS (SELECT * FROM {rows}) SELECT * FROM w;", rows=3, order_by=["day"])
+    assert (table.ids.to_pylist(), table.features) == (["b", "a", "c"], ("day", "x"))
+    with pytest.raises(TableError, match=r"table\.order_by: there is no column 'when'"):
+        ask(f"SELECT * FROM {rows}", order_by=["when"])
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+def test_rows_that_are_not_common_are_written_with_all_columns(
+    engine: str, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.DataFrame({"id": list("dcba"), "x": [1, 2, 3, 4], "note": ["SECRET", None, "y", "z"]})
+    asked = made(engine, frame, tmp_path, server, monkeypatch)
+    table = read_table("B", asked, TableKeys(exclude=["note"]))
+    table.close()
+    write_unaligned(tmp_path / "rest.csv", table.take(np.array([0, 2])))
+    left = pd.read_csv(tmp_path / "rest.csv", dtype=str)
+    assert left.fillna("").to_numpy().tolist() == [["b", "3", "y"], ["d", "1", "SECRET"]]
+
+
+# ---- PostgreSQL's own types
+
+X = "(VALUES ('a', {}), ('b', {}), ('c', {}), ('d', null)) AS t (id, x)"
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["1e60::numeric", "1e60::numeric + 1e-20", "'NaN'"], [1, 2]),
+        (["'NaN'::float8", "-0.0", "0.0"], [1.5, 1.5]),
+        (["9007199254740993::int8", "9007199254740992", "1"], [3, 2, 1]),
+        (["'2024-02-29 00:00+02'::timestamptz", "'4713-01-01 BC'", "'2024-02-28 22:00+00'"], [2.5, 1, 2.5]),
+        (["'5874897-12-31'::date", "'4713-01-01 BC'", "'2024-02-29'"], [3, 1, 2]),
+        (["'23:00'::time", "'01:00'", "'02:00'"], [3, 1, 2]),
+        (["'7'::varchar", "' 10'", "'9'"], [1, 3, 2]),
+        (["true", "false", "true"], [2.5, 1, 2.5]),
+        (["'infinity'::date", "'2024-02-29'", "'2024-02-28'"], "column 'x': 1 infinite value"),
+        (
+            ["'-Infinity'::numeric", "1", "2"],
+            "column 'x': 1 infinite value, the first in data row 1; if they",
+        ),
+        (["'infinity'::float4", "1", "2"], "column 'x': 1 infinite value"),
+        (["'{1}'::int[]", "'{2}'", "'{3}'"], "column 'x': list, not numbers: cast it to float64"),
+        (["'1 day'::interval", "'2 days'", "'3 days'"], "column 'x': month_day_nano_interval, not numbers"),
+        (
+            ["gen_random_uuid()"] * 3,
+            "column 'x': of its 3 different cells 3 non-numeric values; list its order",
+        ),
+        (
+            ["'low'::varchar", "'1'", "'2'"],
+            "column 'x': of its 3 different cells 1 non-numeric value; if they ",
+        ),
+    ],
+)
+def test_what_postgresql_has_is_ranked_or_refused(ask: Ask, cells: list[str], expected: Any) -> None:
+    query = f"SELECT * FROM {X.format(*cells)}"
+    if isinstance(expected, str):
+        assert refusal(lambda: ask(query, missing="drop_rows")).startswith(expected)
+    else:
+        found = average(ask(query, missing="middle"))[0]
+        known = [value for value, cell in zip(found, cells, strict=False) if "NaN" not in cell]
+        assert rankdata(known).tolist() == expected
+
+
+def test_ids_of_postgresql_are_text_whole_numbers_and_dates(ask: Ask, server: str) -> None:
+    command(server, "DROP TYPE IF EXISTS mood", "CREATE TYPE mood AS ENUM ('sad', 'ok', 'fine')")
+    for cells, expected in {
+        "'0b9e6a8e-1c7d-4f00-8000-00000000abc' || g::text)::uuid": "0b9e6a8e-1c7d-4f00-8000-00000000abc1",
+        "g)::numeric": "1",
+        "'2024-01-0' || g::text)::date": "2024-01-01",
+        "array['fine', 'ok', 'sad'])[g]::mood": "fine",
+    }.items():
+        table = ask(f"SELECT ({cells} AS id, g AS x FROM generate_series(1, 3) g", order_by=["x"])
+        assert table.ids.to_pylist()[0] == expected
+    query = "SELECT (g / 2.0)::numeric AS id, g AS x FROM generate_series(1, 3) g"
+    assert refusal(lambda: ask(query)) == (
+        "column 'id': ids of type numeric with decimals: cast them to text or to int64"
+    )
+
+
+# ---- what is asked
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        (
+            "WITH w AS (DELETE FROM visits RETURNING g) SELECT * FROM w",
+            "it does more than a single SELECT may",
+        ),
+        ("SELECT id, g FROM visits FOR UPDATE", "it writes, but may only read (SQLSTATE 25006)"),
+        ("SELECT id, nextval('visited') AS g FROM visits", "it writes, but may only read"),
+        (
+            "SELECT set_config('transaction_read_only', 'off', false) AS id, 1 AS x",
+            "it refuses, and its message",
+        ),
+        ("SELECT id, g INTO more FROM visits", "it is not SQL, or not one SELECT"),
+        ("SELECT nosuch FROM visits", "it names a column that does not exist (SQLSTATE 42703)"),
+        ("SELECT * FROM nosuch", "it names a table that does not exist (SQLSTATE 42P01)"),
+        (
+            "SELECT id, 1 / (g - g) AS g FROM visits",
+            "a cell cannot be converted as the query asks (SQLSTATE 22",
+        ),
+    ],
+)
+def test_what_is_not_one_select_that_reads_is_refused_and_changes_nothing(
+    ask: Ask, server: str, query: str, why: str
+) -> None:
+    command(server, "CREATE SEQUENCE IF NOT EXISTS visited")
+    assert refusal(lambda: ask(query)).startswith(f"postgres: the query failed: {why}")
+    assert ask("SELECT * FROM visits").n == 9
+    command(server, "SELECT 1 / (nextval('visited') = 1)::int", "DROP SEQUENCE visited")
+
+
+def test_a_user_without_the_right_is_told_so(ask: Ask, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS, server.replace(f"owner:{PASSWORD}", "reader:hunter"))
+    text = refusal(lambda: ask("SELECT * FROM visits"))
+    assert (
+        text == "postgres: the query failed: the database's user has no right to read this (SQLSTATE 42501)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("ATTACH 'more.db' AS more", "it is not SQL, or not one SELECT"),
+        ("SELECT id, load_extension('x') AS x FROM t", "it does more than a single SELECT may do"),
+        ("SELECT * FROM nosuch", "it names a table that does not exist"),
+        ("SELECT nosuch FROM t", "it names a column that does not exist"),
+    ],
+)
+def test_sqlite_refuses_what_is_not_one_select_that_reads(
+    query: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.DataFrame({"id": list("abc"), "x": [1, 2, 3]})
+    monkeypatch.setenv(ADDRESS, into_sqlite(tmp_path / "t.db", "t", frame))
+    asked = Query.model_construct(
+        query=query, path=None, connection=f"env:{ADDRESS}", order_by=(), memory="1GB"
+    )
+    text = refusal(lambda: read_table("B", asked, TableKeys()))
+    assert text.removeprefix("column 'x': ") == f"sqlite: the query failed: {why}"
+
+
+def test_a_column_of_sqlite_is_what_all_its_cells_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("CREATE TABLE t (id TEXT, mixed, text, none, bytes)")
+        rows = [(f"{i:02}", i if i < 5 else i + 0.5, i if i else "0.5", None, b"x") for i in range(9)]
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
+    connection.close()
+    monkeypatch.setenv(ADDRESS, f"sqlite:{tmp_path / 't.db'}")
+    asked = Query(query="SELECT * FROM t", connection=f"env:{ADDRESS}")
+    table = read_table("B", asked, TableKeys(features=["mixed", "text"]))
+    assert table.ids.to_pylist() == [f"{i:02}" for i in range(9)]
+    assert average(table) == [[1, 2, 3, 4, 5, 6, 7, 8, 9]] * 2
+    text = refusal(lambda: read_table("B", asked, TableKeys(features=["none", "bytes"])))
+    assert text.split("\n  ") == [
+        "2 bad columns",
+        "column 'none': all 9 values are missing",
+        "column 'bytes': binary, not numbers: cast it to float64, or leave it out (exclude)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("t.parquet", "SECRET", "it is not a readable Parquet file"),
+        ("t.csv", 'id,x\na,1\nb,"SECRET\n', "it is not a well-formed CSV file with one header line"),
+        ("t.csv", "id,x\na,1\nb\nc,3\n", "it is not a well-formed CSV file with one header line"),
+        ("t.arrow", "", "DuckDB reads files whose names end in .csv"),
+    ],
+)
+def test_files_that_duckdb_cannot_read_are_refused(name: str, content: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(TableError) as caught:
+        read_table("B", Query(path=tmp_path / name), TableKeys())
+    text = str(caught.value).removeprefix(f"B: {tmp_path / name}: ")
+    assert text.removeprefix("duckdb: the query failed: ").startswith(why)
+    assert "SECRET" not in text
+
+
+# ---- addresses
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ((PASSWORD, "SECRET"), "the server does not accept the user and password"),
+        ((f":{PASSWORD}", ""), "the server does not accept the user and password"),
+        (("/postgres?", "/SECRET?"), "the server has no such database or user"),
+        ((PASSWORD, "SECRET%zz"), "in a name or password write % as %25, @ as %40, / as %2F"),
+        (("?host=", "?port=1&host="), "it refuses, and its message is not shown"),
+    ],
+)
+def test_a_database_that_cannot_be_reached_is_refused_without_a_word_of_its_address(
+    ask: Ask, server: str, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str], why: str
+) -> None:
+    monkeypatch.setenv(ADDRESS, server.replace(*change))
+    assert refusal(lambda: ask("SELECT 1 AS x")).startswith(f"postgresql: it cannot be reached: {why}")
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        (None, "there is no such environment variable here; set it where this role runs"),
+        ("mysql://owner:hunter@h/d", "its address does not begin with postgresql://, sqlite: or duckdb:"),
+        ("host=h password=hunter", "its address does not begin with postgresql://, sqlite: or duckdb:"),
+        (
+            "postgresql://owner:hunter@127.0.0.1:1/d",
+            "postgresql: it cannot be reached: nothing listens there",
+        ),
+        (
+            "postgresql://owner:hunter@nosuch.invalid/d",
+            "postgresql: it cannot be reached: there is no such host",
+        ),
+        ("sqlite:/tmp/SECRET.db", "there is no such file; the address is sqlite:FILE"),
+        (f"sqlite:{__file__}", "sqlite: the query failed: the file is no database of that kind"),
+        (f"duckdb:{__file__}", "duckdb: it cannot be reached: the file is no database of that kind"),
+    ],
+)
+def test_an_address_of_no_database_is_refused_without_a_word_of_it(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, address: str | None, why: str
+) -> None:
+    monkeypatch.delenv(ADDRESS, raising=False)
+    if address is not None:
+        monkeypatch.setenv(ADDRESS, address)
+    assert refusal(lambda: ask("SELECT 1 AS x")) == why
+
+
+def test_without_the_drivers_the_error_says_what_installs_them(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['duckdb'] = None\n" + READ.format(path=tmp_path / "t.csv", memory="1GB")
+    (tmp_path / "t.csv").write_text("id,x\n")
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert SetupError.__name__ in ended.stderr
+    assert "pip install 'mpc_spearman[warehouse]'" in ended.stderr
+
+
+# ---- other engines, and tables larger than memory
+
+
+def test_the_sql_for_engines_that_are_not_tried_here_is_as_it_was() -> None:
+    asked = ibis.table({"o0": "float64", "o1": "string", "c0": "string", "c1": "float64"}, name="asked")
+    rows = ibis.table({"r": "int64", "c0": "string", "key": "float64"}, name="rows")
+    buckets, before = expressions.bucketed(rows, "key", [0.5, 1.5]), {0: 0, 1: 5, 2: 9}
+    missing, infinite = expressions.gaps(rows.key, [expressions.has(rows.key, "-9", Decimal(-9))], "trino")
+    cells = expressions.written(rows.c0, Notation(Csv(decimal=",", thousands=".")), ["NA"])[1]
+    asked_for = {
+        "numbers": expressions.numbered(expressions.bucketed(asked, "o0", [0.5]), ["o0", "o1"], {0: 0, 1: 7}),
+        "buckets": buckets.group_by("b").aggregate(n=buckets.count()).order_by("b"),
+        "ranks": expressions.ranks(buckets, before),
+        "gaps": rows.filter(missing | infinite).select("r"),
+        "text": rows.aggregate(**{kind: rows.count(where=some) for kind, some in cells.items()}),
+    }
+    made = [
+        f"-- {dialect}: {name}\n{ibis.to_sql(query, dialect=dialect, pretty=False)}\n".replace(
+            whitespace, "..."
+        )
+        for dialect in ("databricks", "trino", "bigquery", "snowflake")  # the first is Spark's
+        for name, query in asked_for.items()
+    ]
+    assert "OVER (ORDER BY" not in (text := "\n".join(made))  # no window over all rows
+    assert text == (Path(__file__).parent / "warehouse.sql").read_text()
+
+
+READ = """
+import resource
+from pathlib import Path
+from mpc_spearman.config import Query
+from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.data.tables import read_table
+import ibis
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+table = read_table("B", Query(path=Path("{path}"), memory="{memory}"), TableKeys())
+last = table.ranks().matrix[:, -1].tolist()
+table.close()
+print(table.n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, *last)
+"""
+
+
+@pytest.mark.long
+def test_a_table_larger_than_the_memory_allowed_is_ranked(tmp_path: Path) -> None:
+    n, m, draw = 4_000_000, 16, np.random.default_rng(1)
+    with pq.ParquetWriter(
+        tmp_path / "t.parquet", pa.schema([("id", "int64"), *[(f"c{i}", "float64") for i in range(m)]])
+    ) as out:
+        for start in range(0, n, 100_000):
+            columns = [np.arange(start, start + 100_000), *(draw.normal(size=100_000) for _ in range(m))]
+            out.write_table(pa.table(columns, schema=out.schema))
+    code = READ.format(path=tmp_path / "t.parquet", memory="150MB")
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rows, grown, *last = map(int, ended.stdout.split())
+    assert rows == n
+    assert grown < n * m * 8 / 1024
+    column = pq.read_table(tmp_path / "t.parquet", columns=["c0"])["c0"].to_numpy()
+    assert last[0] == 2 * rankdata(column)[-1] - (n + 1)
