@@ -4,8 +4,9 @@ Such an array is a mapped file without a name, which nobody else can open and wh
 The system can take its pages back, so it needs disk in place of memory. What is computed from a mapped array,
 and is as large, is mapped as well: `beside`.
 
-The system's own reading ahead is off: it would read megabytes of each row, and give them up for the next
-row's before they are used. `parts` asks for what comes next, of all rows, and gives up what has been used.
+The system's own reading ahead is off where there are several rows: it would read megabytes of each row, and
+give them up for the next row's before they are used. `parts` asks for what comes next, of all rows, and gives
+up what has been used.
 """
 
 from __future__ import annotations
@@ -50,22 +51,18 @@ def room(shape: tuple[int, ...], kind: type[Some], *, in_file: bool) -> npt.NDAr
     try:
         opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         path.unlink()
+        return mapped(opened, shape, kind)
     except OSError as error:
         raise OutputError(f"cannot write to {folder}: {error.strerror}; set TMPDIR") from None
-    return mapped(opened, folder, shape, kind)
 
 
-def mapped(opened: int, folder: Path, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArray[Some]:
-    """Map an empty file, whose descriptor this takes; `OutputError` if there is no room for the array."""
+def mapped(opened: int, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArray[Some]:
+    """Map an empty file, whose descriptor this takes; `OSError` if its disk has no room for the array."""
     with os.fdopen(opened, "r+b") as file:
         size, disk = prod(shape) * np.dtype(kind).itemsize, os.fstatvfs(opened)
-        try:
-            if size > disk.f_bavail * disk.f_frsize:  # do not even try, and leave others nothing meanwhile
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.posix_fallocate(opened, 0, size)  # else a disk that is full later would kill the process
-        except OSError as error:
-            why = f"{error.strerror}; it takes {size / 1e9:.1f} GB there"
-            raise OutputError(f"cannot write to {folder}: {why}") from None
+        if size > disk.f_bavail * disk.f_frsize:  # do not even try, and leave others nothing meanwhile
+            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} for {size / 1e9:.1f} GB")
+        os.posix_fallocate(opened, 0, size)  # else a disk that is full later would kill the process
         return from_file(file, "r+", shape, kind)
 
 
@@ -74,7 +71,8 @@ def from_file(
 ) -> npt.NDArray[Some]:
     """Map a file that holds an array; `ValueError` if it is too short."""
     array = np.memmap(file, kind, mode, shape=shape)
-    array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined]
+    if len(shape) > 1:
+        array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined]
     return array
 
 
@@ -95,7 +93,7 @@ def reordered(array: Array, order: npt.NDArray[np.int64]) -> Array:
 def parts(array: Array, columns: int) -> Iterator[tuple[slice, Array]]:
     """Go through (n,) or (m, n), so many columns at a time: yield which they are, and a view of them."""
     n = array.shape[-1]
-    each = columns * max(1, _AHEAD // max(1, columns * array.nbytes // n))
+    each = columns * max(1, _AHEAD // max(1, columns * array.nbytes // max(1, n)))
     for part in blocks(n, columns):
         if isinstance(array, np.memmap) and part.start % each == 0:
             array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]

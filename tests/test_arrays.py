@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpc_spearman.arrays import beside, reordered, room
+from mpc_spearman.arrays import beside, parts, reordered, room
 from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.errors import OutputError
 from mpc_spearman.levels import level_of, whitening
@@ -41,6 +41,10 @@ def test_a_large_array_is_in_a_file_without_a_name_and_so_is_what_is_made_of_it(
     found = reordered(table, order)
     assert isinstance(found, np.memmap)
     assert np.array_equal(found, [order, -order])
+    for columns in (N, 1_000, 999_983):
+        seen = [(at.start, at.stop, part[1, 0]) for at, part in parts(found, columns)]
+        assert seen == [(i, min(N, i + columns), -order[i]) for i in range(0, N, columns)]
+    assert not list(parts(table[:, :0], 9))
     assert not list(temporary.iterdir())
 
 

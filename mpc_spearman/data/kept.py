@@ -113,7 +113,7 @@ class KeptRanks:
         try:
             opened = lock(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
-                ranks = make(lambda shape: mapped(os.dup(opened), self._folder, shape, np.int32))
+                ranks = make(lambda shape: mapped(os.dup(opened), shape, np.int32))
                 if self._stamp != _stamp(self._own.table):
                     say("the table changed while it was read: its ranks are not kept")
                     return ranks

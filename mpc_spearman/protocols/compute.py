@@ -58,6 +58,7 @@ def _deal(run: Run, computation: Computation, own: Contribution) -> tuple[Comput
             "sizes": run.links.dimensions,
             "vectors": vectors.shape,
             "type": vectors.dtype.str,
+            "in_file": isinstance(vectors, np.memmap),
         }
     )
     if computation.operation != "differences":  # whose rows are dealt in an order that the engine draws
@@ -76,7 +77,7 @@ def compute_part(run: Run) -> None:
         if computation.operation == "differences":
             vectors = np.empty((m, 0), task["type"])
         else:
-            vectors = run.team.dealt(m, n, task["type"])
+            vectors = run.team.dealt(m, n, task["type"], in_file=task["in_file"])
         engine.contribute(run, computation, Contribution(vectors))
     else:
         engine.prepare(run, computation)(computation)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import beside, parts
+from mpc_spearman.arrays import beside, parts, room
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.wire.kinds import Field, Kind
@@ -103,9 +103,9 @@ class Team:
                 self._give(worker, Kind.TASK, dealt[:, worker.number :: self.shards])
         return own
 
-    def dealt(self, m: int, n: int, dtype: str) -> NDArray[Any]:
+    def dealt(self, m: int, n: int, dtype: str, *, in_file: bool = False) -> NDArray[Any]:
         """Take one's rows of n, (m, rows), as the lead deals them."""
-        vectors = np.empty((m, self.rows(n)), dtype)
+        vectors = room((m, self.rows(n)), np.dtype(dtype).type, in_file=in_file)
         filled = 0
         while filled < vectors.shape[1]:
             block = self.part()
