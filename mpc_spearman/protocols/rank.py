@@ -28,9 +28,7 @@ def rank(run: Run, table: Table, ranks: Ranks | None) -> Ranks:
 
     def say(text: str) -> None:
         run.say(text)
-        if (
-            isinstance(own.table, Query) and own.table.path is None
-        ):  # of which nothing tells whether its values are still the same
+        if isinstance(own.table, Query) and own.table.path is None:  # nothing tells whether it has changed
             run.cautions.append(text)
 
     if run.kept is not None:
