@@ -49,46 +49,29 @@ def test_one_select_is_taken(query: str) -> None:
     assert table.query == query
 
 
+UNCLEAR = ": needs query, with or without connection, or path alone"
+NO_SELECTS = ("DELETE FROM clinic", "selection", "-- SELECT", "SELECT 1; -- all", "SELECT 1; DELETE FROM x")
+NO_SELECT = ": query is not one SELECT statement (or WITH ... SELECT)"
+NO_NAME = ": connection is not env:NAME; put the database's address into an "
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"query": "DELETE FROM clinic"}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
-        ({"query": "selection"}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
-        ({"query": "-- SELECT"}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
-        ({"query": ""}, f"{KEY}: needs query, with or without connection, or path alone"),
-        ({"path": "t.csv"}, f"{KEY}: needs query, with or without connection, or path alone"),
-        ({"query": "", "path": "t.csv"}, f"{KEY}: needs query, with or without connection, or path alone"),
-        ({"memory": "much"}, f"{KEY}.memory: 'much' is not a size, such as 4GB or 500MB"),
-        (
-            {"order_by": []},
-            f"{KEY}: needs order_by, the columns that say which row comes first",
-        ),
-        (
-            {"query": "SELECT 1; DELETE FROM x"},
-            f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)",
-        ),
-        ({"query": "SELECT 1; -- all"}, f"{KEY}: query is not one SELECT statement (or WITH ... SELECT)"),
-        ({"query": 7}, f"{KEY}.query: 7 is not text; put it in quotes"),
-        ({"connection": "CLINIC"}, f"{KEY}: connection is not env:NAME; put the database's address into an "),
-        ({"connection": "env:"}, f"{KEY}: connection is not env:NAME; put the database's address into an "),
-        (
-            {"connection": "env:A B"},
-            f"{KEY}: connection is not env:NAME; put the database's address into an ",
-        ),
-        ({"connection": ADDRESS}, f"{KEY}: connection is not env:NAME; put the database's address into an "),
-        (
-            {"connection": [ADDRESS]},
-            f"{KEY}.connection: ['postgresql://… is not text; put it in quotes",
-        ),
-        (
-            {"password": "hunter2"},
-            f"{KEY}.password: there is no such key; keys here: query, path",
-        ),
+        *(({"query": query}, NO_SELECT) for query in NO_SELECTS),
+        *(({"connection": connection}, NO_NAME) for connection in ("CLINIC", "env:", "env:A B", ADDRESS)),
+        *(({"query": "", **more}, UNCLEAR) for more in ({}, {"path": "t.csv"})),
+        ({"path": "t.csv"}, UNCLEAR),
+        ({"memory": "much"}, ".memory: 'much' is not a size, such as 4GB or 500MB"),
+        ({"order_by": []}, ": needs order_by, the columns that say which row comes first"),
+        ({"query": 7}, ".query: 7 is not text; put it in quotes"),
+        ({"connection": [ADDRESS]}, ".connection: ['postgresql://… is not text; put it in quotes"),
+        ({"password": "hunter2"}, ".password: there is no such key; keys here: query, path"),
     ],
 )
 def test_what_is_not_a_query_is_refused(change: dict[str, Any], expected: str) -> None:
     (line,) = problems(plan_with({KEY: {**ASKED, **change}}))
-    assert line.startswith(f"plan: {expected}")
+    assert line.startswith(f"plan: {KEY}{expected}")
     assert "hunter2" not in line
 
 

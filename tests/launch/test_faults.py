@@ -18,7 +18,6 @@ import pytest
 
 from mpc_spearman.errors import (
     MpcSpearmanError,
-    PartyMissing,
     PeerDied,
     PeerFailed,
     PeerTimeout,
@@ -315,17 +314,3 @@ def test_a_stopped_role_fails_at_the_deadline(run_with: RunWith) -> None:
 )
 def test_stopped_in_every_phase(run_with: RunWith, party: str, phase: str) -> None:
     check_stopped(run_with("on_phase", party=party, phase=phase, act="freeze", timeout=TIMEOUT), party)
-
-
-@pytest.mark.long
-def test_a_role_that_never_comes_to_the_meeting_point(run_with: RunWith) -> None:
-    network = {"timeout": 60, "join_timeout": 8}
-    after = run_with("on_phase", party="A", phase="start", act="freeze", settings={"network": network})
-    after.assert_clean()
-    assert after.classes() == {"A": "RoleCrashed", "B": "PartyMissing", "C": "PartyMissing"}
-    assert after.outcomes["A"].kind == "stopped"
-    assert type(after.error) is PartyMissing
-    for party in "BC":
-        assert after.error_of(party).about == ("PartyMissing", "A", "connect")
-    told = [str(after.error_of(party)) for party in "BC"]
-    assert any(text == "A (source) did not join within 8 s" for text in told)

@@ -130,13 +130,9 @@ def test_every_type_of_polars_that_has_an_order_is_that_of_its_pandas_or_arrow_e
     [
         (pd.DataFrame([["a", 1, 2]] * 4, columns=["id", "x", "x"]), "1 column with the name of an earlier"),
         (pd.DataFrame({"id": IDS, 7: [1, 2, 3, 4]}), "1 column label not text, the first at column 2"),
-        (pd.DataFrame({"id": IDS, ("x", "y"): [1, 2, 3, 4]}), "1 column label not text"),
         (table(x=[1, "b", 2.5, None]), r"column 'x': Python objects \(dtype object\), 1 non-numeric"),
         (table(x=pd.Series([2**70, 1, 2, 3], dtype=object)), "column 'x': Python objects"),
         (table(x=[1j, 2, 3, 4]), "column 'x': complex128, which Arrow does not have: cast it to float64"),
-        (table(x=[object()] * 4), "column 'x': Python objects"),
-        (table(x=["p", "q", "r", "s"]), "column 'x': 4 non-numeric values"),
-        (table(x=pd.Categorical(["p", "q", "p", "q"])), "column 'x': 4 non-numeric values"),
         (table(x=pd.array([2**53 + 1, None, 3, 4], dtype="Int64")), "column 'x': 1 missing value"),
         (pd.DataFrame([["a", 1]] * 4, columns=pd.Index(["id", "\ud800"], dtype=object)), "not valid Unicode"),
         (pd.DataFrame(), "there is no column 'id'"),
@@ -300,8 +296,9 @@ def test_the_first_cause_is_raised_and_nothing_kept(tmp_path: Path, launched: La
 
 def test_what_is_wrong_with_all_tables_is_said_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,x\n1,no\n2,number\n")
+    both = {"A": tmp_path / "a.csv", "B": tmp_path / "none.csv"}
     with pytest.raises(TableError) as refused:
-        run_local(PLAN, {"A": tmp_path / "a.csv", "B": tmp_path / "none.csv"})
+        run_local(PLAN, both, server=harness.fork_server())
     lines = str(refused.value).splitlines()
     assert sorted(line[:2] for line in lines) == ["A:", "B:"]
 

@@ -20,7 +20,7 @@ from mpc_spearman.cli.main import main
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.reference import reference
 from support.harness import ROOT, fork_server
-from support.plans import freed, mapping
+from support.plans import mapping
 from support.references import DATA
 
 PLAN = ROOT / "configs" / "intersect.yaml"
@@ -70,23 +70,6 @@ def test_the_demo_from_raw_tables(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert rest.read_text().startswith('"id","visits",')
     assert stat.S_IMODE(rest.stat().st_mode) == 0o600
     assert len(left) + result.n == len(table)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        ["reveal=coefficients"],
-        ["reveal=differences"],
-        ["reveal=coefficients", "protocol=he", "he.scheme=bfv"],
-    ],
-)
-def test_exact_products_from_raw_tables_are_those_of_the_joined_rows(settings: list[str]) -> None:
-    if "protocol=he" in settings:
-        pytest.importorskip("tenseal")
-    result = run_local(freed(PLAN), overrides=settings, server=fork_server())
-    insurer, clinic = joined(raw("insurer"), raw("clinic"))
-    truth = reference({"A": insurer}, clinic)
-    np.testing.assert_allclose(result.coefficients, truth.coefficients, rtol=0, atol=1e-14)
 
 
 def test_tables_in_memory_leave_their_rest_too(tmp_path: Path) -> None:

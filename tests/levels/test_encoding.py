@@ -197,17 +197,6 @@ def test_strengths_over_several_sources_are_within_the_proven_error(estimator):
             )
 
 
-def test_the_largest_sum_there_is_fits():
-    """Forty equal columns against themselves: the range is used, and never left."""
-    ranks = rank_columns([np.arange(2000)] * 40)
-    encoding = of([ranks], "tie_corrected")
-    (value,) = opened(encoding, [ranks], rank_columns([np.arange(2000)]))
-    assert 0.99 * encoding.result_bound < value <= encoding.result_bound
-    mu, _ = encoding.decode([value], [False])
-    assert mu[0] == pytest.approx(1, abs=encoding.error)
-    assert mu[0] <= 1
-
-
 def test_more_rows_than_products_of_ranks_allow():
     n, rng = MAX_ROWS + 10, np.random.default_rng(8)
     source, target = rank_columns([rng.permutation(n)]), rank_columns([np.arange(n) // 3])

@@ -162,22 +162,6 @@ def test_a_party_that_is_lost_while_all_connect_is_waited_for_again(
     assert len(tokens | {one.token for one in begun}) == 6  # those of the second round are new
 
 
-def test_a_second_process_is_refused_while_the_first_answers(
-    meet: Meet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = threading.Event()
-    begun = at_the_round(monkeypatch, held)
-    run = meet()
-    come(run)
-    eventually(lambda: len(begun) == 3)
-    run.come(A, "second")
-    assert "another process has already joined as A" in str(run.wait("second")["second"])
-    assert not any("left" in line for line in run.said["second"])
-    held.set()
-    assert_connected(run.wait("C", "B", "A"))
-    assert not any("left" in line for line in run.said["B"])
-
-
 def test_a_first_process_that_is_silent_is_replaced(meet: Meet) -> None:
     run = meet()
     come(run, C, B)
@@ -248,17 +232,6 @@ def test_a_second_process_that_comes_when_all_have_met_disturbs_nobody(meet: Mee
     assert_connected(run.wait())
     run.come(A, "second", join_timeout=0.5)
     assert type(run.wait()["second"]).__name__ == "PartyMissing"
-
-
-def test_who_does_not_come_is_named_to_all(meet: Meet) -> None:
-    run = meet()
-    run.come(C, join_timeout=5.0)
-    run.come(B)
-    eventually(lambda: all("waiting for A (source) to join" in run.said[name] for name in "BC"))
-    met = run.wait()
-    assert str(met["C"]) == "A (source) did not join within 5 s"
-    assert {error.about for error in met.values()} == {("PartyMissing", "A", "connect")}
-    assert "reports that party A did not join in time (PartyMissing)" in str(met["B"])
 
 
 def test_a_coordinator_that_does_not_come_is_named(meet: Meet) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranks import Ranks, rank_columns
-from mpc_spearman.errors import PolicyError, ProtocolViolation
+from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role, Roster
@@ -25,8 +25,6 @@ from mpc_spearman.run import Run
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.meter import Meter
 from support.plans import plan
-
-STRENGTHS: dict[str, Any] = {"reveal": "strengths"}
 
 
 class Peers:
@@ -76,7 +74,7 @@ def said(defined: int, ranges: Sequence[int] = (), diameter: int = 0, **more: in
 @pytest.mark.parametrize(("defined", "believed"), [(3, True), (0, True), (4, False), (-1, False)])
 @pytest.mark.parametrize("me", ["C", "A1", "B"])
 def test_counts_that_cannot_be_are_refused_by_every_party(me, defined, believed):
-    run = run_of(me, {"defined": np.array([defined])}, "A1", "A2", **STRENGTHS)
+    run = run_of(me, {"defined": np.array([defined])}, "A1", "A2", reveal="strengths")
     shapes, ranks = Shapes(9, dict.fromkeys(run.roster.sources, 3), 3), None if me == "C" else RANKS
     if believed:
         assert stated(run, shapes, ranks).defined[run.roster.sources[1]] == defined
@@ -127,20 +125,6 @@ def test_at_ranking_a_constant_column_states_the_range_of_one_without_ties():
     ranges = next(values["ranges"] for name, _, values in run.links.sent if name == "A1").tolist()
     assert ranges[2] == ranges[0]
     assert NOTHING not in ranges
-
-
-@pytest.mark.parametrize("me", ["A1", "B"])
-@pytest.mark.parametrize("level", ["strengths", "coefficients"])
-def test_a_mean_over_a_single_column_is_for_the_owners_policy(me, level):
-    party = "target" if me == "B" else "sources.A1"
-    policy = (f"parties.{party}.policy={{max_reveal: {level}, min_columns: 2, exact: true, min_rows: 3}}",)
-    run = run_of(me, said(1), "A1", overrides=policy, **STRENGTHS)
-    shapes, one = Shapes(9, {run.roster.sources[0]: 1}, 1), rank_columns([np.arange(9)])
-    if level == "strengths":
-        with pytest.raises(PolicyError, match=f"party {me} does not allow this plan"):
-            stated(run, shapes, one)
-    else:
-        assert stated(run, shapes, one).defined_sources == 1
 
 
 @pytest.mark.parametrize(

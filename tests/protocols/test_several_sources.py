@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -50,40 +51,39 @@ def _tables() -> dict[str, pd.DataFrame]:
 
 
 TABLES = _tables()
-TWO, THREE = ("A1", "A2"), ("A1", "A3", "A2")
+SOURCES = ("A1", "A3", "A2")
 
 
-def run(sources: tuple[str, ...], level: str, estimator: str, protocol: str) -> Result:
+def run(level: str, estimator: str, protocol: str) -> Result:
     if protocol == "bfv":
         pytest.importorskip("tenseal")
-    tables = {name: TABLES[name] for name in (*sources, "B")}
-    its = plan(*sources, reveal=level, estimator=estimator, **PROTOCOLS[protocol])
-    return run_in_memory(its, tables).result()
+    its = plan(*SOURCES, reveal=level, estimator=estimator, **PROTOCOLS[protocol])
+    return run_in_memory(its, TABLES).result()
 
 
 def columns(*sources: str) -> list[tuple[str, str]]:
     return [(name, column) for name in sources for column in TABLES[name].columns.drop("id")]
 
 
-def check(result: Result, sources: tuple[str, ...], level: str, estimator: str) -> None:
+def check(result: Result, level: str, estimator: str) -> None:
     """Hold a result against the exact reference, SciPy and eq. 2 on the tables put side by side."""
-    frames = {name: TABLES[name].drop(columns="id") for name in (*sources, "B")}
-    expected = reference({name: frames[name] for name in sources}, frames["B"], estimator=estimator)
-    close = tolerance(level, [frames[name] for name in sources], estimator)
+    frames = {name: TABLES[name].drop(columns="id") for name in (*SOURCES, "B")}
+    expected = reference({name: frames[name] for name in SOURCES}, frames["B"], estimator=estimator)
+    close = tolerance(level, [frames[name] for name in SOURCES], estimator)
     np.testing.assert_allclose(result.strengths, expected.strengths, rtol=0, atol=close)
     assert result.counts.tolist() == expected.counts.tolist()
     assert ranked_alike(result.ranking["feature"], expected.strengths, close)
     if level != "strengths":
-        assert result.coefficients.index.tolist() == columns(*sources)
+        assert result.coefficients.index.tolist() == columns(*SOURCES)
         assert ulps(result.coefficients.to_numpy(), expected.coefficients.to_numpy()) <= 2
         if estimator == "tie_corrected":
-            side_by_side = pd.concat([frames[name] for name in sources], axis=1, keys=sources)
+            side_by_side = pd.concat([frames[name] for name in SOURCES], axis=1, keys=SOURCES)
             truth = pooled(side_by_side, frames["B"])
             np.testing.assert_allclose(result.coefficients, truth, rtol=0, atol=1e-12)
         np.testing.assert_allclose(result.pvalues, expected.pvalues, rtol=1e-9, atol=1e-300)
         # warnings name the owner of each column
         constant: dict[str, list[str]] = {}
-        for name, column in columns(*sources, "B"):
+        for name, column in columns(*SOURCES, "B"):
             if TABLES[name][column].nunique() == 1:
                 constant.setdefault(name, []).append(column)
         listed = [
@@ -95,17 +95,10 @@ def check(result: Result, sources: tuple[str, ...], level: str, estimator: str) 
 
 
 @pytest.mark.parametrize(
-    ("protocol", "sources", "level", "estimator"),
-    [
-        (protocol, sources, level, estimator)
-        for protocol in PROTOCOLS
-        for sources in (TWO, THREE)
-        for level in LEVELS
-        for estimator in ("tie_corrected", "paper")
-    ],
+    ("protocol", "level", "estimator"), list(product(PROTOCOLS, LEVELS, ("tie_corrected", "paper")))
 )
-def test_results_are_those_of_the_pooled_tables(protocol, sources, level, estimator):
-    check(run(sources, level, estimator, protocol), sources, level, estimator)
+def test_results_are_those_of_the_pooled_tables(protocol, level, estimator):
+    check(run(level, estimator, protocol), level, estimator)
 
 
 def test_the_example_plan_gives_the_rows_of_the_one_source_demo():
@@ -173,7 +166,7 @@ def test_a_mean_over_one_usable_column_of_all_sources_needs_the_owners_consent(s
 @pytest.mark.parametrize("estimator", ["tie_corrected", pytest.param("paper", marks=pytest.mark.long)])
 @pytest.mark.parametrize("protocol", ["bfv", "paillier"])
 def test_strengths_are_the_same_bit_for_bit_in_every_protocol_and_every_run(protocol, estimator):
-    by_mpc, by_he, again = (run(THREE, "strengths", estimator, one) for one in ("mpc", protocol, protocol))
+    by_mpc, by_he, again = (run("strengths", estimator, one) for one in ("mpc", protocol, protocol))
     assert by_he.strengths.equals(by_mpc.strengths)
     assert again.strengths.equals(by_he.strengths)
     assert by_he.counts.equals(by_mpc.counts)

@@ -41,7 +41,7 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_every_float_and_name_comes_back(data: st.DataObject, tmp_path: Path, no_pages: None) -> None:
     features = data.draw(st.lists(names, min_size=1, max_size=4, unique=True))

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
 from mpc_spearman.wire.kinds import Field, Kind
 from mpc_spearman.wire.messages import MAX_BLOB, MAX_NAME, MAX_PAYLOAD, MAX_TEXT, decode, encode, largest
-from support.messages import PLANS, messages, sent_of
+from support.messages import PLANS, sent_of
 
 
 def test_every_field_of_the_view_table_is_sent_under_some_plan() -> None:
@@ -34,24 +32,6 @@ def test_no_message_has_two_fields_of_one_name() -> None:
 
 
 # ---- what cannot be read
-
-
-@settings(max_examples=100)
-@given(messages(), st.data())
-def test_truncated(message: tuple[Any, ...], data: st.DataObject) -> None:
-    fields, dimensions, values = message
-    payload = encode(fields, dimensions, values)
-    cut = data.draw(st.integers(0, len(payload) - 1))
-    with pytest.raises(ProtocolViolation, match=r"needs \d+ bytes, \d+ are left"):
-        decode(fields, dimensions, memoryview(payload[:cut]))
-
-
-@settings(max_examples=50)
-@given(messages(), st.binary(min_size=1, max_size=9))
-def test_trailing_bytes(message: tuple[Any, ...], more: bytes) -> None:
-    fields, dimensions, values = message
-    with pytest.raises(ProtocolViolation, match=f"{len(more)} bytes follow its last field"):
-        decode(fields, dimensions, memoryview(encode(fields, dimensions, values) + more))
 
 
 def text(raw: bytes) -> memoryview:

@@ -329,22 +329,6 @@ def test_keys_that_are_the_same_have_the_same_fingerprint_and_others_do_not(sche
     assert one.public.fingerprint != two.public.fingerprint
 
 
-def test_equal_values_give_different_ciphertexts(scheme):
-    secret = key(scheme, DIFFERENCES)
-    public, same = received(secret, scheme), [np.array([5])] * 6
-    wire = public.encrypt(same)
-    pairs = [(i, 0) for i in range(6)] + [(0, 0)] * 6 + [(None, 0)] * 6
-    results = public.subtract(wire, same[:1], pairs, rerandomise=True)
-    assert len({*wire, *results}) == 6 + 18
-
-
-def test_equal_products_give_different_ciphertexts(scheme):
-    secret = key(scheme, PRODUCTS)
-    nothing = [raw for _ in range(3) for raw in received(secret, scheme).products().export()]
-    assert len(set(nothing)) == len(nothing)
-    assert not secret.open_products(nothing[: len(nothing) // 3]).any()
-
-
 # --- nothing secret leaves
 
 

@@ -164,15 +164,21 @@ def test_a_change_made_with_the_public_key_in_range_is_not_caught():
 # --- randomness of what leaves
 
 
-def test_without_rerandomising_a_difference_is_the_quotient_and_nothing_more(monkeypatch):
+class Watched(PublicNumbers):
+    def encrypt(self, m):
+        self.last = super().encrypt(m)
+        return self.last
+
+
+def test_without_rerandomising_a_difference_is_the_quotient_and_nothing_more():
     secret, target = key(), received(key())
-    drawn: list[mpz] = []
-    encrypt = PublicNumbers.encrypt
-    monkeypatch.setattr(PublicNumbers, "encrypt", lambda self, m: drawn.append(encrypt(self, m)) or drawn[-1])
+    target._numbers = Watched(target.n, target._numbers.h)
     wire = received(key()).encrypt([np.array([5])])
     for rerandomise in (False, True):
         (raw,) = target.subtract(wire, [np.array([3])], [(0, 0)], rerandomise=rerandomise)
-        quotient = int.from_bytes(wire[0], "big") * gmpy2.invert(drawn[-1], target.square) % target.square
+        quotient = (
+            int.from_bytes(wire[0], "big") * gmpy2.invert(target._numbers.last, target.square) % target.square
+        )
         assert (target.read([raw]) == [quotient]) is not rerandomise
         assert secret.decrypt([raw], [1])[0] == [2]
 

@@ -40,26 +40,6 @@ def test_a_published_example():
     assert SecretNumbers(mpz(3), mpz(5)).decrypt(mpz(208)) == 12
 
 
-def test_decryption_of_an_example_with_another_generator():
-    # n = 77, g = 5652; Enc(42; r = 23) = 4624. With lambda = 30, L(g^30) = 51 and L(4624^30) = 63. Under
-    # g = n + 1 a plaintext is L(c^30)/30 mod 77, and 1/30 = 18 mod 77:
-    assert SMALL.decrypt(mpz(5652)) == 51 * 18 % 77 == 71
-    assert SMALL.decrypt(mpz(4624)) == 63 * 18 % 77 == 56
-    assert 56 * pow(71, -1, 77) % 77 == 42
-
-
-def test_encryption_computed_by_hand():
-    # 2^77 mod 5929, in steps: 2^11 = 2048; 2^22 = 2048² = 4194304 = 707 * 5929 + 2501;
-    # 2^44 = 2501² = 6255001 = 1054 * 5929 + 5835; 2^66 = 5835 * 2501 = 14593335 = 2461 * 5929 + 2066;
-    # 2^77 = 2066 * 2048 = 4231168 = 713 * 5929 + 3791.
-    # So Enc(5; r = 2) = (1 + 5 * 77) * 3791 = 386 * 3791 = 1463326 = 246 * 5929 + 4792.
-    assert 4792 in encryptions(77, 5)
-    # 0, 7 and 22 have no inverse modulo 77. One of the 60 that do is missed with probability 4e-13.
-    drawn = {int(PublicNumbers(mpz(77)).encrypt(mpz(5))) for _ in range(2000)}
-    assert drawn == encryptions(77, 5)
-    assert {SMALL.decrypt(mpz(c)) for c in drawn} == {5}
-
-
 def test_a_short_exponent_has_no_less_than_448_bits():
     public, h = PublicNumbers(mpz(77), mpz(77 - 9)), pow(77 - 9, 77, 77**2)
     powers = {pow(h, exponent, 77**2) for exponent in range(60)}
