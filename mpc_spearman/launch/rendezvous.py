@@ -21,7 +21,7 @@ from mpc_spearman.launch.pipe import Supervisor
 from mpc_spearman.network.addresses import Address, is_loopback
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.data_party import DataPartyMeeting
-from mpc_spearman.network.round import Agree, Settings
+from mpc_spearman.network.round import Agree, Check, Settings
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Role, Roster
@@ -165,6 +165,7 @@ class Rendezvous:
         self._identity: Identity | None = None
         self._tls: Tls | None = None
         self._gathers = plan.shards > 1
+        self._check: Check = lambda: None
 
     def ready(self, roster: Roster) -> Signer:
         """Take this party's key, before anything else is done, and see that this machine allows it.
@@ -177,14 +178,19 @@ class Rendezvous:
         self._tls.check()
         return signer
 
-    def gather(self, team: Roster, take: Callable[[Sockets], None]) -> None:
+    def gather(self, team: Roster, take: Callable[[Sockets], Check]) -> None:
         """Meet the party's other workers, under keys that only who has the party's key can derive.
 
         The first worker is connected with each of the others. `take` takes the connections, which are those
-        of the run once this returns. Raises as `join`, and the other parties are to be told (`decline`).
+        of the run once this returns, and returns what raises if one of them fails: while `join` waits, that
+        ends it. Raises as `join`, and the other parties are to be told (`decline`).
         """
+
+        def keep(sockets: Sockets) -> None:
+            self._check = take(sockets)
+
         self._gathers = False
-        self._meet_team(team, take, None)
+        self._meet_team(team, keep, None)
 
     def join(self, roster: Roster, meter: Meter, agree: Callable[[Sockets], None]) -> None:
         """Meet the other parties' workers of this shard, and connect to each of them.
@@ -249,6 +255,7 @@ class Rendezvous:
             listen=None if listen is None else _at("listen", *host_and_port(listen, any_address=True), shard),
             advertise=None if advertise is None else _at("advertise", *host_and_port(advertise), shard),
             proxy=None if proxy is None else Address(*host_and_port(proxy)),
+            check=self._check,
         )
         self._attend(roster, own, self._point, agree_over, carried, fault)
 

@@ -14,6 +14,7 @@ from mpc_spearman.engines import engine_for
 from mpc_spearman.errors import OutputError
 from mpc_spearman.identity import Signer
 from mpc_spearman.levels.view import VIEW
+from mpc_spearman.network.round import Check
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.protocols.connect import agree_keys
 from mpc_spearman.protocols.record import sign_and_part
@@ -33,7 +34,7 @@ def run_role(
     *,
     shard: int = 0,
     join: Callable[[Roster, Meter, Callable[[Transport], None]], None],
-    gather: Callable[[Roster, Callable[[Transport], None]], None] = lambda team, take: None,
+    gather: Callable[[Roster, Callable[[Transport], Check]], None] = lambda team, take: None,
     ready: Callable[[Roster], Signer],
     decline: Callable[[Roster, Meter, Exception], None] = lambda roster, meter, error: None,
     approval: Approval | None = None,
@@ -59,7 +60,8 @@ def run_role(
     join, gather, ready, decline
         How it meets the others: :class:`mpc_spearman.launch.rendezvous.Rendezvous`. A transport to them goes
         to the last argument of `join`, which agrees with them over it: once, or again if all begin anew. So
-        does one to this party's own workers to that of `gather`, which comes first.
+        does one to this party's own workers to that of `gather`, which comes first; `join` now and then
+        makes the check that this returns, which raises what has gone wrong between them.
     links
         Makes the links over the transport: `Links`, or what watches or changes its messages.
     approval, progress, say, block_bytes, keep_ranks
@@ -86,10 +88,11 @@ def run_role(
             joined.abort(error)
             raise
 
-    def take(transport: Transport) -> None:
+    def take(transport: Transport) -> Check:
         nonlocal beside
         carriers["team"] = transport
         beside = Links(fields, team, transport, Meter(), **patience)
+        return beside.check
 
     def meet() -> tuple[Links, Team]:
         nonlocal came

@@ -69,6 +69,7 @@ class DataPartyMeeting(Meeting):
         own, coordinator, where = self._settings, self._roster.coordinator, self._where
         line = time.monotonic() + 1
         while True:
+            own.check()
             left = max(0.05, min(end - time.monotonic(), own.timeout))
             try:
                 connection = call(where, left, own.tls, coordinator, Greeting(Use.MEET), own.proxy)

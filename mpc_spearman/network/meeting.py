@@ -95,6 +95,7 @@ class Meeting:
                 if done():
                     return
                 self._changed.wait(0.5)
+            self._settings.check()
             now, missing = time.monotonic(), self._missing()
             if now > end and not done():
                 missing, seconds = missing or self._roster.peers, self._settings.join_timeout

@@ -38,6 +38,8 @@ _HOST = 255
 
 #: Agrees with all peers over a round's connections; is told how each pair is connected, raises what is wrong.
 Agree = Callable[[Sockets, Mapping[tuple[str, str], str]], None]
+#: Raises what has gone wrong elsewhere, if anything has.
+Check = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Settings:
         Whether a party that is lost or leaves is waited for again; else that ends the meeting.
     found_by
         The key of the plan that says where the others meet.
+    check
+        Called while others are waited for: raises what has gone wrong elsewhere.
     """
 
     tls: Tls
@@ -69,6 +73,7 @@ class Settings:
     say: Callable[[str], None]
     patient: bool = True
     found_by: str = "network.address"
+    check: Check = lambda: None
 
 
 @dataclass(frozen=True)

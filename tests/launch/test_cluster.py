@@ -84,8 +84,9 @@ def test_two_jobs_at_once_with_join(network: Network, tmp_path: Path, by_mpc: Re
     assert len(list((tmp_path / "ranks").glob("*.ranks"))) == 1
 
 
-def test_torchrun(network: Network, tmp_path: Path, by_mpc: Result) -> None:
-    with Job(network, tmp_path / "job", settings(MPC), tables()) as job:
+@pytest.mark.parametrize("shards", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_torchrun(network: Network, tmp_path: Path, by_mpc: Result, shards: int) -> None:
+    with Job(network, tmp_path / "job", settings({**MPC, "shards": shards}), tables()) as job:
         job.torchrun()
         job.check(by_mpc)
 

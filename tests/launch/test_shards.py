@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +25,15 @@ from mpc_spearman.errors import (
 )
 from mpc_spearman.identity import Identity
 from mpc_spearman.launch.rendezvous import MeetingPoint, Rendezvous, meeting_point, shard_of
+from mpc_spearman.network.forwarding import Forwarding
+from mpc_spearman.network.handshake import Answer, Greeting, Use
+from mpc_spearman.network.round import DIRECT, Contact, Round
 from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Roster, worker_name
+from mpc_spearman.results.result import Result
 from mpc_spearman.wire.meter import Meter
-from support.harness import fork_server
+from support.harness import ROOT, fork_server
+from support.members import Members, members
 from support.plans import mapping, with_keys
 from support.processes import eventually, free_port
 from support.references import normal_tables
@@ -149,6 +156,18 @@ def test_a_team_meets_and_then_each_of_its_workers_those_of_its_shard(workers: W
         assert bytes(b.receive(2, 6, lambda: None)) == b"shard" + bytes([shard])
     for sockets in teams.values():
         sockets.close()
+
+
+def test_a_first_worker_passes_nothing_on_between_two_others(workers: Workers) -> None:
+    plan = workers.plan()
+    team = Roster.of(plan, "A").team(K)
+    own: Any = None
+    one = Round(
+        team, own, lambda sockets, ways: None, lambda own, error: None, Forwarding(lambda *what: None)
+    )
+    one._contacts = {worker.number: Contact(None, one.token) for worker in team.parties}
+    assert one._answer(1, Greeting(Use.FORWARD, 2, one.token)) is Answer.UNEXPECTED
+    assert set(one.ways().values()) == {DIRECT}
 
 
 def test_who_does_not_have_the_partys_key_is_no_worker_of_it(workers: Workers, tmp_path: Path) -> None:
@@ -277,6 +296,92 @@ def test_local_starts_all_workers_and_only_first_ones_write(tmp_path: Path) -> N
     assert several.coefficients.to_numpy().tobytes() == alone.coefficients.to_numpy().tobytes()
     assert seen == {"C", "C/1", "B", "B/1", "A", "A/1"}
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["A", "B", "C"]
+
+
+# ---- each started by itself
+
+PROCESSES = [(party, shard) for party in "CBA" for shard in (0, 1)]
+
+
+@contextmanager
+def joining(folder: Path, **network: float) -> Iterator[Members]:
+    """Set up a run of two workers a party, each on a host of its own of this machine."""
+    with members(folder) as run:
+        run.plan["shards"] = 2
+        run.plan["network"] |= {"address": "127.0.0.1{shard}", **network}
+        parties = run.plan["parties"]
+        for party in (parties["coordinator"], parties["target"], *parties["sources"]):
+            party["workers"] = f"127.0.0.1:{free_port()}"
+        yield run
+
+
+def labels(*left_out: str) -> list[str]:
+    every = (f"{party}-{shard}" if shard else party for party, shard in PROCESSES)
+    return [label for label in every if label not in left_out]
+
+
+def test_join_starts_one_worker_and_only_first_ones_have_results(tmp_path: Path) -> None:
+    with joining(tmp_path) as run:
+        for party, shard in PROCESSES:
+            run.start(party, shard=shard)
+        endings = run.wait(labels())
+    assert {label: end.error for label, end in endings.items()} == dict.fromkeys(labels(), "done")
+    for label, end in endings.items():
+        assert end.status["party"] == label.replace("-", "/")
+        assert end.status["result"] == ("none" if "-" in label else "here")
+        assert (end.files == []) == ("-" in label)
+    expected = run_local(
+        mapping(results={"sources": "coefficients"}),
+        {"A": ROOT / "data" / "insurer.csv", "B": ROOT / "data" / "clinic.csv"},
+        server=fork_server(),
+    )
+    for party in "CBA":
+        found = Result.load(tmp_path / "out" / party / party).coefficients
+        assert found.to_numpy().tobytes() == expected.coefficients.to_numpy().tobytes()
+
+
+@pytest.mark.parametrize("lost", ["A/1", "C/1"])
+def test_a_worker_that_is_killed_is_named_to_all(tmp_path: Path, lost: str) -> None:
+    killed = lost.replace("/", "-")
+    with joining(tmp_path) as run:
+        for party, shard in PROCESSES:
+            its = worker_name(party, shard) == lost
+            fault = ("at", {"phase": "multiply", "act": "kill"}) if its else (None, {})
+            run.start(party, fault, shard=shard)
+        endings = run.wait(labels())
+        eventually(lambda: run.processes() == [])
+    assert endings.pop(killed).error == "RoleCrashed"
+    for end in endings.values():
+        assert end.error == "PeerDied", end.printed
+        assert lost in end.status["message"]
+        assert end.files == []
+
+
+def test_a_worker_that_is_lost_while_another_party_is_waited_for_ends_the_wait(tmp_path: Path) -> None:
+    with joining(tmp_path) as run:
+        for shard in (0, 1):
+            run.start("A", shard=shard)
+        printed = (tmp_path / "A.stderr", tmp_path / "A-1.stderr")
+        eventually(lambda: all("waiting for C" in file.read_text() for file in printed))
+        run.parties["A-1"].send_signal(signal.SIGKILL)
+        end = run.wait(["A"])["A"]
+    assert end.error == "PeerDied"
+    assert "A/1" in end.status["message"]
+
+
+@pytest.mark.long
+def test_a_worker_that_never_joins_ends_all_by_name(tmp_path: Path) -> None:
+    with joining(tmp_path, join_timeout=12.0) as run:
+        for party, shard in PROCESSES:
+            if (party, shard) != ("A", 1):
+                run.start(party, shard=shard)
+        endings = run.wait(labels("A-1"))
+        eventually(lambda: run.processes() == [])
+    assert {end.error for end in endings.values()} == {"PartyMissing"}
+    assert endings["A"].status["message"] == "A/1 (source) did not join within 12 s"
+    for end in endings.values():
+        assert "A" in end.status["message"]
+        assert end.files == []
 
 
 # ---- where

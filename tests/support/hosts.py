@@ -131,7 +131,10 @@ class Job:
         self.address = self.address or self.network.address(self.names[0])
         network = {"address": self.address, "port": self.port}
         self.plan = self.folder / "plan.yaml"
-        self.plan.write_text(json.dumps({**with_keys(self.settings, self.folder), "network": network}))
+        plan = with_keys(self.settings, self.folder)
+        for party in (plan["parties"]["coordinator"], plan["parties"]["target"], *plan["parties"]["sources"]):
+            party["workers"] = "127.0.0.1:29700"  # each party is on one host
+        self.plan.write_text(json.dumps({**plan, "network": network}))
         for name, table in self.tables.items():
             table.to_parquet(self.folder / f"{name}.parquet")
 
@@ -171,7 +174,8 @@ class Job:
     def torchrun(self, **own: Sequence[str]) -> None:
         """Start every role by torchrun, one node each; `own` as for `join`."""
         meeting = (f"--master_addr={self.address}", f"--master_port={AGENT_PORT}", "--max-restarts=0")
-        nodes = (f"--nnodes={len(self.names)}", "--nproc_per_node=1", *meeting)
+        workers = f"--nproc_per_node={self.settings.get('shards', 1)}"
+        nodes = (f"--nnodes={len(self.names)}", workers, *meeting)
         launcher = str(ROOT / "launchers" / "cluster.py")
         for rank, name in enumerate(self.names):
             command = [str(_TORCHRUN), *nodes, f"--node_rank={rank}", launcher, *self._asked(name, own)]

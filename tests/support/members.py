@@ -59,17 +59,19 @@ class Members:
         hook: tuple[str | None, Mapping[str, Any]] = (None, {}),
         *,
         label: str = "",
+        shard: int = 0,
         **other: Any,
     ) -> None:
-        """Start a party, with other top-level settings than the plan's if it is to differ."""
-        label = label or name
+        """Start a party, or a further worker, with other top-level settings than the plan's if it is to."""
+        label = label or (f"{name}-{shard}" if shard else name)
         plan = self.folder / f"{label}.yaml"
         plan.write_text(json.dumps({**self.plan, **other}))  # which is YAML without aliases
         arguments = {"marks": str(self.marks), "label": label, "fault": hook[0], "arguments": dict(hook[1])}
         table = {"B": "clinic.csv", "A": "insurer.csv"}.get(name)
         asked = [
             *("join", str(plan), "--party", name, "--out", str(self.folder / "out" / label)),
-            *(("--table", str(ROOT / "data" / table)) if table else ()),
+            *(("--table", str(ROOT / "data" / table)) if table and not shard else ()),
+            *(("--shard", str(shard)) if shard else ()),
         ]
         environment = {**os.environ, **self._tag, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         environment |= hooked("join_faults:marked", **arguments)
@@ -95,7 +97,7 @@ class Members:
 
     def _ending(self, label: str) -> Ending:
         out = self.folder / "out" / label
-        place = out / label[0] / "status.json"
+        place = next(out.glob("*/status.json"), out / label[0] / "status.json")
         status = json.loads(place.read_text()) if place.exists() else {}
         files = [path for path in out.rglob("*") if path not in (place, place.parent)]
         said = [self._file(label, stream).read_text(errors="replace") for stream in ("stderr", "stdout")]
