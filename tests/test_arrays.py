@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -20,12 +19,6 @@ from mpc_spearman.parties import Role, Roster
 from support.plans import plan
 
 N = 2_200_000  # of which two columns of int32, or one of 64 bits, are large enough for a file
-
-
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
 
 
 def test_a_large_array_is_in_a_file_without_a_name_and_so_is_what_is_made_of_it(temporary: Path) -> None:

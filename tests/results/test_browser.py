@@ -120,18 +120,14 @@ def check_map(seen: dict[str, Any]) -> None:
         assert around[1] - 1 <= label[1] <= label[3] <= around[3] + 1
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("letter", ["W", "数", "\u202e"])
-def test_long_names_stay_on_the_page(letter: str, width: int, tmp_path: Path) -> None:
+def test_long_names_stay_on_the_page(letter: str, tmp_path: Path) -> None:
     a, b = tables(60, 4, 6)
     name = letter * 300
     a.columns, b.columns = [f"{i}{name}" for i in range(4)], [f"{name}{i}" for i in range(6)]
     warnings = [name, "\n".join([name, name])]
-    seen = look(
-        report.render(computed({"P" * 64: a, "Q" * 64: a}, b, coordinator="C" * 64, warnings=warnings)),
-        tmp_path,
-        width,
-    )
+    result = computed({"P" * 64: a, "Q" * 64: a}, b, coordinator="C" * 64, warnings=warnings)
+    seen = look(report.render(result), tmp_path, NARROW)
     check_page(seen)
     check_map(seen)
 

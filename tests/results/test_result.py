@@ -182,15 +182,6 @@ def test_somebody_elses_directory_is_left_alone(foreign: str, tmp_path: Path) ->
     assert (folder / "notes.txt").read_text() == "mine"
 
 
-def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("mine")
-    with pytest.raises(OutputError, match="not a directory"):
-        small().save(tmp_path / "run")
-    with pytest.raises(OutputError, match="cannot write"):
-        small().save(tmp_path / "run" / "below")
-    assert (tmp_path / "run").read_text() == "mine"
-
-
 @pytest.mark.parametrize("earlier", [False, True])
 def test_a_failing_save_leaves_what_was_there(earlier: bool, tmp_path: Path) -> None:
     if earlier:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing.connection
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -25,27 +22,3 @@ def test_a_directory_is_held_once_and_then_free_again(tmp_path: Path) -> None:
     with run_directory.locked(tmp_path / "deep" / "B"):
         pass
     assert files(tmp_path) == ["link"]
-
-
-def _hold(directory: Path, ready: multiprocessing.connection.Connection) -> None:
-    with run_directory.locked(directory):
-        ready.send(os.getpid())
-        signal.pause()
-
-
-def test_the_lock_of_a_process_that_was_killed_is_none(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_hold, args=(tmp_path / "out" / "B", there))
-    process.start()
-    try:
-        here.recv()
-        with pytest.raises(OutputError, match="another run"), run_directory.locked(tmp_path / "out" / "B"):
-            pass
-    finally:
-        process.kill()
-        process.join()
-    assert files(tmp_path / "out") == [".B.lock"]
-    with run_directory.locked(tmp_path / "out" / "B"):
-        pass
-    assert files(tmp_path / "out") == []

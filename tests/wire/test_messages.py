@@ -99,30 +99,6 @@ def test_arrays_are_not_copied_and_cannot_be_written_to() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        (Field("x", "int64", (3,)), np.arange(4)),
-        (Field("x", "int64", (3,)), np.arange(3).reshape(1, 3)),
-        (Field("x", "int64", (3,)), np.zeros(3)),
-        (Field("x", "int64", (3,)), np.zeros(3, dtype=np.uint64)),
-        (Field("x", "float64", (3,)), np.array(["a", "b", "c"])),
-        (Field("x", "flags", (3,)), np.arange(3)),
-        (Field("x", "bytes", (3,)), b"ab"),
-        (Field("x", "texts", (3,)), ["a", "b"]),
-    ],
-)
-def test_a_value_of_another_shape_or_type_is_our_own_mistake(field: Field, value: Any) -> None:
-    with pytest.raises(TypeError, match=r"x: .* given, .* expected"):
-        encode([field], {}, {"x": value})
-
-
-@pytest.mark.parametrize("values", [{}, {"x": "a", "y": "b"}, {"z": "a"}])
-def test_missing_and_superfluous_values(values: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="expected"):
-        encode([Field("x", "text")], {}, values)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
         (Field("x", "text"), "é" * (MAX_TEXT // 2 + 1)),
         (Field("x", "texts", (1,)), ["é" * (MAX_NAME // 2 + 1)]),
         (Field("x", "blob"), bytes(MAX_BLOB + 1)),
