@@ -25,7 +25,8 @@ from mpc_spearman.wire.kinds import Field, Kind
 from mpc_spearman.wire.links import Links
 
 _FIELDS = (Field("what", "text"), Field("data", "blob"))
-_PARTING = {
+_ANY_TIME = {
+    Kind.KEEPALIVE: (),
     Kind.ABORT: (Field("error", "text"), Field("party", "text"), Field("phase", "text")),
     Kind.FAREWELL: (Field("signature", "bytes", (64,)),),
 }
@@ -36,7 +37,7 @@ _TYPES = ("|u1", "<i4", "<i8", "<f8")
 
 def fields(kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None:
     """Return the fields of a message between two workers of a party; None for one that there is not."""
-    return _FIELDS if kind in (Kind.TASK, Kind.PART) else _PARTING.get(kind)
+    return _FIELDS if kind in (Kind.TASK, Kind.PART) else _ANY_TIME.get(kind)
 
 
 class Team:
@@ -99,7 +100,7 @@ class Team:
             first = at.start // self.shards
             mine = dealt[:, :: self.shards]
             own[:, first : first + mine.shape[1]] = mine
-            for worker in self._others:
+            for worker in self._others[: dealt.shape[1] - 1]:  # the last block may have none for some
                 self._give(worker, Kind.TASK, dealt[:, worker.number :: self.shards])
         return own
 
