@@ -139,10 +139,10 @@ class Ranking(Strengths):
         else:
             is_order = len(np.unique(positions)) == len(positions)
         return [
-            *(result_warnings.eq2_unseen() if plan.estimator == "paper" else ()),
+            *([result_warnings.EQ2_UNSEEN] if plan.estimator == "paper" else ()),
             *result_warnings.order_note(2 * encoding.error, plan.top),
             *result_warnings.k_note(encoding.averaged, encoding.columns),
-            *(() if is_order else result_warnings.no_order()),
+            *(() if is_order else [result_warnings.NO_ORDER]),
         ]
 
     def published_precisely(self, grant: str) -> str:

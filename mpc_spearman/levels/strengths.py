@@ -199,7 +199,7 @@ class Strengths(Level):
         """Warn of eq. 2, of constant columns, of impossible values, and of what a strength is a mean of."""
         plan, encoding = self.plan, self.encoding(shapes)
         return [
-            *(result_warnings.eq2_unseen() if plan.estimator == "paper" else ()),
+            *([result_warnings.EQ2_UNSEEN] if plan.estimator == "paper" else ()),
             *result_warnings.constants(
                 plan.parties.target.name, target.names, target.constant, plan.estimator
             ),

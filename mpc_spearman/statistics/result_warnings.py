@@ -26,6 +26,20 @@ CANCELLED, NOTEWORTHY = 1 / 3, 0.05
 TIED = 0.001
 #: Approximate p-values need a sentence below so many rows: at 16 Student's t makes 0.00065 of 0.001.
 FEW_ROWS = 20
+#: What the coordinator cannot know at ``strengths`` and ``ranking`` under ``paper``.
+EQ2_UNSEEN = (
+    "eq. 2 (estimator: paper) counts ties as agreement, and the coordinator cannot see how many there are: "
+    "the ranking may reflect ties alone"
+)
+#: Of what was opened and is no order at all.
+NO_ORDER = (
+    "the comparisons that were opened contradict each other: a party did not follow the protocol, or its "
+    "messages were damaged. Positions count how many features came out before each"
+)
+_JOINT = (
+    "each R² is over the columns of one source, and so is each canonical correlation. A joint one would need "
+    "products between the sources' columns, which no run computes: it is at least the largest"
+)
 
 
 def _listed(sentence: str, items: Sequence[str]) -> list[str]:
@@ -176,14 +190,15 @@ def fewer_directions(sources: Sequence[str]) -> list[str]:
 
 
 def explained(spread: float, sources: int, numbers: str = "R²") -> list[str]:
-    """Say how far R², or Pillai's trace, can be believed: it varies by `spread` where nothing is related."""
-    if spread <= SPREAD:
-        return joint(sources)
-    return [
+    """Say how far R², or Pillai's trace, can be believed, and what those of several sources are not.
+
+    It varies by `spread` where nothing is related.
+    """
+    few = (
         f"too few rows for these columns: where there is no relation {numbers} varies by {spread:.2g}, noise "
-        "included; use fewer columns, or more rows",
-        *joint(sources),
-    ]
+        "included; use fewer columns, or more rows"
+    )
+    return [*([few] if spread > SPREAD else ()), *([_JOINT] if sources > 1 else ())]
 
 
 def uneven(missing: Flags) -> list[str]:
@@ -193,16 +208,6 @@ def uneven(missing: Flags) -> list[str]:
     return [
         f"{int(missing.sum())} of {missing.size} tests have no p-value: a few rows have so much weight, as "
         "where a value is rare, that none would be right"
-    ]
-
-
-def joint(sources: int) -> list[str]:
-    """Say what numbers of each of several sources are not."""
-    if sources < 2:
-        return []
-    return [
-        "each R² is over the columns of one source, and so is each canonical correlation. A joint one would "
-        "need products between the sources' columns, which no run computes: it is at least the largest"
     ]
 
 
@@ -229,28 +234,12 @@ def scaled(n: int, error: float) -> list[str]:
     ]
 
 
-def eq2_unseen() -> list[str]:
-    """Say what the coordinator cannot know at ``strengths`` and ``ranking`` under ``paper``."""
-    return [
-        "eq. 2 (estimator: paper) counts ties as agreement, and the coordinator cannot see how many there "
-        "are: the ranking may reflect ties alone"
-    ]
-
-
 def order_note(resolution: float, top: int | None) -> list[str]:
     """Say what an order, or only the `top` features, is like where no strengths were opened."""
     opened = "strengths were compared and not opened: equal ones are in the table's order, constants last"
     if top is not None:
         opened = f"which {top} features are the strongest was opened, not their order: they share position 1"
     return [f"{opened}; strengths closer than {resolution:.1g} may come in either order"]
-
-
-def no_order() -> list[str]:
-    """Say that what was opened is no order at all."""
-    return [
-        "the comparisons that were opened contradict each other: a party did not follow the protocol, or its "
-        "messages were damaged. Positions count how many features came out before each"
-    ]
 
 
 def k_note(defined: int, columns: int) -> list[str]:
