@@ -48,28 +48,22 @@ def per_run(table: pd.DataFrame) -> pd.DataFrame:
 
     Beside the columns `RUN`, all without the handshake (phase ``connect``) and keep-alives: ``seconds`` from
     start to end, of the party that took longest, waiting included; ``bytes`` and ``messages`` that all
-    parties sent; ``rounds``, hops in the longest chain of messages; ``memory``, the largest peak of a party;
-    and apart ``connect``, the seconds the handshake took. With a network also ``transfer`` (in every phase
-    that of the party with the most to send or receive), ``latency`` (of the longest chain) and ``modelled``,
-    the sum of seconds, transfer and latency.
+    parties sent; ``rounds``, hops in the longest chain of messages; ``memory``, the largest peak of a party.
+    With a network also ``transfer`` (in every phase that of the party with the most to send or receive),
+    ``latency`` (of the longest chain) and ``modelled``, the sum of seconds, transfer and latency.
     """
     rows = after_handshake(table).assign(elapsed=lambda part: part["seconds"] + part["wait"])
-    every = [*RUN, "party"]
-    party = rows.groupby(every, sort=False)
-    apart = table[table["phase"] == "connect"]
-    connect = (apart["seconds"] + apart["wait"]).groupby([apart[key] for key in RUN], sort=False).max()
+    party, run = rows.groupby([*RUN, "party"], sort=False), rows.groupby(RUN, sort=False)
 
     def longest(column: str) -> pd.Series[float]:
         return party[column].sum().groupby(RUN, sort=False).max()
 
-    run = rows.groupby(RUN, sort=False)
     figures = {
         "seconds": longest("elapsed"),
         "bytes": run["bytes"].sum(),
         "messages": run["messages"].sum(),
         "rounds": longest("rounds"),
         "memory": run["memory"].max(),
-        "connect": connect,
     }
     if "transfer" in table:
         busiest = rows.groupby([*RUN, "phase"], sort=False)["transfer"].max()
