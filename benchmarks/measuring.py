@@ -13,7 +13,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +59,7 @@ def in_turn(
 def environment(*packages: str, load: float | None = None) -> str:
     """Say on what was measured, and how busy it was: `load`, or the load now."""
     about = machine()
-    found = [f"Python {platform.python_version()}"]
-    for package in packages:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            found.append(f"no {package}")
+    found = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)]
     busy = os.getloadavg()[0] if load is None else load
     return (
         f"{date.today():%Y-%m-%d}, {about['processor']}, {about['cores']} cores with a load of {busy:.1f}; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +76,5 @@ def per_run(table: pd.DataFrame) -> pd.DataFrame:
 
 def machine() -> dict[str, str | int]:
     """Say what this machine computes with: figures of two machines do not go into one table."""
-    model = platform.processor() or platform.machine()
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
-    except OSError:
-        pass
-    return {"processor": model, "cores": len(os.sched_getaffinity(0))}
+    model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+    return {"processor": model[1] if model else platform.machine(), "cores": len(os.sched_getaffinity(0))}
