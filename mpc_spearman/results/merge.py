@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +22,6 @@ from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.results import derived, run_directory
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators
-
-#: What must be the same in all runs.
-_SAME: dict[str, Callable[[Result], Any]] = {
-    "target": lambda result: result.party,
-    "number of rows": lambda result: result.n,
-    "list of the target's features": lambda result: list(result.strengths.index),
-    "estimator": lambda result: result.plan["estimator"],
-    "strength": lambda result: result.plan["strength"],
-    "order": lambda result: result.plan["order"],
-    "confidence": lambda result: result.plan["confidence"],
-    "precision": lambda result: result.plan["results"]["precision"],
-}
-
 
 # A run directory as the caller named it, and the result in it.
 Loaded = tuple[Path, Result]
@@ -102,13 +89,23 @@ def _check_mergeable(folder: Path, result: Result) -> None:
 def _check_together(first: Loaded, other: Loaded) -> None:
     """Refuse results of different things."""
     pair = f"{first[0]} and {other[0]} cannot be merged"
-    for what, of in _SAME.items():
-        here, there = of(first[1]), of(other[1])
+    for (what, here), there in zip(_same(first[1]).items(), _same(other[1]).values(), strict=True):
         if here != there:
             found = "" if isinstance(here, list) else f": {here!r} and {there!r}"
             raise MergeError(f"{pair}: the {what} differs{found}")
     if not hmac.compare_digest(first[1].alignment or "", other[1].alignment or ""):
         raise MergeError(f"{pair}: other row ids, or another parties.target.alignment_key")
+
+
+def _same(result: Result) -> dict[str, Any]:
+    """Return what must be the same in all runs."""
+    return {
+        "target": result.party,
+        "number of rows": result.n,
+        "list of the target's features": list(result.strengths.index),
+        **{key: result.plan[key] for key in ("estimator", "strength", "order", "confidence")},
+        "precision": result.plan["results"]["precision"],
+    }
 
 
 def _plan(runs: Sequence[Loaded]) -> dict[str, Any]:
@@ -158,19 +155,12 @@ def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
         weights, errors = (np.array([getattr(one, name) for one in results]) for name in ("counts", "errors"))
         merged = (weights * errors).sum(axis=0) / np.maximum(weights.sum(axis=0), 1)
         parts["errors"] = pd.Series(merged, features)
-    order = estimators.order(mu, plan["order"])
-    ranking = {
-        "position": np.sort(estimators.positions(mu, plan["order"])),
-        "feature": [features[q] for q in order],
-        "strength": mu[order],
-    }
+    order, positions = estimators.order(mu, plan["order"]), estimators.positions(mu, plan["order"])
+    ranking = {"position": np.sort(positions), "feature": [features[q] for q in order], "strength": mu[order]}
     return Result(
         plan=plan,
-        party=first.party,
-        role=first.role,
-        n=first.n,
+        **{name: getattr(first, name) for name in ("party", "role", "n", "alignment")},
         cost=_cost(results),
-        alignment=first.alignment,
         warnings=_warnings(runs),
         strengths=pd.Series(mu, features),
         counts=pd.Series(counts, features),
