@@ -35,13 +35,7 @@ class Labels:
 
 
 def assemble(
-    plan: Plan,
-    me: Party,
-    n: int,
-    numbers: Numbers,
-    labels: Labels,
-    warnings: Sequence[str],
-    **about: Any,
+    plan: Plan, me: Party, n: int, numbers: Numbers, labels: Labels, warnings: Sequence[str], **about: Any
 ) -> Result:
     """Label a party's numbers, and compute what follows from them, which tells it nothing more.
 

@@ -197,13 +197,6 @@ def _width(prime: int) -> int:
 
 
 def _header(body: int) -> bytes:
-    version = sealapi.Serialization.SEALHeader()
-    return _HEADER.pack(
-        version.magic,
-        version.header_size,
-        version.version_major,
-        version.version_minor,
-        _STORED,
-        0,
-        _HEADER.size + body,
-    )
+    known = sealapi.Serialization.SEALHeader()
+    version = (known.version_major, known.version_minor)
+    return _HEADER.pack(known.magic, known.header_size, *version, _STORED, 0, _HEADER.size + body)
