@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import measuring
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
+from scipy.stats import random_table
 
 from mpc_spearman.statistics.columns import Columns, Ties, rounded
 from mpc_spearman.statistics.intervals import intervals
@@ -110,15 +110,25 @@ def ranked(values: NDArray[np.generic], groups: int | None) -> tuple[Floats, Col
 def population(dependence: str, strength: float) -> tuple[dict[str, Floats], dict[tuple[str, str], float]]:
     """Cut points of each shape on either side, and the coefficient of each kind of pair."""
     sides = DEPENDENCES[dependence](strength, (1, _POPULATION), np.random.default_rng(7))
-    levels, vectors = {}, {}
+    levels = {
+        f"{side} {name}": np.quantile(values, np.cumsum(shares)[:-1]) if shares else np.empty(0)
+        for side, values in zip("xy", sides, strict=True)
+        for name, shares in SHAPES.items()
+    }
+    vectors = {key: vector[0] for key, (vector, _) in cut(sides, levels).items()}
+    truths = {(a, b): float(vectors[f"x {a}"] @ vectors[f"y {b}"]) for a, b in KINDS}
+    return levels, truths
+
+
+def cut(sides: tuple[Floats, Floats], levels: dict[str, Floats]) -> dict[str, tuple[Floats, Columns]]:
+    """Cut samples of both sides into the groups of each shape, and rank them."""
+    found = {}
     for side, values in zip("xy", sides, strict=True):
         for name, shares in SHAPES.items():
             key = f"{side} {name}"
-            levels[key] = np.quantile(values, np.cumsum(shares)[:-1]) if shares else np.empty(0)
             groups = np.searchsorted(levels[key], values) if shares else values
-            vectors[key] = ranked(groups, len(shares) if shares else None)[0][0]
-    truths = {(a, b): float(vectors[f"x {a}"] @ vectors[f"y {b}"]) for a, b in KINDS}
-    return levels, truths
+            found[key] = ranked(groups, len(shares) if shares else None)
+    return found
 
 
 def samples_of(
@@ -129,15 +139,7 @@ def samples_of(
     while samples > 0:
         now = min(samples, _CELLS // n)
         samples -= now
-        drawn = DEPENDENCES[dependence](strength, (now, n), generator)
-        sides = {
-            f"{side} {name}": ranked(
-                np.searchsorted(levels[f"{side} {name}"], values) if shares else values,
-                len(shares) if shares else None,
-            )
-            for side, values in zip("xy", drawn, strict=True)
-            for name, shares in SHAPES.items()
-        }
+        sides = cut(DEPENDENCES[dependence](strength, (now, n), generator), levels)
         for a, b in KINDS:
             (x, source), (y, target) = sides[f"x {a}"], sides[f"y {b}"]
             rho = np.einsum("ij,ij->i", x, y)
@@ -194,21 +196,6 @@ def _cell(shares: list[float]) -> str:
     return f"{100 * min(shares):.0f}–{100 * np.median(shares):.0f}–{100 * max(shares):.0f} %{given}"
 
 
-def tables(a: NDArray[np.int64], b: NDArray[np.int64], draws: int, generator: np.random.Generator) -> Any:
-    """Draw tables of independent columns with those sizes of groups, (draws, groups, groups)."""
-    left, rows = np.repeat(b[None], draws, axis=0), []
-    for size in a:
-        needed, rest = np.full(draws, size), left.sum(axis=1)
-        row = np.empty_like(left)
-        for group in range(len(b)):
-            rest = rest - left[:, group]
-            row[:, group] = generator.hypergeometric(left[:, group], rest, needed)
-            needed = needed - row[:, group]
-        left = left - row
-        rows.append(row)
-    return np.stack(rows, axis=1)
-
-
 def column(shares: list[float], n: int) -> tuple[NDArray[np.int64], Floats, Columns]:
     """Sizes of a column's groups, the unit vector's value in each, and what is known of it."""
     sizes = np.rint(np.array(shares) * n).astype(np.int64)
@@ -225,7 +212,8 @@ def test_sizes(draws: int) -> Iterator[str]:
     yield "|---" * (4 + len(ALPHAS)) + "|"
     for (a, b), n in product([kind for kind in KINDS if "untied" not in kind], TESTED):
         (sizes, x, source), (others, y, target) = column(SHAPES[a] or [], n), column(SHAPES[b] or [], n)
-        drawn = tables(sizes, others, draws, generator)
+        # Tables of independent columns with those sizes of groups.
+        drawn = random_table(sizes, others).rvs(draws, random_state=generator)
         rho = np.clip(np.einsum("i,kij,j->k", x, drawn, y), -1, 1)[None]
         skew = float(null_skewness(n, source, target)[0])
         name = a if a == b else f"{a} × {b}"

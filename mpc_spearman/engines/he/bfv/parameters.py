@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import count, islice
 
 from gmpy2 import iroot, is_prime  # Baillie-PSW, which is right about every number below 2^64
 
@@ -233,15 +233,9 @@ def _first(primes: Iterable[int], count: int, avoid: Sequence[int] = ()) -> tupl
     return tuple(islice((prime for prime in primes if prime not in avoid), count))
 
 
-def _upwards(least: int, step: int) -> Iterator[int]:
-    candidate = -(-(least - 1) // step) * step + 1
-    while True:
-        if is_prime(candidate):
-            yield candidate
-        candidate += step
+def _upwards(least: int, step: int) -> Iterable[int]:
+    return filter(is_prime, count(-(-(least - 1) // step) * step + 1, step))
 
 
-def _downwards(below: int, step: int) -> Iterator[int]:
-    for candidate in range((below - 2) // step * step + 1, 1, -step):
-        if is_prime(candidate):
-            yield candidate
+def _downwards(below: int, step: int) -> Iterable[int]:
+    return filter(is_prime, range((below - 2) // step * step + 1, 1, -step))
