@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.stats import chisquare
 
 _ALARM = 1e-15
 
@@ -24,11 +24,10 @@ def signs_of_pattern(values: np.ndarray, width: int = 8) -> list[str]:
     assert len(raw) >= 1000
     found = []
     for name, cells in (("bytes", raw), *((f"byte {i}", raw[:, i]) for i in range(width))):
-        expected = cells.size / 256
-        if expected >= 30:
-            statistic = ((np.bincount(cells.ravel(), minlength=256) - expected) ** 2).sum() / expected
-            if chi2.sf(statistic, 255) < _ALARM:
-                found.append(f"{name}: chi-square {statistic:.0f} on 255 degrees of freedom")
+        if cells.size >= 30 * 256:
+            test = chisquare(np.bincount(cells.ravel(), minlength=256))
+            if test.pvalue < _ALARM:
+                found.append(f"{name}: chi-square {test.statistic:.0f} on 255 degrees of freedom")
     ones = np.unpackbits(raw, axis=1, bitorder="little").sum(axis=0, dtype=np.int64)
     found += [
         f"bit {i}: {count} of {len(raw)} set"
