@@ -83,7 +83,11 @@ def signals() -> Iterator[None]:
         (["plan.yaml", "--out", "x", "nonsense"], errors.PlanError, "not of the form key=value"),
         (["plan.yaml", "--table", "D=a.csv"], errors.PlanError, "'D'"),
         (["plan.yaml", "reveal=differences"], errors.PolicyError, "party B does not allow this plan"),
-        (["~/plan.yaml", "--table", "A=~/none.csv", "--quiet"], errors.TableError, "there is no such file"),
+        (
+            ["~/plan.yaml", "protocol=he", "--table", "A=~/none.csv", "--quiet"],
+            errors.TableError,
+            "no such file",
+        ),
         (["plan.yaml", "--out", "a.csv"], errors.OutputError, "a.csv exists and is not a directory"),
     ],
 )

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
-import numpy as np
 import pandas as pd
-import pytest
 from matplotlib.figure import Figure
 
 from mpc_spearman.comparison import LAN, WAN, per_run, plots
@@ -64,12 +62,3 @@ def test_figures_are_the_same_again_fetch_nothing_and_name_what_they_show() -> N
         shown = "".join(ElementTree.fromstring(text).itertext())
         for word in words[name]:
             assert word in shown
-
-
-@pytest.mark.parametrize(("low", "high"), [(0.3, 0.9), (0.3, 6.2), (0.21, 9.9), (0.4, 60.0), (0.01, 9000.0)])
-def test_an_axis_has_a_few_ticks_however_long_it_is(low: float, high: float) -> None:
-    runs = per_run(made_runs())
-    runs["seconds"] = np.where(runs["n"] == 10, low, high)
-    for axes in plots.scaling(runs, "n", "seconds").axes:
-        bottom, top = axes.get_ylim()
-        assert 2 <= sum(bottom <= tick <= top for tick in axes.get_yticks()) <= 8

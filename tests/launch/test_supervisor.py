@@ -20,9 +20,7 @@ from mpc_spearman.errors import (
     TableError,
     UnknownKey,
 )
-from mpc_spearman.launch.local import assignments
 from mpc_spearman.launch.supervisor import Outcome, first_cause
-from support.plans import plan
 from support.processes import alive
 from support.scripted import do
 
@@ -43,18 +41,6 @@ def test_all_return_and_what_they_report_is_passed_on(tmp_path: Path) -> None:
     assert seen == [("A", "rank", 0, 0), ("A", "it will take a while"), ("A", "rank", 3, 7)]
     assert outcomes["A"].phase == "rank"
     assert first_cause(outcomes) is None
-
-
-def test_no_order_holds_another_partys_own_things(tmp_path: Path) -> None:
-    parties = plan().parties
-    target = parties.target.model_copy(update={"table": Path("/secret/b.csv"), "id": ("surname",)})
-    its = plan().model_copy(update={"parties": parties.model_copy(update={"target": target})})
-    lines = {order.party: order.line() for order in assignments(its, tmp_path)}
-    assert b"/secret/b.csv" in lines["B"]
-    assert b"surname" in lines["B"]
-    for other in "AC":
-        assert b"/secret/b.csv" not in lines[other]
-        assert b"surname" not in lines[other]
 
 
 def test_a_reported_error_is_rebuilt_and_those_who_wait_are_told(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import mpc_spearman
 from mpc_spearman import Result, load_plan
 from mpc_spearman.cli.main import main
 from mpc_spearman.data.ids import alignment_tag
@@ -267,8 +266,3 @@ def test_nothing_is_overwritten(save: Save, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"thesis\.tex"):
         merge(runs, tmp_path / "mine")
     assert files(tmp_path) == ["mine", "run0", "run1"]
-
-
-def test_the_function_is_public() -> None:
-    assert mpc_spearman.merge is merge
-    assert mpc_spearman.merge is merge  # and is not hidden by a module of its name
