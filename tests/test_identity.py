@@ -51,7 +51,7 @@ def test_init_makes_a_key_for_its_owner_alone_and_prints_the_line_for_the_plan(
 def test_a_key_that_others_may_read_or_change_is_refused(tmp_path: Path, mode: int) -> None:
     Identity.new().write(tmp_path / "key")
     (tmp_path / "key").chmod(mode)
-    with pytest.raises(PlanError, match="chmod 600"):
+    with pytest.raises(PlanError, match="chmod go="):
         Identity.read(tmp_path / "key", "key")
 
 
