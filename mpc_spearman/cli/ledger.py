@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from mpc_spearman.cli.arguments import path
-from mpc_spearman.privacy.charges import Charge, ChargedRun, Earlier, Entry, Forgotten, balances
+from mpc_spearman.privacy.charges import Entry, Forgotten, balances
 from mpc_spearman.privacy.ledger import Ledger
 
 _MEANING = """\
@@ -55,18 +55,13 @@ def _history(entries: Sequence[Entry]) -> Table:
         if isinstance(entry, Forgotten):
             table.add_row(entry.time, "", "", "", Text(f"{entry.partner}: forgotten, {entry.reason}"))
             continue
-        if isinstance(entry, Charge):
-            run: ChargedRun | Earlier = entry.run
-            told = "; ".join(
-                f"{name}: {one.what}, {'exact' if one.loss is None else f'loss {one.loss:g}'}"
-                f"{'; not counted' if one.loss is None and not one.counted else ''}"
-                for name, one in entry.run.told.items()
-            )
-        else:
-            run = entry
-            told = (
-                ", ".join(f"{name}: {what}" for name, what in entry.told.items()) + " (of 0.2; not counted)"
-            )
+        run = entry.run
+        without = "of 0.2" if run.version == "0.2" else "exact"
+        told = "; ".join(
+            f"{name}: {one.what}, {without if one.loss is None else f'loss {one.loss:g}'}"
+            f"{'; not counted' if one.loss is None and not one.counted else ''}"
+            for name, one in run.told.items()
+        )
         cells = " ".join(wrap(run.plan, 4)), str(run.rows), str(run.columns), told or "nobody: nothing"
         table.add_row(entry.time, *map(Text, cells))
     return table

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -56,30 +56,6 @@ class Charge(Section):
     approval: str = ""
 
 
-class Earlier(Section):
-    """A run that version 0.2 wrote down, whose rules are gone: it is listed and not counted."""
-
-    time: str
-    plan: str
-    rows: int
-    columns: int
-    told: dict[str, str]
-    approval: str = ""
-
-    @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> Earlier:
-        """Take from an entry of format 1 what is listed."""
-        run = entry["run"]
-        return cls(
-            time=entry["time"],
-            plan=run["plan"],
-            rows=run["own"]["n"],
-            columns=len(run["columns"]),
-            told={name: peer["grant"] for name, peer in run["peers"].items()},
-            approval=entry.get("approval", ""),
-        )
-
-
 def _printable(text: str) -> str:
     if not text.strip() or not text.isprintable():
         raise ValueError("is empty, or does not print on one line")
@@ -94,7 +70,7 @@ class Forgotten(Section):
     reason: Annotated[str, AfterValidator(_printable)]
 
 
-Entry = Charge | Earlier | Forgotten
+Entry = Charge | Forgotten
 
 
 @dataclass

@@ -32,7 +32,6 @@ from mpc_spearman.files import check_private
 from mpc_spearman.privacy.charges import (
     Charge,
     ChargedRun,
-    Earlier,
     Entry,
     Forgotten,
     Told,
@@ -217,7 +216,14 @@ def _check(before: str, entry: Mapping[str, Any]) -> str:
 def _parsed(entry: Mapping[str, Any]) -> Entry:
     if "reason" in entry:
         return Forgotten.model_validate(entry)
-    return Earlier.of(entry) if "own" in entry["run"] else Charge.model_validate(entry)
+    run = entry["run"]
+    if "own" not in run:
+        return Charge.model_validate(entry)
+    # Of version 0.2, whose rules are gone: it is listed and not counted.
+    told = {name: Told(what=peer["grant"], loss=None, counted=False) for name, peer in run["peers"].items()}
+    rows, columns = run["own"]["n"], len(run["columns"])
+    of_then = ChargedRun(party="", plan=run["plan"], version="0.2", rows=rows, columns=columns, told=told)
+    return Charge(time=entry["time"], run=of_then, approval=entry.get("approval", ""))
 
 
 def _now() -> str:
