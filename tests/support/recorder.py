@@ -2,11 +2,11 @@
 
 A recorded role leaves in ``DIRECTORY/<party>``, at once, as a role's process ends without an orderly exit:
 
-- ``from-<number>.bin``, ``to-<number>.bin``: every byte from, or to, the party of that number, as on the
-wire; - ``read.jsonl``: what it made of the messages it read: the sender's number, kind, values; -
-``keys.jsonl``: the X25519 shared secret with each peer, and every subkey asked for; - ``share-<number>.npy``,
-``opening-<number>.npy``: every share put into a CrypTen tensor, and every one given to CrypTen's ``reveal``,
-in order; while :func:`watched_tensors` lasts.
+- ``from-<number>.bin``, ``to-<number>.bin``: every byte from, or to, that party, as on the wire;
+- ``read.jsonl``: what it made of the messages it read: the sender's number, kind, values;
+- ``keys.jsonl``: the X25519 shared secret with each peer, and every subkey asked for;
+- ``share-<number>.npy``, ``opening-<number>.npy``: every share put into a CrypTen tensor, and every one given
+  to CrypTen's ``reveal``, in order; while :func:`watched_tensors` lasts.
 """
 
 from __future__ import annotations
