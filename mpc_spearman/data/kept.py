@@ -83,7 +83,9 @@ class KeptRanks:
         about = {
             "version": __version__,
             "party": table.party,
-            "keys": self._own.model_dump(mode="json", include={"table", *TableKeys.model_fields}),
+            "keys": self._own.model_dump(
+                mode="json", include={"table", *TableKeys.model_fields}, exclude={"table": {"memory"}}
+            ),
             "stamp": self._stamp,
             "rows": self._limit,
             "features": table.features,
