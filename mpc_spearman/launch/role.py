@@ -91,7 +91,7 @@ def run_role(
     def take(transport: Transport) -> Check:
         nonlocal beside
         carriers["team"] = transport
-        beside = Links(fields, team, transport, Meter(), **patience)
+        beside = Links(fields, team, transport, Meter(within=meter), **patience)
         return beside.check
 
     def meet() -> tuple[Links, Team]:

@@ -73,12 +73,15 @@ COLUMNS = ("party", "phase", *(field.name for field in fields(PhaseCost)))
 
 
 class Meter:
-    """Counts one party's costs, phase by phase. Safe to use from the link threads."""
+    """Counts one party's costs, phase by phase. Safe to use from the link threads.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    What it counts `within` another's run has the phases of that, which waits are charged to.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, within: Meter | None = None) -> None:
+        self._clock, self._within = clock, within
         self.costs = {phase: PhaseCost() for phase in PHASES}
-        self.current = PHASES[0]
+        self._current = PHASES[0]
         #: Length of the longest chain of dependent messages that ends here; a round is one hop of it.
         self.depth = 0
         #: How each pair of parties is connected: the two names to ``direct`` or ``forwarded``.
@@ -88,6 +91,15 @@ class Meter:
         self._lock = threading.Lock()
         self._waits = False
         self._looked = 0.0  # when memory was noted last
+
+    @property
+    def current(self) -> str:
+        """The phase that is under way."""
+        return self._current if self._within is None else self._within.current
+
+    @current.setter
+    def current(self, phase: str) -> None:
+        self._current = phase
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -116,6 +128,10 @@ class Meter:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Charge the block's time to the current phase as waiting for a peer; inside another, nothing."""
+        if self._within is not None:
+            with self._within.waiting():
+                yield
+            return
         outer, self._waits, start = not self._waits, True, self._clock()
         try:
             yield

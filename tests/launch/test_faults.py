@@ -296,6 +296,15 @@ def check_stopped(after: Aftermath, party: str) -> None:
     assert after.outcomes[party].seconds - last < EVER / 2
 
 
+@pytest.mark.parametrize(
+    "party", ["A/1", *(pytest.param(one, marks=pytest.mark.long) for one in ("C/1", "B"))]
+)
+def test_a_stopped_worker_fails_at_the_deadline(run_with: RunWith, party: str) -> None:
+    settings = {"shards": 2, "network": {"timeout": TIMEOUT}}
+    after = run_with("on_phase", party=party, phase="multiply", act="freeze", settings=settings)
+    check_stopped(after, party)
+
+
 def test_a_stopped_role_fails_at_the_deadline(run_with: RunWith) -> None:
     after = run_with("on_phase", party="A", phase="rank", act="freeze", timeout=TIMEOUT)
     check_stopped(after, "A")
