@@ -9,7 +9,8 @@ import pytest
 
 from mpc_spearman.cli.main import main
 from mpc_spearman.config import load_plan
-from mpc_spearman.errors import HandshakeError, MpcSpearmanError, OutputError, PlanError
+from mpc_spearman.errors import ApprovalError, HandshakeError, MpcSpearmanError, OutputError, PlanError
+from mpc_spearman.identity import Identity
 from mpc_spearman.launch import join
 from support.harness import ROOT
 
@@ -45,6 +46,25 @@ def test_nowhere_to_write(tmp_path: Path) -> None:
         (["--party", "Z"], "", PlanError, "the plan has no party 'Z'; parties: C, B, A"),
         (["--party", "C"], "", PlanError, "this plan is a draft, without an identity of C and B and A"),
         (["--party", "C"], "1", HandshakeError, "RANK is 1, but in the plan C (coordinator) is number 0: "),
+        (
+            ["--party", "B", "--shard", "2", "shards=2"],
+            "",
+            PlanError,
+            "--shard 2: under shards: 2 a worker's number is 0 to 1",
+        ),
+        (
+            [
+                "--party",
+                "B",
+                "--shard",
+                "1",
+                "shards=2",
+                f"parties.target.policy.approved_by={Identity.new()}",
+            ],
+            "",
+            ApprovalError,
+            "party B has no approval",
+        ),
     ],
 )
 def test_what_is_wrong_with_the_plan_or_the_party_ends_it_and_leaves_no_result(
@@ -61,5 +81,6 @@ def test_what_is_wrong_with_the_plan_or_the_party_ends_it_and_leaves_no_result(
     command = ["join", str(CLUSTER), "network.address=127.0.0.1", *party, "--out", str(tmp_path / "out")]
     assert main(command) == error.exit_code
     assert named in " ".join(capsys.readouterr().err.split())
-    known = "C" in party  # how its run ended is then told
-    assert [path.name for path in tmp_path.rglob("*")] == (["out", "C", "status.json"] if known else [])
+    known = {"C": "C", "1": "B.shard=1"}  # how its run ended is then told
+    kept = [["out", folder, "status.json"] for word, folder in known.items() if word in party]
+    assert [path.name for path in tmp_path.rglob("*")] == (kept[0] if kept else [])
