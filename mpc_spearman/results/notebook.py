@@ -92,15 +92,12 @@ def _bars(axes: Axes, result: Result) -> None:
     """Draw each feature's strength, the strongest on top; without strengths say where each stands."""
     table = summary.ranked(result)
     assert table is not None  # reading `Result.ranking` has raised
-    values, name = (
-        [line.value for line in table.lines],
-        f"strength, {summary.STRENGTHS[result.plan['strength']]}",
-    )
+    values = [line.value for line in table.lines]
+    name = f"strength, {summary.STRENGTHS[result.plan['strength']]}"
     if "explained" in result.holds:
         name = "R²; the mark: once in 20 by chance"
-        axes.plot(
-            [line.mark for line in table.lines], range(len(values)), "|", color="#000000", markersize=12
-        )
+        marks = [line.mark for line in table.lines]
+        axes.plot(marks, range(len(values)), "|", color="#000000", markersize=12)
     elif "strengths" not in result.holds:
         values, name = (-result.ranking["position"]).tolist(), "−position"
     axes.barh(range(len(values)), np.nan_to_num(values), color="#0072B2")
