@@ -370,18 +370,34 @@ def test_a_worker_that_is_lost_while_another_party_is_waited_for_ends_the_wait(t
 
 
 @pytest.mark.long
+def test_a_party_whose_table_is_refused_may_start_all_its_workers_again(tmp_path: Path) -> None:
+    with joining(tmp_path) as run:
+        for party, shard in PROCESSES:
+            if (party, shard) != ("A", 0):
+                run.start(party, shard=shard)
+        parties = run.plan["parties"]
+        wrong = {**parties, "sources": [{**parties["sources"][0], "exclude": ["no such column"]}]}
+        run.start("A", label="A-wrong", parties=wrong)
+        first = run.wait(["A-wrong", "A-1"])
+        run.start("A")
+        run.start("A", shard=1, label="A-again")
+        endings = run.wait([*labels("A-1"), "A-again"])
+    assert [end.error for end in first.values()] == ["TableError", "PeerFailed"]
+    assert {end.error for end in endings.values()} == {"done"}
+    assert "A left: TableError in load; waiting for it again" in endings["C"].printed
+
+
+@pytest.mark.long
 def test_a_worker_that_never_joins_ends_all_by_name(tmp_path: Path) -> None:
-    with joining(tmp_path, join_timeout=12.0) as run:
+    with joining(tmp_path, join_timeout=15.0) as run:
         for party, shard in PROCESSES:
             if (party, shard) != ("A", 1):
                 run.start(party, shard=shard)
         endings = run.wait(labels("A-1"))
         eventually(lambda: run.processes() == [])
     assert {end.error for end in endings.values()} == {"PartyMissing"}
-    assert endings["A"].status["message"] == "A/1 (source) did not join within 12 s"
-    for end in endings.values():
-        assert "A" in end.status["message"]
-        assert end.files == []
+    assert endings["A"].status["message"] == "A/1 (source) did not join within 15 s"
+    assert not any(end.files for end in endings.values())
 
 
 # ---- where
