@@ -8,6 +8,8 @@
     A ════ links, directly, where B or A has `listen` ════ B
     A ──── links, forwarded by C: bytes under TLS of A and B, inside the TLS of each with C ──── B
 
+The workers of one party meet in the same way, with the first one in the coordinator's place.
+
 From the bottom: `addresses` (dialling, also through an HTTP proxy), `nested` and `tls` (who is at the other
 end), `handshake` (what a connection begins with, and how many strangers may be about to), `sockets` (the
 bytes of the run), `forwarding`, `round` (one try of all to connect and agree), `control` (the connection of a
