@@ -190,12 +190,12 @@ class Plan(Section):
         content["parties"] = self.parties.model_dump(mode="json", include=known, exclude_none=True)
         return content
 
-    def canonical_json(self, shard: int = 0) -> str:
+    def canonical_json(self, shard: int = 0, **more: Any) -> str:
         """Return `shared` as the one JSON text for it: ASCII, keys sorted, no spaces.
 
-        Workers of a `shard` but the first say which in the text that they compare.
+        Workers of a `shard` but the first say which in the text that they compare, and what `more` they do.
         """
-        return canonical({**self.shared(), **({"shard": shard} if shard else {})})
+        return canonical({**self.shared(), **({"shard": shard} if shard else {}), **more})
 
     def digest(self) -> bytes:
         """Return the SHA-256 of `canonical_json` (32 bytes)."""

@@ -74,7 +74,7 @@ def run_role(
     """
     roster, meter = Roster.of(plan, party, shard), Meter()
     team = roster.team(plan.shards)
-    came, joined, beside = False, None, None
+    came, joined, beside, compared = False, None, None, None
     carriers: dict[str, Transport] = {}
     patience = {"timeout": plan.network.timeout, "longest": plan.network.message_timeout}
 
@@ -83,7 +83,7 @@ def run_role(
         carriers["parties"] = transport
         joined = links(partial(VIEW.fields, plan.shared()), roster, transport, meter, **patience)
         try:
-            agree_keys(plan, roster, joined, shard)
+            agree_keys(plan, roster, joined, compared)
         except BaseException as error:
             joined.abort(error)
             raise
@@ -95,7 +95,7 @@ def run_role(
         return beside.check
 
     def meet() -> tuple[Links, Team]:
-        nonlocal came
+        nonlocal came, compared
         # To import it may fail, and takes longer than to read a small table, which came first: in no phase,
         # and not while others wait.
         engine_for(plan.protocol)
@@ -104,12 +104,18 @@ def run_role(
             with meter.waiting():
                 if plan.shards > 1:
                     gather(team, take)
+                own = Team(team, beside)
+                if shard:
+                    told, _ = own.hear()  # in which run its party is
+                    compared = plan.canonical_json(shard, run=told.get("run"))
                 came = True  # from here on it is `join` that tells the others of a failure, then the links
                 join(roster, meter, agree)
         assert joined is not None
         if beside is not None:
             joined.beside, beside.beside = beside, joined
-        return joined, Team(team, beside)
+        if own.leads:
+            own.tell({"run": joined.run.hex()})
+        return joined, own
 
     used = plan.he.workers or workers()
     run = Run(plan, roster, meet, meter, progress, say, used, block_bytes, keep_ranks, approval)

@@ -13,6 +13,7 @@ from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines import engine_for
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.engines.engine import Opening
+from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Description, Numbers
 from mpc_spearman.levels.shapes import Shapes
@@ -69,18 +70,21 @@ def _deal(run: Run, computation: Computation, own: Contribution) -> tuple[Comput
 def compute_part(run: Run) -> None:
     """Do what the first worker of this party asks for: compute on one's own rows, and give it the part."""
     task, _ = run.team.hear()
-    run.links.dimensions |= task["sizes"]
-    computation = Computation.read(task["computation"], run.roster).part(run.team)
+    try:
+        run.links.dimensions |= task["sizes"]
+        computation = Computation.read(task["computation"], run.roster).part(run.team)
+        m, n = task.get("vectors", (0, 0))
+        empty = np.empty((m, 0), task.get("type"))
+    except (LookupError, TypeError, ValueError):
+        raise ProtocolViolation("this party's first worker gave a task that this one cannot parse") from None
     engine = engine_for(run.plan.protocol)
-    if "vectors" in task:
-        m, n = task["vectors"]
-        if computation.operation == "differences":
-            vectors = np.empty((m, 0), task["type"])
-        else:
-            vectors = run.team.dealt(m, n, task["type"], in_file=task["in_file"])
-        engine.contribute(run, computation, Contribution(vectors))
-    else:
+    if "vectors" not in task:
         engine.prepare(run, computation)(computation)
+    elif computation.operation == "differences":
+        engine.contribute(run, computation, Contribution(empty))
+    else:
+        vectors = run.team.dealt(m, n, empty.dtype.str, in_file=bool(task.get("in_file")))
+        engine.contribute(run, computation, Contribution(vectors))
 
 
 @step("publish")

@@ -5,10 +5,14 @@
 2. The run id is a hash of everyone's random bytes in order of numbers: no party chooses it alone, and what
    was said in another run fits no other.
 3. The keys follow (:class:`mpc_spearman.wire.keys.PairKey`), and each party confirms its own to each peer.
+
+The other workers of a party do the same once its first one has: with the plan they compare their shard, and
+the run that the first ones have agreed on. So no worker computes in another run than its party.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Mapping
 from secrets import token_bytes
@@ -38,8 +42,10 @@ def connect(run: Run) -> None:
     run.links, run.team = run.meet()
 
 
-def agree_keys(plan: Plan, roster: Roster, links: Links, shard: int = 0) -> None:
+def agree_keys(plan: Plan, roster: Roster, links: Links, compared: str | None = None) -> None:
     """See that all run the same plan and version; leave in ``links.keys`` a key with each peer.
+
+    What is `compared` is the shared plan, at a worker that is not its party's first with its shard and run.
 
     Raises
     ------
@@ -54,7 +60,7 @@ def agree_keys(plan: Plan, roster: Roster, links: Links, shard: int = 0) -> None
         "party": me.name,
         "role": me.role.value,
         "number": np.array([me.number]),
-        "plan": plan.canonical_json(shard),
+        "plan": compared or plan.canonical_json(),
         "public_key": mine.public_key().public_bytes_raw(),
         "nonce": token_bytes(32),
     }
@@ -66,7 +72,8 @@ def agree_keys(plan: Plan, roster: Roster, links: Links, shard: int = 0) -> None
     said = {**heard, me: own}
     run = links.run = joined(*(bytes(said[party]["nonce"]) for party in roster.parties))
     for peer, theirs in heard.items():
-        links.keys[peer] = PairKey(mine, theirs["public_key"], me, peer, run, plan.digest())
+        digest = hashlib.sha256(own["plan"].encode()).digest()
+        links.keys[peer] = PairKey(mine, theirs["public_key"], me, peer, run, digest)
         mac = links.keys[peer].confirmation(me, peer, (_text(own), _text(theirs)))
         links.send(peer, Kind.CONFIRM, {"mac": mac})
     for peer in peers:

@@ -126,7 +126,7 @@ def _offer(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
     bits = np.unpackbits(np.frombuffer(answer, np.uint8))
     if bits[n:].any():
         raise ProtocolViolation(f"{coordinator} marked more ids as common than there are")
-    return np.concatenate(run.team.gather(bits[:n]) or [bits]).astype(bool)
+    return np.concatenate(run.team.gather(bits[:n], alike=False) or [bits]).astype(bool)
 
 
 def _bytes(pseudonyms: NDArray[np.bytes_]) -> NDArray[np.uint8]:

@@ -12,6 +12,7 @@ its share of zero come in: the others see the sum's share, as of one process (do
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -77,12 +78,16 @@ class Team:
         """Take the part that the lead gives."""
         return self._take(self._lead, Kind.TASK)
 
-    def gather(self, part: NDArray[Any]) -> list[NDArray[Any]] | None:
-        """Bring every worker's part to the lead, which gets all, its own first; the others get None."""
+    def gather(self, part: NDArray[Any], *, alike: bool = True) -> list[NDArray[Any]] | None:
+        """Bring every worker's part to the lead, which gets all, its own first; the others get None.
+
+        Unless they are not `alike`, all must have the shape of the lead's.
+        """
         if not self.leads:
             self._give(self._lead, Kind.PART, part)
             return None
-        return [part, *(self._take(worker, Kind.PART) for worker in self._others)]
+        like = part if alike else None
+        return [part, *(self._take(worker, Kind.PART, like) for worker in self._others)]
 
     def total(self, part: NDArray[Any]) -> NDArray[Any] | None:
         """Add up every worker's part, at the lead; None at the others. Integers wrap as those of the ring."""
@@ -110,6 +115,8 @@ class Team:
         filled = 0
         while filled < vectors.shape[1]:
             block = self.part()
+            if block.ndim != 2 or len(block) != m or not 0 < block.shape[1] <= vectors.shape[1] - filled:
+                raise _nonsense(self._lead, Kind.TASK)
             vectors[:, filled : filled + block.shape[1]] = block
             filled += block.shape[1]
         return vectors
@@ -127,22 +134,22 @@ class Team:
         for start in range(0, max(1, len(raw)), _CHUNK):
             self._send(worker, kind, what, raw[start : start + _CHUNK])
 
-    def _take(self, worker: Party, kind: Kind) -> NDArray[Any]:
+    def _take(self, worker: Party, kind: Kind, like: NDArray[Any] | None = None) -> NDArray[Any]:
         what, data = self._receive(worker, kind)
+        parts, got = [data], len(data)
         try:
-            shape = tuple(int(size) for size in what["shape"])
-            size = int(np.prod(shape, dtype=object)) * np.dtype(what["type"]).itemsize
-            if what["type"] not in _TYPES or min(shape, default=0) < 0:
+            kind_of, shape = what["type"], what["shape"]
+            if kind_of not in _TYPES or min(shape, default=0) < 0:
                 raise ValueError
-        except (LookupError, TypeError, ValueError):
-            raise ProtocolViolation(f"{worker} sent a part that this version cannot parse") from None
-        parts, left = [data], size - len(data)
-        while left > 0:
-            parts.append(self._receive(worker, kind)[1])
-            left -= len(parts[-1])
-        if left:
-            raise ProtocolViolation(f"{worker} sent a part of another length than it said")
-        return np.frombuffer(b"".join(parts), what["type"]).reshape(shape)
+            if like is not None and (kind_of, shape) != (like.dtype.str, [*like.shape]):
+                raise ValueError
+            size = math.prod(shape) * np.dtype(kind_of).itemsize
+            while parts[-1] and got < size:
+                parts.append(self._receive(worker, kind)[1])
+                got += len(parts[-1])
+            return np.frombuffer(b"".join(parts), kind_of).reshape(shape)
+        except (LookupError, OverflowError, TypeError, ValueError):
+            raise _nonsense(worker, kind) from None
 
     def _send(self, worker: Party, kind: Kind, what: Mapping[str, Any], data: bytes) -> None:
         assert self._links is not None
@@ -151,7 +158,17 @@ class Team:
     def _receive(self, worker: Party, kind: Kind) -> tuple[dict[str, Any], bytes]:
         assert self._links is not None
         said = self._links.receive(worker, kind)
-        return json.loads(said["what"]), said["data"]
+        try:
+            what = json.loads(said["what"])
+        except (RecursionError, ValueError):
+            raise _nonsense(worker, kind) from None
+        if not isinstance(what, dict):
+            raise _nonsense(worker, kind)
+        return what, said["data"]
+
+
+def _nonsense(worker: Party, kind: Kind) -> ProtocolViolation:
+    return ProtocolViolation(f"{worker} sent a {kind.name} that this version cannot parse")
 
 
 def cut(ordered: NDArray[np.bytes_], shards: int) -> Sequence[NDArray[np.bytes_]]:

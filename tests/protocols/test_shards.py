@@ -66,3 +66,16 @@ def test_shards_change_no_number(name: str, shards: int) -> None:
                 pd.testing.assert_frame_equal(
                     pd.DataFrame(found[part]), pd.DataFrame(value), check_exact=True
                 )
+
+
+@pytest.mark.parametrize("shards", [4, 8])
+@pytest.mark.parametrize("name", ["differences", "coefficients", "ranking", "intersect", "coefficients, he"])
+def test_some_workers_have_fewer_rows_than_others_or_none(name: str, shards: int) -> None:
+    few = {party: table.head(5) for party, table in TABLES.items()}
+    alone, several = (
+        run_in_memory(plan("A", "D", shards=of, **SETTINGS[name]), few, block_bytes=64) for of in (1, shards)
+    )
+    expected, found = numbers(alone.result("C")), numbers(several.result("C"))
+    assert expected.keys() == found.keys()
+    for part, value in expected.items():
+        pd.testing.assert_frame_equal(pd.DataFrame(found[part]), pd.DataFrame(value))

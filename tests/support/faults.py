@@ -138,8 +138,8 @@ class Passing:
 
 
 def through(join: Any, wrap: Callable[[Transport], Transport]) -> Any:
-    """Put something between a role and the transport that it agrees and runs over."""
-    return lambda roster, meter, agree: join(roster, meter, lambda transport: agree(wrap(transport)))
+    """Put something between a role and the transport that it runs over; `join` may be its ``gather`` too."""
+    return lambda *given: join(*given[:-1], lambda transport: given[-1](wrap(transport)))
 
 
 def on_values(

@@ -24,7 +24,7 @@ KINDS = (
     *("KEEPALIVE", "ABORT", "HELLO", "SHAPE", "ALIGNMENT", "DESCRIPTION", "MASKED", "SHARE"),
     *("RESULT", "COST", "FAREWELL", "PUBLIC_KEY", "CIPHERTEXT", "EVALUATED", "COLUMNS"),
     *("PADDED", "REPLICA", "ORDER", "MATCHING_KEY", "OFFER", "PSEUDONYMS", "COMMON", "CONFIRM"),
-    "RECORD",
+    *("RECORD", "TASK", "PART"),
 )
 PARTIES = ("C", "B", "A")
 
@@ -138,14 +138,14 @@ class Transcript:
         """CrypTen tensors of a party in order: ``share``, or what it gave to ``reveal``, ``opening``."""
         return [np.load(path) for path in sorted((self.directory / party).glob(f"{what}-*.npy"))]
 
-    def secret(self, pair: str) -> bytes:
+    def secret(self, pair: Sequence[str]) -> bytes:
         """The X25519 secret of a pair such as ``AB``, which both ends must have recorded alike."""
         one, other = pair
         mine, theirs = self.keys(one)[other, "", ""], self.keys(other)[one, "", ""]
         assert mine == theirs
         return mine
 
-    def subkey(self, pair: str, purpose: str, session: str = "A") -> bytes:
+    def subkey(self, pair: Sequence[str], purpose: str, session: str = "A") -> bytes:
         """A key derived again from the secret and from what was said in the HELLOs."""
         hellos = self._hellos
         return subkey(
@@ -153,11 +153,11 @@ class Transcript:
             purpose,
             session,
             run=joined(*(hellos[party]["nonce"] for party in self.parties)),
-            plan=hashlib.sha256(hellos["C"]["plan"].encode()).digest(),
+            plan=hashlib.sha256(hellos[self.parties[0]]["plan"].encode()).digest(),
             ends=[(int(hellos[name]["number"][0]), name, hellos[name]["public_key"]) for name in pair],
         )
 
-    def stream(self, pair: str, purpose: str, session: str = "A") -> Keystream:
+    def stream(self, pair: Sequence[str], purpose: str, session: str = "A") -> Keystream:
         return Keystream(self.subkey(pair, purpose, session))
 
     def _lines(self, party: str, name: str) -> list[dict[str, Any]]:
@@ -168,9 +168,10 @@ class Transcript:
     @cached_property
     def _hellos(self) -> dict[str, Mapping[str, object]]:
         layout = HELLO.split()[1:]
+        hub, *others = self.parties
         return {
             sender: parse(layout, frame[2], {})
-            for sender, receiver in (("C", "B"), *((party, "C") for party in self.parties[1:]))
+            for sender, receiver in ((hub, others[0]), *((party, hub) for party in others))
             for frame in self._frames(sender, receiver)
             if frame[0] == "HELLO"
         }

@@ -244,10 +244,12 @@ def multiply_vectors(
         mine = key.encrypt_block(_block(noise, rows))
         products.add(mine, _block(places, rows))
     mine = [] if run.team.leads else products.partial()
-    parts_of_all = run.team.gather(np.frombuffer(b"".join(mine), np.uint8))
+    parts_of_all = run.team.gather(np.frombuffer(b"".join(mine), np.uint8), alike=False)
     if parts_of_all is not None:
-        for part in parts_of_all[1:]:
-            products.add_partial([row.tobytes() for row in part.reshape(-1, key.partial_bytes)])
+        for part in map(np.ndarray.tobytes, parts_of_all[1:]):
+            products.add_partial(
+                [part[at : at + key.partial_bytes] for at in range(0, len(part), key.partial_bytes)]
+            )
         send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export())
 
 
