@@ -144,8 +144,8 @@ def _stamp(table: Path | Query | None) -> list[tuple[str | int, ...]]:
     table = table.path if isinstance(table, Query) else table
     assert table is not None
     found: list[tuple[str | int, ...]] = []
-    for file in sorted(table.iterdir()) if table.is_dir() else [table]:
-        with suppress(OSError):  # whoever reads it says why it cannot be
+    with suppress(OSError):  # whoever reads it says why it cannot be
+        for file in sorted(table.iterdir()) if table.is_dir() else [table]:
             at = file.stat()
             found.append((str(file.absolute()), at.st_size, at.st_mtime_ns))
     return found
