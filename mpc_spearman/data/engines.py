@@ -12,13 +12,12 @@ function that it calls does is beyond that: the database's user should have no o
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,6 +27,7 @@ import pyarrow as pa
 from mpc_spearman.config import Query
 from mpc_spearman.data.refusals import EngineFailed, Unusable
 from mpc_spearman.errors import SetupError
+from mpc_spearman.files import lock
 
 #: What installs Ibis, DuckDB and the drivers.
 INSTALL = "pip install 'mpc_spearman[warehouse]'"
@@ -90,15 +90,14 @@ class Engine:
         with in_words(self.dialect):
             yield from self._reader(query)
 
-    def table(self, query: Any, asked: str = "") -> pa.Table:
-        """Answer a query, SQL or an expression of Ibis, as a whole; `asked` is a WITH clause before it."""
+    def table(self, query: Any) -> pa.Table:
+        """Answer a query, SQL or an expression of Ibis, as a whole."""
         with in_words(self.dialect):
-            query = query if isinstance(query, str) else self.sql(query)
-            return self._reader(f"{asked}SELECT * FROM ({query}) AS answer" if asked else query).read_all()
+            return self._reader(query if isinstance(query, str) else self.sql(query)).read_all()
 
-    def number(self, expression: Any, asked: str = "") -> Any:
+    def number(self, expression: Any) -> Any:
         """Answer an expression of Ibis that is one value."""
-        return self.table(expression.name("v").as_table(), asked)["v"][0].as_py()
+        return self.table(expression.name("v").as_table())["v"][0].as_py()
 
     def keep(self, name: str, query: str) -> None:
         """Keep a query's answer as a temporary table."""
@@ -162,19 +161,22 @@ class DuckDB(Engine):
         import duckdb
 
         for left in Path(tempfile.gettempdir()).glob(f"{_SPILL}*"):
-            with suppress(OSError), _locked(left):
-                shutil.rmtree(left)
-        self._folder = tempfile.mkdtemp(prefix=_SPILL)
-        self._lock = ExitStack()
-        self._lock.enter_context(_locked(Path(self._folder)))
+            with suppress(OSError):  # in use, or another user's
+                locked = lock(left, os.O_RDONLY)
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(locked)
+        self._folder = Path(tempfile.mkdtemp(prefix=_SPILL))
+        self._lock = lock(self._folder, os.O_RDONLY)
         settings: dict[str, Any] = {
             "memory_limit": memory,
-            "temp_directory": self._folder,
+            "temp_directory": str(self._folder),
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
         self._connection = duckdb.connect(":memory:", config=settings)
+        # Else a row group of a Parquet file is read as a whole, and must fit.
+        self._connection.execute("LOAD parquet; SET disable_parquet_prefetching = true")
         if file:  # not connected to: a file that is open twice in a process must be so with the same settings
             self._connection.execute(f"ATTACH {quoted(file)} AS asked (READ_ONLY)")
             self._connection.execute("USE asked")
@@ -194,18 +196,7 @@ class DuckDB(Engine):
         """Let go, also of what was put aside."""
         super().close()
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._lock.close()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock a folder; OSError if another process has it."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(opened)
+        os.close(self._lock)
 
 
 class _Adbc(Engine):
@@ -289,6 +280,8 @@ def connect(asked: Query) -> Engine:
     if kind in ("sqlite", "duckdb") and not Path(rest).is_file():
         raise Unusable(f"there is no such file; the address is {kind}:FILE")
     try:
+        import ibis.formats.pyarrow  # noqa: F401
+
         with in_words(kind or "duckdb", "it cannot be reached"):
             if kind in ("", "duckdb"):
                 return DuckDB(asked.memory, rest)

@@ -99,14 +99,14 @@ def written(word: Any, notation: Notation, nothing: Sequence[str]) -> tuple[Any,
     return plain, {"missing": missing, **{kind: ~missing & some for kind, some in found.items()}}
 
 
-def bucketed(table: Any, by: str, cuts: Sequence[Any]) -> Any:
+def bucketed(table: Any, key: Any, cuts: Sequence[Any]) -> Any:
     """Add the bucket of each row, `b`: how many cut points are not above its value.
 
     Equal values are in one bucket, wherever a column is cut; rows without a value are in the last.
     """
     import ibis
 
-    lower = [(table[by] < ibis.literal(cut, table[by].type()), i) for i, cut in enumerate(cuts)]
+    lower = [(key < ibis.literal(cut, key.type()), i) for i, cut in enumerate(cuts)]
     return table.mutate(b=ibis.cases(*lower, else_=len(cuts)) if cuts else ibis.literal(0))
 
 

@@ -107,10 +107,8 @@ class Table:
             columns = map(self.column, range(self.m))
             return rank_columns(columns, self.m, workers=workers, tick=tick, place=place)
         matrix, groups = place((self.m, self.n)), list[Groups]()
-        column = np.empty(self.n, np.int32)  # as rows come in any order, and a matrix may be on a disk
         for index, out in enumerate(matrix):
-            groups.append(self.rank(index, self.rows, column))
-            out[:] = column
+            groups.append(self.rank(index, self.rows, out))
             tick()
         return Ranks(matrix, tuple(groups))
 

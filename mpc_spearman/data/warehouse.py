@@ -10,7 +10,7 @@ each stands for. One with many different cells is read by the engine, as numbers
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import finalize
@@ -32,7 +32,7 @@ from mpc_spearman.data.ranks import Groups, place_ranks
 from mpc_spearman.data.refusals import EngineFailed, Unusable, at_rows, count_of, show
 from mpc_spearman.data.sources import CSV, PARQUET, Column, Source, part_files
 
-_ASKED, _ROWS, _COMMON = "mpc_spearman_asked", "mpc_spearman_rows", "mpc_spearman_common"
+_CELLS, _ORDER, _COMMON = "mpc_spearman_cells", "mpc_spearman_order", "mpc_spearman_common"
 _CHOSEN, _WORDS = "mpc_spearman_chosen", "mpc_spearman_words"
 _MOST_WORDS = 100_000
 _BLOCK, _PART, _SAMPLE = 1 << 20, 1 << 22, 1 << 14  # rows
@@ -59,9 +59,8 @@ class Warehouse(Source):
             self._query = f"SELECT * FROM {_files(asked.path, keys)}"
         else:  # on lines of its own, for a comment at its end
             self._query = f"SELECT * FROM (\n{asked.query.strip().removesuffix(';')}\n) AS answer"
-        typeless = self._engine.dialect == "sqlite"  # what cells are is known from cells alone
         try:
-            self._fields = [*self._engine.table(f"{self._query} LIMIT {int(typeless)}").schema]
+            self._fields = [*self._engine.table(f"{self._query} LIMIT 0").schema]
         except BaseException:
             self.close()
             raise
@@ -73,20 +72,26 @@ class Warehouse(Source):
 
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
         """Have the engine keep these columns, with numbered rows."""
-        places = [*dict.fromkeys((*columns, *numbers))]
         by = [self._place(name) for name in (*self._asked.order_by, *self._keys.id)]
+        places = [*dict.fromkeys((*by, *columns, *numbers))]
         try:
-            self._engine.keep(_ROWS, self._numbered(places, by, dict.fromkeys(places, False)))
+            self._engine.keep(_CELLS, self._of_query(places))
         except EngineFailed as failed:
-            if failed.state != "42501":
+            if failed.state not in ("42501", "25006"):  # no right to; a replica that is read-only
                 raise
             # Nothing can be kept there, so DuckDB keeps it here; what only the engine can read comes as text.
-            query = self._numbered(places, by, {place: self._foreign(place) for place in places})
-            self._engine = self._engine.copied(_ROWS, query, self._asked.memory)
+            self._engine = self._engine.copied(_CELLS, self._of_query(places, True), self._asked.memory)
             self.close = finalize(self, self._engine.close)
-        kept = self._engine.table(f"SELECT * FROM {_ROWS} LIMIT 0").schema
+        kept = self._engine.table(f"SELECT * FROM {_CELLS} LIMIT 0").schema
         self._kinds = {place: self._kind(kept.field(f"c{place}")) for place in places}
-        self._count = self._engine.number(self._table().count())
+        table = self._table()
+        self._count = n = self._engine.number(table.count())
+        order = table.select(u="r", **{f"o{i}": self._cells(place, table) for i, place in enumerate(by)})
+        order, before = self._in_buckets(order, order.o0, n)
+        numbered = expressions.numbered(order, [f"o{i}" for i in range(len(by))], before).select("u", "r")
+        if self._rows is not None:
+            self._count, numbered = min(n, self._rows), numbered.filter(numbered.r < self._rows)
+        self._engine.keep(_ORDER, self._engine.sql(numbered))
 
     def _place(self, name: str) -> int:
         for place in range(len(self.names)):
@@ -94,43 +99,26 @@ class Warehouse(Source):
                 return place
         raise Unusable(f"table.order_by: there is no column {show(name)}")
 
-    def _numbered(self, places: Sequence[int], by: Sequence[int], as_text: Mapping[int, bool]) -> str:
-        """Select columns, some as text, and each row's number."""
-        import ibis
-        import ibis.expr.datatypes as dt
+    def _of_query(self, places: Sequence[int], plain: bool = False) -> str:
+        """Select columns of the query; with `plain`, those as text that Arrow has no type for."""
+        names = [_name(str(self.names[place])) for place in places]
+        texts = [plain and self._foreign(place) for place in places]
+        cells = (f"CAST({name} AS TEXT)" if text else name for name, text in zip(names, texts, strict=True))
+        listed = ", ".join(f"{cell} AS c{place}" for place, cell in zip(places, cells, strict=True))
+        return f"SELECT row_number() OVER () AS u, {listed} FROM ({self._query}) AS asked"
 
-        names = [_name(str(label)) for label in self.names]
-        cells = {
-            f"c{place}": f"CAST({names[place]} AS TEXT)" if as_text[place] else names[place]
-            for place in places
-        }
-        cells |= {f"o{i}": names[place] for i, place in enumerate(by)}
-        listed = ", ".join(f"{cell} AS {name}" for name, cell in cells.items())
-        asked = f"WITH {_ASKED} AS (SELECT {listed} FROM ({self._query}) AS asked) "
-        try:
-            first = ibis.dtype(self._fields[by[0]].type)
-        except Exception:  # of a type of its own
-            first = "string"
-        table = ibis.table({**dict.fromkeys(cells, dt.unknown), "o0": first}, name=_ASKED)
-        n = self._engine.number(table.count(), asked)
-        table, before = self._in_buckets(table, "o0", n, asked)
-        numbered = self._engine.sql(expressions.numbered(table, [*cells][len(places) :], before))
-        kept = ", ".join(["r", *[*cells][: len(places)]])
-        query = f"{asked}SELECT {kept} FROM ({numbered}) AS numbered"
-        return query if self._rows is None else f"{query} WHERE r < {self._rows}"
-
-    def _in_buckets(self, table: Any, by: str, n: int, asked: str = "") -> tuple[Any, dict[int, int]]:
+    def _in_buckets(self, table: Any, key: Any, n: int) -> tuple[Any, dict[int, int]]:
         """Divide a large table into buckets of about `_PART` rows, and count the rows before each."""
         import ibis
 
         if n < 2 * _PART:
             return table, {}
         some = table.filter(ibis.random() < _SAMPLE / n) if n > _SAMPLE else table
-        sample = self._engine.table(some.select(by).order_by(by), asked).column(0)
-        values = [value for value in sample.to_pylist() if value is not None and value == value]
+        sample = self._engine.table(some.select(key=key).order_by("key")).column(0).to_pylist()
+        values = [value for value in sample if value is not None and value == value]
         step = max(1, len(values) * _PART // n)
-        table = expressions.bucketed(table, by, [*dict.fromkeys(values[step::step])])
-        counted = self._engine.table(table.group_by("b").aggregate(n=table.count()).order_by("b"), asked)
+        table = expressions.bucketed(table, key, [*dict.fromkeys(values[step::step])])
+        counted = self._engine.table(table.group_by("b").aggregate(n=table.count()).order_by("b"))
         ends = np.cumsum(_numpy(counted["n"]).astype(np.int64))
         return table, dict(zip(counted["b"].to_pylist(), [0, *ends.tolist()], strict=False))
 
@@ -144,7 +132,7 @@ class Warehouse(Source):
 
         kind = field.type
         if self._engine.dialect == "sqlite":  # whose columns have no type but those of their cells
-            said = self._engine.table(f"SELECT DISTINCT typeof({field.name}) AS t FROM {_ROWS}")
+            said = self._engine.table(f"SELECT DISTINCT typeof({field.name}) AS t FROM {_CELLS}")
             found = {*said["t"].to_pylist()}
             if "blob" in found:
                 return "binary"
@@ -161,11 +149,16 @@ class Warehouse(Source):
             return dt.DataType.from_pyarrow(kind)
         return named(kind)
 
-    def _table(self, name: str = _ROWS) -> Any:
+    def _table(self, order: str = "") -> Any:
+        """Return the table, its rows with their numbers `r` of an order, or any without one."""
         import ibis
 
         kinds = {f"c{place}": kind for place, kind in self._kinds.items() if not isinstance(kind, str)}
-        return ibis.table({"r": "int64", **kinds}, name=name)
+        table = ibis.table({"u": "int64", **kinds}, name=_CELLS)
+        if not order:
+            return table.rename(r="u")
+        rows = ibis.table({"u": "int64", "r": "int64"}, name=order)
+        return table.join(rows, "u").select("r", *kinds)
 
     def _cells(self, place: int, table: Any) -> Any:
         """Return a column, of text if nothing else can be said of it."""
@@ -177,11 +170,12 @@ class Warehouse(Source):
     def column(self, place: int) -> pa.ChunkedArray:
         """Read a column as it is, in the order of the rows."""
         if isinstance(self._kinds[place], str):
-            query = f"SELECT c{place} FROM {_ROWS} ORDER BY r"
+            query = f"SELECT c{place} FROM {_CELLS} JOIN {_ORDER} USING (u) ORDER BY r"
         else:
-            cells = self._cells(place, self._table())
+            table = self._table(_ORDER)
+            cells = self._cells(place, table)
             cells = cells.cast("string") if self._foreign(place) else cells
-            query = self._engine.sql(self._table().select("r", cell=cells).order_by("r").select("cell"))
+            query = self._engine.sql(table.select("r", cell=cells).order_by("r").select("cell"))
         chunks = [batch.column(0) for batch in self._engine.batches(query)]
         found = pa.chunked_array(chunks, None if chunks else _TEXT)
         whole = not _is_numeric(self._fields[place]) or not pc.any(pc.match_substring(found, ".")).as_py()
@@ -195,16 +189,23 @@ class Warehouse(Source):
         try:
             self._readings[place], code = self._read(place, name)
             missing = np.zeros(self._count, dtype=bool)
-            missing[self._missing(place, self._table())] = True
+            missing[self._missing(place, _ORDER)] = True
         except EngineFailed as failed:
             raise EngineFailed(f"column {show(name)}: {failed}") from None
         except Unusable as unusable:
             return Column(name, place, str(unusable), unusable.fix)
         return Column(name, place, missing=missing, code=code)
 
-    def _missing(self, place: int, table: Any) -> Rows:
+    def _all(self) -> Any:
+        """Return the rows that count, without an order if all do, which spares a join."""
+        return self._table("" if self._rows is None else _ORDER)
+
+    def _missing(self, place: int, order: str) -> Rows:
         """Return the rows without a value, ascending."""
-        return np.sort(_numpy(self._engine.table(self._readings[place].missing(table))["r"]))
+        missing = self._readings[place].missing
+        if not self._engine.number(missing(self._all()).count()):
+            return np.zeros(0, np.int64)
+        return np.sort(_numpy(self._engine.table(missing(self._table(order)))["r"]))
 
     def _read(self, place: int, name: str) -> tuple[_Reading, bool]:
         """Find how to read a column, and tell whether one of its values looks like a code."""
@@ -215,8 +216,9 @@ class Warehouse(Source):
                     what = named(self._fields[place].type)
                     raise Unusable(f"{key} is for columns of text, and this is {what}; take it out of {key}")
             return self._of_values(lambda table: self._cells(place, table))
-        table = self._table().select("r", word=cells)
-        for some in (table.filter(table.r < 4 * _MOST_WORDS), table):  # the first rows mostly tell
+        table = self._all()
+        table = table.select(word=self._cells(place, table))
+        for some in (table.limit(4 * _MOST_WORDS), table):  # some rows mostly tell
             if self._engine.number(some.word.nunique()) > _MOST_WORDS:
                 return self._of_text(place, name)
         return self._of_words(place, name)
@@ -234,14 +236,15 @@ class Warehouse(Source):
         def known(table: Any) -> Any:
             return table.filter(~gaps(table)[0]).select("r", key=cells(table))
 
-        table = self._table()
-        infinite = self._engine.table(table.filter(gaps(table)[1]).select("r"))["r"]
-        if len(infinite):
-            raise Unusable(f"{at_rows(np.sort(_numpy(infinite)), 'infinite value')}{INFINITE}")
-        if listed:
-            asked = {f"k{i}": found.any() for i, found in enumerate(listed.values())}
-            (seen,) = self._engine.table(table.aggregate(**asked)).to_pylist()
-            self.codes.see(value for value, found in zip(listed, seen.values(), strict=True) if found)
+        table = self._all()
+        infinite = gaps(table)[1].any()
+        asked = {f"k{i}": found.any() for i, found in enumerate(listed.values())}
+        (seen,) = self._engine.table(table.aggregate(infinite=infinite, **asked)).to_pylist()
+        if seen.pop("infinite"):
+            rows = self._table(_ORDER)
+            wrong = self._engine.table(rows.filter(gaps(rows)[1]).select("r"))["r"]
+            raise Unusable(f"{at_rows(np.sort(_numpy(wrong)), 'infinite value')}{INFINITE}")
+        self.codes.see(value for value, found in zip(listed, seen.values(), strict=True) if found)
         reading = _Reading(known, lambda table: table.filter(gaps(table)[0]).select("r"))
         return reading, cells(table).type().is_numeric() and self._has_code(known(table))
 
@@ -266,7 +269,7 @@ class Warehouse(Source):
         def words(table: Any) -> Any:
             return table.select("r", word=self._cells(place, table))
 
-        there = words(self._table())
+        there = words(self._all())
         there = there.filter(there.word.notnull())
         text, counts = self._engine.table(there.group_by("word").aggregate(n=there.count())).columns
         text, counts = text.cast(_TEXT).combine_chunks(), _numpy(counts)
@@ -294,18 +297,24 @@ class Warehouse(Source):
         many, notation = f"text with more than {_MOST_WORDS:,} different cells", Notation(self._keys.csv)
         if name in self._keys.encode or name in self._keys.convert or self._engine.dialect == "sqlite":
             raise Unusable(f"{many}: cast it to a number or a date in the query, or leave it out (exclude)")
-        table, nothing = self._table(), self.codes.texts()
-        found = expressions.written(self._cells(place, table), notation, nothing)[1]
-        asked = {kind: table.count(where=cells) for kind, cells in found.items()}
-        first = table.r.min(where=~found["missing"] & ~found["number"])
-        (counts,) = self._engine.table(table.aggregate(**asked, first=first)).to_pylist()
+        nothing = self.codes.texts()
+
+        def written(table: Any) -> tuple[Any, dict[str, Any]]:
+            return expressions.written(self._cells(place, table), notation, nothing)
+
+        table = self._all()
+        asked = {kind: table.count(where=cells) for kind, cells in written(table)[1].items()}
+        (counts,) = self._engine.table(table.aggregate(**asked)).to_pylist()
         known = self._count - counts["missing"]
         kinds = {"whole": "int64", "number": "float64", "date": "date", "time": "timestamp"}
         kind = next((kind for how, kind in kinds.items() if counts[how] == known), None)
         if kind is None:
+            rows = self._table(_ORDER)
+            found = written(rows)[1]
+            first = self._engine.number(rows.r.min(where=~found["missing"] & ~found["number"]))
             what = count_of(known - counts["number"], "non-numeric value")
             raise Unusable(
-                f"{what}, the first in data row {counts['first'] + 1}, in {many}, which must be numbers as "
+                f"{what}, the first in data row {first + 1}, in {many}, which must be numbers as "
                 "csv.decimal and csv.thousands say, or ISO dates: list what stands for missing values under "
                 "missing_values, cast it in the query, or leave it out (exclude)"
             )
@@ -315,7 +324,7 @@ class Warehouse(Source):
             raise Unusable(f"three digits follow each {notation.decimal!r}: {how}")
 
         def values(table: Any) -> Any:
-            plain, found = expressions.written(self._cells(place, table), notation, nothing)
+            plain, found = written(table)
             return found["missing"].ifelse(None, plain).cast(kind)
 
         try:
@@ -328,14 +337,15 @@ class Warehouse(Source):
 
         With `flag`, whether a value is missing is ranked. Else missing cells are ranked as the median.
         """
-        table = self._table(_ROWS if rows is None else self._take(rows))
-        gaps, n = self._missing(place, table), len(out)
+        order = _ORDER if rows is None else self._take(rows)
+        gaps, n = self._missing(place, order), len(out)
         if flag:
             others = np.setdiff1d(np.arange(n), gaps, assume_unique=True)
             k = len(others)
             below = ((others, np.zeros(k, int), np.full(k, k)), (gaps, np.full(n - k, k), np.full(n - k, n)))
             return place_ranks(out, below, gaps[:0])
-        known, before = self._in_buckets(self._readings[place].known(table), "key", n)
+        known = self._readings[place].known(self._table(order))
+        known, before = self._in_buckets(known, known.key, n)
         answer = self._engine.batches(self._engine.sql(expressions.ranks(known, before)))
         return place_ranks(out, (tuple(map(_numpy, batch.columns)) for batch in answer), gaps)
 
@@ -350,8 +360,7 @@ class Warehouse(Source):
             )
             schema = pa.schema({"row": pa.int64(), "place": pa.int64()})
             self._engine.put(_COMMON, pa.RecordBatchReader.from_batches(schema, blocks))
-            cells = "".join(f", c{place}" for place in self._readings)
-            self._engine.keep(_CHOSEN, f"SELECT place AS r{cells} FROM {_ROWS} JOIN {_COMMON} ON r = row")
+            self._engine.keep(_CHOSEN, f"SELECT u, place AS r FROM {_ORDER} JOIN {_COMMON} ON r = row")
             self._chosen = rows
         return _CHOSEN
 

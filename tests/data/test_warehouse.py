@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -26,7 +28,7 @@ from mpc_spearman.config.table_keys import Csv, TableKeys
 from mpc_spearman.data import expressions, warehouse
 from mpc_spearman.data.aligned import write_unaligned
 from mpc_spearman.data.notation import Notation
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranks import place_ranks, rank_columns
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import SetupError, TableError
 from support.databases import PASSWORD, command, into_postgresql, into_sqlite, postgresql
@@ -155,6 +157,84 @@ def test_ranks_are_scipys_for_every_kind_of_column(
             assert (ranks.groups[place].how_many, ranks.groups[place].step) == (groups.how_many, groups.step)
             assert ranks.groups[place].skewness == pytest.approx(groups.skewness, rel=1e-9, abs=1e-9)
     table.close()
+
+
+def test_a_file_of_duckdb_may_be_open_twice_but_not_to_write(
+    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.DataFrame({"id": list("dcba"), "x": [1, 2, 3, 4]})
+    asked = made("duckdb", frame, tmp_path, server, monkeypatch)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "mpc_spearman-spill-of-a-process-that-was-killed").mkdir()
+    tables = [read_table("B", asked, TableKeys()) for _ in range(2)]
+    connect = (
+        f"import duckdb; duckdb.connect({str(tmp_path / 't.duckdb')!r}, read_only=True).sql('FROM t').show()"
+    )
+    subprocess.run([sys.executable, "-c", connect], check=True, capture_output=True)
+    assert [average(table) for table in tables] == [[[4, 3, 2, 1]]] * 2
+    assert len([*tmp_path.glob("mpc_spearman-spill-*")]) == 2
+    for table in tables:
+        table.close()
+    assert not [*tmp_path.glob("mpc_spearman-spill-*")]
+    with duckdb.connect(str(tmp_path / "t.duckdb")):
+        text = refusal(lambda: read_table("B", asked, TableKeys()))
+    assert text.startswith("duckdb: it cannot be reached: another program has the file open to write")
+
+
+@pytest.mark.parametrize("ties", [1, 3, 40, 1000])
+@pytest.mark.parametrize("gaps", [0, 1, 40, 300])
+def test_ranks_placed_by_an_engines_counts_are_those_of_the_column(ties: int, gaps: int) -> None:
+    draw = np.random.default_rng([ties, gaps])
+    missing = np.sort(draw.permutation(300)[:gaps])
+    values = draw.integers(0, 1000, 300) // ties
+    known = np.setdiff1d(np.arange(300), missing)
+    upto = (values[known] <= values[known][:, None]).sum(1)
+    below = (values[known] < values[known][:, None]).sum(1)
+    out = np.zeros(300, np.int32)
+    blocks = [(known[i : i + 70], below[i : i + 70], upto[i : i + 70]) for i in range(0, len(known), 70)]
+    groups = place_ranks(out, blocks, missing)
+    column = values.astype(float)
+    column[missing] = np.median(column[known]) if len(known) else 0
+    expected = rank_columns([column])
+    assert np.array_equal(out, expected.matrix[0])
+    assert (groups.how_many, groups.step) == (expected.groups[0].how_many, expected.groups[0].step)
+    assert groups.skewness == pytest.approx(expected.groups[0].skewness, rel=1e-9)
+
+
+def test_text_with_many_different_cells_is_numbers_or_dates_as_written_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warehouse, "_MOST_WORDS", 3)
+
+    def read(*cells: str, **keys: Any) -> list[float]:
+        lines = [f"{i};{cell}" for i, cell in enumerate(cells)]
+        (tmp_path / "t.csv").write_text("id;x\n" + "\n".join(lines) + "\n")
+        csv = {"delimiter": ";", "thousands": "none"} | keys.pop("csv", {})
+        known = TableKeys.model_validate({"csv": csv, "missing": "middle", **keys})
+        return average(read_table("B", Query(path=tmp_path / "t.csv"), known))[0]
+
+    assert read(" 10", "9", "+8", "-9223372036854775808") == [4, 3, 2, 1]
+    assert read("9007199254740993", "9007199254740992", "0", "1") == [4, 3, 1, 2]
+    assert read("1e3", "999.5", ".5", "5.", "NA", "-9", missing_values=["NA", "-9.0"]) == [
+        6,
+        5,
+        1,
+        2,
+        3.5,
+        3.5,
+    ]
+    assert read("1.234,5", "1.234,25", "7", "0,5", csv={"decimal": ",", "thousands": "."}) == [4, 3, 2, 1]
+    assert read("2024-02-29", "1969-12-31", "2024-03-01", "0001-01-01") == [3, 2, 4, 1]
+    assert read("2024-02-29 10:00", "2024-02-29T09:59:59.5", "1999-01-01 00:00", "") == [4, 2.5, 1, 2.5]
+    for cells, said in {
+        ("1", "2", "x", "4"): "1 non-numeric value, the first in data row 3",
+        ("1", "2", "3", "9223372036854775808"): "beyond 64 bits",
+        ("2023-02-29", "2024-01-01", "2024-01-02", "2024-01-03"): "a date that does not exist",
+    }.items():
+        with pytest.raises(TableError, match=said):
+            read(*cells)
+    with pytest.raises(TableError, match=r"csv\.thousands"):
+        read("1.234", "2.345", "3", "4.567", csv={"thousands": None})
 
 
 def test_a_folder_of_part_files_and_a_rare_dialect_are_read(tmp_path: Path) -> None:
@@ -440,11 +520,13 @@ def test_without_the_drivers_the_error_says_what_installs_them(tmp_path: Path) -
 def test_the_sql_for_engines_that_are_not_tried_here_is_as_it_was() -> None:
     asked = ibis.table({"o0": "float64", "o1": "string", "c0": "string", "c1": "float64"}, name="asked")
     rows = ibis.table({"r": "int64", "c0": "string", "key": "float64"}, name="rows")
-    buckets, before = expressions.bucketed(rows, "key", [0.5, 1.5]), {0: 0, 1: 5, 2: 9}
+    buckets, before = expressions.bucketed(rows, rows.key, [0.5, 1.5]), {0: 0, 1: 5, 2: 9}
     missing, infinite = expressions.gaps(rows.key, [expressions.has(rows.key, "-9", Decimal(-9))], "trino")
     cells = expressions.written(rows.c0, Notation(Csv(decimal=",", thousands=".")), ["NA"])[1]
     asked_for = {
-        "numbers": expressions.numbered(expressions.bucketed(asked, "o0", [0.5]), ["o0", "o1"], {0: 0, 1: 7}),
+        "numbers": expressions.numbered(
+            expressions.bucketed(asked, asked.o0, [0.5]), ["o0", "o1"], {0: 0, 1: 7}
+        ),
         "buckets": buckets.group_by("b").aggregate(n=buckets.count()).order_by("b"),
         "ranks": expressions.ranks(buckets, before),
         "gaps": rows.filter(missing | infinite).select("r"),
@@ -462,33 +544,46 @@ def test_the_sql_for_engines_that_are_not_tried_here_is_as_it_was() -> None:
 
 
 READ = """
-import resource
 from pathlib import Path
+import numpy as np
+from mpc_spearman.arrays import room
 from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.tables import read_table
-import ibis
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 table = read_table("B", Query(path=Path("{path}"), memory="{memory}"), TableKeys())
-last = table.ranks().matrix[:, -1].tolist()
+matrix = table.ranks(place=lambda shape: room(shape, np.int32, in_file=True)).matrix
 table.close()
-print(table.n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, *last)
+print(table.n, matrix[0, -1], matrix[-1, -1])
 """
 
 
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group of which all processes together may take 700 MB."""
+    folder = Path("/sys/fs/cgroup/memory", f"mpc-spearman-{os.getpid()}")
+    try:
+        folder.mkdir()
+        (folder / "memory.limit_in_bytes").write_text(str(700 << 20))
+    except OSError:
+        pytest.skip("no control group of memory can be made here")
+    yield folder
+    folder.rmdir()
+
+
 @pytest.mark.long
-def test_a_table_larger_than_the_memory_allowed_is_ranked(tmp_path: Path) -> None:
-    n, m, draw = 4_000_000, 16, np.random.default_rng(1)
-    with pq.ParquetWriter(
-        tmp_path / "t.parquet", pa.schema([("id", "int64"), *[(f"c{i}", "float64") for i in range(m)]])
-    ) as out:
+def test_a_table_larger_than_the_memory_allowed_is_ranked(group: Path, tmp_path: Path) -> None:
+    n, m, draw, file = 1_000_000, 100, np.random.default_rng(1), tmp_path / "t.parquet"
+    schema = pa.schema([("id", "int64"), *[(f"c{i}", "float64") for i in range(m)]])
+    with pq.ParquetWriter(file, schema, compression="none", use_dictionary=False) as out:
         for start in range(0, n, 100_000):
             columns = [np.arange(start, start + 100_000), *(draw.normal(size=100_000) for _ in range(m))]
-            out.write_table(pa.table(columns, schema=out.schema))
-    code = READ.format(path=tmp_path / "t.parquet", memory="150MB")
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    rows, grown, *last = map(int, ended.stdout.split())
+            out.write_table(pa.table(columns, schema=schema))
+    assert file.stat().st_size > 700 << 20
+    code = f"open({str(group / 'cgroup.procs')!r}, 'w').write('0')\n" + READ.format(path=file, memory="150MB")
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    rows, first, last = map(int, ended.stdout.split())
     assert rows == n
-    assert grown < n * m * 8 / 1024
-    column = pq.read_table(tmp_path / "t.parquet", columns=["c0"])["c0"].to_numpy()
-    assert last[0] == 2 * rankdata(column)[-1] - (n + 1)
+    for place, found in ((0, first), (m - 1, last)):
+        column = pq.read_table(file, columns=[f"c{place}"])[0].to_numpy()
+        assert found == 2 * (column < column[-1]).sum() + 2 - (n + 1)
