@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ if TYPE_CHECKING:  # a fork server and the command that starts it import little
 
 # Seconds between reports on how much of a phase is done.
 _PAUSE = 0.05
+# Seconds between looks at whether a wait is in vain.
+_LOOK = 0.2
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,8 @@ class Supervisor:
         self._reports: IO[str] = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
         self._lock = threading.Lock()
-        self._joined = False
+        self._joined = self._asks = False
+        self._lost: MpcSpearmanError | None = None
         self._shown, self._shown_at = "", 0.0
         self._heard = threading.Condition()
         self._meetings: dict[str, tuple[str, int]] = {}
@@ -158,16 +162,27 @@ class Supervisor:
         with self._lock:
             self._joined = True
 
+    def asks(self) -> None:
+        """Note that from now on this process asks, by `check`, and has others to tell before it ends."""
+        with self._lock:
+            self._asks = True
+
+    def check(self) -> None:
+        """Raise what is known of a party whose process ended before all had joined."""
+        if self._lost is not None:
+            raise self._lost
+
     def tell(self, meeting: str, address: Address) -> None:
         """Have the other roles told where this one listens for who comes to a meeting."""
         self.say(meeting=meeting, address=[address.host, address.port])
 
-    def ask(self, meeting: str) -> Address:
-        """Wait until the role at which others meet has told where it listens."""
+    def ask(self, meeting: str, check: Callable[[], None]) -> Address:
+        """Wait until the role at which others meet has told where it listens, or the check raises."""
         from mpc_spearman.network.addresses import Address
 
         with self._heard:
-            self._heard.wait_for(lambda: meeting in self._meetings)
+            while not self._heard.wait_for(lambda: meeting in self._meetings, _LOOK):
+                check()
         return Address(*self._meetings[meeting])
 
     def _watch(self) -> None:
@@ -178,7 +193,9 @@ class Supervisor:
                     self._meetings[news["meeting"]] = tuple(news["address"])
                     self._heard.notify_all()
             elif not self._joined:
-                self.fail(_ended(news["lost"], news["about"]))
+                self._lost = _ended(news["lost"], news["about"])
+                if not self._asks:
+                    self.fail(self._lost)
         os._exit(1)
 
 

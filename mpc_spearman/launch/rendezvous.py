@@ -165,7 +165,7 @@ class Rendezvous:
         self._identity: Identity | None = None
         self._tls: Tls | None = None
         self._gathers = plan.shards > 1
-        self._check: Check = lambda: None
+        self._checks: list[Check] = [supervisor.check]
 
     def ready(self, roster: Roster) -> Signer:
         """Take this party's key, before anything else is done, and see that this machine allows it.
@@ -187,10 +187,15 @@ class Rendezvous:
         """
 
         def keep(sockets: Sockets) -> None:
-            self._check = take(sockets)
+            taken.append(take(sockets))
 
+        taken: list[Check] = []
         self._gathers = False
+        self._supervisor.asks()
         self._meet_team(team, keep, None)
+        self._checks.append(taken[-1])
+        if self._shard:
+            self._supervisor.joined()  # with its party's first worker, which tells it of lost parties
 
     def join(self, roster: Roster, meter: Meter, agree: Callable[[Sockets], None]) -> None:
         """Meet the other parties' workers of this shard, and connect to each of them.
@@ -235,6 +240,10 @@ class Rendezvous:
         if self._gathers:
             team.join()
 
+    def _check(self) -> None:
+        for check in self._checks:
+            check()
+
     def _meet_parties(
         self, roster: Roster, meter: Meter, agree: Callable[[Sockets], None], fault: Exception | None
     ) -> None:
@@ -255,7 +264,6 @@ class Rendezvous:
             listen=None if listen is None else _at("listen", *host_and_port(listen, any_address=True), shard),
             advertise=None if advertise is None else _at("advertise", *host_and_port(advertise), shard),
             proxy=None if proxy is None else Address(*host_and_port(proxy)),
-            check=self._check,
         )
         self._attend(roster, own, self._point, agree_over, carried, fault)
 
@@ -282,7 +290,7 @@ class Rendezvous:
             where = Address(point.bind, point.port)
             CoordinatorMeeting(roster, own, agree, carried).attend(where, announce, fault)
         else:
-            find = (lambda: there) if point.host else partial(supervisor.ask, meeting)
+            find = (lambda: there) if point.host else partial(supervisor.ask, meeting, own.check)
             DataPartyMeeting(roster, own, agree).attend(find, fault)
 
     def _settings(self, tls: Tls, plan: str) -> Settings:
@@ -298,6 +306,7 @@ class Rendezvous:
             timeout=network.timeout,
             say=self._supervisor.note,
             patient=self._point.patient,
+            check=self._check,
         )
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mpc_spearman.config import Approval, Plan
 from mpc_spearman.engines import engine_for
-from mpc_spearman.errors import OutputError
+from mpc_spearman.errors import MpcSpearmanError, OutputError
 from mpc_spearman.identity import Signer
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.network.round import Check
@@ -92,7 +92,17 @@ def run_role(
         nonlocal beside
         carriers["team"] = transport
         beside = Links(fields, team, transport, Meter(within=meter), **patience)
-        return beside.check
+        return check
+
+    def check() -> None:
+        """Raise what has gone wrong within the party; tell others first, whose connections then end."""
+        assert beside is not None
+        try:
+            beside.check()
+        except MpcSpearmanError as error:
+            if joined is not None:
+                joined.abort(error)
+            raise
 
     def meet() -> tuple[Links, Team]:
         nonlocal came, compared
@@ -104,11 +114,11 @@ def run_role(
             with meter.waiting():
                 if plan.shards > 1:
                     gather(team, take)
-                own = Team(team, beside)
+                # From here on it is `join` that tells the others of a failure, and links are there that do.
+                own, came = Team(team, beside), True
                 if shard:
                     told, _ = own.hear()  # in which run its party is
                     compared = plan.canonical_json(shard, run=told.get("run"))
-                came = True  # from here on it is `join` that tells the others of a failure, then the links
                 join(roster, meter, agree)
         assert joined is not None
         if beside is not None:
@@ -124,12 +134,14 @@ def run_role(
         result = None
         if shard:
             run_worker(run)
-            run.links.close()
-            run.team.close()
+            with meter.phase("account"):
+                run.links.close()
+                run.team.close()
         else:
             coordinates = roster.me.role is Role.COORDINATOR
             found = run_coordinator(run) if coordinates else run_data_party(run, frame)
-            run.team.close()
+            with meter.phase("account"):
+                run.team.close()
             result = sign_and_part(run, found)
     except BaseException as error:
         for own in (joined, beside):

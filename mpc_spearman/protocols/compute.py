@@ -69,7 +69,8 @@ def _deal(run: Run, computation: Computation, own: Contribution) -> tuple[Comput
 
 def compute_part(run: Run) -> None:
     """Do what the first worker of this party asks for: compute on one's own rows, and give it the part."""
-    task, _ = run.team.hear()
+    with run.meter.phase("rank"):
+        task, _ = run.team.hear()
     try:
         run.links.dimensions |= task["sizes"]
         computation = Computation.read(task["computation"], run.roster).part(run.team)

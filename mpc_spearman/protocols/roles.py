@@ -99,7 +99,8 @@ def run_worker(run: Run) -> None:
         match(run) if run.roster.me.role is Role.COORDINATOR else offer_part(run)
     compute_part(run)
     hand_in(run)
-    run.team.hear()  # that all is done
+    with run.meter.phase("account"):
+        run.team.hear()  # that all is done
 
 
 def _own_result(

@@ -173,7 +173,7 @@ class Links:
         for peer, channel in self._channels.items():
             with self._meter.waiting(), self._changed:
                 while not channel.settled and time.monotonic() < until:
-                    self._fail_silent()
+                    self._raise_failure(f"parting from {peer}")
                     self._changed.wait(min(1.0, max(0.0, until - time.monotonic())))
             said = (
                 self.receive(peer, Kind.FAREWELL)["signature"] if channel.settled else bytes(len(signature))

@@ -43,6 +43,7 @@ PHASES = {
     "B": DATA_PHASES,
     "C": ("start", "connect", "agree", "multiply", "describe", "reveal", "publish", "account"),
 }
+HE = {"protocol": "he", "he": {"key_bits": 512, "insecure": True, "randomness": "short"}}
 MATRIX = [(party, phase) for party, phases in PHASES.items() for phase in phases]
 
 
@@ -153,20 +154,6 @@ def test_killed_in_every_phase(run_with: RunWith, party: str, phase: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("party", "phase"),
-    [
-        ("A/1", "multiply"),
-        ("C/1", "connect"),
-        pytest.param("B", "multiply", marks=pytest.mark.long),
-        pytest.param("A", "reveal", marks=pytest.mark.long),
-    ],
-)
-def test_killed_with_others_of_its_party(run_with: RunWith, party: str, phase: str) -> None:
-    after = run_with("on_phase", party=party, phase=phase, act="kill", settings={"shards": 2})
-    check_killed(after, party, phase)
-
-
-@pytest.mark.parametrize(
     "party", ["C", *(pytest.param(party, marks=pytest.mark.long) for party in ("A", "B"))]
 )
 def test_killed_while_common_rows_are_found(run_with: RunWith, party: str) -> None:
@@ -190,8 +177,7 @@ def test_killed_while_common_rows_are_found(run_with: RunWith, party: str) -> No
 def test_faults_in_phases_of_homomorphic_encryption(
     run_with: RunWith, party: str, phase: str, act: str
 ) -> None:
-    he = {"protocol": "he", "he": {"key_bits": 512, "insecure": True, "randomness": "short"}}
-    after = run_with("on_phase", settings=he, party=party, phase=phase, act=act)
+    after = run_with("on_phase", settings=HE, party=party, phase=phase, act=act)
     if act == "kill":
         check_killed(after, party, phase)
     else:
@@ -296,15 +282,6 @@ def check_stopped(after: Aftermath, party: str) -> None:
     assert after.outcomes[party].seconds - last < EVER / 2
 
 
-@pytest.mark.parametrize(
-    "party", ["A/1", *(pytest.param(one, marks=pytest.mark.long) for one in ("C/1", "B"))]
-)
-def test_a_stopped_worker_fails_at_the_deadline(run_with: RunWith, party: str) -> None:
-    settings = {"shards": 2, "network": {"timeout": TIMEOUT}}
-    after = run_with("on_phase", party=party, phase="multiply", act="freeze", settings=settings)
-    check_stopped(after, party)
-
-
 def test_a_stopped_role_fails_at_the_deadline(run_with: RunWith) -> None:
     after = run_with("on_phase", party="A", phase="rank", act="freeze", timeout=TIMEOUT)
     check_stopped(after, "A")
@@ -323,3 +300,70 @@ def test_a_stopped_role_fails_at_the_deadline(run_with: RunWith) -> None:
 )
 def test_stopped_in_every_phase(run_with: RunWith, party: str, phase: str) -> None:
     check_stopped(run_with("on_phase", party=party, phase=phase, act="freeze", timeout=TIMEOUT), party)
+
+
+# ---- one of several workers of a party
+
+#: Plans, and where in a run of each one of a party's workers is at fault. Its first one has the party's name.
+IN_SHARDS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
+    "products": (
+        {},
+        {
+            **dict.fromkeys(("A/1", "B/1"), ("connect", "share", "multiply", "account")),
+            "C/1": ("connect", "multiply", "account"),
+            **dict.fromkeys(("A", "B"), ("load", "protect", "multiply", "reveal", "account")),
+            "C": ("connect", "agree", "reveal", "account"),
+        },
+    ),
+    "differences": ({"reveal": "differences"}, {"A/1": ("share",), "C/1": ("reveal",), "B": ("share",)}),
+    "intersect": ({"alignment": "intersect"}, dict.fromkeys(("A/1", "B", "C/1"), ("intersect",))),
+    "he": (HE, {"A/1": ("keys", "encrypt"), "B/1": ("evaluate",), "C/1": ("account",), "B": ("evaluate",)}),
+}
+IN_MAKE_TEST = {
+    ("products", "A/1", "multiply", "kill"),
+    ("products", "C/1", "connect", "kill"),
+    ("products", "A", "load", "refuse"),
+    ("products", "A", "protect", "refuse"),
+    ("products", "B/1", "multiply", "memory"),
+    ("products", "A/1", "multiply", "freeze"),
+    ("products", "C/1", "multiply", "sleep"),
+    ("intersect", "C/1", "intersect", "kill"),
+}
+WORKERS_AT_FAULT = [
+    (kind, party, phase, act)
+    for kind, (_, parties) in IN_SHARDS.items()
+    for party, phases in parties.items()
+    for phase in phases
+    for act in ("kill", "freeze", "sleep", "memory" if "/" in party else "refuse")
+    if phase not in ("connect", "load") or act in ("kill", "refuse")
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "party", "phase", "act"),
+    [pytest.param(*one, marks=() if one in IN_MAKE_TEST else pytest.mark.long) for one in WORKERS_AT_FAULT],
+)
+def test_a_worker_at_fault_is_named_to_all_and_a_slow_one_is_waited_for(
+    run_with: RunWith,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    party: str,
+    phase: str,
+    act: str,
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    patience = {"freeze": TIMEOUT, "sleep": 2.0}.get(act, 60.0)
+    settings = {"shards": 2, **IN_SHARDS[kind][0], "network": {"timeout": patience}}
+    after = run_with("on_phase", party=party, phase=phase, act=act, seconds=5.0, settings=settings)
+    assert list(scratch.iterdir()) == []
+    if act == "kill":
+        check_killed(after, party, phase)
+    elif act == "freeze":
+        check_stopped(after, party)
+    elif act == "sleep":
+        assert after.error is None
+    else:
+        check_raised(after, party, phase, TableError if act == "refuse" else MpcSpearmanError)

@@ -51,6 +51,8 @@ class Watcher:
     def joined(self) -> None:
         pass
 
+    asks = check = joined
+
 
 class Workers:
     """Workers in threads of this process, each of which does one thing; and what came of it."""

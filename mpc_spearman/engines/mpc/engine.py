@@ -18,7 +18,7 @@ from mpc_spearman.engines.mpc.sharing import (
     reveal_total,
 )
 from mpc_spearman.parties import Party
-from mpc_spearman.run import Run
+from mpc_spearman.run import Run, step
 
 
 class Mpc(Engine):
@@ -39,9 +39,7 @@ class Mpc(Engine):
                 reveal_total(run, terms)
             return
         for source in run.roster.sessions:
-            session, part = self._term(run, computation, source, own.vectors)
-            term = run.team.total(part)
-            if term is not None:
+            for session, term in _of_all(run, [self._term(run, computation, source, own.vectors)]):
                 noise = own.added_in(computation, source)
                 reveal(run, session, term if noise is None else term + noise)
 
@@ -101,6 +99,7 @@ class Mpc(Engine):
         return open_terms
 
 
+@step("multiply")
 def _of_all(run: Run, terms: list[tuple[Session, np.ndarray]]) -> list[tuple[Session, np.ndarray]]:
     """Add up the terms of all workers of this party, at its first; nothing at the others."""
     totals = [(session, run.team.total(term)) for session, term in terms]
