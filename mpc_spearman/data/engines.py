@@ -83,7 +83,7 @@ class Engine:
         """Write an expression of Ibis in the engine's dialect."""
         import ibis
 
-        return str(ibis.to_sql(expression, dialect=self.dialect))
+        return str(ibis.to_sql(expression, dialect=self.dialect, pretty=False))
 
     def batches(self, query: str) -> Iterator[pa.RecordBatch]:
         """Answer a query, a batch of rows at a time."""
@@ -177,6 +177,7 @@ class DuckDB(Engine):
         self._connection = duckdb.connect(":memory:", config=settings)
         # Else a row group of a Parquet file is read as a whole, and must fit.
         self._connection.execute("LOAD parquet; SET disable_parquet_prefetching = true")
+        self._connection.execute("SET enable_progress_bar = false")
         if file:  # not connected to: a file that is open twice in a process must be so with the same settings
             self._connection.execute(f"ATTACH {quoted(file)} AS asked (READ_ONLY)")
             self._connection.execute("USE asked")
