@@ -55,6 +55,7 @@ class Meeting:
         self._number = 0
         self._round: Round | None = None
         self._notes: set[str] = set()
+        self._lacks: dict[Party, str] = {}  # of those who left for want of a worker of their own, which
 
     def fail(self, error: Exception) -> None:
         """Stop, if this party has not yet for another reason."""
@@ -99,9 +100,11 @@ class Meeting:
             now, missing = time.monotonic(), self._missing()
             if now > end and not done():
                 missing, seconds = missing or self._roster.peers, self._settings.join_timeout
+                lacks = {peer: self._lacks[peer] for peer in missing if peer in self._lacks}
+                who = [f"{peer}, without {lacks[peer]}," if peer in lacks else str(peer) for peer in missing]
                 raise PartyMissing(
-                    f"{' and '.join(map(str, missing))} did not join within {seconds:g} s",
-                    (PartyMissing.__name__, missing[0].name, "connect"),
+                    f"{' and '.join(who)} did not join within {seconds:g} s",
+                    (PartyMissing.__name__, next(iter(lacks.values()), missing[0].name), "connect"),
                 )
             if now > line and missing:
                 self._settings.say(f"waiting for {', '.join(map(str, missing))} to join")

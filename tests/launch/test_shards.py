@@ -15,6 +15,7 @@ import pytest
 from mpc_spearman import run_local
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.errors import (
+    ERRORS,
     HandshakeError,
     MpcSpearmanError,
     PartyMissing,
@@ -33,9 +34,9 @@ from mpc_spearman.parties import Roster, worker_name
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.meter import Meter
 from support.harness import ROOT, fork_server
-from support.members import Members, members
+from support.members import TIMEOUT, Members, members
 from support.plans import mapping, with_keys
-from support.processes import eventually, free_port
+from support.processes import EVER, eventually, free_port
 from support.references import normal_tables
 
 K = 3
@@ -244,7 +245,22 @@ def test_a_worker_that_never_comes_is_named_to_its_party_and_by_it_to_the_others
         assert isinstance(error, PartyMissing)
         assert error.about == about
     assert "A left: PartyMissing of A/1 in connect; waiting for it again" in workers.said["C"]
-    assert isinstance(workers.error("C"), PartyMissing)
+    error = workers.error("C")
+    assert isinstance(error, PartyMissing)
+    assert error.about == about
+    assert "A (source), without A/1, " in str(error)
+
+
+def test_a_second_process_of_a_worker_is_refused(workers: Workers) -> None:
+    for shard in (0, 1):
+        workers.start("A", shard, gather)
+    eventually(lambda: any("waiting for A/2" in line for line in workers.said["A/1"]))
+    second = workers.error(workers.start("A", 1, gather, label="second"))
+    assert type(second) is HandshakeError
+    assert "another process has already joined as A/1" in str(second)
+    workers.start("A", 2, gather)
+    workers.wait()
+    assert_team(workers)
 
 
 def test_a_first_worker_that_cannot_take_part_tells_its_team_and_the_other_parties(workers: Workers) -> None:
@@ -342,20 +358,36 @@ def test_join_starts_one_worker_and_only_first_ones_have_results(tmp_path: Path)
         assert found.to_numpy().tobytes() == expected.coefficients.to_numpy().tobytes()
 
 
-@pytest.mark.parametrize("lost", ["A/1", "C/1"])
-def test_a_worker_that_is_killed_is_named_to_all(tmp_path: Path, lost: str) -> None:
-    killed = lost.replace("/", "-")
-    with joining(tmp_path) as run:
+@pytest.mark.parametrize(
+    ("lost", "phase", "act"),
+    [
+        ("A/1", "multiply", "kill"),
+        *(
+            pytest.param(lost, phase, act, marks=pytest.mark.long)
+            for lost in ("A", "A/1", "B/1", "C", "C/1")
+            for phase in ("reveal" if lost in "AC" else "multiply", "account")
+            for act in ("kill", "freeze", "cut")
+            if (lost, phase, act) != ("A/1", "multiply", "kill")
+        ),
+    ],
+)
+def test_a_worker_that_is_lost_is_named_to_all(tmp_path: Path, lost: str, phase: str, act: str) -> None:
+    own = lost.replace("/", "-")
+    error = "PeerDied" if act == "kill" else "PeerTimeout"
+    with joining(tmp_path, timeout=EVER if act == "kill" else TIMEOUT) as run:
         for party, shard in PROCESSES:
             its = worker_name(party, shard) == lost
-            fault = ("at", {"phase": "multiply", "act": "kill"}) if its else (None, {})
-            run.start(party, fault, shard=shard)
-        endings = run.wait(labels())
+            run.start(party, ("at", {"phase": phase, "act": act}) if its else (None, {}), shard=shard)
+        endings = run.wait(labels(own))
+        if act == "freeze":
+            run.parties[own].send_signal(signal.SIGTERM)
+        last = run.wait([own])[own]
         eventually(lambda: run.processes() == [])
-    assert endings.pop(killed).error == "RoleCrashed"
+    assert last.error == {"kill": "RoleCrashed", "freeze": "SystemExit", "cut": "PeerTimeout"}[act]
     for end in endings.values():
-        assert end.error == "PeerDied", end.printed
-        assert lost in end.status["message"]
+        assert (end.error, end.code) == (error, ERRORS[error].exit_code), end.printed
+        # Who is cut off from the other parties tells its own whom it has lost.
+        assert lost in end.status["message"] or act == "cut"
         assert end.files == []
 
 
