@@ -49,11 +49,15 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Shape:
-    """The vectors of one source and of the target: their length and how many there are."""
+    """The vectors of one source and of the target: how many there are, and their length.
+
+    That is `n` at this worker, and `all_rows` over all workers of a party.
+    """
 
     n: int
     m_source: int
     m_target: int
+    all_rows: int
 
     def sizes(self, **more: int) -> dict[str, int]:
         """Say what the symbols mean in a message about this source; `more` are those of the message alone."""
@@ -110,7 +114,7 @@ class Computation:
 
     def of(self, source: Party) -> Shape:
         """Return the sizes in one source's session."""
-        return Shape(self.rows, self.source_vectors[source], self.target_vectors)
+        return Shape(self.rows, self.source_vectors[source], self.target_vectors, self.all_rows)
 
     @property
     def known(self) -> Bounds:

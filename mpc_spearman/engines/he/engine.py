@@ -14,7 +14,7 @@ import numpy as np
 
 from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.config import Plan
-from mpc_spearman.engines.computation import Computation, Contribution, Shape
+from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.engines.engine import Engine, Opening, stacked
 from mpc_spearman.engines.he import keys_of
 from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes
@@ -42,7 +42,7 @@ class He(Engine):
             if run.roster.me == source:
                 encrypt_ranks(run, key, in_order)
             else:
-                subtract_ranks(run, key, source, in_order, computation.of(source))
+                subtract_ranks(run, key, source, in_order)
 
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Encrypt the source's vectors; at the target multiply its own with them and pass the products on."""
@@ -71,10 +71,8 @@ class He(Engine):
             return lambda told: decrypt_products(run, make_key(run, told))
         keys = {source: make_key(run, computation, source) for source in run.roster.sources}
         if computation.operation == "differences":
-            return lambda _: stacked(
-                decrypt_differences(run, key, computation.of(source), computation.all_rows)
-                for source, key in keys.items()
-            )
+            rows = computation.all_rows
+            return lambda _: stacked(decrypt_differences(run, key, rows) for key in keys.values())
         return lambda _: np.vstack([decrypt_products(run, key) for key in keys.values()])
 
 
@@ -167,37 +165,37 @@ def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
 
 
 @step("evaluate")
-def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray, shape: Shape) -> None:
+def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray) -> None:
     """Target: encrypt its ranks, subtract, and send the differences to the coordinator (paper, step 2).
 
     By pairs, or by the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, whose second part the target encrypts itself.
     """
-    literal, m_source = _literal(run.plan), shape.m_source
-    for rows in groups(shape.n, m_source, key):
+    literal, (m_target, n), m_source = _literal(run.plan), own.shape, key.sizes.m_source
+    for rows in groups(n, m_source, key):
         count = -(-(rows.stop - rows.start) // key.slots)
         theirs = receive(run, key, source, Kind.CIPHERTEXT, m_source * count)
         columns = _block(own, rows)
         if not literal:
             columns[1:] -= columns[0]
-        against = range(shape.m_target if literal else 1)
+        against = range(m_target if literal else 1)
         pairs: list[tuple[int | None, int]] = [
             (p * count + c, q * count + c) for p in range(m_source) for q in against for c in range(count)
         ]
         if not literal:
-            pairs += [(None, j) for j in range(count, shape.m_target * count)]
+            pairs += [(None, j) for j in range(count, m_target * count)]
         chunks = _chunks(columns, key.slots)
         differences = key.subtract(theirs, chunks, pairs, rerandomise=not literal)
         send(run, key, run.roster.coordinator, Kind.EVALUATED, differences)
-        run.tick(rows.stop, shape.n)
+        run.tick(rows.stop, n)
 
 
 @step("decrypt")
-def decrypt_differences(run: Run, key: SecretKey, shape: Shape, all_rows: int) -> np.ndarray | None:
+def decrypt_differences(run: Run, key: SecretKey, all_rows: int) -> np.ndarray | None:
     """Coordinator: decrypt the differences; sum their squares, Python int (m_A, m_B) (paper, step 3).
 
     Its first worker has the sums over all workers' rows, `all_rows`, the others none.
     """
-    public, literal = key.public, _literal(run.plan)
+    public, literal, shape = key.public, _literal(run.plan), key.public.sizes
     squares = Squares(shape.m_source, shape.m_target, all_rows)
     vectors = shape.m_source * shape.m_target if literal else shape.m_source + shape.m_target - 1
     for rows in groups(shape.n, shape.m_source, public):

@@ -11,23 +11,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from mpc_spearman.arrays import blocks, parts
-from mpc_spearman.engines.computation import Shape
+from mpc_spearman.arrays import parts
 from mpc_spearman.engines.mpc.session import Session
-from mpc_spearman.engines.mpc.sharing import mask_stream
+from mpc_spearman.engines.mpc.sharing import mask_stream, shared_masks
 from mpc_spearman.engines.shuffle import dealt
 from mpc_spearman.engines.squared_differences import Squares
-from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 
 
 @step("share")
-def open_differences(
-    run: Run, session: Session, source: Party, own: np.ndarray, shape: Shape, all_rows: int
-) -> None:
+def open_differences(run: Run, session: Session, own: np.ndarray) -> None:
     """Share a data party's ranks, int32 (m, n), shuffled, and open the basis of differences."""
+    source, shape = session.source, session.shape
     is_source = run.roster.me == source
-    own = dealt(run, source, own, all_rows)
+    own = dealt(run, source, own, shape.all_rows)
     masks = mask_stream(run, run.roster.coordinator, source)
     other_columns = shape.m_target if is_source else shape.m_source
     for rows, values in parts(own, session.rows(shape.m_source + shape.m_target - 1)):
@@ -40,21 +37,14 @@ def open_differences(
 
 
 @step("reveal")
-def square_differences(
-    run: Run, session: Session, source: Party, shape: Shape, all_rows: int
-) -> np.ndarray | None:
+def square_differences(run: Run, session: Session) -> np.ndarray | None:
     """Open the basis at the coordinator, block by block; return Σ (x_p − y_q)², Python int (m_A, m_B).
 
-    Its first worker has those over all workers' rows, `all_rows`, the others none.
+    Its first worker has those over all workers' rows, the others none.
     """
-    masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
-    columns = (shape.m_source, shape.m_target)
-    squares = Squares(shape.m_source, shape.m_target, all_rows)
-    for rows in blocks(shape.n, session.rows(shape.m_source + shape.m_target - 1)):
-        x, y = (
-            session.shared(stream.ring((m, rows.stop - rows.start)))
-            for stream, m in zip(masks, columns, strict=True)
-        )
+    shape = session.shape
+    squares = Squares(shape.m_source, shape.m_target, shape.all_rows)
+    for rows, x, y in shared_masks(run, session, shape.m_source + shape.m_target - 1):
         opened = session.reveal(basis(session, x, y))
         with run.meter.phase("multiply"):
             squares.add_basis(opened)

@@ -28,8 +28,7 @@ class Mpc(Engine):
         """Share the vectors, shuffled, and open the basis of differences."""
         agree_on_ring(run, computation.known)
         for source in run.roster.sessions:
-            session = Session(run, source, computation.of(source))
-            open_differences(run, session, source, own, computation.of(source), computation.all_rows)
+            open_differences(run, Session(run, source, computation.of(source)), own)
 
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Share the vectors, compute this party's term of each product, and open them re-randomised."""
@@ -65,25 +64,17 @@ class Mpc(Engine):
     def _term(
         self, run: Run, computation: Computation, source: Party, own: np.ndarray
     ) -> tuple[Session, np.ndarray]:
-        shape = computation.of(source)
-        session = Session(run, source, shape)
-        other = shape.m_target if run.roster.me == source else shape.m_source
-        return session, multiply_own(run, session, source, own, other, computation.known.value)
+        session = Session(run, source, computation.of(source))
+        return session, multiply_own(run, session, own, computation.known.value)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
         """Multiply the masks while the others rank; then receive the others' shares and open."""
         if computation.bounds is not None:
             agree_on_ring(run, computation.bounds)
-        sessions = {source: Session(run, source, computation.of(source)) for source in run.roster.sources}
+        sessions = [Session(run, source, computation.of(source)) for source in run.roster.sources]
         if computation.operation == "differences":
-            return lambda _: stacked(
-                square_differences(run, session, source, computation.of(source), computation.all_rows)
-                for source, session in sessions.items()
-            )
-        terms = [
-            (session, multiply_masks(run, session, source, computation.of(source)))
-            for source, session in sessions.items()
-        ]
+            return lambda _: stacked(square_differences(run, session) for session in sessions)
+        terms = [(session, multiply_masks(run, session)) for session in sessions]
 
         def open_terms(told: Computation) -> np.ndarray | None:
             of_all = _of_all(run, terms)

@@ -100,7 +100,7 @@ class Session:
     """Shares of one source's and the target's values, and their opening to the coordinator."""
 
     def __init__(self, run: Run, source: Party, shape: Shape) -> None:
-        self.shape = shape
+        self.source, self.shape = source, shape
         parties = (run.roster.coordinator, run.roster.target, source)
         self._block_bytes = run.block_bytes
         self._communicator = LinkCommunicator(run.links, parties, run.roster.me, shape)

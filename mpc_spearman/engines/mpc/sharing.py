@@ -15,14 +15,15 @@ small and the ends of a link work at the same time. Both holders of a mask key d
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.engines import ring
-from mpc_spearman.engines.computation import Bounds, Shape
+from mpc_spearman.engines.computation import Bounds
 from mpc_spearman.engines.mpc.session import Session, reveal_sum
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
@@ -48,29 +49,28 @@ def mask_stream(run: Run, peer: Party, source: Party) -> Stream:
 
 
 @step("multiply")
-def multiply_own(
-    run: Run, session: Session, source: Party, own: np.ndarray, other_columns: int, bound: int
-) -> np.ndarray:
+def multiply_own(run: Run, session: Session, own: np.ndarray, bound: int) -> np.ndarray:
     """Compute a data party's term of X·Yᵀ: X·(Y − U)ᵀ at the source, (X − R)·Uᵀ at the target.
 
     `own` are the party's values, int32 or int64 (m, n), at the source at most `bound` in size. Returns int64
     (m_A, m_B), modulo 2^64.
     """
-    is_source = run.roster.me == source
-    peer = run.roster.target if is_source else source
-    masks = mask_stream(run, run.roster.coordinator, source)
-    columns, n = own.shape
-    total = np.zeros((columns, other_columns) if is_source else (other_columns, columns), dtype=np.int64)
+    shape, is_source = session.shape, run.roster.me == session.source
+    peer, other_columns = (
+        (run.roster.target, shape.m_target) if is_source else (session.source, shape.m_source)
+    )
+    masks = mask_stream(run, run.roster.coordinator, session.source)
+    total = np.zeros((shape.m_source, shape.m_target), dtype=np.int64)
     shared: deque[tuple[np.ndarray, np.ndarray]] = deque()
-    ahead = parts(own, session.rows(max(columns, other_columns)))
-    depth = run.meter.depth
-    for rows in blocks(n, session.rows(max(columns, other_columns))):
+    cut = session.rows(max(shape.m_source, shape.m_target))
+    ahead, depth = parts(own, cut), run.meter.depth
+    for rows in blocks(shape.n, cut):
         for _, values in islice(ahead, _AHEAD - len(shared)):
             shared.append((values, share_block(run, session, peer, values, masks, depth)))
         (values, mask), theirs = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
         masked = theirs.share.numpy() + receive_block(run, session, peer, rows.stop - rows.start)
         total += ring.matmul(values, masked, bound) if is_source else ring.matmul(masked, mask)
-        run.tick(rows.stop, n)
+        run.tick(rows.stop, shape.n)
     return total
 
 
@@ -96,19 +96,24 @@ def receive_block(run: Run, session: Session, peer: Party, rows: int) -> np.ndar
 
 
 @step("multiply")
-def multiply_masks(run: Run, session: Session, source: Party, shape: Shape) -> np.ndarray:
+def multiply_masks(run: Run, session: Session) -> np.ndarray:
     """Compute the coordinator's term, R·Uᵀ: it needs no message, so it runs while the others rank."""
-    masks = [mask_stream(run, owner, source) for owner in (source, run.roster.target)]
-    n, columns = shape.n, (shape.m_source, shape.m_target)
+    columns = (session.shape.m_source, session.shape.m_target)
     total = np.zeros(columns, dtype=np.int64)
-    for rows in blocks(n, session.rows(max(columns))):
-        x, y = (
-            session.shared(stream.ring((m, rows.stop - rows.start)))
-            for stream, m in zip(masks, columns, strict=True)
-        )
+    for rows, x, y in shared_masks(run, session, max(columns)):
         total += ring.matmul(x.share.numpy(), y.share.numpy())
-        run.tick(rows.stop, n)
+        run.tick(rows.stop, session.shape.n)
     return total
+
+
+def shared_masks(run: Run, session: Session, columns: int) -> Iterator[tuple[slice, Any, Any]]:
+    """Draw the coordinator's shares of X and Y, in blocks that are cut as for so many columns."""
+    source, shape = session.source, session.shape
+    owners = ((source, shape.m_source), (run.roster.target, shape.m_target))
+    masks = [(mask_stream(run, owner, source), m) for owner, m in owners]
+    for rows in blocks(shape.n, session.rows(columns)):
+        x, y = (session.shared(stream.ring((m, rows.stop - rows.start))) for stream, m in masks)
+        yield rows, x, y
 
 
 @step("reveal")
