@@ -17,8 +17,8 @@ from scipy.stats import spearmanr
 from mpc_spearman.errors import RoleCrashed
 from mpc_spearman.results.result import Result
 from support.harness import ROOT
+from support.processes import control_group
 
-GROUPS = Path("/sys/fs/cgroup/memory")
 ROWS, COLUMNS, LIMIT = 1_000_000, 200, 700 << 20
 PLAN = """
 parties:
@@ -38,27 +38,21 @@ def columns(party: str) -> Iterator[np.ndarray]:
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Callable[..., int]]:
     """The command, of which all processes together may take `LIMIT` bytes, in a folder with its tables."""
-    group = GROUPS / f"mpc-spearman-{os.getpid()}"
-    try:
-        group.mkdir()
-        (group / "memory.limit_in_bytes").write_text(str(LIMIT))
-    except OSError:
-        pytest.skip("no control group of memory can be made here")
-    for party in "AB":
-        table = {"id": np.arange(ROWS)} | {f"{party}{i}": one for i, one in enumerate(columns(party))}
-        pq.write_table(
-            pa.table(table), tmp_path / f"{party}.parquet", compression="none", use_dictionary=False
-        )
-    (tmp_path / "plan.yaml").write_text(PLAN)
+    with control_group(LIMIT) as group:
+        for party in "AB":
+            table = {"id": np.arange(ROWS)} | {f"{party}{i}": one for i, one in enumerate(columns(party))}
+            pq.write_table(
+                pa.table(table), tmp_path / f"{party}.parquet", compression="none", use_dictionary=False
+            )
+        (tmp_path / "plan.yaml").write_text(PLAN)
 
-    def local(*arguments: str) -> int:
-        command = [sys.executable, "-m", "mpc_spearman", "local", "plan.yaml", "--out", "out", *arguments]
-        within = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *command]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        return subprocess.run(within, cwd=tmp_path, env=environment, capture_output=True).returncode
+        def local(*arguments: str) -> int:
+            command = [sys.executable, "-m", "mpc_spearman", "local", "plan.yaml", "--out", "out", *arguments]
+            within = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *command]
+            environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+            return subprocess.run(within, cwd=tmp_path, env=environment, capture_output=True).returncode
 
-    yield local
-    group.rmdir()
+        yield local
 
 
 @pytest.mark.long

@@ -19,13 +19,12 @@ from mpc_spearman.errors import (
     HandshakeError,
     MpcSpearmanError,
     PartyMissing,
-    PlanError,
     PlanMismatch,
     TableError,
     TlsError,
 )
 from mpc_spearman.identity import Identity
-from mpc_spearman.launch.rendezvous import MeetingPoint, Rendezvous, meeting_point, shard_of
+from mpc_spearman.launch.rendezvous import MeetingPoint, Rendezvous, meeting_point
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.handshake import Answer, Greeting, Use
 from mpc_spearman.network.round import DIRECT, Contact, Round
@@ -35,7 +34,7 @@ from mpc_spearman.results.result import Result
 from mpc_spearman.wire.meter import Meter
 from support.harness import ROOT, fork_server
 from support.members import TIMEOUT, Members, members
-from support.plans import mapping, with_keys
+from support.plans import everyone, mapping, with_keys
 from support.processes import EVER, eventually, free_port
 from support.references import normal_tables
 
@@ -60,9 +59,8 @@ class Workers:
 
     def __init__(self, folder: Path) -> None:
         self._content = with_keys(mapping(shards=K), folder)
-        parties = self._content["parties"]
         self._content["network"] = {"address": "127.0.0.1{shard}", "port": free_port(), "join_timeout": 30.0}
-        for party in (parties["coordinator"], parties["target"], *parties["sources"]):
+        for party in everyone(self._content):
             party["workers"] = f"127.0.0.1:{free_port()}"
         self.sockets: dict[str, Sockets] = {}
         self.errors: dict[str, BaseException] = {}
@@ -327,8 +325,7 @@ def joining(folder: Path, **network: float) -> Iterator[Members]:
     with members(folder) as run:
         run.plan["shards"] = 2
         run.plan["network"] |= {"address": "127.0.0.1{shard}", **network}
-        parties = run.plan["parties"]
-        for party in (parties["coordinator"], parties["target"], *parties["sources"]):
+        for party in everyone(run.plan):
             party["workers"] = f"127.0.0.1:{free_port()}"
         yield run
 
@@ -431,55 +428,3 @@ def test_a_worker_that_never_joins_ends_all_by_name(tmp_path: Path) -> None:
     assert {end.error for end in endings.values()} == {"PartyMissing"}
     assert endings["A"].status["message"] == "A/1 (source) did not join within 15 s"
     assert not any(end.files for end in endings.values())
-
-
-# ---- where
-
-
-def sharded(tmp_path: Path, **network: Any) -> dict[str, Any]:
-    content = with_keys(mapping(shards=2), tmp_path)
-    content["parties"]["sources"][0]["workers"] = "127.0.0.1:29600"
-    return {**content, "network": {"address": "127.0.0.1", **network}}
-
-
-def test_a_workers_number_is_in_the_hosts_name_or_added_to_the_port(tmp_path: Path) -> None:
-    content = sharded(tmp_path)
-    here = load_plan(content)
-    assert meeting_point(here, "A", {}, shard=1) == MeetingPoint("127.0.0.1", 29501, "127.0.0.1", True)
-    spread = load_plan(content, ["network.address=c-{shard}.example"])
-    environment = {"MASTER_ADDR": "10.0.0.7"}
-    assert meeting_point(spread, "A", environment, shard=1) == MeetingPoint("c-1.example", 29500, "", True)
-    own = load_plan(
-        content,
-        ["parties.coordinator.listen=0.0.0.0:4711", "parties.coordinator.workers=127.0.0.1:29600"],
-    )
-    assert meeting_point(own, "C", {}, shard=1).port == 4712
-
-
-def test_under_torchrun_the_rank_says_which_party_and_shard(tmp_path: Path) -> None:
-    here = load_plan(sharded(tmp_path))
-    environment = {"RANK": "5", "WORLD_SIZE": "6"}
-    assert (shard_of(here, environment), shard_of(here, {})) == (1, 0)
-    assert meeting_point(here, "A", environment, shard=1).port == 29501
-    with pytest.raises(HandshakeError, match=r"RANK is 5, but in the plan A \(source\) is number 4"):
-        meeting_point(here, "A", environment, shard=0)
-    with pytest.raises(HandshakeError, match="WORLD_SIZE is 3, but the plan has 6 processes, 2 for each"):
-        meeting_point(here, "A", {"WORLD_SIZE": "3"})
-    torchrun = {"TORCHELASTIC_USE_AGENT_STORE": "True", "MASTER_PORT": "29501"}
-    with pytest.raises(PlanError, match="torchrun itself uses port 29501"):
-        meeting_point(here, "A", torchrun)
-
-
-@pytest.mark.parametrize(
-    ("party", "shard", "overrides", "named"),
-    [
-        ("B", 0, [], r"party B has no `workers`: .*HOST:PORT where its first worker"),
-        ("A", 1, ["network.port=65535"], r"network\.port: worker 1 would be at port 65535 \+ 1"),
-    ],
-)
-def test_what_is_wrong_with_where_workers_meet(
-    tmp_path: Path, party: str, shard: int, overrides: list[str], named: str
-) -> None:
-    plan = load_plan(sharded(tmp_path), overrides)
-    with pytest.raises(PlanError, match=named):
-        meeting_point(plan, party, {}, shard=shard)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.results.result import Result
-from support.in_memory import Ended, run_in_memory
+from support.in_memory import run_in_memory
 from support.plans import plan
 
 RNG = np.random.default_rng(7)
@@ -40,8 +41,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def run(shards: int, **settings: Any) -> Ended:
-    return run_in_memory(plan("A", "D", shards=shards, **settings), TABLES)
+#: With few rows some workers have fewer than others, or none.
+FEW = ("differences", "coefficients", "ranking", "intersect", "coefficients, he")
 
 
 def numbers(result: Result) -> dict[str, Any]:
@@ -49,12 +50,17 @@ def numbers(result: Result) -> dict[str, Any]:
     return {part: getattr(result, part) for part in parts if result.withheld(part) is None}
 
 
-@pytest.mark.parametrize("shards", [2, 4])
-@pytest.mark.parametrize("name", SETTINGS)
-def test_shards_change_no_number(name: str, shards: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "shards", "rows"), [*product(SETTINGS, (2, 4), (N,)), *product(FEW, (4, 8), (5,))]
+)
+def test_shards_change_no_number(name: str, shards: int, rows: int) -> None:
     if "bfv" in name:
         pytest.importorskip("tenseal")
-    alone, several = run(1, **SETTINGS[name]), run(shards, **SETTINGS[name])
+    tables = {party: table.head(rows) for party, table in TABLES.items()}
+    blocks = {} if rows == N else {"block_bytes": 64}
+    alone, several = (
+        run_in_memory(plan("A", "D", shards=of, **SETTINGS[name]), tables, **blocks) for of in (1, shards)
+    )
     for party in "CBAD":
         expected, found = numbers(alone.result(party)), numbers(several.result(party))
         assert expected.keys() == found.keys()
@@ -66,16 +72,3 @@ def test_shards_change_no_number(name: str, shards: int) -> None:
                 pd.testing.assert_frame_equal(
                     pd.DataFrame(found[part]), pd.DataFrame(value), check_exact=True
                 )
-
-
-@pytest.mark.parametrize("shards", [4, 8])
-@pytest.mark.parametrize("name", ["differences", "coefficients", "ranking", "intersect", "coefficients, he"])
-def test_some_workers_have_fewer_rows_than_others_or_none(name: str, shards: int) -> None:
-    few = {party: table.head(5) for party, table in TABLES.items()}
-    alone, several = (
-        run_in_memory(plan("A", "D", shards=of, **SETTINGS[name]), few, block_bytes=64) for of in (1, shards)
-    )
-    expected, found = numbers(alone.result("C")), numbers(several.result("C"))
-    assert expected.keys() == found.keys()
-    for part, value in expected.items():
-        pd.testing.assert_frame_equal(pd.DataFrame(found[part]), pd.DataFrame(value))

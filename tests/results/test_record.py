@@ -25,7 +25,7 @@ from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from support.in_memory import Ended, run_in_memory
 from support.members import members
-from support.plans import mapping
+from support.plans import everyone, mapping
 
 ROWS = 60
 TABLES = {
@@ -40,8 +40,7 @@ KEYS = {name: Identity.new() for name in ("C", "B", "A1", "A2")}
 def settings(**other: Any) -> dict[str, Any]:
     """A plan's content, with everybody's identity, that grants the sources strengths."""
     content = mapping("A1", "A2", **{"reveal": "strengths", "results": {"sources": "strengths"}} | other)
-    parties = content["parties"]
-    for party in (parties["coordinator"], parties["target"], *parties["sources"]):
+    for party in everyone(content):
         party["identity"] = str(KEYS[party["name"]])
     return content
 

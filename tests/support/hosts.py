@@ -25,7 +25,7 @@ import pytest
 
 from mpc_spearman.results.result import Result
 from support.harness import ROOT
-from support.plans import with_keys
+from support.plans import everyone, with_keys
 from support.server import Command, hooked
 
 #: Where torchrun's own agents meet.
@@ -125,14 +125,12 @@ class Job:
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
-        parties = self.settings["parties"]
-        everyone = (parties["coordinator"], parties["target"], *parties["sources"])
-        self.names = [party["name"] for party in everyone]
+        self.names = [party["name"] for party in everyone(self.settings)]
         self.address = self.address or self.network.address(self.names[0])
         network = {"address": self.address, "port": self.port}
         self.plan = self.folder / "plan.yaml"
         plan = with_keys(self.settings, self.folder)
-        for party in (plan["parties"]["coordinator"], plan["parties"]["target"], *plan["parties"]["sources"]):
+        for party in everyone(plan):
             party["workers"] = "127.0.0.1:29700"  # each party is on one host
         self.plan.write_text(json.dumps({**plan, "network": network}))
         for name, table in self.tables.items():

@@ -7,6 +7,7 @@ numbers are exact, and every owner agrees to that; a test of noise, or of a defa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +39,20 @@ def plan(*sources: str, cautious: bool = False, **settings: Any) -> Plan:
     return load_plan(mapping(*sources, cautious=cautious, **settings))
 
 
-def with_keys(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Give all parties of a plan keys, in a folder, and their lines."""
+def everyone(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what a plan has of each party, in the order of their numbers."""
+    parties = content["parties"]
+    return [parties["coordinator"], parties["target"], *parties["sources"]]
 
-    def known(party: Mapping[str, Any]) -> dict[str, Any]:
+
+def with_keys(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a plan whose parties have keys, in a folder, and their lines."""
+    keyed = deepcopy(dict(content))
+    for party in everyone(keyed):
         identity, key = Identity.new(), folder / f"{party['name']}.key"
         identity.write(key)
-        return {**party, "identity": str(identity), "key": str(key)}
-
-    parties = content["parties"]
-    changed = {role: known(parties[role]) for role in ("coordinator", "target")}
-    return {**content, "parties": {**changed, "sources": [known(one) for one in parties["sources"]]}}
+        party |= {"identity": str(identity), "key": str(key)}
+    return keyed
 
 
 def freed(path: Path) -> Plan:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 #: Set in the environment of every process of a test, so that those left over can be found.
 TAG = "MPC_SPEARMAN_TEST"
 #: Seconds after which what has not happened never will. Nothing takes nearly as long, but machines are busy.
@@ -81,6 +83,21 @@ def full_disk() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@contextmanager
+def control_group(memory: int) -> Iterator[Path]:
+    """Make a control group of which all processes together may take so many bytes; skip where none can be."""
+    folder = Path("/sys/fs/cgroup/memory", f"mpc-spearman-{os.getpid()}")
+    try:
+        folder.mkdir()
+        (folder / "memory.limit_in_bytes").write_text(str(memory))
+    except OSError:
+        pytest.skip("no control group of memory can be made here")
+    try:
+        yield folder
+    finally:
+        folder.rmdir()
 
 
 def resident() -> int:
