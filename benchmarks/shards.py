@@ -57,7 +57,7 @@ def main() -> None:
 
 def measured(paths: dict[str, Path], shards: int, memory: str) -> tuple[list[str], np.ndarray]:
     """Run once; return the cells of the table, and the coefficients."""
-    plan = measuring.plan(paths, shards=shards)
+    plan = measuring.plan(paths, shards=shards, network={"join_timeout": 7200})
     for party in (plan["parties"]["target"], *plan["parties"]["sources"]):
         party["table"] = {"path": party["table"], "memory": memory, "order_by": "id"}
     result = run_local(plan, keep_ranks=paths["A"].parent / "ranks")
