@@ -35,6 +35,7 @@ INSTALL = "pip install 'mpc_spearman[warehouse]'"
 _CONNECT_SECONDS = 30  # libpq by itself waits for as long as the network does
 _BATCH = 1 << 20  # rows
 _SPILL = "mpc_spearman-spill-"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # a pipe of that name would be waited for
 # What an SQLSTATE that begins so means, and what a class or phrase of a driver means that gives none.
 _STATES = {
     "0A": "it does more than a single SELECT may do",
@@ -162,17 +163,18 @@ class DuckDB(Engine):
 
         for left in Path(tempfile.gettempdir()).glob(f"{_SPILL}*"):
             with suppress(OSError):  # in use, or another user's
-                locked = lock(left, os.O_RDONLY)
+                locked = lock(left, _FOLDER)
                 shutil.rmtree(left, ignore_errors=True)
                 os.close(locked)
         self._folder = Path(tempfile.mkdtemp(prefix=_SPILL))
-        self._lock = lock(self._folder, os.O_RDONLY)
+        self._lock = lock(self._folder, _FOLDER)
         settings: dict[str, Any] = {
             "memory_limit": memory,
             "temp_directory": str(self._folder),
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
+            "python_enable_replacements": False,  # a table's name is none of this program's variables
         }
         self._connection = duckdb.connect(":memory:", config=settings)
         # Else a row group of a Parquet file is read as a whole, and must fit.
@@ -183,7 +185,10 @@ class DuckDB(Engine):
             self._connection.execute("USE asked")
 
     def _reader(self, query: str) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_stream(self._connection.sql(query))
+        # Of several statements DuckDB would execute one after the other; what is one here is one in `_keep`.
+        if len(statements := self._connection.extract_statements(query)) != 1:
+            raise ValueError("syntax error")
+        return pa.RecordBatchReader.from_stream(self._connection.sql(statements[0]))
 
     def _keep(self, name: str, query: str) -> None:
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")

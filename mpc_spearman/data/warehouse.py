@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from glob import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import finalize
@@ -381,7 +382,8 @@ def _files(path: Path, keys: TableKeys) -> str:
     ends = {next((end for end in CSV + PARQUET if file.name.lower().endswith(end)), "") for file in files}
     for file in files:
         file.open("rb").close()
-    listed = "[" + ", ".join(quoted(str(file)) for file in files) + "]"
+    # DuckDB would take *, ? and [ in a name for a pattern, and a folder named year=2024 for a column.
+    listed = "[" + ", ".join(quoted(escape(str(file))) for file in files) + "], hive_partitioning=false"
     if ends <= {*PARQUET}:
         return f"read_parquet({listed})"
     if not ends <= {*CSV}:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from string import whitespace
@@ -26,6 +27,7 @@ from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Csv, TableKeys
 from mpc_spearman.data import expressions, warehouse
 from mpc_spearman.data.aligned import write_unaligned
+from mpc_spearman.data.engines import DuckDB
 from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.ranks import place_ranks, rank_columns
 from mpc_spearman.data.tables import Table, read_table
@@ -181,6 +183,18 @@ def test_a_file_of_duckdb_may_be_open_twice_but_not_to_write(
     assert text.startswith("duckdb: it cannot be reached: another program has the file open to write")
 
 
+def test_what_others_put_where_rows_are_spilled_is_neither_waited_for_nor_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    os.mkfifo(tmp_path / "mpc_spearman-spill-pipe")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    (tmp_path / "mpc_spearman-spill-link").symlink_to(tmp_path / "kept")
+    DuckDB("100MB").close()
+    assert sorted(path.name[-4:] for path in tmp_path.rglob("*")) == ["file", "kept", "link", "pipe"]
+
+
 @pytest.mark.parametrize("ties", [1, 3, 40, 1000])
 @pytest.mark.parametrize("gaps", [0, 1, 40, 300])
 def test_ranks_placed_by_an_engines_counts_are_those_of_the_column(ties: int, gaps: int) -> None:
@@ -235,6 +249,18 @@ def test_text_with_many_different_cells_is_numbers_or_dates_as_written_or_refuse
             read(*cells)
     with pytest.raises(TableError, match=r"csv\.thousands"):
         read("1.234", "2.345", "3", "4.567", csv={"thousands": None})
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+def test_a_name_is_that_of_one_file_whatever_duckdb_would_make_of_it(end: str, tmp_path: Path) -> None:
+    (folder := tmp_path / "year=2024").mkdir()
+    for at, name in enumerate(("a*", "a1", "a[1]", "a?", "it's")):
+        frame = pd.DataFrame({"id": list("abcd"), "x": np.roll(range(4), at)})
+        file = folder / f"{name}.{end}"
+        frame.to_csv(file, index=False) if end == "csv" else frame.to_parquet(file)
+        with closing(read_table("B", Query(path=file), TableKeys())) as table:
+            assert table.features == ("x",)
+            assert average(table) == [(frame["x"] + 1).tolist()]
 
 
 def test_a_folder_of_part_files_and_a_rare_dialect_are_read(tmp_path: Path) -> None:
@@ -409,6 +435,30 @@ def test_sqlite_refuses_what_is_not_one_select_that_reads(
     )
     text = refusal(lambda: read_table("B", asked, TableKeys()))
     assert text.removeprefix("column 'x': ") == f"sqlite: the query failed: {why}"
+
+
+HIDDEN = "COPY (SELECT 1) TO 'written.csv'"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        rf"SELECT E'\'' AS id) AS x; {HIDDEN}; SELECT * FROM (SELECT 1 AS id --'",
+        f"SELECT $$'$$ AS id) AS x; {HIDDEN}; SELECT * FROM (SELECT 1 AS id --'",
+        f"SELECT 1 AS id --\r) AS x; {HIDDEN}; SELECT * FROM (SELECT 1 AS id",
+        f"SELECT * FROM query($${HIDDEN}$$)",
+        "SELECT * FROM 'http://127.0.0.1:1/t.parquet'",
+        "SELECT * FROM statements",
+    ],
+    ids=["escaped", "dollars", "carriage return", "query", "address", "variable"],
+)
+def test_duckdb_executes_one_select_fetches_nothing_and_sees_no_variable(
+    query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TableError, match=r"one SELECT|readable Parquet|does not exist"):
+        read_table("B", Query(query=query), TableKeys())
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_column_of_sqlite_is_what_all_its_cells_are(
