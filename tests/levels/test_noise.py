@@ -74,10 +74,10 @@ def test_strengths_have_the_noise_that_each_copy_states_and_the_owners_own_is_of
     assert abs(np.corrcoef(own.ravel(), np.array(off["B"]).ravel())[0, 1]) < 0.85
 
 
-@pytest.mark.parametrize("scheme", ["mpc", *SCHEMES])
+@pytest.mark.parametrize(("scheme", "shards"), [("mpc", 1), ("mpc", 2), ("paillier", 2), ("bfv", 1)])
 @pytest.mark.parametrize("level", ["strengths", "strengths paper", "explained", "canonical"])
 def test_what_is_opened_has_every_owners_draw_once_and_whole(
-    level: str, scheme: str, monkeypatch: pytest.MonkeyPatch
+    level: str, scheme: str, shards: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the integer, under every protocol, with two sources, and draws as large as they can be.
 
@@ -87,6 +87,7 @@ def test_what_is_opened_has_every_owners_draw_once_and_whole(
         pytest.importorskip("tenseal")
     reveal, *estimator = level.split()
     settings: dict[str, Any] = {"reveal": reveal, "estimator": estimator[0] if estimator else "tie_corrected"}
+    settings["shards"] = shards
     if scheme != "mpc":
         settings |= {"protocol": "he", "he": SCHEMES[scheme]}
     its = noisy_plan("A", "D", grants=(reveal, "nothing"), **settings)
