@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import update_wrapper
@@ -49,6 +50,8 @@ class Run:
         Where rows were intersected: how many each party had to match, as far as this one knows.
     at_end : list of callable
         What this party leaves for itself, once all have done all they had to.
+    at_failure : ExitStack
+        What this party lets go of if the run fails, whose process then ends at once.
     keep_ranks : Path, optional
         The owner's folder of ranks for later runs. A table in memory has nothing to know it again by.
     alignment : str, optional
@@ -73,6 +76,7 @@ class Run:
     granted: dict[str, bytes] = field(default_factory=dict)
     offered: dict[str, int] = field(default_factory=dict)
     at_end: list[Callable[[], None]] = field(default_factory=list)
+    at_failure: ExitStack = field(default_factory=ExitStack)
     alignment: str | None = None
     began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     _shown: set[str] = field(default_factory=set)

@@ -149,6 +149,7 @@ def run_role(
                 own.abort(error)
         if joined is None and not came and isinstance(error, Exception):
             decline(roster, meter, error)
+        run.at_failure.close()
         raise
     for carrier in carriers.values():
         carrier.close()

@@ -55,6 +55,7 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
     if run.keep_ranks is not None and frame is None:
         run.kept = KeptRanks(run.keep_ranks, me, run.plan.rows)
     table = own_table(run.plan, me.name, frame)
+    run.at_failure.callback(table.close)
     check_places(me.write_aligned, me.write_unaligned)
     check_policy_rows(run.plan, me.name, table.n)
     ranks, cautions = None, list(table.cautions)

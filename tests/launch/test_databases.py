@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman import Result, load_plan, run_local
-from mpc_spearman.errors import TableError
+from mpc_spearman.errors import AlignmentError, TableError
 from mpc_spearman.launch.join import run_party
 from mpc_spearman.launch.local import assignments
 from support.databases import PASSWORD, into_postgresql, into_sqlite, postgresql
@@ -60,6 +60,19 @@ def test_a_run_on_two_databases_is_that_on_the_tables_in_them(
         content = path.read_bytes()
         assert not any(word in content for word in (PASSWORD.encode(), b"hunter", b"people.db", b"SELECT"))
     assert Result.load(tmp_path / "out" / "B").party == "B"
+
+
+def test_a_run_that_fails_leaves_nothing_where_an_engine_puts_rows_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: dict[str, pd.DataFrame]
+) -> None:
+    (tmp_path / "spilled").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "spilled"))
+    frames["B"].assign(id=range(200)).to_parquet(tmp_path / "b.parquet")
+    content = mapping(**LIGHT, alignment="intersect")
+    content["parties"]["target"]["table"] = {"path": str(tmp_path / "b.parquet")}
+    with pytest.raises(AlignmentError):
+        run_local(content, {"A": frames["A"]}, server=fork_server())
+    assert not [*(tmp_path / "spilled").iterdir()]
 
 
 def test_each_process_is_told_its_own_address_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
