@@ -13,11 +13,11 @@ The package, from what a person starts down to what everything rests on; imports
 ``launch``      all roles here (`local`), one party here (`join`), the supervisor, a role's process
 ``protocols``   the three roles and their steps, a module for each phase
 ``results``     a party's result, its files, merging, the report
-``levels``      what each level contributes, opens, concludes, publishes and tells: a module each
+``levels``      what each level contributes, opens, concludes, publishes and states: a module each
 ``engines``     the private computation, ``mpc`` and ``he``: inner products, differences, comparison
 ``run``         what all steps and engines need of one role's run
 ``network``     how parties meet and connect: TLS by keys, one port, one way; forwarding
-``wire``        messages, frames, links, keys, the meter
+``wire``        messages, frames, links, keys, the meter; what the workers of a party say
 ``attacks``     attacks on published numbers; no run imports them
 ``privacy``     noise, what a loss allows anyone to know, the ledger
 ``statistics``  estimators, the sentences that go with a result, the plaintext reference

@@ -1,4 +1,4 @@
-"""Arrays that may be larger than memory, and how they are gone through: some columns of all rows at a time.
+"""Arrays that may be larger than memory, and the way to process them: some columns of all rows at a time.
 
 Such an array is a mapped file without a name, which nobody else can open and which is gone with its process.
 The system can take its pages back, so it needs disk in place of memory. What is computed from a mapped array,
@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from mpc_spearman.errors import OutputError
 
-#: Numbers that are worked on at a time, as many as fit a cache; and those of a row, if all rows are.
+#: How many numbers to process at a time, as fit a cache; and how many of each row where all rows are needed.
 BLOCK, STRIP = 1 << 17, 1 << 14
 _SMALL = 1 << 24  # bytes; what is smaller is in memory
 _AHEAD = 1 << 24  # bytes that are read at a time
@@ -82,7 +82,7 @@ def beside(array: Array, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArra
 
 
 def reordered(array: Array, order: npt.NDArray[np.int64]) -> Array:
-    """Take the columns of (m, n) in an order; row by row, since jumping about in all is slow on disk."""
+    """Take the columns of (m, n) in an order; row by row, since random access to all rows is slow on disk."""
     found = beside(array, array.shape, array.dtype.type)
     for row, into in zip(array, found, strict=True):
         whole = np.concatenate([part for _, part in parts(row, BLOCK)])
@@ -91,7 +91,7 @@ def reordered(array: Array, order: npt.NDArray[np.int64]) -> Array:
 
 
 def parts(array: Array, columns: int) -> Iterator[tuple[slice, Array]]:
-    """Go through (n,) or (m, n), so many columns at a time: yield which they are, and a view of them."""
+    """Yield so many columns of (n,) or (m, n) at a time: where they are, and a view of them."""
     n = array.shape[-1]
     each = columns * max(1, _AHEAD // max(1, columns * array.nbytes // max(1, n)))
     for part in blocks(n, columns):

@@ -51,7 +51,7 @@ class Roster:
     """All parties of a run in order of their numbers, and the one that this process runs.
 
     `star` says that only the first one is connected with the others. `workers` are all parties' workers,
-    connected or not: whom an error that is heard of can be about.
+    connected or not: an error from a peer can be about any of them.
     """
 
     parties: tuple[Party, ...]
@@ -110,5 +110,5 @@ class Roster:
 
     @property
     def names(self) -> frozenset[str]:
-        """Whom an error that is heard of can be about."""
+        """Names that an error from a peer can be about."""
         return self.workers | {party.name for party in self.parties}

@@ -98,11 +98,6 @@ class Run:
         self.progress(self.meter.current, done, of)
 
 
-def rows_of_block(columns: int, block_bytes: int = BLOCK_BYTES) -> int:
-    """Rows of a block of so many ring elements a row."""
-    return max(1, block_bytes // (8 * columns))
-
-
 def step(name: str) -> Callable[[Callable[Concatenate[Run, P], T]], Callable[Concatenate[Run, P], T]]:
     """Charge a function to a phase and show that the phase began."""
 

@@ -26,7 +26,7 @@ def gaps(cells: Any, codes: Sequence[Any], dialect: str) -> tuple[Any, Any]:
     ----------
     cells : column
     codes : sequence of boolean columns
-        Which cells have a value that is listed as missing, each.
+        For each value that is listed as missing, which cells have it.
     """
     import ibis
 

@@ -1,8 +1,9 @@
 """Ranks that an owner keeps in a folder of its own, for later runs of the same table (``--keep-ranks``).
 
-Two files have a digest of all that ranks depend on for a name: the matrix, as it is in memory, and the groups
-of equal values as JSON, with a checksum of both, which is written last: without it nothing is kept. Rows are
-in the table's order, since a run over common rows has an order of its own. Both are as secret as the table.
+Each table has two files, named by a digest of all that its ranks depend on. One is the matrix, as it is in
+memory. The other is JSON, with the groups of equal values and a checksum of both. It is written last: without
+it nothing counts as kept. Rows are in the table's order, since every run over common rows has an order of its
+own. Both files are as secret as the table.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _PART = ".ranks.part"
 
 
 class KeptRanks:
-    """A folder of ranks, for the table of one party, of which a run takes the first `limit` rows.
+    """One owner's folder of ranks, for a run of the first `limit` rows of its table.
 
-    It is made before the table is read, so that a file which is replaced meanwhile is noticed.
+    Make it before the table is read: it then notices a file that is replaced meanwhile.
 
     Raises
     ------
@@ -60,14 +61,9 @@ class KeptRanks:
             raise self._failed(error) from None
 
     def ranks(self, table: Table, make: Callable[[Table, Place], Ranks], say: Callable[[str], None]) -> Ranks:
-        """Return a table's ranks as they were kept, or have them made, and keep them; mapped, in its order.
+        """Return a table's ranks as they were kept; otherwise have `make` rank it, and keep what it returns.
 
-        Parameters
-        ----------
-        make : callable
-            Ranks a table into an array of which the second argument makes the room.
-        say : callable
-            Told if ranks were kept, and if what was kept is damaged.
+        `say` is told if ranks were kept, and if what was kept is damaged.
         """
         order = None
         if table.rows is not None and (np.diff(table.rows) < 0).any():

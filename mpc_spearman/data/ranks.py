@@ -20,14 +20,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import BLOCK, parts
+from mpc_spearman.arrays import BLOCK, parts, room
 
 #: The largest n with N = n(n^2 - 1)/3 < 2^63: one inner product of ranks fits a signed 64-bit ring.
 MAX_ROWS = 3_024_616
@@ -144,7 +144,7 @@ class Ranks:
         return self.m - sum(self.constant)
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Go through the matrix: some rows, and of these floats, (m, rows), as few as fit a cache."""
+        """Yield the matrix in blocks that fit a cache: which rows, and their ranks as floats, (m, rows)."""
         for rows, part in parts(self.matrix, max(1, BLOCK // max(1, self.m))):
             yield rows, part.astype(np.float64)
 
@@ -160,12 +160,11 @@ class Ranks:
 def gram_matrix(
     matrix: NDArray[np.int32], bound: int, some: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
-    """Compute the inner products of all pairs of rows: exact integers, rounded to float64 at last.
+    """Compute the inner products of all pairs of rows, over `some` columns or all.
 
-    Over `some` columns, or all.
-    So they are the same to the last bit in whatever order the columns are. No element is above `bound` in
-    size: blocks are as short as float64 sums are exact in, up to a bound of 9e7, and what lies above 2^32 is
-    summed apart.
+    They are exact integers, rounded to float64 at last: the order of the columns changes no bit. No element
+    is above `bound` in size: blocks are as short as float64 sums are exact in, up to a bound of 9e7, and what
+    lies above 2^32 is summed apart.
     """
     m = len(matrix)
     high, low = np.zeros((2, m, m), dtype=np.int64)
@@ -185,15 +184,7 @@ def total(n: int) -> int:
 
 #: Makes an array of a shape to put ranks in.
 Place = Callable[[tuple[int, int]], NDArray[np.int32]]
-
-
-def in_memory(shape: tuple[int, int]) -> NDArray[np.int32]:
-    """Make it in memory."""
-    return np.empty(shape, np.int32)
-
-
-def _nothing() -> None:
-    pass
+in_memory: Place = partial(room, kind=np.int32, in_file=False)
 
 
 def rank_columns(
@@ -201,7 +192,7 @@ def rank_columns(
     m: int | None = None,
     *,
     workers: int = 1,
-    tick: Callable[[], None] = _nothing,
+    tick: Callable[[], None] = lambda: None,
     place: Place = in_memory,
 ) -> Ranks:
     """Rank each column on its own, ties sharing their average rank.
@@ -280,10 +271,7 @@ def place_ranks(
         The rows without a value: they are ranked as the median of the others.
     """
     n, g = len(out), len(gaps)
-    low, high = (
-        (n - g - 1) // 2,
-        (n - g) // 2,
-    )  # the places of the others' middle, two of them if they are even
+    low, high = (n - g - 1) // 2, (n - g) // 2  # the middle of the others: two places if they are even
     middle = (high, high)  # what the group of gaps is next to, or part of
     sizes, step, first, sums = Counter[int](), 0, None, np.zeros(2)
 
@@ -293,9 +281,8 @@ def place_ranks(
         out[rows] = x
         first = x[0] if first is None else first
         step = int(np.gcd(step, np.gcd.reduce(x - first)))
-        sizes.update(
-            dict(zip(*(found.tolist() for found in np.unique(upto - below, return_counts=True)), strict=True))
-        )
+        of_size, counts = np.unique(upto - below, return_counts=True)
+        sizes.update(dict(zip(of_size.tolist(), counts.tolist(), strict=True)))
         scaled = x / n
         sums[:] += (scaled * scaled).sum(), (scaled**3).sum()
 

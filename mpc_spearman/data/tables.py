@@ -227,12 +227,13 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         raise Unusable(
             f"missing_flags: there is a column {show(min(twice))} already; exclude it or rename it"
         )
-    features = (*found.places, *found.flags)
+    place_of = {**found.places, **found.flags}
+    features = tuple(place_of)
 
     def read(index: int, chosen: npt.NDArray[np.int64] | None) -> npt.NDArray[Any]:
         name, some = features[index], slice(None) if chosen is None else chosen
         try:
-            values, missing, *_ = source.numbers({**found.places, **found.flags}[name])
+            values, missing, *_ = source.numbers(place_of[name])
         except (Unusable, OSError):
             values, missing = np.empty(0), np.ones(0, dtype=bool)
         gaps = missing[some] if len(values) == len(ids) else missing
@@ -246,8 +247,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         name = features[index]
         assert isinstance(source, Warehouse)
         try:
-            place = {**found.places, **found.flags}[name]
-            return source.rank(place, chosen, out, flag=name in found.flags)
+            return source.rank(place_of[name], chosen, out, flag=name in found.flags)
         except EngineFailed as failed:
             raise fail(f"column {show(name)}: {failed}") from None
 

@@ -163,7 +163,7 @@ class Supervisor:
             self._joined = True
 
     def asks(self) -> None:
-        """Note that from now on this process asks, by `check`, and has others to tell before it ends."""
+        """Note that from now on this process calls `check` itself, and tells others before it ends."""
         with self._lock:
             self._asks = True
 
@@ -173,11 +173,11 @@ class Supervisor:
             raise self._lost
 
     def tell(self, meeting: str, address: Address) -> None:
-        """Have the other roles told where this one listens for who comes to a meeting."""
+        """Have the other roles told where this one listens for a meeting."""
         self.say(meeting=meeting, address=[address.host, address.port])
 
     def ask(self, meeting: str, check: Callable[[], None]) -> Address:
-        """Wait until the role at which others meet has told where it listens, or the check raises."""
+        """Wait until the role that hosts a meeting has said where it listens, or the check raises."""
         from mpc_spearman.network.addresses import Address
 
         with self._heard:

@@ -72,7 +72,7 @@ class Rehearsal:
 
 
 def shard_of(plan: Plan, environment: Mapping[str, str] = os.environ) -> int:
-    """Return which of its party's workers a process is that was not told: what torchrun's ``RANK`` says."""
+    """Return the shard of a process that was started without one: torchrun's ``RANK`` says, else it is 0."""
     return _number(environment, "RANK", 0) % plan.shards
 
 
@@ -153,7 +153,7 @@ def _at(setting: str, host: str, port: int, shard: int) -> Address:
 class Rendezvous:
     """A role's part in its meetings, as the worker for a `shard`; `rehearsal` where its key is in no file.
 
-    `supervisor` passes on where who is met on this machine listens, and what is worth a sentence.
+    `supervisor` passes on where the others on this machine listen, and shows notes.
     """
 
     def __init__(
@@ -179,11 +179,11 @@ class Rendezvous:
         return signer
 
     def gather(self, team: Roster, take: Callable[[Sockets], Check]) -> None:
-        """Meet the party's other workers, under keys that only who has the party's key can derive.
+        """Meet the party's other workers, under keys that only a holder of the party's key can derive.
 
-        The first worker is connected with each of the others. `take` takes the connections, which are those
-        of the run once this returns, and returns what raises if one of them fails: while `join` waits, that
-        ends it. Raises as `join`, and the other parties are to be told (`decline`).
+        The first worker is connected with each of the others. `take` receives the connections, which the run
+        uses once this returns. It returns a check that raises if one of them fails; `join` calls it while it
+        waits. Raises as `join` does; the caller then tells the other parties (`decline`).
         """
 
         def keep(sockets: Sockets) -> None:
@@ -299,9 +299,6 @@ class Rendezvous:
             tls=tls,
             plan=plan,
             version=__version__,
-            listen=None,
-            advertise=None,
-            proxy=None,
             join_timeout=network.join_timeout,
             timeout=network.timeout,
             say=self._supervisor.note,

@@ -58,10 +58,10 @@ def run_role(
     shard
         Which worker of the party this is (`mpc_spearman.wire.team`).
     join, gather, ready, decline
-        How it meets the others: :class:`mpc_spearman.launch.rendezvous.Rendezvous`. A transport to them goes
-        to the last argument of `join`, which agrees with them over it: once, or again if all begin anew. So
-        does one to this party's own workers to that of `gather`, which comes first; `join` now and then
-        makes the check that this returns, which raises what has gone wrong between them.
+        How it meets the others: :class:`mpc_spearman.launch.rendezvous.Rendezvous`. `gather` comes first: it
+        calls its last argument with a transport to this party's other workers, and gets a check back that
+        raises what has gone wrong between them. `join` calls its last argument with a transport to the other
+        parties, to agree with them: once, or again if all begin anew. While it waits it makes that check.
     links
         Makes the links over the transport: `Links`, or what watches or changes its messages.
     approval, progress, say, block_bytes, keep_ranks

@@ -65,12 +65,12 @@ class Settings:
     tls: Tls
     plan: str
     version: str
-    listen: Address | None
-    advertise: Address | None
-    proxy: Address | None
     join_timeout: float
     timeout: float
     say: Callable[[str], None]
+    listen: Address | None = None
+    advertise: Address | None = None
+    proxy: Address | None = None
     patient: bool = True
     found_by: str = "network.address"
     check: Check = lambda: None

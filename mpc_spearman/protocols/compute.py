@@ -44,27 +44,24 @@ def prepare(run: Run, shapes: Shapes) -> Opening:
     """Do what the coordinator can do while the others rank; return what opens, once all is known."""
     computation = level_of(run.plan).computation(shapes)
     if run.team.shards > 1:
-        run.team.tell({"computation": computation.plain(), "sizes": run.links.dimensions})
-        computation = computation.part(run.team)
+        computation = _share_out(run, computation)
     return engine_for(run.plan.protocol).prepare(run, computation)
+
+
+def _share_out(run: Run, computation: Computation, **vectors: Any) -> Computation:
+    """Tell the other workers of this party what is computed, and of which vectors; return one's own part."""
+    run.team.tell({"computation": computation.plain(), "sizes": run.links.dimensions, **vectors})
+    return computation.part(run.team)
 
 
 @step("rank")
 def _deal(run: Run, computation: Computation, own: Contribution) -> tuple[Computation, Contribution]:
     """Give the other workers of this party what is computed, and their rows; return one's own part."""
-    vectors = own.vectors
-    run.team.tell(
-        {
-            "computation": computation.plain(),
-            "sizes": run.links.dimensions,
-            "vectors": vectors.shape,
-            "type": vectors.dtype.str,
-            "in_file": isinstance(vectors, np.memmap),
-        }
-    )
+    vectors, in_file = own.vectors, isinstance(own.vectors, np.memmap)
+    part = _share_out(run, computation, vectors=vectors.shape, type=vectors.dtype.str, in_file=in_file)
     if computation.operation != "differences":  # whose rows are dealt in an order that the engine draws
         vectors = run.team.deal(vectors, run.block_bytes)
-    return computation.part(run.team), replace(own, vectors=vectors)
+    return part, replace(own, vectors=vectors)
 
 
 def compute_part(run: Run) -> None:

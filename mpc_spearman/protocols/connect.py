@@ -45,7 +45,7 @@ def connect(run: Run) -> None:
 def agree_keys(plan: Plan, roster: Roster, links: Links, compared: str | None = None) -> None:
     """See that all run the same plan and version; leave in ``links.keys`` a key with each peer.
 
-    What is `compared` is the shared plan, at a worker that is not its party's first with its shard and run.
+    All must have the same text `compared`: the shared plan, which further workers extend by shard and run.
 
     Raises
     ------

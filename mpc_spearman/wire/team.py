@@ -2,8 +2,8 @@
 
 With ``shards: k`` a party is k processes. Its first worker, which *leads*, does all that the protocol asks of
 the party; the others compute on the rows that it deals them, with the workers of the same shard at the other
-parties. Rows are dealt in turn, so that how many each has follows from their number alone, and no shard is a
-part of the table that means something, such as a year.
+parties. Rows are dealt in turn: the number of each worker's rows follows from the number of all, and no shard
+is a meaningful part of the table, such as a year.
 
 What a worker computes goes to its lead and to nobody else. The lead adds up the parts before its noise and
 its share of zero come in: the others see the sum's share, as of one process (docs/protocol.md, "Shards").
@@ -37,12 +37,12 @@ _TYPES = ("|u1", "<i4", "<i8", "<f8")
 
 
 def fields(kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None:
-    """Return the fields of a message between two workers of a party; None for one that there is not."""
+    """Return the fields of a message between two workers of a party; None for a kind that they never send."""
     return _FIELDS if kind in (Kind.TASK, Kind.PART) else _ANY_TIME.get(kind)
 
 
 class Team:
-    """The workers of this party; by itself where there is one shard."""
+    """The workers of this party as one of them sees them; there is only itself where there is one shard."""
 
     def __init__(self, roster: Roster, links: Links | None = None) -> None:
         self._lead, *self._others = roster.parties
@@ -122,7 +122,7 @@ class Team:
         return vectors
 
     def close(self) -> None:
-        """Part from the other workers, once all is done: until then they hear of what goes wrong."""
+        """Close the links to the other workers once all is done: until then they are told of errors."""
         if self._links is not None:
             if self.leads:
                 self.tell({})

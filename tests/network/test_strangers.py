@@ -243,7 +243,7 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
 @pytest.mark.parametrize("side", [CoordinatorMeeting, DataPartyMeeting])
 def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> None:
     me, peer = (C, A) if side is CoordinatorMeeting else (A, C)
-    own = Settings(tls(me.name), "{}", "1", None, None, None, 5.0, 5.0, lambda text: None)
+    own = Settings(tls(me.name), "{}", "1", 5.0, 5.0, lambda text: None)
     agree = lambda sockets, ways: None  # noqa: E731
     carried = [lambda low, high, size: None] if side is CoordinatorMeeting else []
     one = side(Roster(PARTIES, me), own, agree, *carried)

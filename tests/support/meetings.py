@@ -83,8 +83,6 @@ class Meeting:
             "plan": json.dumps({"parties": len(parties)}, separators=(",", ":")),
             "version": "1",
             "listen": self._listen.get(member),
-            "advertise": None,
-            "proxy": None,
             "join_timeout": 30.0,
             "timeout": self._timeout,
             "say": self.said.setdefault(label, []).append,

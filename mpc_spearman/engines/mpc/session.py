@@ -35,7 +35,7 @@ from mpc_spearman.engines.mpc.crypten_import import (
     replicated,
 )
 from mpc_spearman.parties import Party
-from mpc_spearman.run import Run, rows_of_block
+from mpc_spearman.run import Run
 from mpc_spearman.wire.integers import nearest
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
@@ -108,7 +108,7 @@ class Session:
 
     def rows(self, columns: int) -> int:
         """Return the rows of a block of ``run.block_bytes`` of so many ring elements a row; all cut alike."""
-        return rows_of_block(columns, self._block_bytes)
+        return max(1, self._block_bytes // (8 * columns))
 
     def shared(self, share: np.ndarray) -> Any:
         """Make the ``ArithmeticSharedTensor`` of which this party's additive share modulo 2^64 is `share`."""
