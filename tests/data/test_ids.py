@@ -24,7 +24,7 @@ from mpc_spearman.data.ids import alignment_tag, id_digest, id_help
 from mpc_spearman.errors import PlanError
 from support.faults import on_progress
 from support.in_memory import run_in_memory
-from support.plans import plan
+from support.plans import SMALL, plan
 from support.processes import full_disk
 from support.tables import id_array
 
@@ -144,7 +144,7 @@ def plan_with_key(key: Path, **settings: Any) -> Plan:
 @pytest.mark.parametrize("protocol", ["mpc", "he"])
 def test_only_the_targets_own_result_has_the_tag(protocol: str, tmp_path: Path) -> None:
     key, out = tmp_path / "b.key", tmp_path / "out"
-    its = plan_with_key(key, protocol=protocol, he={"key_bits": 512, "insecure": True})
+    its = plan_with_key(key, protocol=protocol, he=SMALL)
     results = run_in_memory(its, frames()).results
     tag = alignment_tag(key, id_array([f"p{i}" for i in range(20)]))
     assert {name: results[name].alignment for name in "CBA"} == {"C": None, "B": tag, "A": None}

@@ -15,16 +15,11 @@ from mpc_spearman import run_local
 from mpc_spearman.results.result import Result
 from support.harness import fork_server
 from support.hosts import Job, Network, hosts
-from support.plans import mapping
+from support.plans import PROTOCOLS, mapping
 from support.processes import eventually
 
-MPC = {"protocol": "mpc", "reveal": "coefficients"}
-BFV = {"protocol": "he", "reveal": "coefficients", "he": {"scheme": "bfv"}}
-PAILLIER = {
-    "protocol": "he",
-    "reveal": "differences",
-    "he": {"scheme": "paillier", "key_bits": 512, "insecure": True, "randomness": "short"},
-}
+MPC, BFV = ({**PROTOCOLS[name], "reveal": "coefficients"} for name in ("mpc", "bfv"))
+PAILLIER = {**PROTOCOLS["paillier"], "reveal": "differences"}
 
 
 def settings(protocol: dict[str, Any], *sources: str) -> dict[str, Any]:

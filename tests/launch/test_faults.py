@@ -27,7 +27,7 @@ from mpc_spearman.errors import (
 from mpc_spearman.launch import supervisor
 from mpc_spearman.results.result import Result
 from support.harness import fork_server, run_roles
-from support.plans import plan
+from support.plans import LIGHT, plan
 from support.processes import EVER
 from support.references import normal_tables
 
@@ -43,7 +43,6 @@ PHASES = {
     "B": DATA_PHASES,
     "C": ("start", "connect", "agree", "multiply", "describe", "reveal", "publish", "account"),
 }
-HE = {"protocol": "he", "he": {"key_bits": 512, "insecure": True, "randomness": "short"}}
 MATRIX = [(party, phase) for party, phases in PHASES.items() for phase in phases]
 
 
@@ -177,7 +176,7 @@ def test_killed_while_common_rows_are_found(run_with: RunWith, party: str) -> No
 def test_faults_in_phases_of_homomorphic_encryption(
     run_with: RunWith, party: str, phase: str, act: str
 ) -> None:
-    after = run_with("on_phase", settings=HE, party=party, phase=phase, act=act)
+    after = run_with("on_phase", settings=LIGHT, party=party, phase=phase, act=act)
     if act == "kill":
         check_killed(after, party, phase)
     else:
@@ -317,7 +316,10 @@ IN_SHARDS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
     ),
     "differences": ({"reveal": "differences"}, {"A/1": ("share",), "C/1": ("reveal",), "B": ("share",)}),
     "intersect": ({"alignment": "intersect"}, dict.fromkeys(("A/1", "B", "C/1"), ("intersect",))),
-    "he": (HE, {"A/1": ("keys", "encrypt"), "B/1": ("evaluate",), "C/1": ("account",), "B": ("evaluate",)}),
+    "he": (
+        LIGHT,
+        {"A/1": ("keys", "encrypt"), "B/1": ("evaluate",), "C/1": ("account",), "B": ("evaluate",)},
+    ),
 }
 IN_MAKE_TEST = {
     ("products", "A/1", "multiply", "kill"),

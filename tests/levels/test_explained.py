@@ -21,7 +21,7 @@ from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import NOTHING, Scales
 from mpc_spearman.results.result import Result
 from support.in_memory import run_in_memory
-from support.plans import SCHEMES, plan
+from support.plans import PROTOCOLS, plan
 from support.recording import Recorded
 from support.references import DATA, SHARED, table
 
@@ -70,14 +70,12 @@ def check_exact(source: pd.DataFrame, target: pd.DataFrame, **settings: Any) -> 
     return result
 
 
-@pytest.mark.parametrize("he", [None, "bfv", "paillier"])
-def test_exact_results_are_least_squares_of_pooled_ranks(he: str | None) -> None:
-    rows, schemes = (N, {}) if he is None else (80, {"scheme": he})
-    if he == "bfv":
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_exact_results_are_least_squares_of_pooled_ranks(protocol: str) -> None:
+    if protocol == "bfv":
         pytest.importorskip("tenseal")
-    small = {} if he != "paillier" else {"key_bits": 512, "insecure": True}
-    settings = {} if he is None else {"protocol": "he", "he": {**schemes, **small}}
-    result = check_exact(A[:rows], B[:rows], **settings)
+    rows = N if protocol == "mpc" else 80
+    result = check_exact(A[:rows], B[:rows], **PROTOCOLS[protocol])
     assert (result.explained["k"] == 5).all()
 
 
@@ -200,8 +198,7 @@ def recorded(request: pytest.FixtureRequest) -> tuple[str, dict[str, np.ndarray]
     base = [rng.permutation(n).astype(float) for _ in range(3)]
     base += [base[0] + rng.normal(scale=20, size=n), rng.permutation(n)]
     settings = NOISY | {"reveal": level, "results": {"target": level, "precision": "statistical"}}
-    if scheme != "mpc":
-        settings |= {"protocol": "he", "he": SCHEMES[scheme]}
+    settings |= PROTOCOLS[scheme]
     kind: Any = type(level_of(plan(**settings)))
     conclude, opened = kind.conclude, list[np.ndarray]()
 

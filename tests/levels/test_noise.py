@@ -15,7 +15,7 @@ from mpc_spearman.parties import Role
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import deviations, joined, summed
 from support.in_memory import run_in_memory
-from support.plans import SCHEMES, plan
+from support.plans import PROTOCOLS, plan
 from support.recording import Recorded
 from support.references import table
 from support.uniform import signs_of_pattern
@@ -87,9 +87,7 @@ def test_what_is_opened_has_every_owners_draw_once_and_whole(
         pytest.importorskip("tenseal")
     reveal, *estimator = level.split()
     settings: dict[str, Any] = {"reveal": reveal, "estimator": estimator[0] if estimator else "tie_corrected"}
-    settings["shards"] = shards
-    if scheme != "mpc":
-        settings |= {"protocol": "he", "he": SCHEMES[scheme]}
+    settings |= {"shards": shards, **PROTOCOLS[scheme]}
     its = noisy_plan("A", "D", grants=(reveal, "nothing"), **settings)
     kind: Any = type(level_of(its))
     contribution, conclude, drawn, vectors, opened = kind.contribution, kind.conclude, [], {}, []

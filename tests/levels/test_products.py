@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,7 @@ from mpc_spearman.levels.products import Products
 from mpc_spearman.protocols.dry_run import dry_run
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
-from support.plans import SCHEMES, plan
+from support.plans import PROTOCOLS, plan
 from support.recording import TABLES
 from support.references import inverse_root
 
@@ -143,15 +142,13 @@ def test_a_value_that_no_columns_give_has_no_coefficient():
 # ---- whole runs ----
 
 
-@pytest.mark.parametrize("protocol", ["mpc", "paillier", "bfv"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("estimator", ["tie_corrected", "paper"])
 def test_a_run_with_scaled_ranks(few, protocol, estimator):
     if protocol == "bfv":
         pytest.importorskip("tenseal")
-    settings: dict[str, Any] = {"reveal": "coefficients", "estimator": estimator, **STATISTICAL}
-    if protocol != "mpc":
-        settings |= {"protocol": "he", "he": SCHEMES[protocol]}
-    result = run_in_memory(plan(**settings), TABLES).result()
+    its = plan(reveal="coefficients", estimator=estimator, **STATISTICAL, **PROTOCOLS[protocol])
+    result = run_in_memory(its, TABLES).result()
     truth = reference(
         {"A": TABLES["A"].drop(columns="id")}, TABLES["B"].drop(columns="id"), estimator=estimator
     )

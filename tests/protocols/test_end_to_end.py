@@ -19,7 +19,7 @@ from mpc_spearman.statistics.pvalues import EXACT_ROWS
 from mpc_spearman.statistics.reference import Reference, reference
 from support.harness import ROOT, fork_server
 from support.in_memory import run_in_memory
-from support.plans import mapping, plan
+from support.plans import SMALL, mapping, plan
 from support.references import (
     SHARED,
     normal_tables,
@@ -264,8 +264,7 @@ def _random_tables(seed: int, n: int, m_source: int, m_target: int) -> dict[str,
     ],
 )
 def test_rows_in_another_order_give_everyone_the_same_numbers(protocol, level, estimator):
-    he = {"he": {"key_bits": 512, "insecure": True}} if protocol == "he" else {}
-    its = plan(protocol=protocol, reveal=level, estimator=estimator, **he)
+    its = plan(protocol=protocol, reveal=level, estimator=estimator, he=SMALL)
     first = _random_tables(31, 80, 3, 3)
     order = np.random.default_rng(32).permutation(80)
     again = {party: one.iloc[order].reset_index(drop=True) for party, one in first.items()}

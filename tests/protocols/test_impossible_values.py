@@ -22,7 +22,7 @@ from mpc_spearman.engines.mpc.engine import Mpc
 from mpc_spearman.run import Run
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import Ended, run_in_memory
-from support.plans import SCHEMES, plan
+from support.plans import PROTOCOLS, plan
 from support.recording import FEATURES, TABLES, encoded
 from support.references import encoding_for, ring_bytes
 
@@ -154,7 +154,7 @@ def test_encrypted(scheme, level, run):
         "coefficients": (int(np.argmin(abs(Y[0] - 1200))), -(2**20)),
         "differences": (int(np.argmin(abs(X[0] - Y[0] - 1400))), 2400),
     }[level]
-    ended = run(row, by=by, reveal=level, protocol="he", he=SCHEMES[scheme])
+    ended = run(row, by=by, reveal=level, **PROTOCOLS[scheme])
     result = ended.result("C")
     seen = result.strengths if level == "strengths" else result.coefficients.iloc[0]
     assert seen.isna().any()

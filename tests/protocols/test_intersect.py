@@ -17,11 +17,10 @@ from mpc_spearman.protocols import intersect
 from mpc_spearman.statistics.reference import reference
 from support.faults import on_values
 from support.in_memory import Ended, run_in_memory
-from support.plans import mapping, plan
+from support.plans import SMALL, mapping, plan
 from support.references import tolerance
 
 LEVELS = ("differences", "coefficients", "strengths", "ranking")
-KEYS = {"key_bits": 512, "insecure": True}
 
 
 def table(ids: Any, side: str, columns: int, seed: int) -> pd.DataFrame:
@@ -71,8 +70,7 @@ def check(ended: Ended, tables: Mapping[str, pd.DataFrame], level: str) -> None:
 )
 def test_the_result_is_that_of_the_joined_rows(protocol: str, level: str, others: tuple[str, ...]) -> None:
     tables = {party: {"A": A, "D": D}[party] for party in others} | {"B": B}
-    settings = {"he": KEYS} if protocol == "he" else {}
-    chosen = plan(*others, alignment="intersect", protocol=protocol, reveal=level, **settings)
+    chosen = plan(*others, alignment="intersect", protocol=protocol, reveal=level, he=SMALL)
     check(run_in_memory(chosen, tables), tables, level)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,19 +15,11 @@ from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.reference import reference
 from support.harness import ROOT
 from support.in_memory import run_in_memory
-from support.plans import freed, plan
+from support.plans import PROTOCOLS, freed, plan
 from support.references import pooled, ranked_alike, table, tolerance, ulps
 
 N = 211
 LEVELS = ("differences", "coefficients", "strengths")
-PROTOCOLS: dict[str, dict[str, Any]] = {
-    "mpc": {"protocol": "mpc"},
-    "bfv": {"protocol": "he", "he": {"scheme": "bfv"}},
-    "paillier": {
-        "protocol": "he",
-        "he": {"scheme": "paillier", "key_bits": 512, "insecure": True, "randomness": "short"},
-    },
-}
 
 
 def _tables() -> dict[str, pd.DataFrame]:

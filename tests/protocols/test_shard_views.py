@@ -16,14 +16,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from support.plans import LIGHT
 from support.recording import M_A, M_B, SMALL_BLOCKS, TABLES, Frozen, N, Recorded, encoded
-from support.transcript import CONFIRM, HELLO, KINDS, Transcript, parse
+from support.transcript import CONFIRM, HELLO, Transcript, frames, parse
 from support.uniform import signs_of_pattern
 from support.views import FAREWELL
 
 pytestmark = pytest.mark.xdist_group("recordings in shards")
 
-PAILLIER = {"protocol": "he", "he": {"scheme": "paillier", "key_bits": 512, "insecure": True}}
 RNG = np.random.default_rng(5)
 FEW = {party: table.head(61) for party, table in TABLES.items()}
 #: 1,200 products, enough for statistics.
@@ -38,8 +38,8 @@ RUNS: dict[str, tuple[dict[str, pd.DataFrame], dict[str, Any]]] = {
     "strengths": (TABLES, {"shards": 3, "reveal": "strengths"}),
     "explained": (TABLES, {"shards": 2, "reveal": "explained"}),
     "ranking": (TABLES, {"shards": 2, "reveal": "ranking"}),
-    "coefficients, he": (FEW, {"shards": 2, **PAILLIER}),
-    "differences, he": (FEW, {"shards": 2, "reveal": "differences", **PAILLIER}),
+    "coefficients, he": (FEW, {"shards": 2, **LIGHT}),
+    "differences, he": (FEW, {"shards": 2, "reveal": "differences", **LIGHT}),
     "intersect": (TABLES, {"shards": 3, "alignment": "intersect"}),
 }
 #: What other workers than the first send those of other parties, beside hello and farewell, by both their
@@ -98,11 +98,9 @@ def between_parties(run: Recorded) -> bytes:
 
 def given(run: Recorded, worker: str) -> list[tuple[dict[str, Any], bytes]]:
     """What a worker gave its party's first one, part by part."""
-    raw, parts = (run.directory / "record" / worker / "team" / "to-0.bin").read_bytes(), []
-    while raw:
-        kind, (length,) = raw[3], struct.unpack_from("!Q", raw, 16)
-        payload, raw = raw[24 : 24 + length], raw[24 + length :]
-        if KINDS[kind] == "PART":
+    parts = []
+    for kind, _, payload in frames((run.directory / "record" / worker / "team" / "to-0.bin").read_bytes()):
+        if kind == "PART":
             (text,) = struct.unpack_from("!I", payload)
             parts.append((json.loads(payload[4 : 4 + text]), payload[8 + text :]))
     return parts

@@ -11,7 +11,7 @@ import pytest
 
 from mpc_spearman.results.result import Result
 from support.in_memory import run_in_memory
-from support.plans import plan
+from support.plans import PROTOCOLS, plan
 
 RNG = np.random.default_rng(7)
 N = 61
@@ -20,8 +20,7 @@ TABLES = {
     "D": pd.DataFrame({"id": range(N), "c": RNG.integers(0, 2, N), "d": RNG.normal(size=N)}),
     "B": pd.DataFrame({"id": range(N), "x": RNG.normal(size=N), "y": RNG.integers(0, 4, N), "z": range(N)}),
 }
-HE = {"protocol": "he", "he": {"scheme": "paillier", "key_bits": 512, "insecure": True}}
-BFV = {"protocol": "he", "he": {"scheme": "bfv"}}
+HE, BFV = PROTOCOLS["paillier"], PROTOCOLS["bfv"]
 SETTINGS: dict[str, dict[str, Any]] = {
     "differences": {"reveal": "differences"},
     "coefficients": {"reveal": "coefficients"},

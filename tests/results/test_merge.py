@@ -22,7 +22,7 @@ from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
 from support.made_results import costs, made, matrix_of, parts, shared_plan
 from support.plan_files import files
-from support.plans import plan
+from support.plans import LIGHT, plan
 from support.tables import id_array
 
 TAG = "0123456789abcdef" * 4
@@ -181,9 +181,8 @@ def run_one(source: str, out: Path, key: Path, **more: Any) -> Path:
 def test_two_runs_merged_are_the_pooled_tables_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    he = {"protocol": "he", "he": {"key_bits": 512, "insecure": True}}
     key = tmp_path / "b.key"
-    runs = [run_one("A", tmp_path / "one", key), run_one("D", tmp_path / "two", key, **he)]
+    runs = [run_one("A", tmp_path / "one", key), run_one("D", tmp_path / "two", key, **LIGHT)]
     assert main(["merge", *map(str, runs), "--out", str(tmp_path / "both")]) == 0
     shown = capsys.readouterr()
     assert "ranks first of 3 features" in shown.out

@@ -75,8 +75,13 @@ def _freed(content: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-#: Keys of no security, which are quick to make; and a plan's `he` by the name of the scheme.
+#: Keys of no security, which are quick to make; a plan's `he` by the name of the scheme; and what says under
+#: which protocol a run is.
 SMALL = {"key_bits": 512, "insecure": True, "randomness": "short"}
 SCHEMES = {"paillier": {"scheme": "paillier", **SMALL}, "bfv": {"scheme": "bfv"}}
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "mpc": {"protocol": "mpc"},
+    **{scheme: {"protocol": "he", "he": its} for scheme, its in SCHEMES.items()},
+}
 #: Settings of runs in new processes whose protocol is no matter: without PyTorch these begin sooner.
-LIGHT: dict[str, Any] = {"protocol": "he", "he": SMALL}
+LIGHT = PROTOCOLS["paillier"]

@@ -172,27 +172,28 @@ class Transcript:
         return {
             sender: parse(layout, frame[2], {})
             for sender, receiver in ((hub, others[0]), *((party, hub) for party in others))
-            for frame in self._frames(sender, receiver)
+            for frame in frames(self.raw(receiver, sender, at=receiver))
             if frame[0] == "HELLO"
         }
-
-    def _frames(self, sender: str, receiver: str) -> list[tuple[str, int, bytes]]:
-        """Kind, depth and payload."""
-        raw, frames, offset = self.raw(receiver, sender, at=receiver), [], 0
-        while offset < len(raw):
-            magic, version, kind, depth, number, length = struct.unpack_from("!2sBBIQQ", raw, offset)
-            assert (magic, version, number) == (b"MS", 1, len(frames))
-            end = offset + 24 + length
-            assert end <= len(raw), "the wire ends within a frame"
-            frames.append((KINDS[kind], depth, raw[offset + 24 : end]))
-            offset = end
-        return frames
 
     def _link(self, sender: str, receiver: str) -> list[Message]:
         return [
             Message(sender, receiver, kind, depth, 24 + len(payload), payload)
-            for kind, depth, payload in self._frames(sender, receiver)
+            for kind, depth, payload in frames(self.raw(receiver, sender, at=receiver))
         ]
+
+
+def frames(raw: bytes) -> list[tuple[str, int, bytes]]:
+    """Kind, depth and payload of each frame."""
+    found, offset = list[tuple[str, int, bytes]](), 0
+    while offset < len(raw):
+        magic, version, kind, depth, number, length = struct.unpack_from("!2sBBIQQ", raw, offset)
+        assert (magic, version, number) == (b"MS", 1, len(found))
+        end = offset + 24 + length
+        assert end <= len(raw), "the wire ends within a frame"
+        found.append((KINDS[kind], depth, raw[offset + 24 : end]))
+        offset = end
+    return found
 
 
 def elements(raw: bytes, width: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from support.faults import on_values
 from support.in_memory import run_in_memory
-from support.plans import SCHEMES, SMALL, plan
+from support.plans import PROTOCOLS, SCHEMES, SMALL, plan
 from support.recording import FEATURES, GRANTS, TABLES, Recorded, encoded
 from support.references import tolerance, ulps
 
@@ -30,7 +30,7 @@ every_scheme = pytest.mark.parametrize("scheme", list(SCHEMES))
 def he(tables: Any, level: str, estimator: str, scheme: str, **settings: Any) -> Result:
     if scheme == "bfv":
         pytest.importorskip("tenseal")
-    return run(tables, level, estimator, protocol="he", he=SCHEMES[scheme], **settings)
+    return run(tables, level, estimator, **PROTOCOLS[scheme], **settings)
 
 
 def run(tables: Any, level: str, estimator: str, **settings: Any) -> Result:
@@ -95,7 +95,7 @@ def test_2048_bits_and_small_keys_come_with_a_warning() -> None:
 
 
 def encrypted(tables: Any, scheme: str, level: str) -> Recorded:
-    return Recorded(tables, protocol="he", he=SCHEMES[scheme], reveal=level)
+    return Recorded(tables, **PROTOCOLS[scheme], reveal=level)
 
 
 def test_no_secret_prime_is_sent_or_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_a_damaged_ciphertext_leaves_nan_and_says_so(scheme: str, level: str) ->
                 values = {**values, "batch": bytes(batch)}
             super().send(peer, kind, values, **more)
 
-    its = plan(protocol="he", he=SCHEMES[scheme], reveal=level)
+    its = plan(**PROTOCOLS[scheme], reveal=level)
     ended = run_in_memory(its, TABLES, {"B": lambda run, *given, **more: run(*given, links=Damaging, **more)})
     assert not ended.errors
     result = ended.results["C"]
@@ -216,7 +216,7 @@ def test_a_damaged_ciphertext_leaves_nan_and_says_so(scheme: str, level: str) ->
 @pytest.mark.parametrize(("party", "kind"), [("A", "CIPHERTEXT"), ("B", "EVALUATED")])
 def test_ciphertexts_that_name_another_key_are_refused(party: str, kind: str) -> None:
     hook = partial(on_values, kind=kind, change=lambda values: {**values, "key": bytes(32)})
-    its = plan(reveal="coefficients", protocol="he", he=SCHEMES["paillier"])
+    its = plan(reveal="coefficients", **PROTOCOLS["paillier"])
     ended = run_in_memory(its, TABLES, {party: hook})
     assert not ended.results
     finder = {"A": "B", "B": "C"}[party]
