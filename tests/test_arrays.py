@@ -21,7 +21,11 @@ from support.plans import plan
 N = 2_200_000  # of which two columns of int32, or one of 64 bits, are large enough for a file
 
 
-def test_a_large_array_is_in_a_file_without_a_name_and_so_is_what_is_made_of_it(temporary: Path) -> None:
+def test_a_large_array_is_in_a_file_without_a_name_and_so_is_what_is_made_of_it(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes, unlink = set(), Path.unlink
+    monkeypatch.setattr(Path, "unlink", lambda path: (modes.add(path.stat().st_mode & 0o777), unlink(path)))
     small, large = (room((rows,), np.float64, in_file=True) for rows in (9, N))
     assert [isinstance(one, np.memmap) for one in (small, large, room((N,), np.int64, in_file=False))] == [
         False, True, False,
@@ -39,6 +43,7 @@ def test_a_large_array_is_in_a_file_without_a_name_and_so_is_what_is_made_of_it(
         assert seen == [(i, min(N, i + columns), -order[i]) for i in range(0, N, columns)]
     assert not list(parts(table[:, :0], 9))
     assert not list(temporary.iterdir())
+    assert modes == {0o600}  # of the names while there were any
 
 
 @pytest.mark.parametrize("shape", [(1 << 58,), (N,)], ids=["no room", "no folder"])

@@ -18,6 +18,7 @@ from mpc_spearman.data.kept import KeptRanks
 from mpc_spearman.data.ranks import Place, Ranks
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import OutputError, PlanError
+from support.databases import into_sqlite
 from support.in_memory import run_in_memory
 from support.plans import mapping
 
@@ -113,6 +114,22 @@ def test_ranks_by_an_engine_are_kept_as_long_as_its_file_is_the_same(clinic: Pat
     os.utime(clinic, ns=(1, 1))
     owner.ranks(table=asked)[1].close()
     assert owner.ranked == 2
+
+
+def test_ranks_of_a_database_are_those_of_the_columns_that_it_has_now(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb")
+    frame, owner = pd.read_csv(clinic), Owner(clinic)
+    asked = {"query": "SELECT * FROM t", "connection": "env:CLINIC"}
+    for ranked, columns in enumerate(({}, {"x": "y", "y": "x"}), start=1):
+        file = clinic.with_name("t.db")
+        file.unlink(missing_ok=True)
+        monkeypatch.setenv("CLINIC", into_sqlite(file, "t", frame.rename(columns=columns)))
+        ranks, table = owner.ranks(table=asked, missing="middle", exclude=["flag"])
+        assert right(ranks, table)
+        table.close()
+        assert owner.ranked == ranked
 
 
 def cut(file: Path) -> None:

@@ -28,9 +28,10 @@ from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Csv, TableKeys
 from mpc_spearman.data import expressions, warehouse
 from mpc_spearman.data.aligned import write_unaligned
-from mpc_spearman.data.engines import DuckDB
+from mpc_spearman.data.engines import DuckDB, connect
 from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.ranks import place_ranks, rank_columns
+from mpc_spearman.data.refusals import EngineFailed
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import SetupError, TableError
 from support.databases import PASSWORD, command, into_postgresql, into_sqlite, postgresql
@@ -460,6 +461,17 @@ def test_duckdb_executes_one_select_fetches_nothing_and_sees_no_variable(
     with pytest.raises(TableError, match=r"one SELECT|readable Parquet|does not exist"):
         read_table("B", Query(query=query), TableKeys())
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgresql"])
+def test_not_even_a_statement_that_writes_changes_an_owners_table(
+    engine: str, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.DataFrame({"id": list("abc"), "x": [1, 2, 3]})
+    with closing(connect(made(engine, frame, tmp_path, server, monkeypatch))) as reached:
+        with pytest.raises(EngineFailed):
+            reached.table("DELETE FROM t")
+        assert reached.table("SELECT * FROM t").num_rows == 3
 
 
 def test_a_column_of_sqlite_is_what_all_its_cells_are(

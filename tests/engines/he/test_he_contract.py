@@ -8,6 +8,7 @@ import importlib.util
 import itertools
 import math
 import pickle
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -18,9 +19,12 @@ from hypothesis.extra import numpy as hnp
 
 from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranks import total
+from mpc_spearman.engines.computation import Bounds, Computation
 from mpc_spearman.engines.he import keys_of
+from mpc_spearman.engines.he.engine import sizes as layout
 from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Products, PublicKey, SecretKey, Sizes
 from mpc_spearman.errors import BoundError, ProtocolViolation
+from mpc_spearman.parties import Party, Role
 from support.bfv_parties import exact, ranks
 
 # Keys that can be broken but are quick: what is tested here does not depend on their size.
@@ -187,6 +191,21 @@ def test_products_in_parts_are_those_of_the_whole_even_if_a_part_has_no_rows(sch
     found = products(scheme, sizes, x, y, threads=2, parts=parts)
     np.testing.assert_array_equal(found, exact(x, y))
     assert found[0, 0] == -found[0, 1] > 0.99 * 2**62
+
+
+@pytest.mark.parametrize(
+    ("operation", "summed", "keys", "parts", "n"),
+    [
+        ("differences", False, 6, 1, 20),
+        ("inner_products", False, 2, 3, 60),
+        ("inner_products", True, 1, 3, 120),
+    ],
+)
+def test_shards_multiply_keys_at_differences_and_parts_of_sums_at_products(operation, summed, keys, parts, n):
+    one, other = (Party(name, Role.SOURCE, number) for number, name in ((2, "A"), (3, "D")))
+    whole = Computation(operation, 60, {one: 4, other: 1}, 3, summed, bounds=Bounds(59, 59, 3_540, 10**5))
+    found = layout(replace(whole, rows=20, in_all=60), 3, None if summed else other)
+    assert (found.keys, found.parts, found.n) == (keys, parts, n)
 
 
 # --- what is refused
