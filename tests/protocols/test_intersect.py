@@ -13,6 +13,7 @@ import pytest
 
 from mpc_spearman.config import load_plan
 from mpc_spearman.errors import AlignmentError, ProtocolViolation
+from mpc_spearman.parties import worker_name
 from mpc_spearman.protocols import intersect
 from mpc_spearman.statistics.reference import reference
 from support.faults import on_values
@@ -137,6 +138,7 @@ def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
 # ---- rules
 
 
+@pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize(
     ("owner", "policy", "told"),
     [
@@ -147,7 +149,9 @@ def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
         ("A", {"min_rows": 111}, "have 110 ids in common, and the policy of A (source) has min_rows: 111"),
     ],
 )
-def test_an_owners_rule_is_applied_before_anyone_is_answered(owner: str, policy: Any, told: str) -> None:
+def test_an_owners_rule_is_applied_before_anyone_is_answered(
+    owner: str, policy: Any, told: str, shards: int
+) -> None:
     answered = []
 
     def seen(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -155,14 +159,18 @@ def test_an_owners_rule_is_applied_before_anyone_is_answered(owner: str, policy:
         return values
 
     def run(rule: Mapping[str, Any]) -> Ended:
-        content = mapping(alignment="intersect")
+        content = mapping(alignment="intersect", shards=shards)
         place = content["parties"]["target"] if owner == "B" else content["parties"]["sources"][0]
         place["policy"] |= rule
         hook = partial(on_values, kind="COMMON", change=seen)
-        return run_in_memory(load_plan(content), {"A": A, "B": B}, {"C": hook})
+        hooks = {worker_name("C", shard): hook for shard in range(shards)}
+        return run_in_memory(load_plan(content), {"A": A, "B": B}, hooks)
 
     ended = run(policy)
-    assert ended.classes() == {"C": "DisclosureError", "A": "PeerFailed", "B": "PeerFailed"}
+    classes = ended.classes()
+    assert classes.pop("C") == "DisclosureError"
+    assert {*classes.values()} == {"PeerFailed"}
+    assert len(classes) == 3 * shards - 1
     ((rule, value),) = policy.items()
     assert told in str(ended.errors["C"])
     assert f"has {rule}" in str(ended.errors["C"])
