@@ -18,6 +18,7 @@ from mpc_spearman.data.kept import KeptRanks
 from mpc_spearman.data.ranks import Place, Ranks
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import OutputError, PlanError
+from mpc_spearman.files import lock
 from support.databases import into_sqlite
 from support.in_memory import run_in_memory
 from support.plans import mapping
@@ -177,17 +178,31 @@ def test_a_table_that_changes_while_it_is_ranked_is_not_kept(clinic: Path) -> No
     assert not list(owner.folder.iterdir())
 
 
+def test_kept_ranks_are_not_those_of_a_table_that_changes_while_it_is_read(clinic: Path) -> None:
+    owner = Owner(clinic)
+    owner.ranks()
+
+    def changed(table: Table) -> Table:
+        os.utime(clinic, ns=(1, 1))
+        return table
+
+    assert right(*owner.ranks(changed))
+    assert owner.ranked == 2
+
+
 def test_what_a_killed_run_left_is_taken_away_and_an_error_leaves_nothing(clinic: Path) -> None:
     owner = Owner(clinic)
     owner.folder.mkdir(mode=0o700)
     (owner.folder / ".0123.ranks.part").write_bytes(bytes(100))
+    in_use = lock(owner.folder / ".4567.ranks.part", os.O_RDWR | os.O_CREAT)
 
     def fail() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         owner.ranks(meanwhile=fail)
-    assert not list(owner.folder.iterdir())
+    assert [file.name for file in owner.folder.iterdir()] == [".4567.ranks.part"]
+    os.close(in_use)
 
 
 @pytest.mark.parametrize("error", [PlanError, OutputError])
