@@ -45,7 +45,8 @@ class CsvText:
             start = codecs.getincrementaldecoder(dialect.encoding)().decode(file.read(64))
             self._said = re.match('\ufeff?("?sep=(.)"?\r?\n)', start)  # Excel's first line, of no other's use
         by_name = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
-        self._delimiter = dialect.delimiter or (self._said[2] if self._said else by_name)
+        self.delimiter = dialect.delimiter or (self._said[2] if self._said else by_name)
+        self.skip = 1 if self._said else 0  # lines before the header
         with self._opened() as file, _in_words():
             text, head = self._text(file), b""
             while len(head) < BLOCK and (more := text.read(BLOCK - len(head))):
@@ -121,7 +122,7 @@ class CsvText:
         return pa_csv.open_csv(
             text,
             pa_csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK, use_threads=threads),
-            pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=skip),
+            pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=skip),
             pa_csv.ConvertOptions(
                 include_columns=names,
                 column_types=dict.fromkeys(names or (), pa.large_string()),
@@ -134,7 +135,7 @@ class CsvText:
         return cast(BinaryIO, gzip.open(self._path)) if self._zipped else self._path.open("rb")
 
     def _text(self, file: BinaryIO) -> _Checked:
-        return _Checked(file, self._encoding, self._delimiter, self._said[1] if self._said else "")
+        return _Checked(file, self._encoding, self.delimiter, self._said[1] if self._said else "")
 
 
 @contextmanager

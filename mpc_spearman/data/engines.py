@@ -39,7 +39,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # a pipe of that name wo
 # What an SQLSTATE that begins so means, and what a class or phrase of a driver means that gives none.
 _STATES = {
     "0A": "it does more than a single SELECT may do",
-    "22": "a cell cannot be converted as the query asks",
+    "22": "a cell cannot be computed or converted as the query asks",
     "25006": "it writes, but may only read",
     "42501": "the database's user has no right to read this",
     "42601": "it is not SQL, or not one SELECT",
@@ -55,18 +55,19 @@ _PHRASES = {
     "timeout expired": f"no answer within {_CONNECT_SECONDS} s",
     "pg_hba.conf": "the server does not let that user in from here",
     "SSL": "the two ends do not agree on TLS (sslmode)",
-    "percent-encoded": "in a name or password write % as %25, @ as %40, / as %2F",
+    "percent-encoded|invalid integer value": "in a name or password write % as %25, @ as %40, / as %2F",
     "no such table|Table with name": _STATES["42P01"],
     "no such column|Referenced column": _STATES["42703"],
     "does not exist": "the server has no such database or user",
     "syntax error|Parser Error": _STATES["42601"],
     "not authorized": _STATES["0A"],
-    "not a database|not a valid DuckDB": "the file is no database of that kind",
+    "not a database|not a valid DuckDB|Cannot launch in-memory": "the file is no database of that kind",
     "locked|lock on file|handle conflict": "another program has the file open to write: close it there",
     "Conversion Error": _STATES["22"],
+    "nvalid unicode": "it is not text in the encoding of csv.encoding: set that to what it is",
     "CSV": "it is not a well-formed CSV file with one header line, or not as `csv` says",
     "arquet": "it is not a readable Parquet file",
-    "Out of Memory": "it needs more memory than `memory` allows",
+    "Out of Memory": "it needs more memory than `memory` allows; raise table.memory",
     "No space left": "the disk for temporary files (TMPDIR) is full",
 }
 
@@ -145,7 +146,8 @@ def in_words(engine: str, doing: str = "the query failed") -> Iterator[None]:
         if not state:
             words = [words for phrase, words in _PHRASES.items() if re.search(phrase, said)]
         words += ["it refuses, and its message is not shown, since it may hold secrets; ask it by hand"]
-        state_said = f" (SQLSTATE {state})" if state else ""
+        line = re.search(r"CSV Error on Line: (\d+)", said)
+        state_said = f" (SQLSTATE {state})" if state else f" (line {line[1]} of a file)" if line else ""
         raise EngineFailed(f"{engine}: {doing}: {words[0]}{state_said}", state) from None
 
 

@@ -136,7 +136,7 @@ def open_source(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> 
     files = part_files(table)
     ends = {_end(file) for file in files}
     if ends <= {*CSV}:
-        return _CsvFiles(files, keys, rows)
+        return CsvFiles(files, keys, rows)
     parts = [(_ParquetFile if _end(file) in PARQUET else _ArrowFile)(file, keys, rows) for file in files]
     return parts[0] if len(parts) == 1 else _Parts(parts, keys, rows)
 
@@ -221,8 +221,11 @@ class _InMemory(Source):
         return self._read(place)
 
 
-class _CsvFiles(Source):
-    """CSV files, one after the other; all wanted columns are read in one pass."""
+class CsvFiles(Source):
+    """CSV files, one after the other; all wanted columns are read in one pass.
+
+    Each has the `delimiter`, and `skip` lines before its header.
+    """
 
     def __init__(self, files: Sequence[Path], keys: TableKeys, rows: int | None) -> None:
         super().__init__(keys, rows)
@@ -231,12 +234,17 @@ class _CsvFiles(Source):
         self._cells: dict[int, Cells] = {}
         self.names = self._files[0].names
         _alike(files, [file.names for file in self._files])
+        forms = {(file.delimiter, file.skip) for file in self._files}
+        if len(forms) > 1:
+            raise Unusable("not all part files have the first line 'sep='; remove it, and set csv.delimiter")
+        ((self.delimiter, self.skip),) = forms
         if mark := self._files[0].separated_by():
             self.separator = mark
             kind = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}[mark]
             self.hint = f"its cells seem to be separated by {kind}: set csv.delimiter to {mark!r}"
 
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
+        """Read these columns."""
         self._text = {place: [] for place in columns}
         self._cells = {place: Cells(self.name(place), self._keys, self.codes) for place in numbers}
         left = self._rows
@@ -253,9 +261,11 @@ class _CsvFiles(Source):
             left = None if left is None else left - count
 
     def column(self, place: int) -> pa.ChunkedArray:
+        """Give a column of text, once."""
         return pa.chunked_array(self._text.pop(place), pa.large_string())
 
     def numbers(self, place: int) -> Numbers:
+        """Give a feature's values."""
         return self._cells[place].numbers()
 
 

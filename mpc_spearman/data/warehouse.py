@@ -30,8 +30,8 @@ from mpc_spearman.data.engines import connect, quoted
 from mpc_spearman.data.gaps import looks_like_a_code
 from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.ranks import Groups, place_ranks
-from mpc_spearman.data.refusals import EngineFailed, Unusable, at_rows, count_of, show
-from mpc_spearman.data.sources import CSV, PARQUET, Column, Source, part_files
+from mpc_spearman.data.refusals import EngineFailed, Unusable, at_rows, count_of, listed, show
+from mpc_spearman.data.sources import CSV, PARQUET, Column, CsvFiles, Source, part_files
 
 _CELLS, _ORDER, _COMMON = "mpc_spearman_cells", "mpc_spearman_order", "mpc_spearman_common"
 _CHOSEN, _WORDS = "mpc_spearman_chosen", "mpc_spearman_words"
@@ -55,21 +55,48 @@ class Warehouse(Source):
         super().__init__(keys, rows)
         self._asked, self._engine = asked, connect(asked)
         self.close = finalize(self, self._engine.close)  # a forgotten one, too
-        if asked.query is None:
-            assert asked.path is not None
-            self._query = f"SELECT * FROM {_files(asked.path, keys)}"
-        else:  # on lines of its own, for a comment at its end
-            self._query = f"SELECT * FROM (\n{asked.query.strip().removesuffix(';')}\n) AS answer"
+        self.names = []
         try:
+            if asked.query is None:
+                assert asked.path is not None
+                self._query = f"SELECT * FROM {self._files(asked.path)}"
+            else:  # on lines of its own, for a comment at its end
+                self._query = f"SELECT * FROM (\n{asked.query.strip().removesuffix(';')}\n) AS answer"
             self._fields = [*self._engine.table(f"{self._query} LIMIT 0").schema]
         except BaseException:
             self.close()
             raise
-        self.names = [field.name for field in self._fields]
+        self.names = self.names or [field.name for field in self._fields]
         self._kinds: dict[int, Any] = {}
         self._readings: dict[int, _Reading] = {}
         self._chosen: Rows | None = None
         self._count = 0
+
+    def _files(self, path: Path) -> str:
+        """Have DuckDB read files: Parquet, or CSV of which all cells are text. It guesses nothing of them."""
+        files = part_files(path)
+        ends = {next((end for end in CSV + PARQUET if file.name.lower().endswith(end)), "") for file in files}
+        for file in files:
+            file.open("rb").close()
+        # DuckDB would take *, ? and [ in a name for a pattern, and a folder named year=2024 for a column.
+        paths = "[" + ", ".join(quoted(escape(str(file))) for file in files) + "], hive_partitioning=false"
+        if ends <= {*PARQUET}:
+            return f"read_parquet({paths})"
+        if not ends <= {*CSV}:
+            raise Unusable(f"DuckDB reads files whose names end in {', '.join(CSV + PARQUET)}")
+        csv = self._keys.csv
+        if csv.encoding not in _DUCKDB_ENCODINGS:
+            known = ", ".join(_DUCKDB_ENCODINGS)
+            raise Unusable(
+                f"csv.encoding is {csv.encoding}, and DuckDB reads {known}: save it in one of them"
+            )
+        heads = CsvFiles(files, self._keys, None)
+        self.hint = heads.hint
+        self.names = heads.names
+        columns = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(heads.names)))
+        how = f"delim={quoted(heads.delimiter)}, skip={heads.skip}, encoding={quoted(csv.encoding)}"
+        how += ", header=true, auto_detect=false, strict_mode=true, quote='\"', escape='\"'"
+        return f"read_csv({paths}, columns={{{columns}}}, {how})"
 
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
         """Have the engine keep these columns, with numbered rows."""
@@ -98,15 +125,16 @@ class Warehouse(Source):
         for place in range(len(self.names)):
             if self.name(place) == name:
                 return place
-        raise Unusable(f"table.order_by: there is no column {show(name)}")
+        has = listed([*map(str, self.names)])
+        raise Unusable(f"table.order_by: there is no column {show(name)}; it has {has}")
 
     def _of_query(self, places: Sequence[int], plain: bool = False) -> str:
         """Select columns of the query; with `plain`, those as text that Arrow has no type for."""
-        names = [_name(str(self.names[place])) for place in places]
+        names = [_name(self._fields[place].name) for place in places]
         texts = [plain and self._foreign(place) for place in places]
         cells = (f"CAST({name} AS TEXT)" if text else name for name, text in zip(names, texts, strict=True))
-        listed = ", ".join(f"{cell} AS c{place}" for place, cell in zip(places, cells, strict=True))
-        return f"SELECT row_number() OVER () AS u, {listed} FROM ({self._query}) AS asked"
+        asked = ", ".join(f"{cell} AS c{place}" for place, cell in zip(places, cells, strict=True))
+        return f"SELECT row_number() OVER () AS u, {asked} FROM ({self._query}) AS asked"
 
     def _in_buckets(self, table: Any, key: Any, n: int) -> tuple[Any, dict[int, int]]:
         """Divide a large table into buckets of about `_PART` rows, and count the rows before each."""
@@ -374,28 +402,6 @@ def _is_numeric(field: pa.Field) -> bool:
 
 def _numpy(column: Any) -> Any:
     return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
-
-
-def _files(path: Path, keys: TableKeys) -> str:
-    """Have DuckDB read files: Parquet, or CSV of which all cells are text."""
-    files = part_files(path)
-    ends = {next((end for end in CSV + PARQUET if file.name.lower().endswith(end)), "") for file in files}
-    for file in files:
-        file.open("rb").close()
-    # DuckDB would take *, ? and [ in a name for a pattern, and a folder named year=2024 for a column.
-    listed = "[" + ", ".join(quoted(escape(str(file))) for file in files) + "], hive_partitioning=false"
-    if ends <= {*PARQUET}:
-        return f"read_parquet({listed})"
-    if not ends <= {*CSV}:
-        raise Unusable(f"DuckDB reads files whose names end in {', '.join(CSV + PARQUET)}")
-    if keys.csv.encoding not in _DUCKDB_ENCODINGS:
-        known = ", ".join(_DUCKDB_ENCODINGS)
-        raise Unusable(
-            f"csv.encoding is {keys.csv.encoding}, and DuckDB reads {known}: save it in one of them"
-        )
-    mark = keys.csv.delimiter or ("\t" if any(".tsv" in end for end in ends) else ",")
-    how = f"delim={quoted(mark)}, encoding={quoted(keys.csv.encoding)}, quote='\"', escape='\"'"
-    return f"read_csv({listed}, header=true, all_varchar=true, strict_mode=true, {how})"
 
 
 def _name(text: str) -> str:

@@ -405,7 +405,7 @@ def test_ids_of_postgresql_are_text_whole_numbers_and_dates(ask: Ask, server: st
         ("SELECT * FROM nosuch", "it names a table that does not exist (SQLSTATE 42P01)"),
         (
             "SELECT id, 1 / (g - g) AS g FROM visits",
-            "a cell cannot be converted as the query asks (SQLSTATE 22",
+            "a cell cannot be computed or converted as the query asks (SQLSTATE 22",
         ),
     ],
 )
@@ -499,18 +499,46 @@ def test_a_column_of_sqlite_is_what_all_its_cells_are(
     ("name", "content", "why"),
     [
         ("t.parquet", "SECRET", "it is not a readable Parquet file"),
-        ("t.csv", 'id,x\na,1\nb,"SECRET\n', "it is not a well-formed CSV file with one header line"),
-        ("t.csv", "id,x\na,1\nb\nc,3\n", "it is not a well-formed CSV file with one header line"),
+        (
+            "t.csv",
+            'id,x\na,1\nb,"SECRET\n',
+            "it is not a well-formed CSV file: a quote is not closed, in line 3",
+        ),
+        ("t.csv", "id,x\na,1\nb\nc,3\n", "it is not a well-formed CSV file with one header line, or not as"),
+        ("t.csv", "", "the file is empty"),
+        ("t.csv", "id,x,x\na,1,2\n", "1 column with the name of an earlier column; the first is column 3"),
+        ("t.csv", "id;x\na;1\n", "id: there is no column 'id'; its cells seem to be separated by semicolons"),
+        ("t.csv", "id,x\na,gro\udcdf\n", "it is not UTF-8 text, in line 2 of the file: set csv.encoding"),
         ("t.arrow", "", "DuckDB reads files whose names end in .csv"),
     ],
 )
 def test_files_that_duckdb_cannot_read_are_refused(name: str, content: str, why: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content, errors="surrogateescape")
     with pytest.raises(TableError) as caught:
         read_table("B", Query(path=tmp_path / name), TableKeys())
     text = str(caught.value).removeprefix(f"B: {tmp_path / name}: ")
     assert text.removeprefix("duckdb: the query failed: ").startswith(why)
     assert "SECRET" not in text
+
+
+def test_part_files_with_columns_in_another_order_are_refused(tmp_path: Path) -> None:
+    for name, head in (("a.csv", "id,x,y"), ("b.csv", "id,y,x")):
+        (tmp_path / name).write_text(f"{head}\n{name},1,2\n")
+    with pytest.raises(TableError, match=r"a\.csv and b\.csv do not have the same columns"):
+        read_table("B", Query(path=tmp_path), TableKeys())
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_nothing_of_a_csv_file_is_guessed(end: str, tmp_path: Path) -> None:
+    """Not what is a comment, which line is the header, nor that names which differ in case are the same."""
+    lines = ["sep=;", "id;x;X", "#1;note;1", "#2;3;2", "#3;2;3"]
+    (tmp_path / "t.csv").write_bytes(end.join(lines).encode())
+    keys = TableKeys(encode={"x": ["2", "3", "note"]}) if end != "\r" else TableKeys(csv=Csv(delimiter=";"))
+    if end == "\r":  # Excel's line is not known by this end
+        (tmp_path / "t.csv").write_bytes(end.join(["id;x;X", "#1;4;1", "#2;3;2", "#3;2;3"]).encode())
+    table = read_table("B", Query(path=tmp_path / "t.csv"), keys)
+    assert table.features == ("x", "X")
+    assert average(table) == [[3, 2, 1], [1, 2, 3]]
 
 
 # ---- addresses
@@ -525,6 +553,7 @@ UNREACHED = "postgresql: it cannot be reached: "
         ((f":{PASSWORD}", ""), f"{UNREACHED}the server does not accept the user and password"),
         (("/postgres?", "/SECRET?"), f"{UNREACHED}the server has no such database or user"),
         ((PASSWORD, "SECRET%zz"), f"{UNREACHED}in a name or password write % as %25, @ as %40"),
+        ((PASSWORD, "SECRET/x"), f"{UNREACHED}in a name or password write % as %25, @ as %40"),
         (("?host=", "?port=1&host="), f"{UNREACHED}it refuses, and its message is not shown"),
         (
             (f"owner:{PASSWORD}", "reader:hunter"),
