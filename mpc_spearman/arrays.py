@@ -61,7 +61,7 @@ def mapped(opened: int, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArray
     with os.fdopen(opened, "r+b") as file:
         size, disk = prod(shape) * np.dtype(kind).itemsize, os.fstatvfs(opened)
         if size > disk.f_bavail * disk.f_frsize:  # do not even try, and leave others nothing meanwhile
-            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} for {size / 1e9:.1f} GB")
+            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} for {size / 1e6:,.1f} MB")
         os.posix_fallocate(opened, 0, size)  # else a disk that is full later would kill the process
         return from_file(file, "r+", shape, kind)
 
