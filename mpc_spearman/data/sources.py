@@ -92,7 +92,7 @@ class Source(ABC):
     separator : str
         What seems to separate the cells of a CSV file, if the plan says something else.
     close : callable
-        Lets go of what is open.
+        Closes what is open.
     """
 
     names: Sequence[object]

@@ -26,7 +26,7 @@ from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data import expressions
 from mpc_spearman.data.cells import INFINITE, Cells, Rows
 from mpc_spearman.data.columns import is_text, named
-from mpc_spearman.data.engines import connect, quoted
+from mpc_spearman.data.databases import connect, quoted
 from mpc_spearman.data.gaps import looks_like_a_code
 from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.ranks import Groups, place_ranks

@@ -28,7 +28,7 @@ from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Csv, TableKeys
 from mpc_spearman.data import expressions, warehouse
 from mpc_spearman.data.aligned import write_unaligned
-from mpc_spearman.data.engines import DuckDB, connect
+from mpc_spearman.data.databases import DuckDB, connect
 from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.ranks import place_ranks, rank_columns
 from mpc_spearman.data.refusals import EngineFailed

@@ -1,9 +1,9 @@
-"""Engines that hold and rank a table: DuckDB, PostgreSQL and SQLite.
+"""Databases that hold and rank a table, called engines: DuckDB, PostgreSQL and SQLite.
 
 Ibis writes the SQL of each; Arrow carries what it answers. A database's address is read from an environment
-variable, and only there: it may hold a password. Nothing that an engine says is passed on, since engines
-quote addresses, queries and cells; errors say in words of our own what an SQLSTATE, a class, or a phrase that
-is always the same means.
+variable, and only there: it may hold a password. No message of an engine is passed on, since engines quote
+addresses, queries and cells. Errors say in our own words what its SQLSTATE, its class or a fixed phrase in it
+means.
 
 Nothing but temporary tables is written. The owner's query runs as a subquery, where SQL's grammar has room
 for a SELECT alone, in a read-only transaction (PostgreSQL) or on a file that is opened for reading. What a
@@ -36,7 +36,7 @@ _CONNECT_SECONDS = 30  # libpq by itself waits for as long as the network does
 _BATCH = 1 << 20  # rows
 _SPILL = "mpc_spearman-spill-"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # a pipe of that name would be waited for
-# What an SQLSTATE that begins so means, and what a class or phrase of a driver means that gives none.
+# What an SQLSTATE means, by its first characters; for drivers that give none, what a class or phrase means.
 _STATES = {
     "0A": "it does more than a single SELECT may do",
     "22": "a cell cannot be computed or converted as the query asks",
@@ -72,10 +72,10 @@ _PHRASES = {
 }
 
 
-class Engine:
-    """An engine that is reached through its own driver, and hands out Arrow. `dialect` is Ibis' name of it.
+class Database:
+    """An engine, reached through its own driver, that hands out Arrow. `dialect` is Ibis' name of it.
 
-    Methods without a leading underscore say in words of our own what goes wrong.
+    Methods without a leading underscore say in our own words what goes wrong.
     """
 
     dialect: str
@@ -112,7 +112,7 @@ class Engine:
             self._put(name, rows)
 
     def copied(self, name: str, query: str, memory: str) -> DuckDB:
-        """Let go of the engine, for DuckDB that keeps a query's answer."""
+        """Copy a query's answer into a new DuckDB, close this engine, and return that."""
         with in_words(self.dialect):
             here = DuckDB(memory)
             here._put(name, self._reader(query))
@@ -120,7 +120,7 @@ class Engine:
         return here
 
     def close(self) -> None:
-        """Let go of the connection, and with it of all temporary tables."""
+        """Close the connection, which drops all temporary tables."""
         self._connection.close()
 
     def _reader(self, query: str) -> pa.RecordBatchReader:
@@ -135,7 +135,7 @@ class Engine:
 
 @contextmanager
 def in_words(engine: str, doing: str = "the query failed") -> Iterator[None]:
-    """Say in words of our own what an engine says: its text may hold secrets."""
+    """Replace an engine's error by one in our own words: its text may hold secrets."""
     try:
         yield
     except (Unusable, ImportError):
@@ -151,11 +151,11 @@ def in_words(engine: str, doing: str = "the query failed") -> Iterator[None]:
         raise EngineFailed(f"{engine}: {doing}: {words[0]}{state_said}", state) from None
 
 
-class DuckDB(Engine):
+class DuckDB(Database):
     """DuckDB in this process: over files, over its own file, or over rows that another engine handed out.
 
-    What does not fit into `memory` it puts into a folder beside other temporary files, which is locked. A
-    process that was killed leaves its folder, without the lock; the next one removes it.
+    It puts what does not fit into `memory` into a locked folder beside other temporary files. A process that
+    is killed leaves its folder unlocked, and the next one removes it.
     """
 
     dialect = "duckdb"
@@ -201,13 +201,13 @@ class DuckDB(Engine):
         self._connection.unregister("arrived")
 
     def close(self) -> None:
-        """Let go, also of what was put aside."""
+        """Close it, and remove what it put on the disk."""
         super().close()
         shutil.rmtree(self._folder, ignore_errors=True)
         os.close(self._lock)
 
 
-class _Adbc(Engine):
+class _Adbc(Database):
     """PostgreSQL or SQLite, through ADBC."""
 
     _cursor: Any
@@ -225,7 +225,7 @@ class _Adbc(Engine):
         self._cursor.adbc_ingest(name, rows, mode="create", temporary=True)
 
     def close(self) -> None:
-        """Let go, of the cursor first."""
+        """Close the cursor, then the connection."""
         self._cursor.close()
         super().close()
 
@@ -277,7 +277,7 @@ class _SQLite(_Adbc):
         self._cursor = self._connection.cursor(adbc_stmt_kwargs=options)
 
 
-def connect(asked: Query) -> Engine:
+def connect(asked: Query) -> Database:
     """Reach the engine that a plan's table names; `SetupError` if what that takes is not installed."""
     address = os.environ.get(asked.variable, "")
     kind, _, rest = address.partition(":")
