@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
 import tempfile
-import traceback
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -28,82 +25,21 @@ from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Csv, TableKeys
 from mpc_spearman.data import expressions, warehouse
 from mpc_spearman.data.aligned import write_unaligned
-from mpc_spearman.data.databases import DuckDB, connect
+from mpc_spearman.data.databases import DuckDB
 from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.ranks import place_ranks, rank_columns
-from mpc_spearman.data.refusals import EngineFailed
 from mpc_spearman.data.tables import Table, read_table
-from mpc_spearman.errors import SetupError, TableError
-from support.databases import PASSWORD, command, into_postgresql, into_sqlite, postgresql
+from mpc_spearman.errors import TableError
+from support.databases import (
+    ENGINES,
+    READ,
+    Ask,
+    average,
+    command,
+    made,
+    refusal,
+)
 from support.processes import control_group
-
-ADDRESS = "CLINIC_DATABASE"
-ENGINES = ("parquet", "csv", "duckdb", "sqlite", "postgresql", "no temporary tables")
-#: Each with the query that asks for it; its answer's ``id`` and ``x`` are used.
-Ask = Callable[..., Table]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with postgresql() as address:
-        command(
-            address,
-            "CREATE TABLE visits AS SELECT 'SECRET' || g AS id, g FROM generate_series(1, 9) g",
-            "CREATE ROLE reader LOGIN PASSWORD 'hunter'",
-            "REVOKE TEMP ON DATABASE postgres FROM public",
-        )
-        yield address
-
-
-@pytest.fixture
-def ask(server: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Asks the PostgreSQL."""
-    monkeypatch.setenv(ADDRESS, server)
-
-    def read(query: str, rows: int | None = None, order_by: Any = (), **keys: Any) -> Table:
-        asked = Query(query=query, connection=f"env:{ADDRESS}", order_by=order_by)
-        return read_table("B", asked, TableKeys.model_validate(keys), rows=rows)
-
-    return read
-
-
-def made(engine: str, frame: pd.DataFrame, folder: Path, server: str, environ: pytest.MonkeyPatch) -> Query:
-    """Put a table where an engine has it."""
-    if engine in ("parquet", "csv"):
-        file = folder / f"t.{engine}"
-        frame.to_csv(file, index=False) if engine == "csv" else frame.to_parquet(file, index=False)
-        return Query(path=file, memory="100MB")
-    if engine == "duckdb":
-        with duckdb.connect(str(folder / "t.duckdb")) as connection:
-            connection.register("frame", frame)
-            connection.execute("CREATE TABLE t AS SELECT * FROM frame")
-        environ.setenv(ADDRESS, f"duckdb:{folder / 't.duckdb'}")
-    elif engine == "sqlite":
-        environ.setenv(ADDRESS, into_sqlite(folder / "50% of it?.db", "t", frame))
-    else:
-        into_postgresql(server, "t", frame)
-        environ.setenv(ADDRESS, server)
-    if engine == ENGINES[-1]:
-        command(server, "GRANT SELECT ON t TO reader")
-        environ.setenv(ADDRESS, server.replace(f"owner:{PASSWORD}", "reader:hunter"))
-    return Query(query="SELECT * FROM t -- all\n;", connection=f"env:{ADDRESS}")
-
-
-def refusal(ask: Callable[[], Any]) -> str:
-    """What the TableError says, after checking what none may say."""
-    with pytest.raises(TableError) as caught:
-        ask()
-    shown = "".join(traceback.format_exception(caught.type, caught.value, None))
-    assert not any(secret in shown for secret in ("SECRET", PASSWORD, "hunter", "owner", "/tmp"))
-    start = f"B: the database of env:{ADDRESS}: "
-    assert str(caught.value).startswith(start)
-    return str(caught.value).removeprefix(start)
-
-
-def average(table: Table) -> list[list[float]]:
-    """The average ranks of each column."""
-    return [((row + (table.n + 1)) / 2).tolist() for row in table.ranks().matrix]
-
 
 # ---- ranks
 
@@ -387,226 +323,6 @@ def test_ids_of_postgresql_are_text_whole_numbers_and_dates(ask: Ask, server: st
 # ---- what is asked
 
 
-@pytest.mark.parametrize(
-    ("query", "why"),
-    [
-        (
-            "WITH w AS (DELETE FROM visits RETURNING g) SELECT * FROM w",
-            "it does more than a single SELECT may",
-        ),
-        ("SELECT id, g FROM visits FOR UPDATE", "it writes, but may only read (SQLSTATE 25006)"),
-        ("SELECT id, nextval('visited') AS g FROM visits", "it writes, but may only read"),
-        (
-            "SELECT set_config('transaction_read_only', 'off', false) AS id, 1 AS x",
-            "it refuses, and its message",
-        ),
-        ("SELECT id, g INTO more FROM visits", "it is not SQL, or not one SELECT"),
-        ("SELECT nosuch FROM visits", "it names a column that does not exist (SQLSTATE 42703)"),
-        ("SELECT * FROM nosuch", "it names a table that does not exist (SQLSTATE 42P01)"),
-        (
-            "SELECT id, 1 / (g - g) AS g FROM visits",
-            "a cell cannot be computed or converted as the query asks (SQLSTATE 22",
-        ),
-    ],
-)
-def test_what_is_not_one_select_that_reads_is_refused_and_changes_nothing(
-    ask: Ask, server: str, query: str, why: str
-) -> None:
-    command(server, "CREATE SEQUENCE IF NOT EXISTS visited")
-    assert refusal(lambda: ask(query)).startswith(f"postgres: the query failed: {why}")
-    assert ask("SELECT * FROM visits").n == 9
-    command(server, "SELECT 1 / (nextval('visited') = 1)::int", "DROP SEQUENCE visited")
-
-
-@pytest.mark.parametrize(
-    ("query", "why"),
-    [
-        ("ATTACH 'more.db' AS more", "it is not SQL, or not one SELECT"),
-        ("SELECT id, load_extension('x') AS x FROM t", "it does more than a single SELECT may do"),
-        ("SELECT * FROM nosuch", "it names a table that does not exist"),
-        ("SELECT nosuch FROM t", "it names a column that does not exist"),
-    ],
-)
-def test_sqlite_refuses_what_is_not_one_select_that_reads(
-    query: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frame = pd.DataFrame({"id": list("abc"), "x": [1, 2, 3]})
-    monkeypatch.setenv(ADDRESS, into_sqlite(tmp_path / "t.db", "t", frame))
-    asked = Query.model_construct(
-        query=query, path=None, connection=f"env:{ADDRESS}", order_by=(), memory="1GB"
-    )
-    text = refusal(lambda: read_table("B", asked, TableKeys()))
-    assert text.removeprefix("column 'x': ") == f"sqlite: the query failed: {why}"
-
-
-HIDDEN = "COPY (SELECT 1) TO 'written.csv'"
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        rf"SELECT E'\'' AS id) AS x; {HIDDEN}; SELECT * FROM (SELECT 1 AS id --'",
-        f"SELECT $$'$$ AS id) AS x; {HIDDEN}; SELECT * FROM (SELECT 1 AS id --'",
-        f"SELECT 1 AS id --\r) AS x; {HIDDEN}; SELECT * FROM (SELECT 1 AS id",
-        f"SELECT * FROM query($${HIDDEN}$$)",
-        "SELECT * FROM 'http://127.0.0.1:1/t.parquet'",
-        "SELECT * FROM statements",
-    ],
-    ids=["escaped", "dollars", "carriage return", "query", "address", "variable"],
-)
-def test_duckdb_executes_one_select_fetches_nothing_and_sees_no_variable(
-    query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(TableError, match=r"one SELECT|readable Parquet|does not exist"):
-        read_table("B", Query(query=query), TableKeys())
-    assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgresql"])
-def test_not_even_a_statement_that_writes_changes_an_owners_table(
-    engine: str, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frame = pd.DataFrame({"id": list("abc"), "x": [1, 2, 3]})
-    with closing(connect(made(engine, frame, tmp_path, server, monkeypatch))) as reached:
-        with pytest.raises(EngineFailed):
-            reached.table("DELETE FROM t")
-        assert reached.table("SELECT * FROM t").num_rows == 3
-
-
-def test_a_column_of_sqlite_is_what_all_its_cells_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with sqlite3.connect(tmp_path / "t.db") as connection:
-        connection.execute("CREATE TABLE t (id TEXT, mixed, text, none, bytes)")
-        rows = [(f"{i:02}", i if i < 5 else i + 0.5, i if i else "0.5", None, b"x") for i in range(9)]
-        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
-    connection.close()
-    monkeypatch.setenv(ADDRESS, f"sqlite:{tmp_path / 't.db'}")
-    asked = Query(query="SELECT * FROM t", connection=f"env:{ADDRESS}")
-    table = read_table("B", asked, TableKeys(features=["mixed", "text"]))
-    assert table.ids.to_pylist() == [f"{i:02}" for i in range(9)]
-    assert average(table) == [[1, 2, 3, 4, 5, 6, 7, 8, 9]] * 2
-    text = refusal(lambda: read_table("B", asked, TableKeys(features=["none", "bytes"])))
-    assert text.split("\n  ") == [
-        "2 bad columns",
-        "column 'none': all 9 values are missing",
-        "column 'bytes': binary, not numbers: cast it to float64, or leave it out (exclude)",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "why"),
-    [
-        ("t.parquet", "SECRET", "it is not a readable Parquet file"),
-        (
-            "t.csv",
-            'id,x\na,1\nb,"SECRET\n',
-            "it is not a well-formed CSV file: a quote is not closed, in line 3",
-        ),
-        ("t.csv", "id,x\na,1\nb\nc,3\n", "it is not a well-formed CSV file with one header line, or not as"),
-        ("t.csv", "", "the file is empty"),
-        ("t.csv", "id,x,x\na,1,2\n", "1 column with the name of an earlier column; the first is column 3"),
-        ("t.csv", "id;x\na;1\n", "id: there is no column 'id'; its cells seem to be separated by semicolons"),
-        ("t.csv", "id,x\na,gro\udcdf\n", "it is not UTF-8 text, in line 2 of the file: set csv.encoding"),
-        ("t.arrow", "", "DuckDB reads files whose names end in .csv"),
-    ],
-)
-def test_files_that_duckdb_cannot_read_are_refused(name: str, content: str, why: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(content, errors="surrogateescape")
-    with pytest.raises(TableError) as caught:
-        read_table("B", Query(path=tmp_path / name), TableKeys())
-    text = str(caught.value).removeprefix(f"B: {tmp_path / name}: ")
-    assert text.removeprefix("duckdb: the query failed: ").startswith(why)
-    assert "SECRET" not in text
-
-
-def test_part_files_with_columns_in_another_order_are_refused(tmp_path: Path) -> None:
-    for name, head in (("a.csv", "id,x,y"), ("b.csv", "id,y,x")):
-        (tmp_path / name).write_text(f"{head}\n{name},1,2\n")
-    with pytest.raises(TableError, match=r"a\.csv and b\.csv do not have the same columns"):
-        read_table("B", Query(path=tmp_path), TableKeys())
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_nothing_of_a_csv_file_is_guessed(end: str, tmp_path: Path) -> None:
-    """Not what is a comment, which line is the header, nor that names which differ in case are the same."""
-    lines = ["sep=;", "id;x;X", "#1;note;1", "#2;3;2", "#3;2;3"]
-    (tmp_path / "t.csv").write_bytes(end.join(lines).encode())
-    keys = TableKeys(encode={"x": ["2", "3", "note"]}) if end != "\r" else TableKeys(csv=Csv(delimiter=";"))
-    if end == "\r":  # Excel's line is not known by this end
-        (tmp_path / "t.csv").write_bytes(end.join(["id;x;X", "#1;4;1", "#2;3;2", "#3;2;3"]).encode())
-    table = read_table("B", Query(path=tmp_path / "t.csv"), keys)
-    assert table.features == ("x", "X")
-    assert average(table) == [[3, 2, 1], [1, 2, 3]]
-
-
-# ---- addresses
-
-UNREACHED = "postgresql: it cannot be reached: "
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ((PASSWORD, "SECRET"), f"{UNREACHED}the server does not accept the user and password"),
-        ((f":{PASSWORD}", ""), f"{UNREACHED}the server does not accept the user and password"),
-        (("/postgres?", "/SECRET?"), f"{UNREACHED}the server has no such database or user"),
-        ((PASSWORD, "SECRET%zz"), f"{UNREACHED}in a name or password write % as %25, @ as %40"),
-        ((PASSWORD, "SECRET/x"), f"{UNREACHED}in a name or password write % as %25, @ as %40"),
-        (("?host=", "?port=1&host="), f"{UNREACHED}it refuses, and its message is not shown"),
-        (
-            (f"owner:{PASSWORD}", "reader:hunter"),
-            "postgres: the query failed: the database's user has no right to read this (SQLSTATE 42501)",
-        ),
-    ],
-)
-def test_a_database_that_cannot_be_reached_or_read_is_refused_without_a_word_of_its_address(
-    ask: Ask, server: str, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str], why: str
-) -> None:
-    monkeypatch.setenv(ADDRESS, server.replace(*change))
-    assert refusal(lambda: ask("SELECT * FROM visits")).startswith(why)
-
-
-@pytest.mark.parametrize(
-    ("address", "why"),
-    [
-        (None, "there is no such environment variable here; set it where this role runs"),
-        ("mysql://owner:hunter@h/d", "its address does not begin with postgresql://, sqlite: or duckdb:"),
-        ("host=h password=hunter", "its address does not begin with postgresql://, sqlite: or duckdb:"),
-        (
-            "postgresql://owner:hunter@127.0.0.1:1/d",
-            "postgresql: it cannot be reached: nothing listens there",
-        ),
-        (
-            "postgresql://owner:hunter@nosuch.invalid/d",
-            "postgresql: it cannot be reached: there is no such host",
-        ),
-        ("sqlite:/tmp/SECRET.db", "there is no such file; the address is sqlite:FILE"),
-        (f"sqlite:{__file__}", "sqlite: the query failed: the file is no database of that kind"),
-        (f"duckdb:{__file__}", "duckdb: it cannot be reached: the file is no database of that kind"),
-    ],
-)
-def test_an_address_of_no_database_is_refused_without_a_word_of_it(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch, address: str | None, why: str
-) -> None:
-    monkeypatch.delenv(ADDRESS, raising=False)
-    if address is not None:
-        monkeypatch.setenv(ADDRESS, address)
-    assert refusal(lambda: ask("SELECT 1 AS x")) == why
-
-
-def test_without_the_drivers_the_error_says_what_installs_them(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['duckdb'] = None\n" + READ.format(path=tmp_path / "t.csv", memory="1GB")
-    (tmp_path / "t.csv").write_text("id,x\n")
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert SetupError.__name__ in ended.stderr
-    assert "pip install 'mpc_spearman[warehouse]'" in ended.stderr
-
-
-# ---- other engines, and tables larger than memory
-
-
 def test_the_sql_for_engines_that_are_not_tried_here_is_as_it_was() -> None:
     asked = ibis.table({"o0": "float64", "o1": "string", "c0": "string", "c1": "float64"}, name="asked")
     rows = ibis.table({"r": "int64", "c0": "string", "key": "float64"}, name="rows")
@@ -631,20 +347,6 @@ def test_the_sql_for_engines_that_are_not_tried_here_is_as_it_was() -> None:
     ]
     assert "OVER (ORDER BY" not in (text := "\n".join(made))  # no window over all rows
     assert text == (Path(__file__).parent / "warehouse.sql").read_text()
-
-
-READ = """
-from pathlib import Path
-import numpy as np
-from mpc_spearman.arrays import room
-from mpc_spearman.config import Query
-from mpc_spearman.config.table_keys import TableKeys
-from mpc_spearman.data.tables import read_table
-table = read_table("B", Query(path=Path("{path}"), memory="{memory}"), TableKeys())
-matrix = table.ranks(place=lambda shape: room(shape, np.int32, in_file=True)).matrix
-table.close()
-print(table.n, matrix[0, -1], matrix[-1, -1])
-"""
 
 
 @pytest.mark.long

@@ -9,17 +9,40 @@ import signal
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import duckdb
 import pandas as pd
 import pyarrow as pa
 import pytest
 
+from mpc_spearman.config import Query
+from mpc_spearman.data.tables import Table
+from mpc_spearman.errors import TableError
+
 PASSWORD = "hunter%2Fsecret"  # as an address has it
+ADDRESS = "CLINIC_DATABASE"
+ENGINES = ("parquet", "csv", "duckdb", "sqlite", "postgresql", "no temporary tables")
+#: A program that ranks what DuckDB reads of a file.
+READ = """
+from pathlib import Path
+import numpy as np
+from mpc_spearman.arrays import room
+from mpc_spearman.config import Query
+from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.data.tables import read_table
+table = read_table("B", Query(path=Path("{path}"), memory="{memory}"), TableKeys())
+matrix = table.ranks(place=lambda shape: room(shape, np.int32, in_file=True)).matrix
+table.close()
+print(table.n, matrix[0, -1], matrix[-1, -1])
+"""
+#: Each with the query that asks for it; its answer's ``id`` and ``x`` are used.
+Ask = Callable[..., Table]
 
 
 @contextmanager
@@ -94,3 +117,41 @@ def into_sqlite(file: Path, name: str, frame: pd.DataFrame) -> str:
         frame.to_sql(name, connection, index=False)
     connection.close()
     return f"sqlite:{file}"
+
+
+def made(engine: str, frame: pd.DataFrame, folder: Path, server: str, environ: pytest.MonkeyPatch) -> Query:
+    """Put a table where an engine has it."""
+    if engine in ("parquet", "csv"):
+        file = folder / f"t.{engine}"
+        frame.to_csv(file, index=False) if engine == "csv" else frame.to_parquet(file, index=False)
+        return Query(path=file, memory="100MB")
+    if engine == "duckdb":
+        with duckdb.connect(str(folder / "t.duckdb")) as connection:
+            connection.register("frame", frame)
+            connection.execute("CREATE TABLE t AS SELECT * FROM frame")
+        environ.setenv(ADDRESS, f"duckdb:{folder / 't.duckdb'}")
+    elif engine == "sqlite":
+        environ.setenv(ADDRESS, into_sqlite(folder / "50% of it?.db", "t", frame))
+    else:
+        into_postgresql(server, "t", frame)
+        environ.setenv(ADDRESS, server)
+    if engine == ENGINES[-1]:
+        command(server, "GRANT SELECT ON t TO reader")
+        environ.setenv(ADDRESS, server.replace(f"owner:{PASSWORD}", "reader:hunter"))
+    return Query(query="SELECT * FROM t -- all\n;", connection=f"env:{ADDRESS}")
+
+
+def refusal(ask: Callable[[], Any]) -> str:
+    """What the TableError says, after checking what none may say."""
+    with pytest.raises(TableError) as caught:
+        ask()
+    shown = "".join(traceback.format_exception(caught.type, caught.value, None))
+    assert not any(secret in shown for secret in ("SECRET", PASSWORD, "hunter", "owner", "/tmp"))
+    start = f"B: the database of env:{ADDRESS}: "
+    assert str(caught.value).startswith(start)
+    return str(caught.value).removeprefix(start)
+
+
+def average(table: Table) -> list[list[float]]:
+    """The average ranks of each column."""
+    return [((row + (table.n + 1)) / 2).tolist() for row in table.ranks().matrix]
