@@ -1,4 +1,4 @@
-"""One PostgreSQL for all tests of tables that a database holds."""
+"""A PostgreSQL for each module of tests of tables that a database holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mpc_spearman.data.tables import Table, read_table
 from support.databases import ADDRESS, Ask, command, postgresql
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its processes would be counted among a later test's
 def server() -> Iterator[str]:
     with postgresql() as address:
         command(
