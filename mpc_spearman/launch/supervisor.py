@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import Empty, Queue
+from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 from mpc_spearman.errors import MpcSpearmanError, RoleCrashed, TableError
@@ -54,7 +54,7 @@ class _Child:
     """One role's process."""
 
     def __init__(
-        self, assignment: Assignment, frame: bytes, server: ForkServer, events: Queue[tuple[str, Any]]
+        self, assignment: Assignment, frame: bytes, server: ForkServer, events: SimpleQueue[tuple[str, Any]]
     ) -> None:
         self.party = assignment.worker
         self.phase = "start"
@@ -140,7 +140,7 @@ class _Child:
         except (OSError, ValueError):
             return  # it is gone; its outcome says why
 
-    def _listen(self, events: Queue[tuple[str, Any]]) -> None:
+    def _listen(self, events: SimpleQueue[tuple[str, Any]]) -> None:
         for line in self.process.stdout:
             report = json.loads(line)
             if "error" in report:
@@ -158,7 +158,7 @@ class _Child:
             self._complaints.append(line.decode(errors="replace"))
             del self._complaints[:-100]
 
-    def _wait(self, events: Queue[tuple[str, Any]]) -> None:
+    def _wait(self, events: SimpleQueue[tuple[str, Any]]) -> None:
         self.process.wait()
         for reader in self._readers:
             reader.join(5.0)
@@ -182,7 +182,8 @@ def launch(
 
     `frames` are Arrow streams by party, of tables that are no files. The outcomes are by party, or worker.
     """
-    events: Queue[tuple[str, Any]] = Queue()
+    # Not a Queue: an interrupt in the middle of its Python code can come out as a RuntimeError of its lock.
+    events = SimpleQueue[tuple[str, Any]]()
     began = time.monotonic()
     children: dict[str, _Child] = {}
     outcomes: dict[str, Outcome] = {}

@@ -44,9 +44,14 @@ def run_with(label: str, **lie: Any) -> Ended:
 
 def check(ended: Ended, error: type, *found_by: str) -> None:
     """Nobody has a result, and who should find it says so itself."""
+    assert found(ended, error, *found_by) == set(found_by), ended.errors
+
+
+def found(ended: Ended, error: type, *by: str) -> set[str]:
+    """Nobody has a result; return who of these found the error itself, and did not hear of it first."""
     assert not ended.results
     assert len(ended.errors) == 9
-    assert {type(ended.errors[label]) for label in found_by} == {error}, ended.errors
+    return {label for label in by if type(ended.errors[label]) is error}
 
 
 def said(payload: bytes, change: Callable[[str], str]) -> bytes:
@@ -64,11 +69,16 @@ def said(payload: bytes, change: Callable[[str], str]) -> bytes:
         ("MASKED", lambda kind, payload: (Kind.SHARE, payload), "B/1"),
         ("MASKED", lambda kind, payload: (kind, payload[:-1]), "B/1"),
         ("MASKED", lambda kind, payload: (kind, bytes(1 << 20)), "B/1"),
-        ("CONFIRM", lambda kind, payload: (Kind.COST, payload), "C/1"),
     ],
 )
 def test_a_worker_of_another_party(kind: str, change: Change, found_by: str) -> None:
     check(run_with("A/1", way="join", kind=kind, change=change), ProtocolViolation, found_by)
+
+
+def test_a_worker_that_confirms_nothing() -> None:
+    ended = run_with("A/1", way="join", kind="CONFIRM", change=lambda kind, payload: (Kind.COST, payload))
+    # It goes to both, and who reads it first tells the other.
+    assert found(ended, ProtocolViolation, "B/1", "C/1")
 
 
 TEXTS = [
