@@ -32,10 +32,10 @@ class Wire:
     def send(self, data: bytes) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self.mute or self._closed or len(self._buffer) < self._capacity)
+            if self._closed:  # also where it is mute: or who has ended would send keep-alives for ever
+                raise ConnectionResetError("closed by the peer")
             if self.mute:
                 return
-            if self._closed:
-                raise ConnectionResetError("closed by the peer")
             self.log += data
             self._buffer += data
             self._changed.notify_all()
