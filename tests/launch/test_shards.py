@@ -28,7 +28,7 @@ from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.parties import Roster, worker_name
 from mpc_spearman.wire.meter import Meter
 from support.plans import everyone, mapping, with_keys
-from support.processes import eventually, free_port
+from support.processes import EVER, eventually, free_port
 
 K = 3
 
@@ -92,7 +92,7 @@ class Workers:
 
     def wait(self, *labels: str) -> None:
         for label in labels or tuple(self._threads):
-            self._threads[label].join(45.0)
+            self._threads[label].join(EVER)
             assert not self._threads[label].is_alive(), label
 
     def error(self, label: str) -> BaseException:

@@ -17,6 +17,7 @@ from mpc_spearman.identity import Identity
 from mpc_spearman.network.addresses import PROXY_PASSWORD, PROXY_USER, Address, dial, is_loopback, listening
 from support.meetings import PARTIES, Meeting, assert_connected, tls
 from support.memory_network import A, C
+from support.processes import EVER
 
 Meet = Callable[..., Meeting]
 #: For documentation (RFC 5737, RFC 3849): no host has them.
@@ -178,10 +179,11 @@ def test_a_proxy_that_refuses_is_named_with_why_and_nothing_else_it_says(
 
 
 def test_a_proxy_that_is_not_there_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with pytest.raises(OSError, match=f"the proxy 127.0.0.1:{port}: Connection refused"):
-        dial(Address("c.example", 29500), 5.0, Address("127.0.0.1", port))
+    with socket.socket() as held:  # nobody else's, and nobody listens there
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        with pytest.raises(OSError, match=f"the proxy 127.0.0.1:{port}: Connection refused"):
+            dial(Address("c.example", 29500), EVER, Address("127.0.0.1", port))
 
 
 def test_a_party_meets_the_others_through_an_http_proxy(

@@ -129,7 +129,7 @@ def at_the_round(monkeypatch: pytest.MonkeyPatch, held: threading.Event) -> list
 
     def connect_late(self: Round) -> None:
         begun.append(self)
-        held.wait(60.0)
+        held.wait(EVER)
         connect(self)
 
     monkeypatch.setattr(Round, "_connect", connect_late)
@@ -271,7 +271,7 @@ def test_who_reaches_the_coordinator_once_and_not_again_ends(meet: Meet) -> None
         thread.start()
     error = run.wait("cut")["cut"]
     for thread in threads:
-        thread.join(60.0)
+        thread.join(EVER)
     near.close()
     far.close()
     assert type(error) is Unreachable
@@ -292,7 +292,7 @@ def test_a_party_that_says_nothing_more_is_lost(meet: Meet) -> None:
     run, over = meet(timeout=2.5), threading.Event()
     for member in (A, B):  # in whose one thread keep-alives are sent as well; neither connects before C comes
         silent: Any = run.come(member, patient=False)
-        silent._hear = lambda *said: over.wait(60.0)
+        silent._hear = lambda *said: over.wait(EVER)
     run.come(C, patient=False)
     error = run.wait("C")["C"]
     over.set()

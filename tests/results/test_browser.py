@@ -15,6 +15,7 @@ import pytest
 
 from mpc_spearman.results import charts, report
 from support.made_results import computed, synthetic, tables
+from support.processes import EVER
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
@@ -144,7 +145,7 @@ def test_print_has_what_a_click_would_open(tmp_path: Path) -> None:
         options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
         to = f"--print-to-pdf={tmp_path / name}.pdf"
         command = [str(BROWSER), *options, to, (tmp_path / name).with_suffix(".html").as_uri()]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        subprocess.run(command, check=True, capture_output=True, timeout=EVER)
     pages = {
         name: (tmp_path / f"{name}.pdf").read_bytes().count(b"/Type /Page\n") for name in ("whole", "closed")
     }

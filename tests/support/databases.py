@@ -24,6 +24,7 @@ import pytest
 from mpc_spearman.config import Query
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import TableError
+from support.processes import EVER
 
 PASSWORD = "hunter%2Fsecret"  # as an address has it
 ADDRESS = "CLINIC_DATABASE"
@@ -80,7 +81,7 @@ def postgresql() -> Iterator[str]:
             **as_whom,
         )
     try:
-        deadline = monotonic() + 30
+        deadline = monotonic() + EVER
         state = data / "postmaster.pid"
         while not state.is_file() or "ready" not in state.read_text():
             if server.poll() is not None or monotonic() > deadline:

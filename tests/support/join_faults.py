@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import stat
+import socket
 import subprocess
 import threading
 import time
@@ -113,16 +113,20 @@ class _Cut:
 
 def _keep_connections() -> None:
     """Let someone hold the connections for a while: not even their end gets out when this process ends."""
-    sockets = [file for file in map(int, os.listdir("/proc/self/fd")) if _is_socket(file)]
+    sockets = [file for file in map(int, os.listdir("/proc/self/fd")) if _is_connection(file)]
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     subprocess.Popen(["sleep", "60"], pass_fds=sockets, env={}, start_new_session=True, **quiet)
 
 
-def _is_socket(file: int) -> bool:
+def _is_connection(file: int) -> bool:
+    """Tell whether a file is a connection with another party, and not with the supervisor."""
     try:
-        return stat.S_ISSOCK(os.fstat(file).st_mode)
-    except OSError:  # what listed them is closed
+        own = socket.socket(fileno=file)
+    except OSError:  # no socket, or what listed them, which is closed
         return False
+    family = own.family
+    own.detach()
+    return family == socket.AF_INET
 
 
 def message(run: Run, *given: Any, happens: Happens, kind: str, join: Join, **seams: Any) -> Result:

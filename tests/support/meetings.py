@@ -20,6 +20,7 @@ from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Party, Roster
 from support.memory_network import A, B, C
+from support.processes import EVER
 
 PARTIES = (C, B, A)
 ANYWHERE = Address("127.0.0.1", 0)
@@ -61,7 +62,7 @@ class Meeting:
     @property
     def address(self) -> Address:
         """Where the coordinator is, once it has come."""
-        found = self._address.get(timeout=60.0)
+        found = self._address.get(timeout=EVER)
         self._address.put(found)
         return found
 
@@ -118,7 +119,7 @@ class Meeting:
     def wait(self, *labels: str) -> dict[str, Any]:
         """Wait for these, or all; return what came of it: what was met, or the error."""
         for label in labels or tuple(self._threads):
-            self._threads[label].join(60.0)
+            self._threads[label].join(EVER)
             assert not self._threads[label].is_alive(), label
         return dict(self.met)
 

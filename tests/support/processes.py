@@ -63,7 +63,8 @@ def eventually(condition: Callable[[], bool], seconds: float = EVER, what: objec
 
 
 #: Below those that the kernel gives away by itself, and not the same in two processes of tests.
-_ports = itertools.cycle(random.SystemRandom().sample(range(20_000, 32_000), 12_000))
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 16
+_ports = itertools.cycle(random.SystemRandom().sample(range(20_000 + _WORKER, 32_000, 16), 750))
 
 
 def free_port() -> int:

@@ -15,6 +15,7 @@ from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import assignments
 from mpc_spearman.launch.supervisor import Outcome, launch
 from support.plans import plan
+from support.processes import EVER
 
 #: A fork server whose roles do what is written for their party. Before it forks it has drawn from every
 #: generator that there is, so that they could be shared.
@@ -49,7 +50,9 @@ def do(folder: Path, bodies: Mapping[str, str] | str, **more: Any) -> dict[str, 
         replace(one, environment={**one.environment, "DO": texts.get(one.party, "done()")})
         for one in assignments(its, folder)
     ]
-    return launch(assigned, more.pop("tables", {}), more.pop("server", None) or server(), **more)
+    return launch(
+        assigned, more.pop("tables", {}), more.pop("server", None) or server(), **{"grace": EVER, **more}
+    )
 
 
 def notes(folder: Path, body: str, **more: Any) -> dict[str, list[str]]:

@@ -37,9 +37,10 @@ from support.processes import EVER, eventually
 
 def test_a_closed_connection_is_a_dead_peer(make: Make) -> None:
     network = make()
-    threading.Timer(0.2, network.cut, (A,)).start()
-    with network.meters[C].phase("describe"), pytest.raises(PeerDied) as raised:
-        network.links[C].receive(A, Kind.SHAPE)
+    with network.meters[C].phase("describe"):
+        threading.Timer(0.2, network.cut, (A,)).start()
+        with pytest.raises(PeerDied) as raised:
+            network.links[C].receive(A, Kind.SHAPE)
     assert str(raised.value) == (
         "the connection to A (source) is gone (closed by the peer) "
         "[C (coordinator), waiting for SHAPE from A (source) in phase describe]"
