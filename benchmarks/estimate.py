@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import measuring
 import pandas as pd
 from rich.filesize import decimal
 
-from mpc_spearman import run_local
-from mpc_spearman.comparison import data, per_run
+from mpc_spearman.comparison import per_run
 from mpc_spearman.comparison.prediction import estimate
-from mpc_spearman.comparison.table import tidy
+from mpc_spearman.comparison.sweep import measure
 from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.units import human_seconds
@@ -87,15 +84,7 @@ def size_of(count: float) -> str:
 
 def measured(variant: Variant, size: Size, server: ForkServer) -> tuple[float, ...]:
     """Run, and take the median of each figure."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = {}
-        for party, frame in data.tables(variant.plan, size).items():
-            files[party] = Path(folder, f"{party}.parquet")
-            frame.to_parquet(files[party], index=False)
-        found = [
-            figures(tidy(variant, size, 1, run_local(variant.plan, files, server=server).cost))
-            for _ in range(REPEATS)
-        ]
+    found = [figures(measure(variant, size, server=server)) for _ in range(REPEATS)]
     return tuple(map(statistics.median, zip(*found, strict=True)))
 
 

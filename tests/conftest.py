@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("support")  # so that shared assertions say what they compared
 
-from mpc_spearman.comparison import prediction, sweep  # noqa: E402
+from mpc_spearman.comparison import sweep  # noqa: E402
 from mpc_spearman.data import csv_text  # noqa: E402
 from mpc_spearman.launch import supervisor  # noqa: E402
 from mpc_spearman.levels import products  # noqa: E402
@@ -115,8 +115,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
     """Runs of a sweep, or small ones of an estimate, without processes."""
     runs = FakeRuns()
-    for module in (sweep, prediction):
-        monkeypatch.setattr(module, "run_local", runs)
+    monkeypatch.setattr(sweep, "run_local", runs)
     return runs
 
 

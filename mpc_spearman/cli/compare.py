@@ -1,7 +1,6 @@
 """Run every plan at every size on this machine, on made-up tables, and print what each run cost.
 
-LAN and WAN are what it would take on such a network. DIR keeps the runs and comparison.csv. Runs that are
-already there are not repeated.
+LAN and WAN are what it would take on such a network. FILE gets the figures of every run that has ended.
 """
 
 from __future__ import annotations
@@ -35,7 +34,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="columns of each source and of the target, such as 10x10 30x30",
     )
     parser.add_argument("--repeats", type=whole(1), default=1, metavar="K", help="runs of each (default: 1)")
-    parser.add_argument("--out", type=path, required=True, metavar="DIR", help="keep runs and table here")
+    parser.add_argument(
+        "--out", type=path, required=True, metavar="FILE", help="write the figures here, as CSV"
+    )
     add_quiet(parser)
 
 
@@ -48,7 +49,7 @@ def run(parsed: argparse.Namespace) -> int:
         with progress.shown(list(parties), quiet=parsed.quiet) as display:
             table = compare(plans, sizes, parsed.repeats, parsed.out, watch=display.watch, note=display.note)
     except KeyboardInterrupt:
-        print(f"interrupted: finished runs are in {parsed.out}; the same command continues", file=sys.stderr)
+        print(f"interrupted: what finished runs cost is in {parsed.out}", file=sys.stderr)
         return INTERRUPTED
     _show(table)
     return 0

@@ -1,8 +1,8 @@
 """What protocols, schemes and levels cost: real runs of several plans at several sizes, side by side.
 
-`variants` names what a plan measures, `data` makes tables, `sweep` runs and resumes, `table` holds the
-figures tidily, `network_model` puts them on another network, `plots` draws them. `prediction` makes such a
-table of a large run from a few small ones.
+`variants` names what a plan measures, `sweep` makes tables and runs, `table` holds the figures tidily,
+`network_model` puts them on another network, `plots` draws them. `prediction` makes such a table of a large
+run from a few small ones.
 """
 
 from mpc_spearman.comparison.network_model import LAN, WAN, Link, break_even, on_network

@@ -1,15 +1,8 @@
 """What measured runs would take on another network: a model, and nothing more.
 
-A run was measured on one machine, where messages cost next to nothing. On a network it takes longer by
-
-- **transfer**: in each phase the party with the most to send, or to receive, needs ``bytes / bandwidth`` for
-  it. Each party has a link of its own, full duplex, and phases follow one another;
-- **latency**: ``rounds × RTT / 2``. A round is one hop in the longest chain of messages that depend on each
-  other, so the chain that ends at the party with the most rounds is the one that counts.
-
-seconds = measured + transfer + latency. What the model leaves out: the handshake (``connect``: meeting, key
-agreement, TLS), keep-alives, TCP's slow start and headers, sending while computing (which makes real runs
-faster), and that on machines of their own the parties do not share processors as they did here.
+seconds = measured + transfer + latency, as docs/costs.md says under "Compare plans". Each party has a link of
+its own, full duplex, and phases follow one another. Left out are also that parties send while they compute,
+and that on machines of their own they do not share processors as they did here.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ into a file's content, the same for the same figure.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib
@@ -15,12 +15,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from rich.filesize import decimal
 
 from mpc_spearman.comparison.network_model import Link, on_network
-from mpc_spearman.comparison.table import after_handshake, per_run
+from mpc_spearman.comparison.table import per_run
 from mpc_spearman.config import LEVELS
 
 #: Width of a page's text in inches; a journal's column is half of it, and figures scale to that.
@@ -42,7 +41,6 @@ STYLE: Any = {
     "axes.axisbelow": True,
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
-    "hatch.linewidth": 0.5,
     "svg.fonttype": "none",
     "svg.hashsalt": "mpc_spearman",
     "figure.facecolor": "white",
@@ -56,21 +54,11 @@ _SCHEMES = {
     "HE Paillier literal": ("#000000", "D"),
 }
 _OTHER = ("#E69F00", "P")
-#: Phases that are shown as one, in the order of a run, with their colour.
-_PHASES = {
-    "prepare": (("load", "intersect", "agree", "rank", "align", "describe"), "#bbbbbb"),
-    "keys": (("keys",), "#F0E442"),
-    "encrypt / share": (("encrypt", "share"), "#56B4E9"),
-    "evaluate / multiply": (("evaluate", "multiply"), "#0072B2"),
-    "decrypt / reveal": (("decrypt", "reveal"), "#D55E00"),
-    "publish": (("publish",), "#009E73"),
-}
 #: A column of the per-run table: what its axis is called, and how its ticks are written.
 _QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
     "n": ("rows n", lambda x: f"{x / 1000:g}k" if x >= 1000 else f"{x:g}"),
     "columns": ("columns $m_A + m_B$", lambda x: f"{x:g}"),
     "seconds": ("time", lambda y: f"{y:,.9g} s"),
-    "modelled": ("time", lambda y: f"{y:,.9g} s"),
     "bytes": ("data sent by all", lambda y: decimal(round(y)).replace(".0", "")),
     "bandwidth": ("bandwidth, bit/s", lambda x: f"{x / 1e9:g} G" if x >= 1e9 else f"{x / 1e6:g} M"),
 }
@@ -91,7 +79,7 @@ def scaling(runs: pd.DataFrame, x: str, y: str, estimates: pd.DataFrame | None =
     """Draw a quantity of runs against their size: a panel per level, a line per scheme, both axes log.
 
     `runs` are as `per_run` returns them, and repeats are drawn as their median; of `x`, ``n`` or ``columns``
-    (m_A + m_B), only one should vary in them. `y` is ``seconds``, ``bytes`` or ``modelled``. `estimates` are
+    (m_A + m_B), only one should vary in them. `y` is ``seconds`` or ``bytes``. `estimates` are
     rows that were not measured: drawn dotted, with hollow markers.
     """
     guessed = runs.iloc[:0] if estimates is None else estimates
@@ -100,21 +88,6 @@ def scaling(runs: pd.DataFrame, x: str, y: str, estimates: pd.DataFrame | None =
     figure, grid = _panels([_QUANTITIES[y][0]], _levels(every), _QUANTITIES[x][0], every["scheme"])
     for axes, level in zip(grid[0], _levels(every), strict=True):
         _lines(axes, every[every["level"] == level], x, y)
-    return figure
-
-
-@matplotlib.rc_context(STYLE)
-def networks(table: pd.DataFrame, links: Sequence[tuple[str, Link]]) -> Figure:
-    """Draw modelled time against rows: panels for each named network and level, a line per scheme.
-
-    `table` is the tidy table, of runs with one number of columns.
-    """
-    names = [f"time, {name}" for name, _ in links]
-    figure, grid = _panels(names, _levels(table), _QUANTITIES["n"][0], table["scheme"])
-    for row, (_, link) in zip(grid, links, strict=True):
-        runs = per_run(on_network(table, link)).assign(measured=True)
-        for axes, level in zip(row, _levels(table), strict=True):
-            _lines(axes, runs[runs["level"] == level], "n", "modelled")
     return figure
 
 
@@ -138,72 +111,21 @@ def bandwidths(table: pd.DataFrame, rtts: Sequence[float]) -> Figure:
     return figure
 
 
-@matplotlib.rc_context(STYLE | {"axes.grid.axis": "x"})
-def phases(table: pd.DataFrame) -> Figure:
-    """Draw what each party does in each phase: panels for each level and scheme, a bar per party.
-
-    `table` is the tidy table, with one size; each panel has its own time axis.
-    """
-    levels, schemes = _levels(table), _schemes(table["scheme"])
-    shown = [name for name, (members, _) in _PHASES.items() if table["phase"].isin(members).any()]
-    handles: list[Any] = [Patch(color=_PHASES[name][1], label=name) for name in shown]
-    handles.append(Patch(facecolor="white", edgecolor="#777777", hatch="/////", label="waiting"))
-    titles = [scheme.replace("HE Paillier", "Paillier") for scheme in schemes]
-    figure, grid = _panels(levels, titles, "seconds", handles, height=0.95, share=False)
-    for row, level in zip(grid, levels, strict=True):
-        for axes, scheme in zip(row, schemes, strict=True):
-            rows = table[(table["level"] == level) & (table["scheme"] == scheme)]
-            axes.set_visible(not rows.empty)
-            if not rows.empty:
-                _bars(axes, rows)
-    return figure
-
-
-def _bars(axes: Axes, rows: pd.DataFrame) -> None:
-    rows = after_handshake(rows)
-    repeats = rows["repeat"].nunique()
-    parties = list(dict.fromkeys(rows["party"]))[::-1]
-    start = pd.Series(0.0, parties)
-    pieces = [(members, colour, "seconds") for members, colour in _PHASES.values()]
-    pieces.append((tuple(rows["phase"].unique()), "white", "wait"))
-    for members, colour, column in pieces:
-        spent = rows[rows["phase"].isin(members)].groupby("party")[column].sum() / repeats
-        widths = spent.reindex(parties, fill_value=0.0)
-        waiting: Any = (
-            {"edgecolor": "#777777", "linewidth": 0.4, "hatch": "/////"} if column == "wait" else {}
-        )
-        axes.barh(parties, widths, left=start, color=colour, height=0.72, **waiting)
-        start += widths
-    axes.locator_params(axis="x", nbins=3)
-    axes.tick_params(axis="y", length=0)
-    axes.set_xlim(left=0)
-
-
 # --- parts of figures -----------------------------------------------------------------------------------
 
 
-def _panels(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    x: str,
-    legend: Iterable[Any],
-    *,
-    height: float = 1.75,
-    share: bool = True,
-) -> tuple[Figure, Any]:
-    """Make a grid of panels: names left of its rows and above its columns; a legend of schemes or handles."""
-    figure = Figure(figsize=(WIDTH, 0.9 + height * len(rows)), layout="constrained")
-    grid = figure.subplots(len(rows), len(columns), sharex=share, sharey=share, squeeze=False)
+def _panels(rows: Sequence[str], columns: Sequence[str], x: str, schemes: pd.Series) -> tuple[Figure, Any]:
+    """Make a grid of panels: names left of its rows and above its columns; a legend of schemes."""
+    figure = Figure(figsize=(WIDTH, 0.9 + 1.75 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
     for axes, title in zip(grid[0], columns, strict=True):
         axes.set_title(title)
     for axes, name in zip(grid[:, 0], rows, strict=True):
         axes.set_ylabel(name)
     for axes in grid[-1]:
         axes.set_xlabel(x)
-    handles = list(legend)
-    if isinstance(legend, pd.Series):
-        looks = [(scheme, *_look(scheme)) for scheme in _schemes(legend)]
-        handles = [Line2D([], [], color=colour, marker=marker, label=name) for name, colour, marker in looks]
+    looks = [(scheme, *_look(scheme)) for scheme in _schemes(schemes)]
+    handles = [Line2D([], [], color=colour, marker=marker, label=name) for name, colour, marker in looks]
     ncols = len(handles) if len(handles) < 6 else 4
     figure.legend(handles=handles, loc="outside lower center", ncols=ncols, frameon=False)
     return figure, grid

@@ -1,41 +1,29 @@
 """What a run would cost, from a few small runs of the plan itself.
 
 Every small run has the plan's columns and fewer rows than asked for. Through the last two goes a line for
-every figure of every party and phase: seconds at work and waiting, bytes, messages, rounds and memory. Each
-figure is the last run's, plus what its line adds for the rows that are missing. Where the rows asked for are
-few enough, the last run has all of them, and its figures are what was measured.
+every figure of every party and phase. Each figure is the last run's, plus what its line adds for the rows
+that are missing. Where the rows asked for are few enough, the last run has all of them. The table that
+results is one of `compare`, so it can be put on a network as measured ones are.
 
-The table that results is one of `compare`, so that :func:`mpc_spearman.comparison.network_model.on_network`
-puts it on a network as it does measured ones. Starting Python, meeting and agreeing on keys are in no total.
-
-Nothing here knows what a level or an engine does, so a new one is estimated as it stands. What does not grow
-in proportion to the rows is estimated less well: bytes of a ring element, of which larger numbers of rows
-need more, and ciphertexts, whose parameters depend on the rows.
+Nothing here knows what a level or an engine does, so a new one is estimated as it stands.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
-from mpc_spearman.comparison import data
-from mpc_spearman.comparison.table import FIGURES, per_run, tidy
+from mpc_spearman.comparison.sweep import measure
+from mpc_spearman.comparison.table import FIGURES, per_run
 from mpc_spearman.comparison.variants import Size, Variant
 from mpc_spearman.launch.forkserver import ForkServer
-from mpc_spearman.launch.local import run_local
 from mpc_spearman.launch.supervisor import Note, Watch
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Roster
-from mpc_spearman.results.result import Result
 
 #: Cells of the first run under MPC, enough to fill buffers, which memory would seem to grow with, and of any.
 _CELLS = 2_000_000, 16_000_000
@@ -86,7 +74,8 @@ def estimate(
         server = server or stack.enter_context(ForkServer())
         while True:
             note("estimate", f"run {len(rows)}: {rows[-1]:,} rows")
-            tables.append(_run(variant, size._replace(n=rows[-1]), suffix, watch, note, server))
+            smaller = size._replace(n=rows[-1])
+            tables.append(measure(variant, smaller, 0, suffix, server=server, watch=watch, note=note))
             growing = tables[-1][~tables[-1]["phase"].isin(_FIXED)]
             took = float(per_run(growing)["seconds"].iloc[0])
             # One run says little: there is a second one unless it would take a minute.
@@ -96,23 +85,6 @@ def estimate(
             # The last step is no short one: a line through two near points leads anywhere.
             rows.append(most if most < 2 * step else step)
     return Estimate(_line(rows, tables, size.n), tuple(rows))
-
-
-def _run(
-    variant: Variant, size: Size, suffix: str, watch: Watch, note: Note, server: ForkServer
-) -> pd.DataFrame:
-    """Run the plan on made-up tables; return the rows of its costs in a comparison's table."""
-    with tempfile.TemporaryDirectory(prefix="mpc-spearman-estimate-") as folder:
-        paths = {}
-        for party, frame in data.tables(variant.plan, size).items():
-            paths[party] = Path(folder, party + suffix)
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-            write = pa.csv.write_csv if suffix == ".csv" else pa.parquet.write_table
-            write(table, paths[party])
-        out = Path(folder, "out")
-        run_local(variant.plan, paths, out=out, watch=watch, note=note, server=server)
-        # The coordinator's own copy has the costs of all, whoever is given the result.
-        return tidy(variant, size, 0, Result.load(out / variant.plan.names[0]).cost)
 
 
 def _line(rows: Sequence[int], tables: Sequence[pd.DataFrame], n: int) -> pd.DataFrame:

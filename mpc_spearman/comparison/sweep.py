@@ -1,29 +1,31 @@
-"""Run plans at several sizes, and keep every run, so that a sweep that was interrupted goes on."""
+"""Run plans at several sizes, and tabulate what every run cost."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import tempfile
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 
-from mpc_spearman.comparison import data
-from mpc_spearman.comparison.table import machine, tidy
+from mpc_spearman.comparison.table import tidy
 from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.config import Plan
-from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import MpcSpearmanError, PlanError
 from mpc_spearman.files import write_output
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import run_local
 from mpc_spearman.launch.supervisor import Note, Watch
 from mpc_spearman.results.result import Result
-from mpc_spearman.version import __version__
+
+#: Every sweep's tables are the same for the same size.
+SEED = 20_240_611
 
 
 def compare(
@@ -49,8 +51,7 @@ def compare(
     repeats : int
         Runs of each.
     out : path, optional
-        Directory to keep: ``comparison.csv`` and ``runs/<run>/<party>``. A run is not repeated if the
-        directory has it with the same settings, of this version and machine.
+        A CSV file for the table, written anew after every run.
     watch, note : callable
         Told of progress as by `run_local`; notes of the sweep itself come from "compare".
 
@@ -63,7 +64,7 @@ def compare(
     Raises
     ------
     MpcSpearmanError
-        That of the first run that failed, named; the runs before it are kept.
+        That of the first run that failed, named.
     """
     chosen = variants(plans)
     wanted = sorted({Size(*size) for size in sizes}, key=lambda size: (math.prod(size), size))
@@ -73,28 +74,59 @@ def compare(
     if not wanted or repeats < 1:
         raise PlanError(f"compare: {len(wanted)} sizes and {repeats} repeats: at least one of each")
     runs = [(size, turn, variant) for size in wanted for turn in range(1, repeats + 1) for variant in chosen]
-    found = []
-    with ExitStack() as stack:
-        folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix="mpc-spearman-compare-")))
-        server = stack.enter_context(ForkServer())
+    found: list[pd.DataFrame] = []
+    with ForkServer() as server:
         for number, (size, repeat, variant) in enumerate(runs, start=1):
-            place = folder / "runs" / f"{variant.folder(size, repeat)}-{_conditions(variant)}"
-            if not all((place / party).is_dir() for party in variant.plan.names):
-                name = f"{variant}, {size}"
-                note("compare", f"run {number} of {len(runs)}: {name}")
-                tables = data.tables(variant.plan, size)
-                try:
-                    run_local(variant.plan, tables, out=place, watch=watch, note=note, server=server)
-                except MpcSpearmanError as error:
-                    raise type(error)(f"{name}: {error}", error.about) from error
-            found.append(tidy(variant, size, repeat, Result.load(place / variant.plan.names[0]).cost))
-        table = pd.concat(found, ignore_index=True)
-        if out is not None:
-            write_output(folder / "comparison.csv", table.to_csv(index=False).encode(), 0o666)
-    return table
+            name = f"{variant}, {size}"
+            note("compare", f"run {number} of {len(runs)}: {name}")
+            try:
+                found.append(measure(variant, size, repeat, server=server, watch=watch, note=note))
+            except MpcSpearmanError as error:
+                raise type(error)(f"{name}: {error}", error.about) from error
+            if out is not None:
+                write_output(Path(out), pd.concat(found).to_csv(index=False).encode(), 0o666)
+    return pd.concat(found, ignore_index=True)
 
 
-def _conditions(variant: Variant) -> str:
-    """Digest all that can change a cost, so that no run under other conditions is taken for this one."""
-    everything = {"plan": variant.settings, "version": __version__, "machine": machine(), "seed": data.SEED}
-    return hashlib.sha256(canonical(everything).encode()).hexdigest()[:8]
+def measure(
+    variant: Variant,
+    size: Size,
+    repeat: int = 1,
+    suffix: str = ".parquet",
+    *,
+    server: ForkServer,
+    watch: Watch = lambda party, phase, done, of: None,
+    note: Note = lambda party, text: None,
+) -> pd.DataFrame:
+    """Run a plan on made-up tables, in files of this kind; return its rows of the tidy table."""
+    with tempfile.TemporaryDirectory(prefix="mpc-spearman-compare-") as folder:
+        paths = {}
+        for party, frame in tables(variant.plan, size).items():
+            paths[party] = Path(folder, party + suffix)
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            write = pa.csv.write_csv if suffix == ".csv" else pa.parquet.write_table
+            write(table, paths[party])
+        out = Path(folder, "out")
+        run_local(variant.plan, paths, out=out, watch=watch, note=note, server=server)
+        # The coordinator's own copy has the costs of all, whoever is given the result.
+        return tidy(variant, size, repeat, Result.load(out / variant.plan.names[0]).cost)
+
+
+def tables(plan: Plan, size: Size) -> dict[str, pd.DataFrame]:
+    """Make a table for each data party, the same for the same size and order of parties.
+
+    Normal columns around one common factor, so that there is something to find; every third column is
+    rounded, so that it has ties.
+    """
+    # Not a secret: the same tables every time are what is wanted here.
+    rng = np.random.default_rng([SEED, *size])
+    ids = pd.Series([f"r{row}" for row in range(size.n)])
+    factor = rng.normal(size=size.n)
+    sources = [source.name for source in plan.parties.sources]
+    columns = {plan.parties.target.name: size.m_B, **dict.fromkeys(sources, size.m_A)}
+    made = {}
+    for party, m in columns.items():
+        values = rng.normal(size=(m, size.n)) + np.linspace(-1, 1, m)[:, None] * factor
+        values[2::3] = values[2::3].round()
+        made[party] = pd.DataFrame({"id": ids, **{f"{party}_{j + 1}": values[j] for j in range(m)}})
+    return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,16 +39,6 @@ class Variant:
 
     def __str__(self) -> str:
         return f"{self.scheme}, {self.level}, {self.estimator}"
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """All of the plan that can change a cost, as JSON keeps it."""
-        return {**self.plan.shared(), "workers": self.plan.he.workers}
-
-    def folder(self, size: Size, repeat: int) -> str:
-        """Name the folder of one run."""
-        words = f"{self.scheme} {self.level} {self.estimator} {size.n} {size.m_A}x{size.m_B} {repeat}"
-        return re.sub(r"[^a-z0-9_]+", "-", words.lower())
 
 
 def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Variant]:

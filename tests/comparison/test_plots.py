@@ -32,9 +32,7 @@ def drawn() -> dict[str, Figure]:
     guess = runs[runs["n"] == 1000].assign(n=50_000)
     return {
         "scaling": plots.scaling(runs, "n", "bytes", guess),
-        "networks": plots.networks(table, [("LAN", LAN), ("WAN", WAN)]),
         "bandwidths": plots.bandwidths(one, [LAN.rtt, WAN.rtt]),
-        "phases": plots.phases(one),
     }
 
 
@@ -50,9 +48,7 @@ def test_figures_are_the_same_again_fetch_nothing_and_name_what_they_show() -> N
             "1k",
             "10k",
         ),
-        "networks": ("rows n", "time, LAN", "time, WAN", "differences", "HE BFV"),
         "bandwidths": ("bandwidth, bit/s", "time, RTT 40 ms", "coefficients", "MPC"),
-        "phases": ("seconds", "waiting", "differences", "HE BFV"),
     }
     again = drawn()
     for name, figure in drawn().items():

@@ -34,14 +34,9 @@ class FakeRuns:
     def rows(self) -> list[int]:
         return [n for _, n in self.done]
 
-    def __call__(
-        self, plan: Plan, tables: Mapping[str, Any], *, out: Path, watch: Any, note: Any, server: object
-    ) -> None:
+    def __call__(self, plan: Plan, tables: Mapping[str, Path], *, out: Path, **told: Any) -> None:
         table = tables["B"]
-        if isinstance(table, Path):
-            table = arrow.dataset(table, format=table.suffix[1:]).to_table()
-        n = len(table)
-        watch("A", "rank", 0, 0)
+        n = arrow.dataset(table, format=table.suffix[1:]).count_rows()
         self.done.append((plan.reveal, n))
         if self.error is not None:
             raise self.error
