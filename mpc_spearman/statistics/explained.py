@@ -1,10 +1,8 @@
 """What a side's columns explain together of a feature's ranks: R², what of it is chance, and its test.
 
-Under independence R² has mean k/(n - 1), exactly, over all ways of pairing rows, and about the beta
-distribution of k/2 and (n - 1 - k)/2. `r2` here is less the bias of noise, k·s², with s the standard
-deviation of the noise in each of the k products that it is made of: it may be below 0. Single rows may weigh
-much: a side's kurtosis is Mardia's (1970), n·Σ h_i² over the leverages h_i. See docs/statistics.md, "What is
-explained".
+`r2` here is less the bias of noise, k·s², with s the standard deviation of the noise in each of the k
+products that it is made of: it may be below 0. A side's kurtosis is Mardia's (1970), n·Σ h_i² over the
+leverages h_i. The rest is in docs/statistics.md, "What is explained".
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Confidence intervals of coefficients, from what is published beside them.
 
-An interval holds every rho under which the published value r is not too far out. An exact coefficient strays
-on Fisher's scale by u upwards and d downwards; noise of standard deviation s comes on top of that, as
-
-    (r - rho)^2 <= (tanh(artanh rho + u) - rho)^2 + z^2 s^2     where r >= rho, and likewise below.
-
-docs/statistics.md, "Confidence intervals", says what u and d are.
+An interval holds every rho from which the published value is not too far: docs/statistics.md, "Confidence
+intervals".
 """
 
 from __future__ import annotations

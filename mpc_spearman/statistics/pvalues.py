@@ -7,7 +7,6 @@ Which test a pair gets, and why: docs/statistics.md, "p-values".
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,6 @@ from numpy.typing import NDArray
 from mpc_spearman.config import Estimator
 from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties, upper_share
 
-#: Up to so many rows p-values of pairs without ties are exact: beyond, 2^n sets of rows take too long.
-EXACT_ROWS = 15
 #: Skewness of S above which a p-value needs a warning, and above which there is none.
 SKEWED, TOO_SKEWED = 0.2, 1.0
 _NEXT_TO_NORMAL = 1e-3  # skewness below which Pearson's type III is the normal to three digits at any p
@@ -70,18 +67,11 @@ def pvalues(
         t = 2 * stdtr(n - 2, -inner * np.sqrt((n - 2) / ((1 + inner) * (1 - inner))))
     normal = 2 * ndtr(-size / np.sqrt(1 / (n - 1) + noise**2))
     p = np.where(exact & ~many, t, normal)
-    untied = tied == Ties.NONE
-    p = np.where(exact & untied, np.maximum(p, 2 * math.exp(-math.lgamma(n + 1))), p)
+    p = np.where(exact & (tied == Ties.NONE), np.maximum(p, 2 * math.exp(-math.lgamma(n + 1))), p)
     skew = null_skewness(n, source, target, noise)
     skewed = skew > _NEXT_TO_NORMAL
     p[skewed] = _pearson3(-ndtri(p[skewed] / 2), skew[skewed])
     p[skew > TOO_SKEWED] = np.nan
-    if n <= EXACT_ROWS:
-        tail = _tails(n)
-        # 1e-9 for what a float64 coefficient is off its fraction.
-        farthest = np.nan_to_num((1 - size) * (len(tail) - 1)) + 1e-9
-        at = np.clip(farthest.astype(int), 0, len(tail) - 1)
-        p = np.where(exact & untied, tail[at], p)
     flags = two_flags(source, target) & exact & ~np.isnan(rho)
     if flags.any():
         upper = (np.rint(n * upper_share(side.skewness)) for side in (source, target))
@@ -137,30 +127,6 @@ def _at_least(k: NDArray[Any], a: Floats, b: Floats, n: int) -> Floats:
         left, k, a, b, term = left[going], k[going] + 1, a[going], b[going], term[going]
     p[possible] = np.exp(first) * total
     return p
-
-
-@lru_cache(maxsize=1)
-def _tails(n: int) -> Floats:
-    """At D = sum d^2 up to half = n(n^2 - 1)/6: the share of the n! arrangements with |rho| >= 1 - D/half.
-
-    Row by row, over all sets of ranks that the rows so far can have, each with the numbers of ways to every
-    sum. rho = 1 - D/half is symmetric about D = half, so sums beyond it are dropped.
-    """
-    half = n * (n * n - 1) // 6
-    sizes = np.array([bin(chosen).count("1") for chosen in range(1 << n)])
-    place = np.zeros(1 << n, dtype=np.int64)
-    ways = np.zeros((1, half + 1))
-    ways[0, 0] = 1
-    for i in range(n):
-        place[sizes == i] = np.arange(len(ways))
-        larger = np.flatnonzero(sizes == i + 1)
-        before, ways = ways, np.zeros((len(larger), half + 1))
-        for j in range(n):
-            square = (i - j) ** 2
-            if square <= half:
-                having = np.flatnonzero(larger >> j & 1)
-                ways[having, square:] += before[place[larger[having] ^ (1 << j)], : half + 1 - square]
-    return np.minimum(1.0, 2 * np.cumsum(ways[0]) / math.factorial(n))
 
 
 def qvalues(pvalues: Floats) -> Floats:

@@ -20,7 +20,6 @@ from scipy.special import gammaln
 
 from mpc_spearman.config import Estimator, Order, Strength
 from mpc_spearman.statistics.columns import Floats, Ints
-from mpc_spearman.statistics.pvalues import EXACT_ROWS
 
 _BITS = 128  # |rho| is 0 or above 2^-63, so 65 bits or more of it are exact before the final rounding
 
@@ -29,8 +28,7 @@ _BITS = 128  # |rho| is 0 or above 2^-63, so 65 bits or more of it are exact bef
 class Reference:
     """What :func:`reference` found, in the form of a run's result.
 
-    p-values are those of `mpc_spearman.statistics.pvalues.pvalues`; NaN at up to `EXACT_ROWS` rows, where
-    ``scipy.stats.permutation_test`` counts all arrangements.
+    p-values are those of `mpc_spearman.statistics.pvalues.pvalues`.
     """
 
     coefficients: pd.DataFrame
@@ -62,7 +60,7 @@ def reference(
     rho = np.vectorize(_rho, otypes=[float])(products, a, b, n, estimator)
     untied = n * (n * n - 1) // 3
     testable = (a == untied) & (b == untied) if estimator == "paper" else a * b > 0
-    p = np.where(testable & (n > EXACT_ROWS), _pvalues(x, y, rho), np.nan)
+    p = np.where(testable, _pvalues(x, y, rho), np.nan)
     rows = pd.MultiIndex.from_tuples(
         [(party, name) for party, table in source.items() for name in table.columns],
         names=["party", "feature"],

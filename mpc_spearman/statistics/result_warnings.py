@@ -15,7 +15,7 @@ from mpc_spearman.config import Estimator, Order
 from mpc_spearman.data.ranks import MAX_ROWS, total
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics import pvalues as tests
-from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ints, Ties
+from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ints
 from mpc_spearman.statistics.explained import SPREAD
 from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 
@@ -140,8 +140,7 @@ def pvalues(
     """Say for how many pairs there is no p-value, or a poor one; arguments as of `pvalues.pvalues`."""
     kept = tests.testable(source, target, estimator)
     skew = np.broadcast_to(tests.null_skewness(n, source, target, noise), kept.shape)
-    untied = (np.maximum(source.ties, target.ties) == Ties.NONE) & (n <= tests.EXACT_ROWS)
-    exact = (tests.two_flags(source, target) | untied) & (np.asarray(noise) == 0)
+    exact = tests.two_flags(source, target) & (np.asarray(noise) == 0)
     too_skewed = kept & ~exact & (skew > tests.TOO_SKEWED)
     approximate = kept & ~exact & ~too_skewed
     missing = "the distribution of eq. 2 (estimator: paper) under ties is unknown"
@@ -244,11 +243,7 @@ def order_note(resolution: float, top: int | None) -> list[str]:
 
 def k_note(defined: int, columns: int) -> list[str]:
     """Say over how many of a source's columns, those not constant, strengths average, if not over all."""
-    if defined == 1:
-        others = "" if columns == 1 else f" that is not constant (of {columns})"
-        return [f"there is one source column{others}: each strength is its coefficient"]
-    if defined == columns:
+    if defined == columns > 1:
         return []
-    if not defined:
-        return [f"all {columns} source columns are constant: no strength is defined"]
-    return [f"strengths average over {defined} of {columns} source columns: the others are constant"]
+    what = "each is this one's coefficient" if defined == 1 else "constant ones are left out"
+    return [f"strengths average over {defined} of {columns} source columns: {what}"]
