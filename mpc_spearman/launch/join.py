@@ -36,31 +36,15 @@ def run_party(
     watch: supervisor.Watch = lambda party, phase, done, of: None,
     note: supervisor.Note = lambda party, text: None,
 ) -> Result | None:
-    """Run one party's role and meet the others, each started on its own host.
+    """Run one party's role and meet the others, each started on its own host; return its own result.
 
-    Returns the party's own result; None if this is not its first worker.
+    The plan has this party's local part. The run directory is ``out/<party>``; its ``status.json`` says how
+    the run ended, also where there is no result. A further worker (`shard`) has no table, ledger or result,
+    and its ``status.json`` is alone in ``out/<party>.shard=<shard>``. If the policy names no ledger, it is
+    ``<party>.ledger`` in the `folder` of the owner's plan, or else in `out`. Under `keep_ranks` the owner
+    keeps its table's ranks (docs/tables.md#keep-ranks-for-later-runs).
 
-    Parameters
-    ----------
-    plan
-        The shared part and this party's own local part.
-    out
-        The party's run directory is written to ``out/<party>``. Its ``status.json`` says how the run ended,
-        also where there is no result. A further worker's is alone in ``out/<party>.shard=<shard>``.
-    shard
-        Which of the party's workers this is. The first one reads the table and has the ledger.
-    folder
-        Of the owner's plan; `out`, if there is none. The ledger is there, ``<party>.ledger``, if the policy
-        names no other.
-    keep_ranks
-        Where the owner keeps its table's ranks for later runs: docs/tables.md#keep-ranks-for-later-runs.
-    watch, note
-        Told of progress, and of what is worth a sentence: party first.
-
-    Raises
-    ------
-    MpcSpearmanError
-        What ended the run for this party; see :mod:`mpc_spearman.errors`.
+    Raises the `MpcSpearmanError` that ended the run for this party.
     """
     plan.party(party)  # refuses one that the plan does not have, before there is a folder of its name
     if not shard < plan.shards:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -53,7 +54,7 @@ def run_local(
         Directory to keep: each party's run directory is written to ``out/<party>``, all or none.
     watch, note : callable, optional
         Called with progress (party, phase, steps done, steps in all or 0 if unknown), and with what a role
-        reports (party, text). Without them a notebook shows progress below the cell; a script shows none.
+        reports (party, text). Without them a notebook prints both; a script shows none.
     server : ForkServer, optional
         What starts the roles. Keep it for several runs, since starting one takes longer than a small run.
     keep_ranks : path, optional
@@ -108,7 +109,11 @@ def run_local(
         # Slow, and meanwhile the server imports more.
         from mpc_spearman.results.result import Result
 
-        staging = stack.enter_context(folders.temporary() if target is None else folders.beside(target))
+        # Beside the target, so that renaming is all there is to do in the end.
+        where = (Path(tempfile.gettempdir()), "mpc-spearman-run-", "")
+        if target is not None:
+            where = (target.parent, f".{target.name}.", ".part")
+        staging = stack.enter_context(folders.own(*where))
         keep = None if keep_ranks is None else Path(os.path.expanduser(keep_ranks))
         assigned = assignments(checked, staging, keep)
         outcomes = supervisor.launch(assigned, frames, server, watch=watch, note=note)

@@ -39,25 +39,11 @@ _LOOK = 0.2
 class Assignment:
     """What the supervisor asks of a role's process; as dictionaries, since it travels as JSON.
 
-    Attributes
-    ----------
-    plan : dict
-        With this party's local part and no other's.
-    shard : int
-        Which of the party's workers the process is.
-    out : str
-        Run directory to write; the first worker's only.
-    environment : dict of str to str
-        All of the process's environment variables, but for addresses of other parties' databases: a process
-        that was forked has another's.
-    folder : str
-        Its current folder.
-    rehearsal : dict, optional
-        Keys of a run whose roles have all been started here. No other process can take part.
-    keep_ranks : str, optional
-        The owner's folder of ranks for later runs.
-    frame : int
-        Length in bytes of the Arrow stream that follows; 0 if the table is a file, or there is none.
+    The `plan` has this party's local part and no other's, the `environment` no address of another party's
+    database. `out` is the run directory, which the first worker alone writes, and `folder` the process's
+    current one. `rehearsal` has keys if all roles have been started here, so that no other process can take
+    part. `frame` is the length in bytes of the Arrow stream that follows; 0 if the table is a file, or there
+    is none.
     """
 
     plan: dict[str, Any]

@@ -6,18 +6,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Progress
 
 from mpc_spearman.units import human_seconds, printable
 
@@ -27,63 +18,28 @@ _EVERY = 10.0
 
 def in_notebook() -> bool:
     """Tell whether this is a notebook's kernel, where a run shows its progress unasked."""
-    if "ipykernel" not in sys.modules:
-        return False
-    return import_module("IPython").get_ipython() is not None
+    return "ipykernel" in sys.modules
 
 
 @contextmanager
 def shown(
     parties: Sequence[str], *, quiet: bool = False, console: Console | None = None
-) -> Iterator[_Cell | _Live | _Lines]:
+) -> Iterator[_Live | _Lines]:
     """Show the progress of each party while the block runs; what is returned has `watch` and `note`.
 
-    On a terminal that is one live line per party, with the time left, in a notebook one line below the cell.
-    Elsewhere it is one line in all, what the parties have to say, and a line every ten seconds in a long
-    phase. `console` is in place of standard error.
+    On a terminal that is one live line per party, with the time left. Elsewhere it is who takes part (not in
+    a notebook), what the parties have to say, and a line every ten seconds in a long phase. `console` is in
+    place of standard error.
     """
     if console is None and in_notebook() and not quiet:
-        cell = _Cell()
-        try:
-            yield cell
-        finally:
-            cell.note("", "")
+        yield _Lines(Console(force_jupyter=False, width=110), ())
         return
     console = console or Console(stderr=True, quiet=quiet)
     if quiet or not console.is_terminal:
         yield _Lines(console, parties)
         return
-    columns = (
-        SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
-        TextColumn("{task.fields[party]}"),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bars:
+    with Progress(console=console, transient=True) as bars:
         yield _Live(bars, parties)
-
-
-class _Cell:
-    """Progress below a notebook's cell: one line that is written anew, and gone at the end."""
-
-    def __init__(self) -> None:
-        show = import_module("IPython.display").display
-        self._line = show({"text/plain": ""}, raw=True, display_id=True)
-        self._phases: dict[str, str] = {}
-        self._shown = 0.0
-
-    def watch(self, party: str, phase: str, done: int, of: int) -> None:
-        self._phases[party] = f"{party}: {phase}" + (f" {done:,} of {of:,}" if of else "")
-        if time.monotonic() - self._shown > 0.2:
-            self._shown = time.monotonic()
-            self.note("", ", ".join(self._phases.values()))
-
-    def note(self, party: str, text: str) -> None:
-        whose = f"{party}: " if party else ""
-        self._line.update({"text/plain": whose + printable(text)}, raw=True)
 
 
 class _Live:
@@ -91,13 +47,13 @@ class _Live:
 
     def __init__(self, bars: Progress, parties: Sequence[str]) -> None:
         self._bars = bars
-        self._tasks = {party: bars.add_task("start", total=None, party=party) for party in parties}
+        self._tasks = {party: bars.add_task(f"{party}: start", total=None) for party in parties}
         self._phases: dict[str, str] = {}
 
     def watch(self, party: str, phase: str, done: int, of: int) -> None:
         if self._phases.get(party) != phase:
             self._phases[party] = phase
-            self._bars.reset(self._tasks[party], description=phase, party=party)
+            self._bars.reset(self._tasks[party], description=f"{party}: {phase}")
         self._bars.update(self._tasks[party], completed=done, total=of or None)
 
     def note(self, party: str, text: str) -> None:
@@ -105,7 +61,7 @@ class _Live:
 
 
 class _Lines:
-    """Progress in a pipe."""
+    """Progress in a pipe or a notebook."""
 
     def __init__(self, console: Console, parties: Sequence[str]) -> None:
         self._console = console
@@ -116,7 +72,7 @@ class _Lines:
 
     def watch(self, party: str, phase: str, done: int, of: int) -> None:
         now = time.monotonic()
-        if not self._work:
+        if self._parties and not self._work:
             self._say(f"running: {', '.join(self._parties)}")
         known, began, told = self._work.get(party, ("", now, now))
         if known != phase:

@@ -36,15 +36,9 @@ _SHARD = "{shard}"
 class MeetingPoint:
     """Where the coordinator is; by default on this machine, at a port that the supervisor passes on.
 
-    Attributes
-    ----------
-    host, port
-        As others dial it.
-    bind : str
-        Where it listens; empty for all addresses of its host.
-    patient : bool
-        Whether a party that is lost or leaves before all have met is waited for again. Not where somebody
-        else has started all roles, and sees how they end.
+    Others dial it at `host` and `port`; it listens at `bind`, or if that is empty at all addresses. Where it
+    is `patient`, a party that is lost or leaves before all have met is waited for again: not where somebody
+    else has started all roles, and sees how they end.
     """
 
     host: str = ""
@@ -204,20 +198,7 @@ class Rendezvous:
         then a party can be lost, and all connect and agree anew. The meter is told how each pair is
         connected, and what is forwarded.
 
-        Raises
-        ------
-        PartyMissing
-            Not all joined in time.
-        Unreachable
-            Another party cannot reach this one where it listens.
-        PeerTimeout, PeerDied
-            A party that has joined does not answer or connect, or is gone, and is not waited for again.
-        HandshakeError
-            Another process has joined as this party; the plans differ (`PlanMismatch`).
-        TlsError
-            And its kinds: a peer shows another key than the plan has, or does not know this party's.
-        NetworkError
-            Nothing can listen where it should.
+        Raises `NetworkError`, `HandshakeError`, `TlsError` or one of their kinds: docs/errors.md.
         """
         self._meet_parties(roster, meter, agree, None)
         self._supervisor.joined()

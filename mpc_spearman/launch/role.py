@@ -49,28 +49,15 @@ def run_role(
     When this returns, every party has finished. If this party fails, also before it has met anyone, the
     others are told the error's class, and no more.
 
-    Parameters
-    ----------
-    plan
-        The shared part and this party's own local part.
-    frame
-        This party's table, where it is not a file; None for the coordinator.
-    shard
-        Which worker of the party this is (`mpc_spearman.wire.team`).
-    join, gather, ready, decline
-        How it meets the others: :class:`mpc_spearman.launch.rendezvous.Rendezvous`. `gather` comes first: it
-        calls its last argument with a transport to this party's other workers, and gets a check back that
-        raises what has gone wrong between them. `join` calls its last argument with a transport to the other
-        parties, to agree with them: once, or again if all begin anew. While it waits it makes that check.
-    links
-        Makes the links over the transport: `Links`, or what watches or changes its messages.
-    approval, progress, say, block_bytes, keep_ranks
-        As in `Run`.
+    `frame` is this party's table, where it is not a file; `shard` which of its workers this is. `join`,
+    `gather`, `ready` and `decline` are how it meets the others, as
+    :class:`mpc_spearman.launch.rendezvous.Rendezvous` does. `gather` comes first: it calls its last argument
+    with a transport to this party's other workers, and gets a check back that raises what has gone wrong
+    between them. `join` calls its last argument with a transport to the other parties, to agree with them:
+    once, or again if all begin anew. While it waits it makes that check. `links` makes the links over a
+    transport: `Links`, or what watches or changes its messages. The other arguments are as in `Run`.
 
-    Returns
-    -------
-    Result
-        This party's own: what ``results`` grants it, and its costs. None at a worker that is not the first.
+    Returns this party's own result, with its costs; None at a worker that is not the first.
     """
     roster, meter = Roster.of(plan, party, shard), Meter()
     team = roster.team(plan.shards)

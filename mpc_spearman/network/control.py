@@ -36,16 +36,10 @@ Message = Mapping[str, Any]
 class Control:
     """One end of such a connection; `last` is when the peer was heard, `over` whether it has ended.
 
-    Parameters
-    ----------
-    timeout
-        Seconds without a message after which the peer counts as lost.
-    heard
-        Called with this and each message, in this connection's thread; it may raise an error.
-    lost
-        Called once, if the connection ends before `finish` or what is heard is an error: with this and that.
-    fail
-        Told of an error that is nobody else's doing.
+    After `timeout` seconds without a message the peer counts as lost. `heard` is called with this and each
+    message, in this connection's thread; it may raise an error. `lost` is called once, with this and an
+    error, if the connection ends before `finish` or what is heard is an error. `fail` is told of an error
+    that is nobody else's doing.
     """
 
     def __init__(

@@ -46,20 +46,11 @@ Check = Callable[[], None]
 class Settings:
     """What a party brings to a meeting.
 
-    Attributes
-    ----------
-    plan, version
-        The shared plan as canonical JSON, and the package's version: what all must have alike.
-    listen, advertise, proxy
-        Where others may dial it; what they dial, where that is something else; through what it dials.
-    join_timeout, timeout
-        Seconds in which all have to have met; and without a sign of life, after which a party is lost.
-    patient
-        Whether a party that is lost or leaves is waited for again; else that ends the meeting.
-    found_by
-        The key of the plan that says where the others meet.
-    check
-        Called while others are waited for: raises what has gone wrong elsewhere.
+    All must have the same `plan`, as canonical JSON, and `version` of the package. Others dial a party at
+    `advertise`, or else where it listens; it dials through `proxy`. After `timeout` seconds without a sign of
+    life a party is lost, and waited for again if this one is `patient`; all have to have met within
+    `join_timeout`. `found_by` is the key of the plan that says where. `check` is called while others are
+    waited for, and raises what has gone wrong elsewhere.
     """
 
     tls: Tls

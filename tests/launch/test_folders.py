@@ -27,7 +27,7 @@ def test_what_is_left_of_a_killed_run_is_swept_and_nothing_else(temporary: Path)
     (temporary / LEFT.replace("0", "1")).write_text("a file")
     (temporary / LEFT.replace("0", "2")).symlink_to(temporary / "mine")
     before = files(temporary)
-    with folders.temporary() as own:
+    with folders.own(temporary, LEFT[:-16]) as own:
         assert own.stat().st_mode & 0o777 == 0o700
         assert files(temporary) == sorted([*(name for name in before if name != LEFT), own.name])
     assert files(temporary) == [name for name in before if name != LEFT]
@@ -39,7 +39,7 @@ def test_many_that_begin_at_once_keep_theirs(temporary: Path) -> None:
 
     def begin() -> None:
         for _ in range(100):
-            with folders.temporary() as own:
+            with folders.own(temporary, LEFT[:-16]) as own:
                 (own / "C").mkdir()
                 if not (own / "C").is_dir():
                     gone.append(own)
