@@ -1,9 +1,9 @@
 """Measure how large the noise of published numbers is, and what is found in spite of it.
 
-    python benchmarks/noise.py [--pair NAME A.csv B.csv ...] [--write]
+    python benchmarks/noise.py [--write]
 
 Tables are the demo's and made-up ones, in which both sides' columns follow one trait, the target's more or
-less closely. `--pair` adds tables of your own. `--write` puts the table into docs/guarantee.md.
+less closely. `--write` puts the table into docs/guarantee.md.
 """
 
 from __future__ import annotations
@@ -28,13 +28,9 @@ ROWS, COLUMNS, DRAWS, RATE = (100, 300, 1000, 10_000, 100_000, 1_000_000), (5, 5
 
 def main() -> None:
     """Measure all tables and print, or write, what was found."""
-    parser = measuring.parser(__doc__)
-    parser.add_argument("--pair", nargs=3, action="append", default=[], metavar=("NAME", "A", "B"))
-    options = parser.parse_args()
-    data = measuring.ROOT / "data"
-    pairs = [("the demo", str(data / "insurer.csv"), str(data / "clinic.csv")), *options.pair]
-    rows = [measured(name, _read(a), _read(b)) for name, a, b in pairs]
-    rows += [measured(name, x, y) for name, x, y in made_up()]
+    options = measuring.parser(__doc__).parse_args()
+    demo = (_read(measuring.ROOT / "data" / f"{name}.csv") for name in ("insurer", "clinic"))
+    rows = [measured("the demo", *demo), *(measured(*tables) for tables in made_up())]
     heads = (
         "table",
         "rows × columns of A + B",
@@ -46,7 +42,7 @@ def main() -> None:
     measuring.show(measuring.table(heads, rows), __file__, write=options.write, page=PAGE)
 
 
-def _read(path: str) -> Ints:
+def _read(path: Path) -> Ints:
     """Rank the columns of a file, but for its first, the ids."""
     return encoded(pd.read_csv(path, index_col=0).select_dtypes("number").dropna(axis=1).to_numpy().T)
 

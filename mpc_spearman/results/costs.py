@@ -21,7 +21,7 @@ class Totals:
 
     `seconds` is from start to end, of the party that took longest, and `busiest` is of computing, of the one
     that computed longest. `wire` is what all parties sent, for a single party what it sent and received,
-    without keep-alives (`beside`). `forwarded` are pairs of parties that were not connected directly, and the
+    without keep-alives. `forwarded` are pairs of parties that were not connected directly, and the
     bytes between them, which `wire` has once. `rounds` are hops in the longest chain of dependent messages,
     and `memory` is the peak of each party.
     """
@@ -30,7 +30,6 @@ class Totals:
     seconds: float
     busiest: float
     wire: int
-    beside: int
     forwarded: tuple[tuple[str, int], ...]
     messages: int
     rounds: int
@@ -52,7 +51,6 @@ def totals(result: Result) -> Totals:
         seconds=float((by_party["seconds"].sum() + by_party["wait_seconds"].sum()).max()),
         busiest=float(by_party["seconds"].sum().max()),
         wire=int(moved[phases.index].sum()),
-        beside=int(moved[beside].sum()),
         forwarded=tuple(
             (printable(str(phase).removeprefix(_FORWARDED)), int(size))
             for phase, size in cost.loc[passed_on, ["phase", "bytes_sent"]].itertuples(index=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -82,36 +82,24 @@ def synthetic(n: int = 60, source: int = 4, target: int = 6, **changes: Any) -> 
     return computed({"A": a}, b, **changes)
 
 
-#: What HTML lets stand without an end tag.
-VOID = {"meta", "br", "input"}
-
-
-class Page(HTMLParser):
+class Page:
     """A parsed page: every element with its attributes, and the text inside each kind of element."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
         self.elements: list[tuple[str, dict[str, str]]] = []
         self.texts: list[tuple[str, str]] = []
-        self._open: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self._open == [], "elements left open"
+        self._read(ElementTree.fromstring(text))
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {key: value or "" for key, value in attrs}))
-        if tag not in VOID:
-            self._open.append(tag)
+    def _read(self, element: ElementTree.Element) -> None:
+        self.elements.append((element.tag, element.attrib))
+        self._say(element.tag, element.text)
+        for child in element:
+            self._read(child)
+            self._say(element.tag, child.tail)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {key: value or "" for key, value in attrs}))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if data.strip():
-            self.texts.append((self._open[-1], data.strip()))
+    def _say(self, tag: str, text: str | None) -> None:
+        if text and text.strip():
+            self.texts.append((tag, text.strip()))
 
     def inside(self, tag: str) -> list[str]:
         return [text for where, text in self.texts if where == tag]
