@@ -26,7 +26,7 @@ LEVELS = ["differences"]
 SQUARE = 2
 ROWS = dict.fromkeys(ROWS, [12]) | {"MPC": [12, 24]}
 COLUMNS = dict.fromkeys(COLUMNS, [2])""",
-    "what_is_learnt": "ROWS = 100",
+    "what_is_learnt": "ROWS = 200",
 }
 
 

@@ -111,7 +111,7 @@ CHANGES = [
     ("empty", "HELLO", "BC", "field 'version' needs 4 bytes, 0 are left"),
     ("huge", "SHAPE", "BC", "a SHAPE message of 4194304 bytes was announced, more than"),
     ("empty", "SHARE", "C", "field 'share' needs 12 bytes, 0 are left"),
-    ("long", "COST", "C", "bytes was announced, more than"),
+    ("huge", "COST", "C", "a COST message of 4194304 bytes was announced, more than"),
 ]
 
 
