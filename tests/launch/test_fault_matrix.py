@@ -28,7 +28,7 @@ from mpc_spearman.files import write_whole
 from mpc_spearman.identity import Identity
 from mpc_spearman.version import __version__
 from support.harness import ROOT
-from support.members import JOIN_TIMEOUT, TIMEOUT, Ending, Members, members
+from support.members import JOIN_TIMEOUT, TIMEOUT, Ending, Members
 from support.processes import EVER, eventually
 from support.relay import Relay
 
@@ -342,7 +342,7 @@ def met(run: Members) -> float:
     "case", [pytest.param(case, marks=() if case.quick else pytest.mark.long, id=str(case)) for case in CASES]
 )
 def test_survivors(case: Case, tmp_path: Path, cache: pytest.Cache) -> None:
-    with members(tmp_path) as run:
+    with Members(tmp_path) as run:
         run.plan["network"]["timeout"] = TIMEOUT if case.fault in ("freeze", "cut") else EVER
         if case.deadline == JOIN_TIMEOUT:
             run.plan["network"]["join_timeout"] = JOIN_TIMEOUT

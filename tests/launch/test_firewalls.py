@@ -175,9 +175,12 @@ def test_who_cannot_reach_whom_and_where_is_told_to_all(tmp_path: Path) -> None:
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
             own = {name: ["network.timeout=6", "network.join_timeout=40"] for name in "CBA"}
             job.join(**{**own, "B": [*own["B"], *LISTENING]})
-            codes = job.wait()
-        assert codes == {"B": Unreachable.exit_code, **dict.fromkeys("CA", PartyMissing.exit_code)}
-        printed = {name: " ".join(job.shown(name).split()) for name in "CBA"}
+            endings = job.wait("CBA")
+        assert {name: end.code for name, end in endings.items()} == {
+            "B": Unreachable.exit_code,
+            **dict.fromkeys("CA", PartyMissing.exit_code),
+        }
+        printed = {name: " ".join(end.printed.split()) for name, end in endings.items()}
         assert f"A (source) cannot reach B (target) at 10.77.0.2:{OTHER}" in printed["B"]
         for name in "CA":
             assert "B left: Unreachable in connect; waiting for it again" in printed[name]

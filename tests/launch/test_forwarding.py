@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from mpc_spearman.errors import ERRORS
-from support.members import JOIN_TIMEOUT, members
+from support.members import JOIN_TIMEOUT, Members
 from support.processes import eventually
 
 A, B = 2, 1
@@ -140,7 +140,7 @@ def test_what_c_forwards_is_tls_under_keys_that_c_does_not_have(tmp_path: Path) 
     """Record by record; and by searching all of C's memory, where the secrets of its own connections are."""
     recorded, keys, go = tmp_path / "recorded", tmp_path / "keys", tmp_path / "go"
     recorded.mkdir()
-    with members(tmp_path) as run:
+    with Members(tmp_path) as run:
         run.start("C", ("recorded", {"folder": str(recorded), "phase": "publish", "until": str(go)}))
         run.start("B")
         run.start("A", ("logging_keys", {"file": str(keys)}))
@@ -190,7 +190,7 @@ def attempt(stream: bytes, secrets: tuple[bytes, bytes]) -> bytes | None:
 
 def test_a_coordinator_in_the_place_of_a_and_b_ends_the_run(tmp_path: Path) -> None:
     """It knows both parties' public keys, and has its own private one."""
-    with members(tmp_path) as run:
+    with Members(tmp_path) as run:
         run.plan["network"]["join_timeout"] = JOIN_TIMEOUT
         run.start("C", ("impersonating", {}))
         for name in "BA":

@@ -14,7 +14,7 @@ from mpc_spearman.identity import Identity
 from mpc_spearman.launch import rendezvous
 from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal, meeting_point, shard_of
 from support import plans
-from support.members import members
+from support.members import Members
 from support.processes import eventually
 
 
@@ -122,7 +122,7 @@ def test_keys_of_a_rehearsal_are_in_no_plan_and_no_repr() -> None:
 
 def test_who_cannot_take_part_says_why_though_nobody_is_there_to_be_told(tmp_path: Path) -> None:
     """A column is said while the others are still looked for; with another's key there is nothing to tell."""
-    with members(tmp_path) as run:
+    with Members(tmp_path) as run:
         sources = [{**run.plan["parties"]["sources"][0], "exclude": ["no such column"]}]
         run.start("A", parties={**run.plan["parties"], "sources": sources})
         parties = {**run.plan["parties"], "target": {**run.plan["parties"]["target"], "key": "C.key"}}

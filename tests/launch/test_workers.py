@@ -14,7 +14,7 @@ from mpc_spearman.errors import ERRORS
 from mpc_spearman.parties import worker_name
 from mpc_spearman.results.result import Result
 from support.harness import ROOT, fork_server
-from support.members import TIMEOUT, Members, members
+from support.members import TIMEOUT, Members
 from support.plans import everyone, mapping
 from support.processes import EVER, eventually, free_port
 from support.references import normal_tables
@@ -25,7 +25,7 @@ PROCESSES = [(party, shard) for party in "CBA" for shard in (0, 1)]
 @contextmanager
 def joining(folder: Path, **network: float) -> Iterator[Members]:
     """Set up a run of two workers a party, each on a host of its own of this machine."""
-    with members(folder) as run:
+    with Members(folder) as run:
         run.plan["shards"] = 2
         run.plan["network"] |= {"address": "127.0.0.1{shard}", **network}
         for party in everyone(run.plan):

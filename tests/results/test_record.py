@@ -24,7 +24,7 @@ from mpc_spearman.results.saved import sealed
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from support.in_memory import Ended, run_in_memory
-from support.members import members
+from support.members import Members
 from support.plans import everyone, mapping
 
 ROWS = 60
@@ -291,7 +291,7 @@ def test_another_text_is_no_record(ended: Ended, tmp_path: Path, spoil: Callable
 def test_parties_that_meet_by_join_prove_it_by_their_own_plans(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with members(tmp_path) as run:
+    with Members(tmp_path) as run:
         for name in "CBA":
             run.start(name)
         run.wait(["C", "B", "A"])

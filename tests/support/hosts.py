@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,8 @@ import pytest
 
 from mpc_spearman.results.result import Result
 from support.harness import ROOT
-from support.plans import everyone, with_keys
-from support.server import Command, hooked
+from support.members import Members
+from support.plans import everyone
 
 #: Where torchrun's own agents meet.
 AGENT_PORT = 29400
@@ -108,41 +107,34 @@ def _remove(namespace: str) -> None:
     subprocess.run(["ip", "netns", "del", namespace], capture_output=True, check=False)
 
 
-@dataclass
-class Job:
-    """One run of a plan on a network: the parties' processes, and what they leave in a folder of its own.
+class Job(Members):
+    """A run on a network, each party on a host of its own; all is of it alone, so that several can go on.
 
     The parties meet at `port` of `address`, by default the coordinator's host's own.
     """
 
-    network: Network
-    folder: Path
-    settings: Mapping[str, Any]
-    tables: Mapping[str, pd.DataFrame]
-    port: int = 29500
-    address: str = ""
-    processes: dict[str, subprocess.Popen[bytes] | Command] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.folder.mkdir()
-        self.names = [party["name"] for party in everyone(self.settings)]
-        self.address = self.address or self.network.address(self.names[0])
-        network = {"address": self.address, "port": self.port}
-        self.plan = self.folder / "plan.yaml"
-        plan = with_keys(self.settings, self.folder)
-        for party in everyone(plan):
+    def __init__(
+        self,
+        network: Network,
+        folder: Path,
+        settings: Mapping[str, Any],
+        tables: Mapping[str, pd.DataFrame],
+        port: int = 29500,
+        address: str = "",
+    ) -> None:
+        folder.mkdir()
+        super().__init__(folder, settings)
+        self.network, self.names = network, [party["name"] for party in everyone(settings)]
+        self.address = address or network.address(self.names[0])
+        self.plan["network"] = {"address": self.address, "port": port}
+        for party in everyone(self.plan):
             party["workers"] = "127.0.0.1:29700"  # each party is on one host
-        self.plan.write_text(json.dumps({**plan, "network": network}))
-        for name, table in self.tables.items():
-            table.to_parquet(self.folder / f"{name}.parquet")
+        for name, table in tables.items():
+            self.tables[name] = folder / f"{name}.parquet"
+            table.to_parquet(self.tables[name])
 
-    def __enter__(self) -> Job:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for process in self.processes.values():
-            process.kill()
-            process.wait()
+    def namespace(self, name: str) -> str:
+        return self.network.namespace(name)
 
     def join(
         self,
@@ -154,72 +146,40 @@ class Job:
 
         By `waits` a party goes on in a phase only once a file exists: party, phase, file.
         """
-        hook = {}
-        if waits is not None:
-            party, phase, until = waits
-            hook = hooked("faults:on_phase", party=party, phase=phase, act="hold", until=str(until))
+        party, phase, until = waits or ("", "", "")
+        hold = ("at", {"phase": phase, "act": "hold", "until": str(until)})
         for name in names or self.names:
-            with self._printed(name).open("wb") as printed:
-                self.processes[name] = Command(
-                    ["join", *self._asked(name, own)],
-                    folder=ROOT,
-                    environment={**self._environment(), **hook},
-                    stdout=printed,
-                    stderr=printed,
-                    namespace=self.network.namespace(name),
-                )
+            self.start(name, hold if name == party else (None, {}), own.get(name, ()))
 
-    def torchrun(self, **own: Sequence[str]) -> None:
-        """Start every role by torchrun, one node each; `own` as for `join`."""
+    def torchrun(self) -> None:
+        """Start every role by torchrun, one node each."""
         meeting = (f"--master_addr={self.address}", f"--master_port={AGENT_PORT}", "--max-restarts=0")
-        workers = f"--nproc_per_node={self.settings.get('shards', 1)}"
+        workers = f"--nproc_per_node={self.plan.get('shards', 1)}"
         nodes = (f"--nnodes={len(self.names)}", workers, *meeting)
         launcher = str(ROOT / "launchers" / "cluster.py")
         for rank, name in enumerate(self.names):
-            command = [str(_TORCHRUN), *nodes, f"--node_rank={rank}", launcher, *self._asked(name, own)]
-            with self._printed(name).open("wb") as printed:
-                self.processes[name] = subprocess.Popen(
+            command = [str(_TORCHRUN), *nodes, f"--node_rank={rank}", launcher, *self._asked(name, name)]
+            with self._file(name, "stderr").open("wb") as err, self._file(name, "stdout").open("wb") as out:
+                self.parties[name] = subprocess.Popen(
                     self.network.command(name, *command),
                     cwd=ROOT,
-                    env=self._environment(),
-                    stdout=printed,
-                    stderr=subprocess.STDOUT,
+                    env=self.environment,
+                    stdout=out,
+                    stderr=err,
                 )
-
-    def wait(self) -> dict[str, int]:
-        """Wait for all; return their exit codes."""
-        for process in self.processes.values():
-            process.wait()
-        return {name: process.returncode for name, process in self.processes.items()}
 
     def check(self, expected: Result) -> None:
         """Hold what every party was given, and its status, against the same plan run on one machine."""
-        codes = self.wait()
-        assert codes == dict.fromkeys(self.names, 0), [self.shown(name) for name in self.names]
+        endings = self.wait(self.names)
+        assert {name: end.code for name, end in endings.items()} == dict.fromkeys(self.names, 0), endings
         for name in self.names:
             found, wanted = self.result(name).coefficients, expected.coefficients
             if name in self.names[2:] and len(self.names) > 3:
                 wanted = wanted.loc[[name]]  # one of several sources is given its own rows
             pd.testing.assert_frame_equal(found, wanted, check_exact=True)
             assert found.to_numpy().tobytes() == wanted.to_numpy().tobytes()
-            status = json.loads((self.folder / "out" / name / "status.json").read_text())
+            status = json.loads((self.folder / "out" / name / name / "status.json").read_text())
             assert (status["exit_code"], status["error"], status["result"]) == (0, None, "here")
 
-    def shown(self, party: str) -> str:
-        return self._printed(party).read_text(errors="replace")
-
     def result(self, party: str) -> Result:
-        return Result.load(self.folder / "out" / party)
-
-    def _printed(self, party: str) -> Path:
-        return self.folder / f"{party}.printed"
-
-    def _asked(self, party: str, own: Mapping[str, Sequence[str]]) -> list[str]:
-        table = ["--table", str(self.folder / f"{party}.parquet")] if party in self.tables else []
-        out = str(self.folder / "out")
-        return [str(self.plan), "--party", party, *table, "--out", out, *own.get(party, ())]
-
-    def _environment(self) -> dict[str, str]:
-        # The hosts share this one's processors, and threads that wait for a processor stall all others.
-        threads = max(1, len(os.sched_getaffinity(0)) // len(self.names))
-        return {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(ROOT)}
+        return Result.load(self.folder / "out" / party / party)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,28 +36,40 @@ class Ending:
 
 
 class Members:
-    """The parties of one run: C, B and A; a folder gets their keys, plans, run directories and marks.
+    """The parties of one run, C, B and A by default; a folder gets keys, plans, run directories and marks.
 
-    All is kept by a label: a party's name, and something more for a further process of one.
+    All is kept by a label: a party's name, and something more for a further process of one. When the
+    ``with`` block ends, none of their processes is left.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, Any] | None = None) -> None:
         self.folder = folder
         self.marks = folder / "marks"
         self.marks.mkdir()
-        self.parties: dict[str, Command] = {}
+        self.parties: dict[str, subprocess.Popen[bytes] | Command] = {}
         self._ended: dict[str, float] = {}
         self._tag = new_tag()
         self.port = free_port()
         self.plan: dict[str, Any] = {
-            **with_keys(mapping(results={"sources": "coefficients"}), folder),
+            **with_keys(settings or mapping(results={"sources": "coefficients"}), folder),
             "network": {"address": "127.0.0.1", "port": self.port, "timeout": EVER, "join_timeout": EVER},
         }
+        self.tables = {"B": ROOT / "data" / "clinic.csv", "A": ROOT / "data" / "insurer.csv"}
+        self.environment = {**os.environ, **self._tag, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        kill(self._tag[TAG])
+        for process in self.parties.values():
+            process.wait()
 
     def start(
         self,
         name: str,
         hook: tuple[str | None, Mapping[str, Any]] = (None, {}),
+        own: Sequence[str] = (),
         *,
         label: str = "",
         shard: int = 0,
@@ -64,21 +77,32 @@ class Members:
     ) -> None:
         """Start a party, or a further worker, with other top-level settings than the plan's if it is to."""
         label = label or (f"{name}-{shard}" if shard else name)
-        plan = self.folder / f"{label}.yaml"
-        plan.write_text(json.dumps({**self.plan, **other}))  # which is YAML without aliases
         arguments = {"marks": str(self.marks), "label": label, "fault": hook[0], "arguments": dict(hook[1])}
-        table = {"B": "clinic.csv", "A": "insurer.csv"}.get(name)
-        asked = [
-            *("join", str(plan), "--party", name, "--out", str(self.folder / "out" / label)),
-            *(("--table", str(ROOT / "data" / table)) if table and not shard else ()),
-            *(("--shard", str(shard)) if shard else ()),
-        ]
-        environment = {**os.environ, **self._tag, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        environment |= hooked("join_faults:marked", **arguments)
+        asked = [*self._asked(name, label, shard, **other), *own]
+        environment = self.environment | hooked("join_faults:marked", **arguments)
         with self._file(label, "stderr").open("wb") as err, self._file(label, "stdout").open("wb") as out:
             self.parties[label] = Command(
-                asked, folder=ROOT, environment=environment, stdout=out, stderr=err, name=self._tag[TAG]
+                ["join", *asked],
+                folder=ROOT,
+                environment=environment,
+                stdout=out,
+                stderr=err,
+                name=self._tag[TAG],
+                namespace=self.namespace(name),
             )
+
+    def namespace(self, name: str) -> str:
+        """Return the network namespace that a party is in, if it is in one."""
+        return ""
+
+    def _asked(self, name: str, label: str, shard: int = 0, **other: Any) -> list[str]:
+        plan = self.folder / f"{label}.yaml"
+        plan.write_text(json.dumps({**self.plan, **other}))  # which is YAML without aliases
+        return [
+            *(str(plan), "--party", name, "--out", str(self.folder / "out" / label)),
+            *(("--table", str(self.tables[name])) if name in self.tables and not shard else ()),
+            *(("--shard", str(shard)) if shard else ()),
+        ]
 
     def wait(self, labels: Sequence[str]) -> dict[str, Ending]:
         """Wait until these parties have ended."""
@@ -92,6 +116,9 @@ class Members:
                 self._ended.setdefault(label, time.monotonic())
         return self._ended
 
+    def shown(self, label: str, stream: str = "stderr") -> str:
+        return self._file(label, stream).read_text(errors="replace")
+
     def _file(self, label: str, stream: str) -> Path:
         return self.folder / f"{label}.{stream}"
 
@@ -100,7 +127,7 @@ class Members:
         place = next(out.glob("*/status.json"), out / label[0] / "status.json")
         status = json.loads(place.read_text()) if place.exists() else {}
         files = [path for path in out.rglob("*") if path not in (place, place.parent)]
-        said = [self._file(label, stream).read_text(errors="replace") for stream in ("stderr", "stdout")]
+        said = [self.shown(label, stream) for stream in ("stderr", "stdout")]
         return Ending(
             self.parties[label].returncode or 0,
             status["error"] or "done" if status else "nothing written",
@@ -132,18 +159,3 @@ class Members:
 
     def processes(self) -> list[int]:
         return processes(self._tag[TAG])
-
-    def end(self) -> None:
-        kill(self._tag[TAG])
-        for process in self.parties.values():
-            process.wait()
-
-
-@contextmanager
-def members(folder: Path) -> Iterator[Members]:
-    """Set up a run, and leave none of its processes."""
-    made = Members(folder)
-    try:
-        yield made
-    finally:
-        made.end()
