@@ -133,10 +133,8 @@ def _write_status(
 
 
 def _exit_code(ending: BaseException | None) -> int:
-    if ending is None:
-        return 0
     if isinstance(ending, MpcSpearmanError):
         return ending.exit_code
     if isinstance(ending, SystemExit) and isinstance(ending.code, int):
         return ending.code
-    return 130 if isinstance(ending, KeyboardInterrupt) else 1
+    return 0 if ending is None else 130 if isinstance(ending, KeyboardInterrupt) else 1

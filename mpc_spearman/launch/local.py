@@ -122,7 +122,10 @@ def run_local(
             raise supervisor.said(outcomes, cause) or RoleCrashed(f"party {cause.party} failed")
         result = Result.load(staging / checked.informed)
         if target is not None:
-            _commit(staging, target, checked.names)
+            try:
+                run_directory.swap({staging / name: target / name for name in checked.names})
+            except OSError as error:
+                raise OutputError(f"cannot write the results to {target}: {error.strerror}") from error
         return result
 
 
@@ -238,11 +241,3 @@ def arrow(party: str, table: ArrowTable, keys: DataParty) -> bytes:
         writer.write_table(batch)
     data: bytes = sink.getvalue().to_pybytes()
     return data
-
-
-def _commit(staging: Path, target: Path, names: Sequence[str]) -> None:
-    try:
-        target.mkdir(parents=True, exist_ok=True, mode=0o700)
-        run_directory.swap({staging / name: target / name for name in names})
-    except OSError as error:
-        raise OutputError(f"cannot write the results to {target}: {error.strerror}") from error

@@ -31,19 +31,12 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
     """Merge the target's results of several runs over the same rows.
 
     Where all hold coefficients, the merged result is what one run with all sources gives, float for float.
-    Otherwise, where all hold strengths, it holds strengths: their means, weighted by the number of
-    coefficients behind each.
+    Otherwise, where all hold strengths, it holds their means, weighted by the number of coefficients.
 
     `directories` are at least two of the target's, each with a tag of its row ids
     (``parties.target.alignment_key``); a merged one may be among them. `out`, none of these, is written whole
-    or not at all.
-
-    Raises
-    ------
-    MergeError
-        The results do not belong together, or one holds too little.
-    OutputError
-        A directory cannot be read or written.
+    or not at all. `MergeError` if the results do not belong together, or one holds too little; `OutputError`
+    if a directory cannot be read or written.
     """
     runs = [(Path(directory), Result.load(directory)) for directory in directories]
     if len(runs) < 2:
@@ -110,8 +103,8 @@ def _same(result: Result) -> dict[str, Any]:
 
 def _plan(runs: Sequence[Loaded]) -> dict[str, Any]:
     """Return the plan that one run with all sources would have had, at the least that all revealed."""
-    plans = [result.plan for _, result in runs]
-    parties = plans[0]["parties"]
+    plan, *_ = plans = [result.plan for _, result in runs]
+    parties = plan["parties"]
     parties["sources"] = [source for one in plans for source in one["parties"]["sources"]]
     taken = {parties[role]["name"].casefold() for role in ("coordinator", "target")}
     for source in parties["sources"]:
@@ -125,7 +118,6 @@ def _plan(runs: Sequence[Loaded]) -> dict[str, Any]:
         taken.add(name.casefold())
     for party in (parties["coordinator"], parties["target"], *parties["sources"]):
         party.pop("identity", None)  # which may be another one in every run
-    plan = plans[0]
     plan["reveal"] = least(one["reveal"] for one in plans)
     for role in ("target", "sources"):
         plan["results"][role] = least(one["results"][role] for one in plans)

@@ -1,9 +1,8 @@
 """From exact integers to coefficients, strengths and their order.
 
 Everything up to here is integers; the divisions below are the only roundings. Products, tie terms and N
-are Python integers throughout, since 2S, S + T and (N - T_x)(N - T_y) need not fit 64 bits.
-
-Source of the formulas: docs/protocol.md, "Exact integers".
+are Python integers throughout, since 2S, S + T and (N - T_x)(N - T_y) need not fit 64 bits. The formulas are
+in docs/protocol.md, "Exact integers".
 
 What was opened may be anything, if a party did not follow the protocol, and whether a run goes on must not
 depend on it: all parties see that, and a source that shifts its input could read from it what its shift does
