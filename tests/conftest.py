@@ -18,7 +18,7 @@ pytest.register_assert_rewrite("support")  # so that shared assertions say what 
 from mpc_spearman.comparison import sweep  # noqa: E402
 from mpc_spearman.data import csv_text  # noqa: E402
 from mpc_spearman.launch import supervisor  # noqa: E402
-from mpc_spearman.levels import products  # noqa: E402
+from mpc_spearman.levels import coefficients  # noqa: E402
 from mpc_spearman.results import report  # noqa: E402
 from support.meetings import Meeting  # noqa: E402
 from support.plan_files import YAML, write_inputs  # noqa: E402
@@ -96,7 +96,7 @@ def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scale ranks of any number of rows, as else of more than have exact products."""
-    monkeypatch.setattr(products, "MAX_ROWS", 2)
+    monkeypatch.setattr(coefficients, "MAX_ROWS", 2)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ equal values of (t^3 - t)/3,
     sum_i x_i^2 = N - T        so    0 <= T <= N,   T = 0 without ties,   T = N for a constant column.
 
 By Cauchy-Schwarz every inner product of two such vectors obeys |S| <= N, and N < 2^63 up to
-``MAX_ROWS``; of more rows see :mod:`mpc_spearman.levels.products`. Terms such as 2S, S + T or t^3 (which
+``MAX_ROWS``; of more rows see :mod:`mpc_spearman.levels.coefficients`. Terms such as 2S, S + T or t^3 (which
 leaves even uint64 at t = 2,642,246) have no such bound: outside the ring they are Python integers here and in
 :mod:`mpc_spearman.statistics.estimators`. At ``strengths`` other vectors are multiplied: see
 :mod:`mpc_spearman.levels.encoding`.

@@ -16,8 +16,8 @@ from mpc_spearman.identity import Signer
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.network.round import Check
 from mpc_spearman.parties import Role, Roster
+from mpc_spearman.protocols.account import sign_and_part
 from mpc_spearman.protocols.connect import agree_keys
-from mpc_spearman.protocols.record import sign_and_part
 from mpc_spearman.protocols.roles import run_coordinator, run_data_party, run_worker
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import BLOCK_BYTES, Progress, Run, Say

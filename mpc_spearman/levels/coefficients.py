@@ -1,13 +1,18 @@
 """``coefficients``: the coordinator opens one integer per pair of columns, and has every coefficient.
 
-The vectors are ranks, or, of very many rows, columns scaled to one length: see
-:mod:`mpc_spearman.levels.products`.
+Up to ``MAX_ROWS`` rows S = Σ_i x_i y_i fits 64 bits, and is opened exactly. S grows with the cube of the
+rows, the coefficient that it is for does not. So of more rows, up to ``ranks.LARGEST``, each owner shares
+⌊F·x/‖x‖⌉ for each of its columns, as the target does at ``strengths``, with F nearly 2^31
+(:mod:`mpc_spearman.levels.encoding` has the rounding, bounds and proofs, for one source of one column). A
+coefficient is off by at most √n/F or so, in practice by 10^-9. From what is opened, the tie terms and n
+follows S to within error·√((N - T_x)(N - T_y)). A column that is constant is zeros.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +20,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator, Reveal
 from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
-from mpc_spearman.engines.computation import Computation, Contribution
+from mpc_spearman.engines.computation import Bounds, Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.cautions import column_cautions, impossible
 from mpc_spearman.levels.encoding import Encoding
@@ -32,7 +37,6 @@ from mpc_spearman.levels.level import (
     scale_rows,
 )
 from mpc_spearman.levels.noise import in_digits, noisy
-from mpc_spearman.levels.products import Products
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.scales import Scales, deviations, joined, summed
@@ -152,28 +156,37 @@ class Coefficients(Level):
                 f"({MAX_PAYLOAD // 32}); use fewer features a side, or reveal: strengths"
             )
 
+    def scaled(self, n: int) -> Encoding | None:
+        """Return how columns of so many rows are scaled; None for ranks as they are."""
+        return None if n <= MAX_ROWS else Encoding.coefficients(n)
+
     def error(self, n: int) -> float:
         """Return how far the coordinator's coefficients are from exact ones, at most."""
-        return Products(n).error
+        scaled = self.scaled(n)
+        return 0.0 if scaled is None else scaled.error
 
     def encoding(self, shapes: Shapes) -> Encoding | None:
-        """Return how columns of very many rows are scaled."""
-        return Products(shapes.n).encoding
+        return self.scaled(shapes.n)
 
     def computation(self, shapes: Shapes) -> Computation:
         """Ask for inner products of each pair of columns."""
-        bounds = Products(shapes.n).bounds
-        return Computation("inner_products", shapes.n, shapes.features, shapes.m_target, bounds=bounds)
+        n, scaled = shapes.n, self.scaled(shapes.n)
+        if scaled is None:
+            bounds = Bounds(n - 1, n - 1, n * (n - 1), total(n))
+        else:
+            bounds = replace(scaled.bounds, value=scaled.target_scale)
+        return Computation("inner_products", n, shapes.features, shapes.m_target, bounds=bounds)
 
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
-        """Return a vector for each column, (m, n)."""
-        return Contribution(Products(shapes.n).vectors(ranks))
+        """Return a vector for each column, int32 (m, n)."""
+        scaled = self.scaled(shapes.n)
+        return Contribution(ranks.matrix if scaled is None else scaled.column_vectors(ranks))
 
     def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
         """Return those of the vectors; a source also that of its columns' mean, for strengths alone."""
         lengths = [math.sqrt(total(ranks.n) - term) for term in ranks.tie_terms]
         published = [math.sqrt(total(ranks.n))] * ranks.m if self.plan.estimator == "paper" else lengths
-        scaled = Products(ranks.n).encoding if own.vectors is not ranks.matrix else None
+        scaled = self.scaled(ranks.n)
         units = [
             0.0 if not length else 1 / other if scaled is None else length / (scaled.target_scale * other)
             for length, other in zip(lengths, published, strict=True)
@@ -192,8 +205,21 @@ class Coefficients(Level):
     def products(
         self, opened: NDArray[Any], ties: Sequence[int], target: Description, n: int
     ) -> NDArray[Any]:
-        """Return S of every pair, (m_A, m_B), from what was opened; `ties` are all source columns'."""
-        return Products(n).decode(opened, ties, target.ties)
+        """Return S of every pair, (m_A, m_B), from what was opened; `ties` are all source columns'.
+
+        Where columns are scaled, what none can give becomes N + 1, which no S reaches: nothing raises for it.
+        """
+        scaled = self.scaled(n)
+        if scaled is None:
+            return opened
+        unit, result = scaled.target_scale**2, np.empty(opened.shape, dtype=object)
+        for p, row in enumerate(opened.tolist()):
+            for q, value in enumerate(map(int, row)):
+                root = math.isqrt((total(n) - ties[p]) * (total(n) - target.ties[q]))
+                possible = value == 0 if root == 0 else abs(value / unit) <= 1 + scaled.error
+                nearest = (2 * value * root + unit) // (2 * unit)
+                result[p, q] = max(-root, min(root, nearest)) if possible else total(n) + 1
+        return result
 
     def conclude(
         self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes

@@ -11,13 +11,11 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
-from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.engines.computation import Bounds, Computation, Contribution
+from mpc_spearman.engines.computation import Bounds, Computation
 from mpc_spearman.levels.coefficients import DESCRIBED, SCALED, Coefficients
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import Description, opened_rows
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Role
 from mpc_spearman.statistics import estimators
 from mpc_spearman.wire.kinds import Row
 
@@ -33,12 +31,8 @@ class Differences(Coefficients):
     sent: ClassVar[tuple[Row, ...]] = (*DESCRIBED, *SCALED, *opened_rows(opens, ("basis", "rows")))
     granted: ClassVar[tuple[Row, ...]] = ()  # differences are the coordinator's alone
 
-    def error(self, n: int) -> float:
-        """Coefficients are exact."""
-        return 0.0
-
-    def encoding(self, shapes: Shapes) -> Encoding | None:
-        """Ranks are contributed as they are."""
+    def scaled(self, n: int) -> Encoding | None:
+        """Ranks are contributed as they are, and coefficients exact."""
         return None
 
     def computation(self, shapes: Shapes) -> Computation:
@@ -46,10 +40,6 @@ class Differences(Coefficients):
         n = shapes.n
         bounds = Bounds(n - 1, n - 1, n * (n - 1), 2 * (n - 1))
         return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)
-
-    def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
-        """Return the ranks, (m, n)."""
-        return Contribution(ranks.matrix)
 
     def products(
         self, opened: NDArray[Any], ties: Sequence[int], target: Description, n: int

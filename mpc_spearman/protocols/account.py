@@ -1,4 +1,4 @@
-"""The last step: the data parties send the coordinator their costs of the run."""
+"""The last steps: the data parties send the coordinator their costs, and all sign what has happened."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mpc_spearman.parties import Role, worker_name
+from mpc_spearman.results.record import NO_SIGNATURE, Record, sign, signed_by, written
+from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.meter import COLUMNS, FORWARDED, PHASES, costed
@@ -45,3 +47,41 @@ def account(run: Run) -> pd.DataFrame:
         for (one, other), (received, sent) in run.meter.forwarded.items()
     ]
     return pd.DataFrame([*rows, *forwarded], columns=list(COLUMNS))
+
+
+@step("account")
+def sign_and_part(run: Run, result: Result) -> Result:
+    """Sign the coordinator's record if it is what this party knows, and say farewell with the signature.
+
+    Collective: the coordinator sends the record; every party signs it by itself and sends its signature, or
+    none, to all. Nothing that is opened or stated decides whether the run ends well: a signature that is
+    missing or wrong is a warning in the result of whoever finds it.
+
+    Security: a signature is over the record's bytes and its purpose, under the key by which the others know
+    this party (Ed25519, RFC 8032: existentially unforgeable). What is new in the record are commitments,
+    which hide messages from those who do not have their nonces.
+    """
+    signer, me, hub = run.signer, run.roster.me, run.roster.coordinator
+    assert signer is not None
+    own = Record.of(
+        run.plan, run.links.run, result.n, signer.identities, run.granted, run.began,
+        rehearsal=signer.rehearsal,
+    )  # fmt: skip
+    text = own.text
+    if me.role is Role.COORDINATOR:
+        for peer in run.roster.peers:
+            run.links.send(peer, Kind.RECORD, {"record": text})
+    else:
+        text = run.links.receive(hub, Kind.RECORD)["record"]
+    signature, differ = sign(text, own, me.name, signer.identity)
+    signatures = run.links.close(signature)
+    unsigned = sorted(signer.identities.keys() - signed_by(text, signer.identities, signatures))
+    if differ:
+        result = result.with_warning(
+            f"This party has not signed {hub.name}'s record: it differs in {', '.join(differ)}."
+        )
+    if others := [name for name in unsigned if name != me.name]:
+        how = {name: "not" if signatures[name] == NO_SIGNATURE else "wrongly" for name in others}
+        said = ", ".join(f"{how[name]} by {name}" for name in others)
+        result = result.with_warning(f"The record of this run is signed {said}.")
+    return result.with_record(written(text, signatures, run.granted))

@@ -1,18 +1,18 @@
-"""The step in which a data party reads its own table, before it meets the others."""
+"""The steps in which a data party reads its own table, before it meets the others, and ranks it."""
 
 from __future__ import annotations
 
-from mpc_spearman.config import (
-    Plan,
-    TargetParty,
-    check_policy,
-    check_policy_rows,
-)
+from functools import partial
+
+import numpy as np
+
+from mpc_spearman.arrays import room
+from mpc_spearman.config import Plan, Query, TargetParty, check_policy, check_policy_rows
 from mpc_spearman.data.aligned import check_places, take_aligned
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.data.independence import row_cautions
 from mpc_spearman.data.kept import KeptRanks
-from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.ranks import Place, Ranks
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import PlanError, TableError
@@ -76,3 +76,29 @@ def tag(run: Run, table: Table) -> None:
     me = run.plan.party(run.roster.me.name)
     if isinstance(me, TargetParty) and me.alignment_key is not None:
         run.alignment = alignment_tag(me.alignment_key, table.ids)
+
+
+@step("rank")
+def rank(run: Run, table: Table, ranks: Ranks | None) -> Ranks:
+    """Rank a party's own columns (paper: rank vectors), if the step `load` has not done so already."""
+    own, ranked = run.plan.owner(run.roster.me.name), 0
+
+    def tick() -> None:
+        nonlocal ranked
+        ranked += 1
+        run.tick(ranked, table.m)
+
+    def make(its: Table, place: Place) -> Ranks:
+        return its.ranks(workers=run.workers, tick=tick, place=place)
+
+    def say(text: str) -> None:
+        run.say(text)
+        if isinstance(own.table, Query) and own.table.path is None:  # nothing tells whether it has changed
+            run.cautions.append(text)
+
+    if run.kept is not None:
+        ranks = run.kept.ranks(table, make, say)
+    elif ranks is None:
+        ranks = make(table, partial(room, kind=np.int32, in_file=isinstance(own.table, Query)))
+    table.close()
+    return ranks

@@ -17,21 +17,19 @@ import pyarrow as pa
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.cautions import column_cautions, impossible, repeated_columns
+from mpc_spearman.levels.cautions import column_cautions, impossible
 from mpc_spearman.levels.level import Description, Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.protocols.account import account, hand_in
-from mpc_spearman.protocols.agree import agree
-from mpc_spearman.protocols.align import align
+from mpc_spearman.protocols.agree import agree, align
 from mpc_spearman.protocols.compute import compute_part, conclude, contribute, encode, hide, prepare
 from mpc_spearman.protocols.connect import connect
 from mpc_spearman.protocols.describe import describe, receive_description
 from mpc_spearman.protocols.intersect import intersect, match, offer_part
-from mpc_spearman.protocols.load import load
+from mpc_spearman.protocols.load import load, rank
 from mpc_spearman.protocols.protect import advise, charge, state
 from mpc_spearman.protocols.publish import publish, receive_result
-from mpc_spearman.protocols.rank import rank
 from mpc_spearman.results.assemble import Labels, assemble
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
@@ -129,7 +127,6 @@ def _own_result(
             *run.cautions,
             *warnings,
             *column_cautions(plan, table.party, table.features, ranks.tie_terms, table.n),
-            *(repeated_columns(table.party, table.features, ranks) if me.role is Role.SOURCE else ()),
             *(impossible(plan, numbers["counts"], shapes) if "counts" in numbers else ()),
         ],
         cost=account(run),

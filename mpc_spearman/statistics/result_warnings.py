@@ -75,20 +75,6 @@ def constants(party: str, features: Sequence[str], flags: Sequence[bool], estima
     )
 
 
-def repeated(party: str, groups: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
-    """Name groups of columns that order the rows alike, and those that order them the other way round."""
-    found = [
-        ", ".join(same) + (f"; reversed: {', '.join(other)}" if other else "")
-        for same, other in groups
-        if len(same) + len(other) > 1
-    ]
-    return _listed(
-        f"{_number(len(found), 'column')} of {party} with copies under other names: a mean counts every "
-        "copy, and a column and its reverse cancel",
-        found,
-    )
-
-
 def cancellations(features: Sequence[str], mu: Floats, mean_abs: Floats) -> list[str]:
     """Name the target features whose mean hides coefficients of opposite signs.
 

@@ -15,8 +15,10 @@ from mpc_spearman.data.ranks import LARGEST, MAX_ROWS, Ranks, rank_columns, tota
 from mpc_spearman.engines.ring import matmul
 from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.errors import BoundError
-from mpc_spearman.levels import encoding, level_of
-from mpc_spearman.levels.products import Products
+from mpc_spearman.levels import coefficients, encoding, level_of
+from mpc_spearman.levels.coefficients import Coefficients
+from mpc_spearman.levels.level import Description
+from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.protocols.dry_run import dry_run
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
@@ -33,6 +35,15 @@ def vectors(ranks: Ranks) -> np.ndarray:
     return encoding.Encoding.coefficients(ranks.n).column_vectors(ranks)
 
 
+LEVEL = Coefficients(plan(reveal="coefficients", **STATISTICAL))
+
+
+def decoded(opened: np.ndarray, ties: list[int], n: int, target: list[int] | None = None) -> list[list[int]]:
+    return LEVEL.products(
+        opened, ties, Description(ties=tuple(ties if target is None else target)), n
+    ).tolist()
+
+
 def exact(x: np.ndarray, y: np.ndarray) -> int:
     return sum(a * b for a, b in zip(x.tolist(), y.tolist(), strict=True))
 
@@ -42,19 +53,14 @@ def exact(x: np.ndarray, y: np.ndarray) -> int:
 
 @given(st.integers(1, LARGEST) | st.sampled_from([MAX_ROWS, *MANY]))
 def test_everything_fits_at_any_number_of_rows(n):
-    its = Products(n)
-    assert its.bounds.value <= 2**31 - 1
-    assert its.bounds.result <= 2**63 - 1
-    assert (its.error > 0) == (n > MAX_ROWS) == (its.encoding is not None)
-    assert its.error < max(1e-12, 1.01 * math.sqrt(n) / 2**31)
-
-
-@pytest.mark.parametrize("n", MANY)
-def test_the_bound_of_what_is_opened_follows_from_the_vectors(n):
-    """‖x'‖ ≤ F + √n, so |V| ≤ (F + √n)²."""
-    its = Products(n)
-    assert (its.bounds.value + math.isqrt(n) + 1) ** 2 <= its.bounds.result
-    assert its.bounds.target_sum**2 >= n * its.bounds.value**2
+    bounds = LEVEL.computation(Shapes(n, {}, 1)).known
+    assert bounds.value <= 2**31 - 1
+    assert bounds.result <= 2**63 - 1
+    assert (LEVEL.error(n) > 0) == (n > MAX_ROWS)
+    assert LEVEL.error(n) < max(1e-12, 1.01 * math.sqrt(n) / 2**31)
+    if n > MAX_ROWS:  # ‖x'‖ ≤ F + √n, so |V| ≤ (F + √n)²
+        assert (bounds.value + math.isqrt(n) + 1) ** 2 <= bounds.result
+        assert bounds.target_sum**2 >= n * bounds.value**2
 
 
 @pytest.mark.parametrize("level", ["differences", "coefficients", "strengths"])
@@ -99,10 +105,11 @@ def columns(n: int) -> st.SearchStrategy[np.ndarray]:
 def test_what_is_opened_gives_every_product_to_the_stated_precision(pair):
     source, target = (rank_columns([column]) for column in pair)
     n = source.n
-    its = Products(n)
-    its.__dict__["encoding"] = encoding.Encoding.coefficients(n)
-    opened = matmul(vectors(source), vectors(target), its.bounds.value)
-    ((found,),) = its.decode(opened, source.tie_terms, target.tie_terms).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coefficients, "MAX_ROWS", 0)
+        opened = matmul(vectors(source), vectors(target), LEVEL.computation(Shapes(n, {}, 1)).known.value)
+        ((found,),) = decoded(opened, source.tie_terms, n, target.tie_terms)
+        error = LEVEL.error(n)
     s = exact(source.matrix[0], target.matrix[0])
     norms = (total(n) - source.tie_terms[0]) * (total(n) - target.tie_terms[0])
     assert type(found) is int
@@ -110,33 +117,32 @@ def test_what_is_opened_gives_every_product_to_the_stated_precision(pair):
     if norms == 0:
         assert found == s == 0
     else:
-        assert abs((found - s) * inverse_root(norms)) <= Fraction(its.error) + inverse_root(norms)
+        assert abs((found - s) * inverse_root(norms)) <= Fraction(error) + inverse_root(norms)
 
 
 @pytest.mark.parametrize("n", MANY)
 def test_synthetic_sums_of_many_rows(n):
-    its = Products(n)
-    assert its.encoding is not None
-    unit, flag, constant = its.encoding.target_scale**2, 10, total(n)
+    scaled = LEVEL.scaled(n)
+    assert scaled is not None
+    unit, flag, constant = scaled.target_scale**2, 10, total(n)
     rare = total(n) - n * flag * (n - flag)
     ties = [0, rare, constant]
     for rho in (Fraction(0), Fraction(1, 3), Fraction(-9, 10), Fraction(1), Fraction(-1)):
         opened = np.full((3, 3), int(rho * unit), dtype=np.int64)
         opened[2], opened[:, 2] = 0, 0
-        found = its.decode(opened, ties, ties)
-        for (p, q), value in np.ndenumerate(found):
+        for (p, q), value in np.ndenumerate(np.array(decoded(opened, ties, n), dtype=object)):
             norms = (total(n) - ties[p]) * (total(n) - ties[q])
             assert abs(value) <= math.isqrt(norms)
             assert abs(value - rho * math.isqrt(norms)) <= 1 + math.isqrt(norms) / 2**60
 
 
 def test_a_value_that_no_columns_give_has_no_coefficient():
-    its = Products(10**7)
-    unit = its.encoding.target_scale**2 if its.encoding else 0
-    beyond = int(unit * (1 + 2 * its.error))
+    n, scaled = 10**7, LEVEL.scaled(10**7)
+    assert scaled is not None
+    beyond = int(scaled.target_scale**2 * (1 + 2 * scaled.error))
     opened = np.array([[beyond, -beyond, 1], [2**62, -(2**63), 0]])
-    found = its.decode(opened, [0, 2], [0, 4, total(its.n)])
-    assert [value > total(its.n) for value in found.ravel().tolist()] == [True] * 5 + [False]
+    found = decoded(opened, [0, 2], n, [0, 4, total(n)])
+    assert [value > total(n) for row in found for value in row] == [True] * 5 + [False]
 
 
 # ---- whole runs ----
@@ -152,7 +158,7 @@ def test_a_run_with_scaled_ranks(few, protocol, estimator):
     truth = reference(
         {"A": TABLES["A"].drop(columns="id")}, TABLES["B"].drop(columns="id"), estimator=estimator
     )
-    error = Products(len(TABLES["A"])).error
+    error = LEVEL.error(len(TABLES["A"]))
     np.testing.assert_allclose(result.coefficients, truth.coefficients, rtol=0, atol=2 * error)
     assert any(f"each is within {error:.1g} of the exact one" in line for line in result.warnings)
 
@@ -167,7 +173,7 @@ def test_a_run_just_above_the_limit():
     }
     result = run_in_memory(plan(reveal="coefficients", **STATISTICAL), tables).result()
     truth = reference({"A": tables["A"].drop(columns="id")}, tables["B"].drop(columns="id"))
-    np.testing.assert_allclose(result.coefficients, truth.coefficients, rtol=0, atol=Products(n).error)
+    np.testing.assert_allclose(result.coefficients, truth.coefficients, rtol=0, atol=LEVEL.error(n))
 
 
 # ---- differences ----

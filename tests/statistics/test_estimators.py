@@ -12,7 +12,6 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from mpc_spearman.data.ranks import MAX_ROWS, Ranks, rank_columns, total
-from mpc_spearman.levels.cautions import repeated_columns
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.statistics.estimators import coefficients, products_from_differences, strengths
 
@@ -201,16 +200,6 @@ def test_where_there_is_nothing_to_warn_of_nothing_is_said() -> None:
     assert result_warnings.k_note(3, 3) == []
     assert result_warnings.impossible(np.array([3, 2, 0, 3]), 3, 2) == []
     assert result_warnings.impossible(np.array([0, 0]), 0, 0) == []
-
-
-def test_one_warning_lists_the_columns_that_are_there_twice():
-    x, y = np.random.default_rng(1).permutation(40), np.random.default_rng(2).permutation(40)
-    ranks = rank_columns([x, y, x * 2.5, -x, np.zeros(40)])
-    (warning,) = repeated_columns("A", ["x", "y", "also x", "not x", "flat"], ranks)
-    sentence, *lines = warning.splitlines()
-    assert sentence.startswith("1 column of A with copies under other names: a mean counts every copy")
-    assert lines == ["x, also x; reversed: not x"]
-    assert repeated_columns("A", ["x", "y"], rank_columns([x, y])) == []
 
 
 def test_what_eq2_makes_of_ties_is_said_with_one_kind_of_minus_sign() -> None:

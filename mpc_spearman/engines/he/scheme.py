@@ -251,7 +251,7 @@ class SecretKey(StaysHere, ABC):
         """
 
     @abstractmethod
-    def decrypt(self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1) -> list[Integers]:
+    def decrypt(self, raws: Sequence[bytes], counts: Sequence[int]) -> list[Integers]:
         """Decrypt what :meth:`PublicKey.subtract` gave, with so many integers in each."""
 
     @abstractmethod

@@ -264,4 +264,4 @@ def test_a_key_of_2048_bits(randomness):
     public.threads = 2
     wire = public.encrypt(halves)
     raws = public.subtract(wire, [-half for half in halves], [(0, 0), (1, 1)], rerandomise=True)
-    np.testing.assert_array_equal(np.concatenate(secret.decrypt(raws, [127] * 2, 2)), 2 * a)
+    np.testing.assert_array_equal(np.concatenate(secret.decrypt(raws, [127] * 2)), 2 * a)

@@ -201,7 +201,7 @@ class BfvSecretKey(SecretKey):
         public = BfvPublicKey(parameters, sizes, rings, [coefficients for _, coefficients in pairs])
         return cls(public, [decryptor for decryptor, _ in pairs])
 
-    def decrypt(self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1) -> list[Integers]:
+    def decrypt(self, raws: Sequence[bytes], counts: Sequence[int]) -> list[Integers]:
         opened, t = [], self.public.rings[0].plain
         for raw, count in zip(raws, counts, strict=True):
             plaintext = self._opened(raw, 0)

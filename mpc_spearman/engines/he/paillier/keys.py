@@ -148,7 +148,7 @@ class PaillierSecretKey(SecretKey):
         secret, public = arithmetic.generate(settings.key_bits, short=settings.randomness == "short")
         return cls(secret, PaillierPublicKey(public, settings, sizes))
 
-    def decrypt(self, raws: Sequence[bytes], counts: Sequence[int], workers: int = 1) -> list[Integers]:
+    def decrypt(self, raws: Sequence[bytes], counts: Sequence[int]) -> list[Integers]:
         public = self.public
 
         def work(pair: tuple[mpz, int]) -> Integers:
