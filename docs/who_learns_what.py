@@ -15,7 +15,7 @@ from typing import Any, get_args
 from mpc_spearman import learnt, load_plan
 from mpc_spearman.config import Estimator, Grant, OpenedTo, Protocol, Reveal, least
 from mpc_spearman.errors import PlanError
-from mpc_spearman.wire.disclosure import place
+from mpc_spearman.wire.kinds import place
 
 PAGE = Path(__file__).with_name("who_learns_what.md")
 BEGIN = "<!-- made by: python docs/who_learns_what.py -->"

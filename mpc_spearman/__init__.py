@@ -11,7 +11,7 @@ The package, from what a person starts down to what everything rests on; imports
 ``cli``         the commands
 ``comparison``  sweeps over plans and sizes, their table and figures; estimates
 ``launch``      all roles here (`local`), one party here (`join`), the supervisor, a role's process
-``protocols``   the three roles and their steps, a module for each phase
+``protocols``   the three roles and their steps, in modules of one or two phases
 ``results``     a party's result, its files, merging, the report
 ``levels``      what each level contributes, opens, concludes, publishes and states: a module each
 ``engines``     the private computation, ``mpc`` and ``he``: inner products, differences, comparison

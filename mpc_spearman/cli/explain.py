@@ -20,7 +20,7 @@ from mpc_spearman.levels.view import learnt
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.loss import in_words
 from mpc_spearman.units import printable
-from mpc_spearman.wire.disclosure import grant, place
+from mpc_spearman.wire.kinds import grant, place
 
 
 def add(parser: argparse.ArgumentParser) -> None:

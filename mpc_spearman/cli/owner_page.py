@@ -19,7 +19,7 @@ from mpc_spearman.levels.view import learnt
 from mpc_spearman.parties import Role, Roster, worker_name
 from mpc_spearman.privacy.loss import guess, in_words
 from mpc_spearman.version import __version__
-from mpc_spearman.wire.disclosure import grant, place
+from mpc_spearman.wire.kinds import grant, place
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan

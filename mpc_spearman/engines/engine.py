@@ -69,3 +69,14 @@ def stacked(opened: Iterable[np.ndarray | None]) -> np.ndarray | None:
     """Stack what was opened of each source, at the coordinator's first worker; None at the others."""
     rows = [of_source for of_source in opened if of_source is not None]
     return np.vstack(rows) if rows else None
+
+
+def engine_for(protocol: str) -> Engine:
+    """Import a protocol's engine: only what it needs has to be installed."""
+    if protocol == "he":
+        from mpc_spearman.engines.he.engine import He
+
+        return He()
+    from mpc_spearman.engines.mpc.engine import Mpc
+
+    return Mpc()

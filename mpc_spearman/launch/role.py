@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from mpc_spearman.config import Approval, Plan
-from mpc_spearman.engines import engine_for
+from mpc_spearman.engines.engine import engine_for
 from mpc_spearman.errors import MpcSpearmanError, OutputError
 from mpc_spearman.identity import Signer
 from mpc_spearman.levels.view import VIEW

@@ -71,7 +71,7 @@ def load(protocol: str | None = None) -> None:
     """
     gc.disable()  # to look for garbage in what stays would take a quarter of the time
     try:
-        from mpc_spearman.engines import engine_for
+        from mpc_spearman.engines.engine import engine_for
         from mpc_spearman.results import report
 
         for name in _SLOW:

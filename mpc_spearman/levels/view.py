@@ -21,8 +21,7 @@ from mpc_spearman.config.scale import LEVELS as NAMES
 from mpc_spearman.levels import LEVELS
 from mpc_spearman.levels.level import Level
 from mpc_spearman.parties import Role
-from mpc_spearman.wire.disclosure import ViewTable
-from mpc_spearman.wire.kinds import Field, Kind, Row
+from mpc_spearman.wire.kinds import Field, Kind, Row, ViewTable
 from mpc_spearman.wire.meter import PHASES
 
 _S, _T, _C = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.engines import engine_for
 from mpc_spearman.engines.computation import Computation, Contribution
-from mpc_spearman.engines.engine import Opening
+from mpc_spearman.engines.engine import Opening, engine_for
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Description, Numbers

@@ -23,8 +23,7 @@ from mpc_spearman.privacy.charges import ChargedRun, Told
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.privacy.scales import Scales
 from mpc_spearman.run import Run, step
-from mpc_spearman.wire.disclosure import grant
-from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.kinds import Kind, grant
 
 
 @step("protect")

@@ -18,8 +18,7 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
 from mpc_spearman.run import Run, step
-from mpc_spearman.wire.disclosure import grant
-from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.kinds import Kind, grant
 from mpc_spearman.wire.messages import encode
 
 

@@ -1,8 +1,8 @@
 """The roles, each a flat list of steps, for every protocol and every level.
 
-The steps before and after the private computation are in the modules named after their phases; the
-computation itself is the engine's, and what goes into it and comes out of it the level's. Each role learns
-what the view table lists for it (:func:`mpc_spearman.levels.view.learnt`).
+The steps before and after the private computation are in the modules beside this one; the computation itself
+is the engine's, and what goes into it and comes out of it the level's. Each role learns what the view table
+lists for it (:func:`mpc_spearman.levels.view.learnt`).
 
 Threat model: semi-honest parties, no two of them colluding, authenticated encrypted links.
 """

@@ -37,8 +37,7 @@ from mpc_spearman.results import derived, run_directory, saved
 from mpc_spearman.results.saved import RECORD
 from mpc_spearman.statistics import estimators, explained
 from mpc_spearman.version import __version__
-from mpc_spearman.wire import disclosure
-from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.kinds import Kind, grant
 from mpc_spearman.wire.messages import decode
 
 #: A signature is 64 bytes; these stand for none, and no key can make them.
@@ -95,7 +94,7 @@ class Record(Section):
         """
         shared = plan.shared()
         grants = {
-            party.name: disclosure.grant(shared, party.role)
+            party.name: grant(shared, party.role)
             for party in Roster.of(plan, plan.names[0]).parties
             if party.role is not Role.COORDINATOR
         }

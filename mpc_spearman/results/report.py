@@ -88,7 +88,7 @@ def render(result: Result) -> str:
 
 def _views(rows: Sequence[Mapping[str, str]]) -> list[tuple[tuple[str, str], list[dict[str, Any]]]]:
     """Group what was learnt by party; what carries results first, what only failing runs send last."""
-    from mpc_spearman.wire.disclosure import place
+    from mpc_spearman.wire.kinds import place
 
     clean: list[dict[str, Any]] = [{key: printable(row[key]).replace("`", "") for key in row} for row in rows]
     return [

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.data.ranks import LARGEST, MAX_ROWS, Ranks, rank_columns, total
+from mpc_spearman.engines.differences import Squares
 from mpc_spearman.engines.ring import matmul
-from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels import coefficients, encoding, level_of
 from mpc_spearman.levels.coefficients import Coefficients

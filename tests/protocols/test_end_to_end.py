@@ -290,19 +290,3 @@ def test_repeats_give_the_same_result():
                 pd.testing.assert_frame_equal(getattr(other, name), getattr(first, name), check_exact=True)
             pd.testing.assert_series_equal(other.strengths, first.strengths, check_exact=True)
     assert not np.allclose(results[0].coefficients.to_numpy()[0, 0], results[1].coefficients.to_numpy()[0, 0])
-
-
-# ---- what its owner is told ----
-
-
-def test_a_source_is_told_of_a_column_that_is_there_twice_and_nobody_else():
-    tables = _random_tables(9, 60, 2, 3)
-    for party, its in tables.items():
-        first = its.columns[1]
-        tables[party] = its.assign(again=2 * its[first])
-    ended = run_in_memory(plan(results={"sources": "coefficients"}), tables)
-    told = {party: [text for text in ended.result(party).warnings if "again" in text] for party in "ABC"}
-    assert (told["B"], told["C"]) == ([], [])
-    ((sentence, line),) = (text.splitlines() for text in told["A"])
-    assert sentence.startswith("1 column of A with copies under other names: a mean counts every copy")
-    assert line.endswith(", again")

@@ -15,11 +15,9 @@ import numpy as np
 from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.config import Plan
 from mpc_spearman.engines.computation import Computation, Contribution
+from mpc_spearman.engines.differences import Squares, dealt
 from mpc_spearman.engines.engine import Engine, Opening, stacked
-from mpc_spearman.engines.he import keys_of
-from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes
-from mpc_spearman.engines.shuffle import dealt
-from mpc_spearman.engines.squared_differences import Squares
+from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes, keys_of
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.run import Run, step

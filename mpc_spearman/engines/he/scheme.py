@@ -257,3 +257,14 @@ class SecretKey(StaysHere, ABC):
     @abstractmethod
     def open_products(self, raws: Sequence[bytes]) -> NDArray[np.object_]:
         """Decrypt what :meth:`Products.export` gave: Python int, (m_source, m_target)."""
+
+
+def keys_of(scheme: str) -> tuple[type[SecretKey], type[PublicKey]]:
+    """Import a scheme's keys: only what it needs has to be installed."""
+    if scheme == "bfv":
+        from mpc_spearman.engines.he.bfv.keys import BfvPublicKey, BfvSecretKey
+
+        return BfvSecretKey, BfvPublicKey
+    from mpc_spearman.engines.he.paillier.keys import PaillierPublicKey, PaillierSecretKey
+
+    return PaillierSecretKey, PaillierPublicKey

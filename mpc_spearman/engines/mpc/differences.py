@@ -12,10 +12,9 @@ import numpy as np
 import torch
 
 from mpc_spearman.arrays import parts
+from mpc_spearman.engines.differences import Squares, dealt
 from mpc_spearman.engines.mpc.session import Session
 from mpc_spearman.engines.mpc.sharing import mask_stream, shared_masks
-from mpc_spearman.engines.shuffle import dealt
-from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.run import Run, step
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mpc_spearman.engines.differences import Squares
 from mpc_spearman.engines.he.paillier import arithmetic
-from mpc_spearman.engines.squared_differences import Squares
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
