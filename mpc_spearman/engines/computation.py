@@ -76,8 +76,6 @@ class Computation:
         Whether all sources' inner products are added up before anything is opened or compared.
     noisy : bool
         Whether every data party adds something of its own to what is opened.
-    bounds : Bounds, optional
-        None until the parties have exchanged what these depend on.
     in_all : int
         How many rows all workers of a party have together, where `rows` are one worker's; otherwise 0.
     """
@@ -86,9 +84,9 @@ class Computation:
     rows: int
     source_vectors: Mapping[Party, int]
     target_vectors: int
+    bounds: Bounds
     summed: bool = False
     noisy: bool = False
-    bounds: Bounds | None = None
     in_all: int = 0
 
     @property
@@ -102,25 +100,18 @@ class Computation:
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON can have it."""
-        bounds = None if self.bounds is None else asdict(self.bounds)
-        return {**vars(self), "source_vectors": list(self.source_vectors.values()), "bounds": bounds}
+        vectors = list(self.source_vectors.values())
+        return {**vars(self), "source_vectors": vectors, "bounds": asdict(self.bounds)}
 
     @classmethod
     def read(cls, plain: Mapping[str, Any], roster: Roster) -> Computation:
         """Read what `plain` returned, for the sources of a roster."""
         vectors = dict(zip(roster.sources, plain["source_vectors"], strict=True))
-        bounds = None if plain["bounds"] is None else Bounds(**plain["bounds"])
-        return cls(**{**plain, "source_vectors": vectors, "bounds": bounds})
+        return cls(**{**plain, "source_vectors": vectors, "bounds": Bounds(**plain["bounds"])})
 
     def of(self, source: Party) -> Shape:
         """Return the sizes in one source's session."""
         return Shape(self.rows, self.source_vectors[source], self.target_vectors, self.all_rows)
-
-    @property
-    def known(self) -> Bounds:
-        """The bounds, where the parties have exchanged all that they depend on."""
-        assert self.bounds is not None
-        return self.bounds
 
 
 @dataclass(frozen=True)

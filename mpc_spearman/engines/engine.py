@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.run import Run
 
-#: The coordinator's rest of a computation: takes it with its bounds, returns what was opened.
-Opening = Callable[[Computation], Any]
+#: The coordinator's rest of a computation; returns what was opened.
+Opening = Callable[[], Any]
 
 
 class Engine(ABC):

@@ -76,7 +76,7 @@ def compute_part(run: Run) -> None:
         raise ProtocolViolation("this party's first worker gave a task that this one cannot parse") from None
     engine = engine_for(run.plan.protocol)
     if "vectors" not in task:
-        engine.prepare(run, computation)(computation)
+        engine.prepare(run, computation)()
     elif computation.operation == "differences":
         engine.contribute(run, computation, Contribution(empty))
     else:

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
-from mpc_spearman.levels import level_of
 from mpc_spearman.levels.cautions import column_cautions, impossible
 from mpc_spearman.levels.level import Description, Numbers
 from mpc_spearman.levels.shapes import Shapes
@@ -68,9 +67,7 @@ def run_coordinator(run: Run) -> Result:
     shapes = state(run, shapes)
     of_sources = [receive_description(run, source, shapes) for source in run.roster.sources]
     of_target = receive_description(run, run.roster.target, shapes)
-    level = level_of(run.plan)
-    opened = opening(level.computation(shapes))
-    numbers, warnings = conclude(run, opened, of_sources, of_target, shapes)
+    numbers, warnings = conclude(run, opening(), of_sources, of_target, shapes)
     source_names = [name for source in of_sources for name in source.names]
     publish(run, numbers, source_names, of_target.names, shapes)
     return assemble(

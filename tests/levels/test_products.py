@@ -53,7 +53,7 @@ def exact(x: np.ndarray, y: np.ndarray) -> int:
 
 @given(st.integers(1, LARGEST) | st.sampled_from([MAX_ROWS, *MANY]))
 def test_everything_fits_at_any_number_of_rows(n):
-    bounds = LEVEL.computation(Shapes(n, {}, 1)).known
+    bounds = LEVEL.computation(Shapes(n, {}, 1)).bounds
     assert bounds.value <= 2**31 - 1
     assert bounds.result <= 2**63 - 1
     assert (LEVEL.error(n) > 0) == (n > MAX_ROWS)
@@ -107,7 +107,7 @@ def test_what_is_opened_gives_every_product_to_the_stated_precision(pair):
     n = source.n
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coefficients, "MAX_ROWS", 0)
-        opened = matmul(vectors(source), vectors(target), LEVEL.computation(Shapes(n, {}, 1)).known.value)
+        opened = matmul(vectors(source), vectors(target), LEVEL.computation(Shapes(n, {}, 1)).bounds.value)
         ((found,),) = decoded(opened, source.tie_terms, n, target.tie_terms)
         error = LEVEL.error(n)
     s = exact(source.matrix[0], target.matrix[0])

@@ -59,19 +59,19 @@ class He(Engine):
                 multiply_vectors(run, key, sources, own.vectors, added)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
-        """Make the keys while the others rank; then decrypt. A key for sums waits for their bounds.
+        """Make the keys while the others rank, but for a key of sums, which all share; then decrypt.
 
         All workers' products are under the keys of the first; differences under keys of each one's own.
         """
         if computation.operation != "differences" and not run.team.leads:
-            return lambda _: None
+            return lambda: None
         if computation.summed:
-            return lambda told: decrypt_products(run, make_key(run, told))
+            return lambda: decrypt_products(run, make_key(run, computation))
         keys = {source: make_key(run, computation, source) for source in run.roster.sources}
         if computation.operation == "differences":
             rows = computation.all_rows
-            return lambda _: stacked(decrypt_differences(run, key, rows) for key in keys.values())
-        return lambda _: np.vstack([decrypt_products(run, key) for key in keys.values()])
+            return lambda: stacked(decrypt_differences(run, key, rows) for key in keys.values())
+        return lambda: np.vstack([decrypt_products(run, key) for key in keys.values()])
 
 
 def sizes(computation: Computation, shards: int, source: Party | None = None) -> Sizes:
@@ -81,7 +81,7 @@ def sizes(computation: Computation, shards: int, source: Party | None = None) ->
     vectors are. Otherwise each `source` has a key of its own; at differences one in each shard.
     """
     products = computation.operation != "differences"
-    bounds = computation.known
+    bounds = computation.bounds
     together = len(computation.source_vectors) if computation.summed else 1
     noises = together + 1 if computation.noisy else 0
     digit = 2**_DIGIT if noises else 0

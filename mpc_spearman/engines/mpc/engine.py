@@ -26,13 +26,13 @@ class Mpc(Engine):
 
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Share the vectors, shuffled, and open the basis of differences."""
-        agree_on_ring(run, computation.known)
+        agree_on_ring(run, computation.bounds)
         for source in run.roster.sessions:
             open_differences(run, Session(run, source, computation.of(source)), own)
 
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Share the vectors, compute this party's term of each product, and open them re-randomised."""
-        agree_on_ring(run, computation.known)
+        agree_on_ring(run, computation.bounds)
         if computation.summed:
             if terms := self._terms(run, computation, own):
                 reveal_total(run, terms)
@@ -44,7 +44,7 @@ class Mpc(Engine):
 
     def comparison(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
         """Share the vectors, compute this party's term of each product, and compare the sums of all."""
-        agree_on_ring(run, computation.known)
+        agree_on_ring(run, computation.bounds)
         terms = self._terms(run, computation, own)
         return reveal_order(run, terms, own.last) if terms else None
 
@@ -65,25 +65,23 @@ class Mpc(Engine):
         self, run: Run, computation: Computation, source: Party, own: np.ndarray
     ) -> tuple[Session, np.ndarray]:
         session = Session(run, source, computation.of(source))
-        return session, multiply_own(run, session, own, computation.known.value)
+        return session, multiply_own(run, session, own, computation.bounds.value)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
         """Multiply the masks while the others rank; then receive the others' shares and open."""
-        if computation.bounds is not None:
-            agree_on_ring(run, computation.bounds)
+        agree_on_ring(run, computation.bounds)
         sessions = [Session(run, source, computation.of(source)) for source in run.roster.sources]
         if computation.operation == "differences":
-            return lambda _: stacked(square_differences(run, session) for session in sessions)
+            return lambda: stacked(square_differences(run, session) for session in sessions)
         terms = [(session, multiply_masks(run, session)) for session in sessions]
 
-        def open_terms(told: Computation) -> np.ndarray | None:
+        def open_terms() -> np.ndarray | None:
             of_all = _of_all(run, terms)
             if not of_all:
                 return None
-            if told.operation == "comparison":
+            if computation.operation == "comparison":
                 return reveal_order(run, of_all)
-            agree_on_ring(run, told.known)
-            if told.summed:
+            if computation.summed:
                 return reveal_total(run, of_all)
             return np.vstack([reveal(run, session, term) for session, term in of_all])
 

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from mpc_spearman.engines.computation import LARGEST
 from mpc_spearman.engines.mpc.crypten_import import BinarySharedTensor, circuit
 from mpc_spearman.engines.mpc.session import LinkCommunicator, Session, crypten_uses, zero_streams
-from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
@@ -59,8 +58,8 @@ def reveal_order(
 def _gather(run: Run, values: Sequence[Any]) -> NDArray[np.int64] | None:
     """Bring the sum over all sources to three parties: the other sources give the coordinator their share.
 
-    That is padded as where sums are opened (:func:`mpc_spearman.engines.mpc.session.reveal_sum`). The target
-    keeps what takes the pads off, in a share that it never sends.
+    That is padded as where sums are opened (`mpc_spearman.engines.mpc.sharing.reveal_total`). The target keeps
+    what takes the pads off, in a share that it never sends.
 
     Returns this party's additive share of V, (m_B,); None at a source that is not the first.
     """
@@ -132,19 +131,18 @@ class Comparison:
         uniform to the source, who does not hold the mask w; x_0 to the target and x_2 to the coordinator are
         so from the last AND.
         """
-        coordinator, target, source = self._parties
-        sizes = {"words": len(bits)}
-        own = bits.astype(np.int64)
-        if self.mine == 0:
-            self._send(target, own)
-            flip = 1 - 2 * (last := self._receive(source, sizes))
+        coordinator, target, source = range(3)
+        own, links = bits.astype(np.int64), self._communicator
+        if self.mine == coordinator:
+            links.send_words(target, own)
+            flip = 1 - 2 * (last := links.receive_words(source, len(bits)))
             return self._mask(len(bits)) * flip + last
-        if self.mine == 1:
-            u = own ^ self._receive(coordinator, sizes)
-            self._send(source, u - self._mask(len(bits)))
+        if self.mine == target:
+            u = own ^ links.receive_words(coordinator, len(bits))
+            links.send_words(source, u - self._mask(len(bits)))
             return np.zeros_like(own)
-        self._send(coordinator, own)
-        return self._receive(target, sizes) * (1 - 2 * own)
+        links.send_words(coordinator, own)
+        return links.receive_words(target, len(bits)) * (1 - 2 * own)
 
     def open(self, bits: NDArray[np.uint8]) -> NDArray[np.bool_] | None:
         """Open shared bits to the party that the plan opens the order to; None elsewhere."""
@@ -163,10 +161,3 @@ class Comparison:
     def _mask(self, count: int) -> NDArray[np.int64]:
         assert self._masks is not None
         return self._masks.ring((count,))
-
-    def _send(self, peer: Party, share: NDArray[np.int64]) -> None:
-        self._run.links.send(peer, Kind.REPLICA, {"share": share}, sizes={"words": len(share)})
-
-    def _receive(self, peer: Party, sizes: dict[str, int]) -> NDArray[np.int64]:
-        share: NDArray[np.int64] = self._run.links.receive(peer, Kind.REPLICA, sizes=sizes)["share"]
-        return share

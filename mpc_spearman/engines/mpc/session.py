@@ -13,14 +13,15 @@ At all other times, and in every other thread, CrypTen has neither a communicato
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mpc_spearman.engines.computation import Shape
 from mpc_spearman.engines.mpc.crypten_import import (
@@ -42,13 +43,6 @@ from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 
 _CPU = torch.device("cpu")
-
-
-@dataclass(frozen=True)
-class _Request:
-    """What is still to be done of a message that CrypTen has asked for."""
-
-    wait: Callable[[], None]
 
 
 class LinkCommunicator(Communicator):  # type: ignore[misc]  # CrypTen has no types
@@ -79,21 +73,29 @@ class LinkCommunicator(Communicator):  # type: ignore[misc]  # CrypTen has no ty
                 tensor += torch.from_numpy(share.copy())
         return torch.from_numpy(nearest(tensor.numpy(), self._links.dimensions["ring_bytes"]))
 
-    def isend(self, tensor: torch.Tensor, dst: int) -> _Request:
+    def isend(self, tensor: torch.Tensor, dst: int) -> SimpleNamespace:
         """Send a copy of one's shares to the next party."""
-        words = tensor.reshape(-1).numpy()
-        self._links.send(self._parties[dst], Kind.REPLICA, {"share": words}, sizes={"words": len(words)})
-        return _Request(lambda: None)
+        self.send_words(dst, tensor.reshape(-1).numpy())
+        return SimpleNamespace(wait=lambda: None)
 
-    def irecv(self, tensor: torch.Tensor, src: int) -> _Request:
+    def irecv(self, tensor: torch.Tensor, src: int) -> SimpleNamespace:
         """Receive into `tensor`, when waited for, the shares of the previous party."""
 
         def receive() -> None:
-            sizes = {"words": tensor.numel()}
-            share = self._links.receive(self._parties[src], Kind.REPLICA, sizes=sizes)["share"]
-            tensor.copy_(torch.from_numpy(share.copy()).reshape(tensor.shape))
+            share = torch.from_numpy(self.receive_words(src, tensor.numel()).copy())
+            tensor.copy_(share.reshape(tensor.shape))
 
-        return _Request(receive)
+        return SimpleNamespace(wait=receive)
+
+    def send_words(self, to: int, words: NDArray[np.int64]) -> None:
+        """Send words of a comparison, int64 (words,)."""
+        self._links.send(self._parties[to], Kind.REPLICA, {"share": words}, sizes={"words": len(words)})
+
+    def receive_words(self, sender: int, count: int) -> NDArray[np.int64]:
+        """Receive as many."""
+        received = self._links.receive(self._parties[sender], Kind.REPLICA, sizes={"words": count})
+        share: NDArray[np.int64] = received["share"]
+        return share
 
 
 class Session:
@@ -131,20 +133,7 @@ class Session:
 
     def reveal(self, value: Any) -> np.ndarray:
         """Open a shared value to the coordinator, re-randomised; elsewhere return one's own share."""
-        return _open(self.rerandomised(value), self._communicator)
-
-
-def reveal_sum(run: Run, values: Sequence[Any]) -> np.ndarray:
-    """Open the sum of the values of all sources' sessions to the coordinator, and no value by itself.
-
-    `values` are re-randomised, of the sessions this party takes part in. Returns the opened sum, int64, at
-    the coordinator; elsewhere what this party sent. The coordinator could draw all that it receives from the
-    total alone (docs/protocol.md, "Several sources").
-    """
-    total = values[0]
-    for value in values[1:]:
-        total = total + value
-    return _open(total, LinkCommunicator(run.links, run.roster.parties, run.roster.me, None))
+        return opened(self.rerandomised(value), self._communicator)
 
 
 def zero_streams(run: Run, parties: Sequence[Party], purpose: Purpose) -> dict[str, Stream]:
@@ -156,10 +145,11 @@ def zero_streams(run: Run, parties: Sequence[Party], purpose: Purpose) -> dict[s
     }
 
 
-def _open(value: Any, ours: LinkCommunicator) -> np.ndarray:
+def opened(value: Any, ours: LinkCommunicator) -> np.ndarray:
+    """Open a re-randomised value to the first of these parties; elsewhere return one's own share."""
     with crypten_uses(ours, {}):
-        opened: torch.Tensor = value.reveal(dst=0)
-        return opened.numpy()
+        total: torch.Tensor = value.reveal(dst=0)
+        return total.numpy()
 
 
 #: What CrypTen may use just now, in this thread: who carries its messages, and its generators by name.

@@ -24,7 +24,7 @@ import numpy as np
 from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.engines import ring
 from mpc_spearman.engines.computation import Bounds
-from mpc_spearman.engines.mpc.session import Session, reveal_sum
+from mpc_spearman.engines.mpc.session import LinkCommunicator, Session, opened
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.channel import MAX_QUEUED
@@ -124,6 +124,12 @@ def reveal(run: Run, session: Session, term: np.ndarray) -> np.ndarray:
 
 @step("reveal")
 def reveal_total(run: Run, terms: Sequence[tuple[Session, np.ndarray]]) -> np.ndarray:
-    """Open the sum over all sources' sessions to the coordinator; `terms` are this party's own."""
-    values = [session.rerandomised(session.shared(term)) for session, term in terms]
-    return reveal_sum(run, values)
+    """Open the sum over all sources' sessions to the coordinator, and no session's by itself.
+
+    `terms` are this party's, of the sessions it takes part in. The coordinator could draw all that it
+    receives from the total alone (docs/protocol.md, "Several sources").
+    """
+    total, *others = [session.rerandomised(session.shared(term)) for session, term in terms]
+    for other in others:
+        total = total + other
+    return opened(total, LinkCommunicator(run.links, run.roster.parties, run.roster.me, None))
