@@ -44,8 +44,7 @@ from mpc_spearman.errors import BoundError, ProtocolViolation
 IMPOSSIBLE = -(2**63)
 
 # Bytes before a ciphertext that one worker of the target gives another.
-_FINGERPRINT, _SPENT = 32, 16
-_HEAD = _FINGERPRINT + _SPENT
+_SPENT = 16
 
 Integers = NDArray[np.int64]
 #: Of each result, the ciphertext of the source's (None for none) and the own vector to be subtracted from it.
@@ -100,13 +99,12 @@ def check(values: Integers, bound: int, what: str) -> None:
 class Products(ABC):
     """Inner products of the source's encrypted vectors with the target's integers, growing by blocks.
 
-    They leave once: by `export` to the coordinator, or by `partial` to the target's first worker.
+    At the end they go once: by `export` to the coordinator, or by `partial` to the target's first worker.
     """
 
     def __init__(self, key: PublicKey) -> None:
         self._key = key
         self._spent = np.zeros(key.sizes.m_target, dtype=object)  # of target_sum, in each column
-        self._parts, self._left = 1, False
 
     def add(self, block: Sequence[bytes], y: Integers) -> None:
         """Add what `encrypt_block` made of a block of rows, times the target's integers, (m_target, rows)."""
@@ -118,42 +116,23 @@ class Products(ABC):
         """Return what has been added, zero if nothing: ``product_ciphertexts`` of ``partial_bytes`` each.
 
         They must not leave the target: without fresh randomness they show the source the target's integers.
-        Each begins with the key's fingerprint and what a column used of target_sum: raw i with column
-        i mod m_target.
+        Each begins with what a column used of target_sum: raw i with column i mod m_target.
         """
-        self._leave()
-        return [
-            self._key.fingerprint + int(spent).to_bytes(_SPENT, "big") + raw
-            for raw, spent in zip(self._write(), cycle(self._spent))
-        ]
+        heads = cycle(int(spent).to_bytes(_SPENT, "big") for spent in self._spent)
+        return [head + raw for head, raw in zip(heads, self._write(), strict=False)]
 
     def add_partial(self, raws: Sequence[bytes]) -> None:
-        """Add another worker's `partial`; `ProtocolViolation` for what is none, or under another key."""
-        key, sizes = self._key, self._key.sizes
+        """Add another worker's `partial`, under the same key; `ProtocolViolation` for what is none."""
+        key = self._key
         if [len(raw) for raw in raws] != [key.partial_bytes] * key.product_ciphertexts:
             raise ProtocolViolation("inner products of a worker have the wrong number or length")
-        if not all(raw.startswith(key.fingerprint) for raw in raws):
-            raise ProtocolViolation("inner products of a worker are under another key")
-        self._parts += 1
-        if self._parts > sizes.parts:
-            raise BoundError(f"inner products of more than the agreed {sizes.parts} workers")
-        self._spend([int.from_bytes(raw[_FINGERPRINT:_HEAD], "big") for raw in raws[: sizes.m_target]])
-        self._read([raw[_HEAD:] for raw in raws])
-
-    def export(self) -> list[bytes]:
-        """Return ``product_ciphertexts`` that show the coordinator the inner products alone."""
-        self._leave()
-        return self._export()
+        self._spend([int.from_bytes(raw[:_SPENT], "big") for raw in raws[: key.sizes.m_target]])
+        self._read([raw[_SPENT:] for raw in raws])
 
     def _spend(self, sums: Sequence[int] | Integers) -> None:
         self._spent += sums
         if self._spent.max() > self._key.sizes.target_sum:
             raise BoundError("the target's values add up to more than is agreed")
-
-    def _leave(self) -> None:
-        if self._left:
-            raise RuntimeError("these inner products have left already")
-        self._left = True
 
     @abstractmethod
     def _add(self, block: Sequence[bytes], y: Integers) -> None:
@@ -168,8 +147,8 @@ class Products(ABC):
         """Add what another worker's `_write` gave."""
 
     @abstractmethod
-    def _export(self) -> list[bytes]:
-        """Write the sums, with fresh randomness, for the coordinator."""
+    def export(self) -> list[bytes]:
+        """Return ``product_ciphertexts``, with fresh randomness, that show the inner products alone."""
 
 
 class PublicKey(StaysHere, ABC):
@@ -193,7 +172,7 @@ class PublicKey(StaysHere, ABC):
     @property
     def partial_bytes(self) -> int:
         """Exact length of a ciphertext of `Products.partial`."""
-        return _HEAD + self.ciphertext_bytes
+        return _SPENT + self.ciphertext_bytes
 
     @cached_property
     def fingerprint(self) -> bytes:

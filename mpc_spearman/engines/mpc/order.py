@@ -58,8 +58,8 @@ def reveal_order(
 def _gather(run: Run, values: Sequence[Any]) -> NDArray[np.int64] | None:
     """Bring the sum over all sources to three parties: the other sources give the coordinator their share.
 
-    That is padded as where sums are opened (`mpc_spearman.engines.mpc.sharing.reveal_total`). The target keeps
-    what takes the pads off, in a share that it never sends.
+    That is padded as where sums are opened (`mpc_spearman.engines.mpc.sharing.reveal_total`). The target
+    keeps what takes the pads off, in a share that it never sends.
 
     Returns this party's additive share of V, (m_B,); None at a source that is not the first.
     """

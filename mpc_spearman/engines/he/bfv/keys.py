@@ -293,7 +293,7 @@ class BfvProducts(Products):
             evaluator.transform_to_ntt_inplace(total)
             evaluator.add_inplace(self._sums[at], total)
 
-    def _export(self) -> list[bytes]:
+    def export(self) -> list[bytes]:
         """Mask and flood the sums."""
         key, exported = self._key, []
         for index, group, total in self._totals():

@@ -196,7 +196,7 @@ class PaillierProducts(Products):
         for product, quotient in enumerate(self._key.read(raws)):
             self._above[product] = self._above[product] * quotient % self._key.square
 
-    def _export(self) -> list[bytes]:
+    def export(self) -> list[bytes]:
         return self._key.write_anew(self._quotients())
 
     def _quotients(self) -> list[mpz]:
