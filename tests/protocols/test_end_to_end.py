@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -270,23 +269,3 @@ def test_first_rows_ascending_absolute_values():
     result = run(tables, "differences", "tie_corrected", rows=50, strength="mean_abs", order="ascending")
     source, target = (tables[party].drop(columns="id").head(50) for party in "AB")
     check(result, source, target, "differences", "tie_corrected", strength="mean_abs", order="ascending")
-
-
-# ---- the same again ----
-
-
-def test_repeats_give_the_same_result():
-    """Two at a time, so that runs beside each other are shown not to disturb each other."""
-    repeats = 3
-    tables = {7: _random_tables(7, 60, 3, 4), 8: _random_tables(8, 80, 4, 3)}
-    with ThreadPoolExecutor(2) as pool:
-        results = list(
-            pool.map(lambda seed: run(tables[seed], "coefficients", "tie_corrected"), [7, 8] * repeats)
-        )
-    for first, *others in (results[::2], results[1::2]):
-        assert len(others) == repeats - 1
-        for other in others:
-            for name in ("coefficients", "pvalues", "ranking"):
-                pd.testing.assert_frame_equal(getattr(other, name), getattr(first, name), check_exact=True)
-            pd.testing.assert_series_equal(other.strengths, first.strengths, check_exact=True)
-    assert not np.allclose(results[0].coefficients.to_numpy()[0, 0], results[1].coefficients.to_numpy()[0, 0])

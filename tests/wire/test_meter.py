@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpc_spearman.wire.meter import PHASES, Meter, _peak_memory
+from mpc_spearman.wire.meter import Meter, _peak_memory
 from support.processes import resident
 
 
@@ -121,21 +121,6 @@ def test_a_phase_has_the_peak_of_memory_so_far_whatever_is_given_back() -> None:
     load, multiply, share = (meter.costs[name].peak_memory_bytes for name in ("load", "multiply", "share"))
     assert load > 10_000_000
     assert multiply == share >= max(load, before + 190_000_000)
-
-
-def test_the_table_has_a_row_for_every_phase_in_order() -> None:
-    clock = Clock()
-    meter = Meter(clock)
-    meter.sent("publish", 11)
-    with meter.phase("publish"):
-        clock.spend(3)
-    seconds, counts = meter.table()
-    assert (seconds.shape, seconds.dtype) == ((len(PHASES), 2), np.float64)
-    assert (counts.shape, counts.dtype) == ((len(PHASES), 5), np.int64)
-    row = PHASES.index("publish")
-    assert seconds[row, 0] == meter.costs["publish"].seconds == 3
-    assert counts[row].tolist()[:4] == [11, 0, 1, 0]
-    assert counts[:, 0].sum() == 11
 
 
 def test_a_kernel_that_does_not_tell_a_process_its_peak_stops_no_run(tmp_path: Path) -> None:

@@ -17,14 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.data.ranks import MAX_ROWS, total
-from mpc_spearman.engines.he.bfv import parameters as module
 from mpc_spearman.engines.he.bfv.parameters import SECURITY, Parameters, choose, fresh_noise, is_prime
 from mpc_spearman.engines.he.scheme import Sizes
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation
 from support.bfv_parties import (
     HAS_SEAL,
     SETTINGS,
-    exact,
     key,
     rank_sizes,
     ranks,
@@ -70,13 +68,13 @@ def hold(parameters: Parameters, sizes: Sizes) -> None:
 def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target):
     scale, root = 2**10 * n, math.isqrt(n) + 1
     strengths = Sizes(n, 1, m_target, 2**40, scale, root * (scale + root), 2**62)
-    for sizes in (dataclasses.replace(rank_sizes(n, m_source, m_target), parts=64), strengths):
+    for sizes in (dataclasses.replace(rank_sizes(n, m_source, m_target), parts=64, keys=3), strengths):
         products = choose(sizes)
         hold(products, sizes)
         fresh = fresh_noise(products.layout.degree, products.special)
         assert products.before >= sizes.target_sum * (fresh + Fraction(1, 2)) + sizes.parts * fresh + 1
         assert products.layout.results >= products.layout.moduli * products.layout.groups * m_target
-    sizes = rank_sizes(n, m_source, m_target, products=False)
+    sizes = dataclasses.replace(rank_sizes(n, m_source, m_target, products=False), keys=64)
     differences = choose(sizes)
     hold(differences, sizes)
     assert len(differences.plain) == 1
@@ -86,18 +84,6 @@ def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target):
 def test_parameters_hold_any_64_bit_sum():
     sizes = Sizes(10_002, 1, 30, 2**63 - 1, 2**62, 2**63, 2**63 - 1)
     hold(choose(sizes), sizes)
-
-
-@pytest.mark.parametrize("products", [False, True])
-@pytest.mark.parametrize("keys", [2, 3, 64])
-def test_the_keys_of_a_run_share_the_flooding_distance(products, keys):
-    alone = rank_sizes(5_000, 3, 4, products=products)
-    several = dataclasses.replace(alone, keys=keys)
-    parameters = choose(several)
-    hold(parameters, several)
-    hidden = keys * parameters.layout.degree * parameters.layout.results * (parameters.before + 1)
-    assert hidden << module.STATISTICAL <= 1 << (parameters.flood_bits + 1)
-    assert parameters.flood_bits > choose(alone).flood_bits
 
 
 def test_columns_share_a_ciphertext_where_that_is_cheaper_and_sums_stay_within_memory():
@@ -129,20 +115,6 @@ def test_seal_has_the_same_table_of_security_and_refuses_more():
 
 
 # --- exact integers
-
-
-@with_seal
-@pytest.mark.parametrize(
-    ("n", "m_source", "m_target"), [(3, 1, 1), (8192, 1, 1), (9_000, 3, 2), (60_001, 1, 1), (30_000, 7, 1)]
-)
-def test_products_up_to_the_largest(n, m_source, m_target):
-    rng, sizes = np.random.default_rng(n), rank_sizes(n, m_source, m_target)
-    x, y = ranks(rng, m_source, n), ranks(rng, m_target, n)
-    x[0].sort(), y[0].sort()
-    x[-1] *= -1
-    found = key(sizes).open_products(sent_products(received(sizes), x, y))
-    np.testing.assert_array_equal(found, exact(x, y))
-    assert abs(found[0, 0]) == total(n)
 
 
 @with_seal
