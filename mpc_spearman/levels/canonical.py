@@ -84,6 +84,5 @@ class Canonical(Explained):
     def warnings(
         self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
     ) -> list[str]:
-        """Warn of directions that are left out, and of values that no columns give."""
         lost = np.isnan(numbers["canonical"]).all(axis=1)
         return [*self.fewer(shapes), *result_warnings.impossible(np.where(lost, 0, 1), 1, 0)]

@@ -148,7 +148,6 @@ class Coefficients(Level):
             )
 
     def check(self, shapes: Shapes) -> None:
-        """Refuse more rows than a run can have, and a matrix that one message does not hold."""
         super().check(shapes)
         if 16 * shapes.m_sources * shapes.m_target > MAX_PAYLOAD // 2:
             raise BoundError(
@@ -169,7 +168,6 @@ class Coefficients(Level):
         return self.scaled(shapes.n)
 
     def computation(self, shapes: Shapes) -> Computation:
-        """Ask for inner products of each pair of columns."""
         n, scaled = shapes.n, self.scaled(shapes.n)
         if scaled is None:
             bounds = Bounds(n - 1, n - 1, n * (n - 1), total(n))
@@ -178,7 +176,6 @@ class Coefficients(Level):
         return Computation("inner_products", n, shapes.features, shapes.m_target, bounds=bounds)
 
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
-        """Return a vector for each column, int32 (m, n)."""
         scaled = self.scaled(shapes.n)
         return Contribution(ranks.matrix if scaled is None else scaled.column_vectors(ranks))
 
@@ -250,7 +247,6 @@ class Coefficients(Level):
     def warnings(
         self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
     ) -> list[str]:
-        """Warn of ties and constants of all columns, of impossible values, and of signs that cancel out."""
         plan, n, rho, both = self.plan, shapes.n, numbers["coefficients"], numbers["estimators"]
         mean, mean_abs = (estimators.strengths(rho, how)[0] for how in ("mean", "mean_abs"))
         owners = [*(source.name for source in plan.parties.sources), plan.parties.target.name]
@@ -296,7 +292,6 @@ class Coefficients(Level):
         }
 
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
-        """Return coefficients, and the noise in them, of one source's rows."""
         rows = shapes.rows(source)
         noise = numbers["noise"][rows] if "noise" in numbers else np.zeros(0)
         return {**numbers, "coefficients": numbers["coefficients"][rows], "noise": noise}

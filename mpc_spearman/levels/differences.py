@@ -44,5 +44,4 @@ class Differences(Coefficients):
     def products(
         self, opened: NDArray[Any], ties: Sequence[int], target: Description, n: int
     ) -> NDArray[Any]:
-        """Return S of every pair from the sum of its squared differences."""
         return estimators.products_from_differences(opened, ties, target.ties, n)

@@ -154,7 +154,6 @@ class Explained(Level):
         return Contribution(encoding.column_vectors(ranks))
 
     def counted(self, own: Contribution, ranks: Ranks, role: Role) -> int:
-        """Count directions, or the target's columns that are not constant."""
         return whitening.kept(own.vectors) if role in self.whitening_roles else ranks.defined
 
     def whitens(self, shapes: Shapes) -> Mapping[Party, int]:
@@ -318,7 +317,6 @@ class Explained(Level):
         return {"dispersion": found}
 
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
-        """Return, of numbers that have a row for each source, that of one."""
         row = [list(shapes.features).index(source)]
         of_each = {field.name for field in self.granted[0].fields if field.shape[0] == "sources"}
         own = {part: found[row] for part, found in numbers.items() if part in of_each}  # type: ignore[index]
@@ -327,7 +325,6 @@ class Explained(Level):
     def warnings(
         self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
     ) -> list[str]:
-        """Warn of constant columns, and of values that no columns give."""
         owner, lost = self.plan.parties.target.name, np.isnan(numbers["explained"]).any(axis=0)
         return [
             *self.fewer(shapes),
@@ -345,5 +342,4 @@ class Explained(Level):
         return result_warnings.fewer_directions(lines)
 
     def published_precisely(self, grant: str) -> str:
-        """Say the same of what is passed on."""
         return f"{'R²' if grant == 'explained' else 'canonical correlations'} {self.opened_precisely()}"

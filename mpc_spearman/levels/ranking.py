@@ -84,7 +84,6 @@ class Ranking(Strengths):
     rooms: ClassVar[int] = 2  # what comes last, with its noise, is below all others with theirs
 
     def check(self, shapes: Shapes) -> None:
-        """Refuse what `strengths` refuses, and to compare too many columns, or all of them with none."""
         super().check(shapes)
         m_target, top = shapes.m_target, self.plan.top
         if m_target > MAX_COMPARED:
@@ -132,7 +131,6 @@ class Ranking(Strengths):
     def warnings(
         self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
     ) -> list[str]:
-        """Warn of eq. 2, of how close strengths may be in the wrong order, and of bits that give no order."""
         plan, encoding, positions = self.plan, self.encoding(shapes), numbers["positions"]
         if plan.top is not None:
             is_order = (positions == 1).sum() == plan.top
@@ -146,5 +144,4 @@ class Ranking(Strengths):
         ]
 
     def published_precisely(self, grant: str) -> str:
-        """Say the same as of what is opened."""
         return self.opened_precisely()

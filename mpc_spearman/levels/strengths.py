@@ -97,7 +97,6 @@ class Strengths(Level):
     rooms: ClassVar[int] = 1
 
     def check(self, shapes: Shapes) -> None:
-        """Refuse more rows than a run can have, or so many columns that what is computed may not fit."""
         super().check(shapes)
         self.encoding(shapes)
 
@@ -116,7 +115,6 @@ class Strengths(Level):
         )
 
     def computation(self, shapes: Shapes) -> Computation:
-        """Ask for sums, over all sources, of products of one vector each with every target column's."""
         encoding = self.encoding(shapes)
         return Computation(
             self.operation,
@@ -157,7 +155,6 @@ class Strengths(Level):
         return found.ravel()
 
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
-        """Draw this owner's noise, afresh in every run."""
         if not self.noisy:
             return None
         encoding = self.encoding(shapes)
@@ -196,7 +193,6 @@ class Strengths(Level):
     def warnings(
         self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
     ) -> list[str]:
-        """Warn of eq. 2, of constant columns, of impossible values, and of what a strength is a mean of."""
         plan, encoding = self.plan, self.encoding(shapes)
         return [
             *([result_warnings.EQ2_UNSEEN] if plan.estimator == "paper" else ()),

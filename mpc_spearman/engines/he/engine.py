@@ -237,15 +237,12 @@ def multiply_vectors(
             count = key.ciphertexts_for(block.shape[1])
             products.add(receive(run, key, source, Kind.CIPHERTEXT, count), block)
     for rows in blocks(places.shape[1], key.rows) if added is not None else ():
-        mine = key.encrypt_block(_block(noise, rows))
-        products.add(mine, _block(places, rows))
-    mine = [] if run.team.leads else products.partial()
-    parts_of_all = run.team.gather(np.frombuffer(b"".join(mine), np.uint8), alike=False)
+        products.add(key.encrypt_block(_block(noise, rows)), _block(places, rows))
+    mine = b"" if run.team.leads else products.partial()
+    parts_of_all = run.team.gather(np.frombuffer(mine, np.uint8), alike=False)
     if parts_of_all is not None:
-        for part in map(np.ndarray.tobytes, parts_of_all[1:]):
-            products.add_partial(
-                [part[at : at + key.partial_bytes] for at in range(0, len(part), key.partial_bytes)]
-            )
+        for part in parts_of_all[1:]:
+            products.add_partial(part.tobytes())
         send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export())
 
 

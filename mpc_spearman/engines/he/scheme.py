@@ -31,7 +31,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import cycle
 from typing import Literal, NoReturn, SupportsIndex
 
 import numpy as np
@@ -43,7 +42,7 @@ from mpc_spearman.errors import BoundError, ProtocolViolation
 #: Stands for what no honest run gives; beyond every bound.
 IMPOSSIBLE = -(2**63)
 
-# Bytes before a ciphertext that one worker of the target gives another.
+# Bytes in which a worker of the target tells what a column used of target_sum.
 _SPENT = 16
 
 Integers = NDArray[np.int64]
@@ -112,22 +111,20 @@ class Products(ABC):
         self._spend(np.abs(y).sum(axis=1))
         self._add(block, y)
 
-    def partial(self) -> list[bytes]:
-        """Return what has been added, zero if nothing: ``product_ciphertexts`` of ``partial_bytes`` each.
+    def partial(self) -> bytes:
+        """Return what has been added, zero if nothing, after what each column used of target_sum.
 
-        They must not leave the target: without fresh randomness they show the source the target's integers.
-        Each begins with what a column used of target_sum: raw i with column i mod m_target.
+        It must not leave the target: without fresh randomness it shows the source the target's integers.
         """
-        heads = cycle(int(spent).to_bytes(_SPENT, "big") for spent in self._spent)
-        return [head + raw for head, raw in zip(heads, self._write(), strict=False)]
+        return b"".join([*(int(spent).to_bytes(_SPENT, "big") for spent in self._spent), *self._write()])
 
-    def add_partial(self, raws: Sequence[bytes]) -> None:
+    def add_partial(self, raw: bytes) -> None:
         """Add another worker's `partial`, under the same key; `ProtocolViolation` for what is none."""
-        key = self._key
-        if [len(raw) for raw in raws] != [key.partial_bytes] * key.product_ciphertexts:
-            raise ProtocolViolation("inner products of a worker have the wrong number or length")
-        self._spend([int.from_bytes(raw[:_SPENT], "big") for raw in raws[: key.sizes.m_target]])
-        self._read([raw[_SPENT:] for raw in raws])
+        key, size, head = self._key, self._key.ciphertext_bytes, _SPENT * len(self._spent)
+        if len(raw) != head + key.product_ciphertexts * size:
+            raise ProtocolViolation("inner products of a worker have the wrong length")
+        self._spend([int.from_bytes(raw[at : at + _SPENT], "big") for at in range(0, head, _SPENT)])
+        self._read([raw[at : at + size] for at in range(head, len(raw), size)])
 
     def _spend(self, sums: Sequence[int] | Integers) -> None:
         self._spent += sums
@@ -168,11 +165,6 @@ class PublicKey(StaysHere, ABC):
     rows: int
     product_ciphertexts: int
     threads: int = 1
-
-    @property
-    def partial_bytes(self) -> int:
-        """Exact length of a ciphertext of `Products.partial`."""
-        return _SPENT + self.ciphertext_bytes
 
     @cached_property
     def fingerprint(self) -> bytes:

@@ -258,12 +258,9 @@ def test_a_part_is_refused_that_is_changed_or_beyond_the_noise_bound(scheme):
     secret = key(scheme, sizes)
     x, y = np.ones((3, 2), np.int64), np.array([[1, 9], [0, 0]])
     part, public = added(secret, scheme, x, y).partial(), secret.public
-    assert [len(raw) for raw in part] == [public.partial_bytes] * public.product_ciphertexts
-    for bad in (
-        part[1:],
-        [raw[1:] for raw in part],
-        [raw[: -public.ciphertext_bytes] + b"\xff" * public.ciphertext_bytes for raw in part],
-    ):
+    size = public.ciphertext_bytes
+    assert len(part) == 2 * 16 + public.product_ciphertexts * size
+    for bad in (part[1:], part[:-size], part[:-size] + b"\xff" * size):
         with pytest.raises(ProtocolViolation):
             received(secret, scheme).products().add_partial(bad)
     with pytest.raises(BoundError):  # 20 in the first column

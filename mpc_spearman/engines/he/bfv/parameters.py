@@ -27,7 +27,6 @@ LEAST_RESULTS = 64
 
 _ERROR = 21  # SEAL's centred binomial distribution: the largest error
 _PRIME_BITS = 60  # SEAL's longest modulus, of ciphertexts and of plaintexts
-_MEMORY = 1 << 30  # bytes of sums the target should not exceed, where there is a choice
 _SPECIAL = 2**15  # p is the first suitable prime above: it makes 21 (2N + 1)/p small beside N/2
 
 
@@ -89,8 +88,7 @@ def fresh_noise(degree: int, special: int) -> int:
 @lru_cache(maxsize=16)
 def choose(sizes: Sizes) -> Parameters:
     """Choose the cheapest parameters that are secure, exact and flooded; `BoundError` if there are none."""
-    layouts = sorted(_layouts(sizes), key=lambda one: _cost(one, sizes))
-    for layout in sorted(layouts, key=lambda one: _sums_bytes(one, sizes) > _MEMORY):
+    for layout in sorted(_layouts(sizes), key=lambda one: _cost(one, sizes)):
         found = _fill(layout, sizes)
         if found is not None:
             return found
@@ -131,14 +129,6 @@ def _cost(layout: Layout, sizes: Sizes) -> int:
         for_coordinator //= layout.blocks
         multiplied = sizes.m_target * layout.blocks * (16 + 15 * primes + 6 * primes * layout.groups)
     return layout.moduli * layout.degree * (from_source + multiplied + for_coordinator)
-
-
-def _sums_bytes(layout: Layout, sizes: Sizes) -> int:
-    """Memory of the sums a target keeps until they are sent; differences go as they come."""
-    if sizes.operation == "differences":
-        return 0
-    polynomials = 2 * layout.moduli * layout.groups * sizes.m_target * _data_count(layout, sizes)
-    return 8 * layout.degree * polynomials
 
 
 def _data_count(layout: Layout, sizes: Sizes) -> int:
