@@ -22,7 +22,6 @@ from mpc_spearman.config import Estimator, Reveal
 from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
 from mpc_spearman.engines.computation import Bounds, Computation, Contribution
 from mpc_spearman.errors import BoundError
-from mpc_spearman.levels.cautions import column_cautions, impossible
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import (
     COORDINATOR,
@@ -32,6 +31,8 @@ from mpc_spearman.levels.level import (
     Description,
     Level,
     Numbers,
+    column_cautions,
+    impossible,
     masked_rows,
     opened_rows,
     scale_rows,

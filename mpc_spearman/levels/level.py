@@ -25,7 +25,7 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import Scales, untied
-from mpc_spearman.statistics import reading
+from mpc_spearman.statistics import reading, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 SOURCE, TARGET, COORDINATOR = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)
@@ -353,3 +353,23 @@ def masked_rows(source: str, source_vectors: str | int, target: str) -> tuple[Ro
         Row(Kind.MASKED, SOURCE, TARGET, (masked(source_vectors, source),)),
         Row(Kind.MASKED, TARGET, SOURCE, (masked("m_target", target),)),
     )
+
+
+# --- warnings that follow from columns and counts alone
+
+
+def impossible(plan: Plan, counts: NDArray[np.int64], shapes: Shapes) -> list[str]:
+    """Say whether strengths are missing, or over fewer coefficients, that the columns do not explain."""
+    if plan.estimator == "paper":
+        return result_warnings.impossible(counts, shapes.m_sources, 0)
+    return result_warnings.impossible(counts, shapes.defined_sources, shapes.constant_targets)
+
+
+def column_cautions(plan: Plan, party: str, names: Sequence[str], ties: Sequence[int], n: int) -> list[str]:
+    """Sentences about a party's own columns: ties under ``paper``, constants."""
+    flags = [term == total(n) for term in ties]
+    untied_or_constant = [0 if constant else term for term, constant in zip(ties, flags, strict=True)]
+    return [
+        *(result_warnings.ties(party, names, untied_or_constant, n) if plan.estimator == "paper" else ()),
+        *result_warnings.constants(party, names, flags, plan.estimator),
+    ]

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Computation, Contribution, Operation
-from mpc_spearman.levels.cautions import impossible
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import (
     COORDINATOR,
@@ -27,6 +26,7 @@ from mpc_spearman.levels.level import (
     Description,
     Level,
     Numbers,
+    impossible,
     masked_rows,
     opened_rows,
     scale_rows,

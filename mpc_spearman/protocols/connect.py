@@ -34,10 +34,7 @@ from mpc_spearman.wire.links import Links
 def connect(run: Run) -> None:
     """Meet the others: all run the same plan and version, and each pair has a key when this returns.
 
-    Raises
-    ------
-    MpcSpearmanError
-        As `agree_keys`, and see :func:`mpc_spearman.launch.rendezvous.Rendezvous.join`.
+    Errors are those of `agree_keys` and of :func:`mpc_spearman.launch.rendezvous.Rendezvous.join`.
     """
     run.links, run.team = run.meet()
 

@@ -58,34 +58,23 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
     """
     if VIEW.fields(run.plan.shared(), Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
         return Description()
-    features = shapes.features.get(owner, shapes.m_target)
+    n, features = shapes.n, shapes.features.get(owner, shapes.m_target)
     values = run.links.receive(owner, Kind.DESCRIPTION, sizes={"m_source": features})
-    ties = tuple(values["ties"]) if "ties" in values else ()
-    if any(not 0 <= term <= total(shapes.n) or term % 2 for term in ties):
-        raise ProtocolViolation(f"{owner} sent a tie term that is impossible with {shapes.n} rows")
-    flags = (
-        values["constant"].tolist() if "constant" in values else [term == total(shapes.n) for term in ties]
+    names, ties, flags, two_values, skewness = (
+        tuple(values.get(name, ())) for name in ("names", "ties", "constant", "two_values", "skewness")
     )
-    constant = tuple(flags)
-    if constant and len(constant) - sum(constant) != shapes.defined[owner]:
+    if any(not 0 <= term <= total(n) or term % 2 for term in ties):
+        raise ProtocolViolation(f"{owner} sent a tie term that is impossible with {n} rows")
+    constant = flags or tuple(term == total(n) for term in ties)
+    varying = len(constant) - sum(constant)
+    if constant and varying != shapes.defined[owner]:
         raise ProtocolViolation(
             f"{owner} said that {shapes.defined[owner]} of its features are not constant, and now that "
-            f"{len(constant) - sum(constant)} are not"
+            f"{varying} are not"
         )
-    two_values = tuple(values["two_values"].tolist()) if "two_values" in values else ()
-    skewed = tuple(values["skewness"].tolist()) if "skewness" in values else ()
     length = float(values["length"][0]) if "length" in values else 0.0
     if not 0 <= length <= 1 + 1e-9 or not all(
-        possible(*of, shapes.n) for of in zip(skewed, two_values, ties, strict=True)
+        possible(*of, n) for of in zip(skewness, two_values, ties, strict=True)
     ):
-        raise ProtocolViolation(
-            f"{owner} sent a skewness or a length that is impossible with {shapes.n} rows"
-        )
-    return Description(
-        names=tuple(values.get("names", ())),
-        ties=ties,
-        constant=constant,
-        two_values=two_values,
-        skewness=skewed,
-        length=length,
-    )
+        raise ProtocolViolation(f"{owner} sent a skewness or a length that is impossible with {n} rows")
+    return Description(names, ties, constant, two_values, skewness, length)

@@ -111,13 +111,8 @@ def _offer(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """
     coordinator, links, n = run.roster.coordinator, run.links, len(offered)
     policy = run.plan.owner(run.roster.me.owner).policy
-    offer = {
-        "ids": np.array([n]),
-        "min_rows": np.array([policy.min_rows or 0]),
-        "max_ids": np.array([policy.max_ids]),
-        "max_unmatched": np.array([policy.max_unmatched]),
-    }
-    links.send(coordinator, Kind.OFFER, offer)
+    offer = _Offer(n, policy.min_rows or 0, policy.max_ids, policy.max_unmatched)
+    links.send(coordinator, Kind.OFFER, {name: np.array([value]) for name, value in vars(offer).items()})
     for start in range(0, n, BLOCK_IDS):
         block = offered[start : start + BLOCK_IDS]
         links.send(coordinator, Kind.PSEUDONYMS, {"ids": block.tobytes()}, sizes={"ids": len(block)})

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
-from mpc_spearman.levels.cautions import column_cautions, impossible
-from mpc_spearman.levels.level import Description, Numbers
+from mpc_spearman.levels.level import Description, Numbers, column_cautions, impossible
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.protocols.account import account, hand_in
@@ -70,17 +69,7 @@ def run_coordinator(run: Run) -> Result:
     numbers, warnings = conclude(run, opening(), of_sources, of_target, shapes)
     source_names = [name for source in of_sources for name in source.names]
     publish(run, numbers, source_names, of_target.names, shapes)
-    return assemble(
-        run.plan,
-        run.roster.me,
-        shapes.n,
-        numbers,
-        Labels.of(shapes, source_names, of_target.names),
-        [*run.cautions, *warnings],
-        cost=account(run),
-        alignment=run.alignment,
-        offered=run.offered,
-    )
+    return _result(run, shapes.n, numbers, Labels.of(shapes, source_names, of_target.names), warnings)
 
 
 def run_worker(run: Run) -> None:
@@ -114,19 +103,16 @@ def _own_result(
         labels = Labels([(me.name, name) for name in table.features], known.get("target_names", ()))
     known = {**known, f"{me.role.value}_ties": own.ties, f"{me.role.value}_skewness": own.skewness}
     numbers = cast(Numbers, {name: known[name] for name in Numbers.__annotations__ if name in known})
-    return assemble(
-        plan,
-        me,
-        table.n,
-        numbers,
-        labels,
-        [
-            *run.cautions,
-            *warnings,
-            *column_cautions(plan, table.party, table.features, ranks.tie_terms, table.n),
-            *(impossible(plan, numbers["counts"], shapes) if "counts" in numbers else ()),
-        ],
-        cost=account(run),
-        alignment=run.alignment,
-        offered=run.offered,
-    )
+    warnings = [
+        *warnings,
+        *column_cautions(plan, table.party, table.features, ranks.tie_terms, table.n),
+        *(impossible(plan, numbers["counts"], shapes) if "counts" in numbers else ()),
+    ]
+    return _result(run, table.n, numbers, labels, warnings)
+
+
+def _result(run: Run, n: int, numbers: Numbers, labels: Labels, warnings: Sequence[str]) -> Result:
+    """Put together what this party keeps, and its costs."""
+    said = [*run.cautions, *warnings]
+    more = {"cost": account(run), "alignment": run.alignment, "offered": run.offered}
+    return assemble(run.plan, run.roster.me, n, numbers, labels, said, **more)
