@@ -17,7 +17,7 @@ A level (`mpc_spearman.levels`) says what the vectors are and what is made of th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -71,13 +71,11 @@ class Computation:
     Attributes
     ----------
     source_vectors : mapping of Party to int
-        How many vectors, of length `rows`, each source contributes, in roster order.
+        How many vectors, of length `rows` over all workers, each source contributes, in roster order.
     summed : bool
         Whether all sources' inner products are added up before anything is opened or compared.
     noisy : bool
         Whether every data party adds something of its own to what is opened.
-    in_all : int
-        How many rows all workers of a party have together, where `rows` are one worker's; otherwise 0.
     """
 
     operation: Operation
@@ -87,16 +85,6 @@ class Computation:
     bounds: Bounds
     summed: bool = False
     noisy: bool = False
-    in_all: int = 0
-
-    @property
-    def all_rows(self) -> int:
-        """How many rows the vectors have, over all workers of a party."""
-        return self.in_all or self.rows
-
-    def part(self, team: Team) -> Computation:
-        """Return one worker's part of it."""
-        return replace(self, rows=team.rows(self.rows), in_all=self.rows)
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON can have it."""
@@ -109,9 +97,9 @@ class Computation:
         vectors = dict(zip(roster.sources, plain["source_vectors"], strict=True))
         return cls(**{**plain, "source_vectors": vectors, "bounds": Bounds(**plain["bounds"])})
 
-    def of(self, source: Party) -> Shape:
-        """Return the sizes in one source's session."""
-        return Shape(self.rows, self.source_vectors[source], self.target_vectors, self.all_rows)
+    def of(self, source: Party, team: Team) -> Shape:
+        """Return the sizes in one source's session, at one worker."""
+        return Shape(team.rows(self.rows), self.source_vectors[source], self.target_vectors, self.rows)
 
 
 @dataclass(frozen=True)

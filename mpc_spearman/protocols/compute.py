@@ -35,7 +35,7 @@ def contribute(run: Run, own: Contribution, shapes: Shapes) -> NDArray[Any] | No
     """Do a data party's part; return what is opened to it, if anything."""
     computation = level_of(run.plan).computation(shapes)
     if run.team.shards > 1:
-        computation, own = _deal(run, computation, own)
+        own = _deal(run, computation, own)
     return engine_for(run.plan.protocol).contribute(run, computation, own)
 
 
@@ -43,24 +43,23 @@ def prepare(run: Run, shapes: Shapes) -> Opening:
     """Do what the coordinator can do while the others rank; return what opens, once all is known."""
     computation = level_of(run.plan).computation(shapes)
     if run.team.shards > 1:
-        computation = _share_out(run, computation)
+        _share_out(run, computation)
     return engine_for(run.plan.protocol).prepare(run, computation)
 
 
-def _share_out(run: Run, computation: Computation, **vectors: Any) -> Computation:
-    """Tell the other workers of this party what is computed, and of which vectors; return one's own part."""
+def _share_out(run: Run, computation: Computation, **vectors: Any) -> None:
+    """Tell the other workers of this party what is computed, and of which vectors."""
     run.team.tell({"computation": computation.plain(), "sizes": run.links.dimensions, **vectors})
-    return computation.part(run.team)
 
 
 @step("rank")
-def _deal(run: Run, computation: Computation, own: Contribution) -> tuple[Computation, Contribution]:
+def _deal(run: Run, computation: Computation, own: Contribution) -> Contribution:
     """Give the other workers of this party what is computed, and their rows; return one's own part."""
     vectors, in_file = own.vectors, isinstance(own.vectors, np.memmap)
-    part = _share_out(run, computation, vectors=vectors.shape, type=vectors.dtype.str, in_file=in_file)
+    _share_out(run, computation, vectors=vectors.shape, type=vectors.dtype.str, in_file=in_file)
     if computation.operation != "differences":  # whose rows are dealt in an order that the engine draws
         vectors = run.team.deal(vectors, run.block_bytes)
-    return part, replace(own, vectors=vectors)
+    return replace(own, vectors=vectors)
 
 
 def compute_part(run: Run) -> None:
@@ -69,7 +68,7 @@ def compute_part(run: Run) -> None:
         task, _ = run.team.hear()
     try:
         run.links.dimensions |= task["sizes"]
-        computation = Computation.read(task["computation"], run.roster).part(run.team)
+        computation = Computation.read(task["computation"], run.roster)
         m, n = task.get("vectors", (0, 0))
         empty = np.empty((m, 0), task.get("type"))
     except (LookupError, TypeError, ValueError):

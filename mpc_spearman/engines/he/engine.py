@@ -22,6 +22,7 @@ from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.team import Team
 
 # Of one message of ciphertexts the bytes, about; of one group the ciphertexts, if its columns are fewer. Few,
 # so that the next role begins and a lost peer is noticed soon: each takes 30 ms with full randomness.
@@ -36,7 +37,7 @@ class He(Engine):
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""
         for source, key in receive_keys(run, computation).items():
-            in_order = dealt(run, source, own, computation.all_rows, shuffled=not _literal(run.plan))
+            in_order = dealt(run, source, own, computation.rows, shuffled=not _literal(run.plan))
             if run.roster.me == source:
                 encrypt_ranks(run, key, in_order)
             else:
@@ -45,7 +46,7 @@ class He(Engine):
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Encrypt the source's vectors; at the target multiply its own with them and pass the products on."""
         if computation.summed:
-            layout = sizes(computation, run.team.shards)
+            layout = sizes(computation, run.team)
             sessions = [(receive_key(run, layout, shared=True), run.roster.sources, own.added)]
         else:
             sessions = [
@@ -69,12 +70,11 @@ class He(Engine):
             return lambda: decrypt_products(run, make_key(run, computation))
         keys = {source: make_key(run, computation, source) for source in run.roster.sources}
         if computation.operation == "differences":
-            rows = computation.all_rows
-            return lambda: stacked(decrypt_differences(run, key, rows) for key in keys.values())
+            return lambda: stacked(decrypt_differences(run, key, computation.rows) for key in keys.values())
         return lambda: np.vstack([decrypt_products(run, key) for key in keys.values()])
 
 
-def sizes(computation: Computation, shards: int, source: Party | None = None) -> Sizes:
+def sizes(computation: Computation, team: Team, source: Party | None = None) -> Sizes:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
     For sums one key serves all sources: the rows are theirs put end to end, which is as often as the target's
@@ -86,7 +86,7 @@ def sizes(computation: Computation, shards: int, source: Party | None = None) ->
     noises = together + 1 if computation.noisy else 0
     digit = 2**_DIGIT if noises else 0
     return Sizes(
-        n=(computation.all_rows if products else computation.rows) * together
+        n=(computation.rows if products else team.rows(computation.rows)) * together
         + 2 * computation.target_vectors * noises,
         m_source=computation.source_vectors[source] if source else 1,
         m_target=computation.target_vectors,
@@ -94,8 +94,8 @@ def sizes(computation: Computation, shards: int, source: Party | None = None) ->
         target_bound=max(bounds.target, digit),
         target_sum=bounds.target_sum * together + (digit + 1) * noises,
         result_bound=bounds.result,
-        keys=(len(computation.source_vectors) if source else 1) * (1 if products else shards),
-        parts=shards if products else 1,
+        keys=(len(computation.source_vectors) if source else 1) * (1 if products else team.shards),
+        parts=team.shards if products else 1,
         operation="products" if products else "differences",
     )
 
@@ -116,7 +116,7 @@ def rows_of_noise(added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @step("keys")
 def make_key(run: Run, computation: Computation, source: Party | None = None) -> SecretKey:
     """Make a key pair for one source's session or for all; send the public half to it, or all, and B."""
-    key = keys_of(run.plan.he.scheme)[0].generate(run.plan.he, sizes(computation, run.team.shards, source))
+    key = keys_of(run.plan.he.scheme)[0].generate(run.plan.he, sizes(computation, run.team, source))
     for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
         run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
     _take_note(run, key.public)
@@ -128,7 +128,7 @@ def receive_keys(run: Run, computation: Computation, shared: bool = False) -> di
 
     So the coordinator never waits for a session to end before it can send a key of a later one.
     """
-    layouts = {source: sizes(computation, run.team.shards, source) for source in run.roster.sessions}
+    layouts = {source: sizes(computation, run.team, source) for source in run.roster.sessions}
     return {source: receive_key(run, layout, shared) for source, layout in layouts.items()}
 
 

@@ -28,7 +28,7 @@ class Mpc(Engine):
         """Share the vectors, shuffled, and open the basis of differences."""
         agree_on_ring(run, computation.bounds)
         for source in run.roster.sessions:
-            open_differences(run, Session(run, source, computation.of(source)), own)
+            open_differences(run, Session(run, source, computation), own)
 
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Share the vectors, compute this party's term of each product, and open them re-randomised."""
@@ -64,13 +64,13 @@ class Mpc(Engine):
     def _term(
         self, run: Run, computation: Computation, source: Party, own: np.ndarray
     ) -> tuple[Session, np.ndarray]:
-        session = Session(run, source, computation.of(source))
+        session = Session(run, source, computation)
         return session, multiply_own(run, session, own, computation.bounds.value)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
         """Multiply the masks while the others rank; then receive the others' shares and open."""
         agree_on_ring(run, computation.bounds)
-        sessions = [Session(run, source, computation.of(source)) for source in run.roster.sources]
+        sessions = [Session(run, source, computation) for source in run.roster.sources]
         if computation.operation == "differences":
             return lambda: stacked(square_differences(run, session) for session in sessions)
         terms = [(session, multiply_masks(run, session)) for session in sessions]

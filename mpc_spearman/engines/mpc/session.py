@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mpc_spearman.engines.computation import Shape
+from mpc_spearman.engines.computation import Computation, Shape
 from mpc_spearman.engines.mpc.crypten_import import (
     ArithmeticSharedTensor,
     BinarySharedTensor,
@@ -101,11 +101,11 @@ class LinkCommunicator(Communicator):  # type: ignore[misc]  # CrypTen has no ty
 class Session:
     """Shares of one source's and the target's values, and their opening to the coordinator."""
 
-    def __init__(self, run: Run, source: Party, shape: Shape) -> None:
-        self.source, self.shape = source, shape
+    def __init__(self, run: Run, source: Party, computation: Computation) -> None:
+        self.source, self.shape = source, computation.of(source, run.team)
         parties = (run.roster.coordinator, run.roster.target, source)
         self._block_bytes = run.block_bytes
-        self._communicator = LinkCommunicator(run.links, parties, run.roster.me, shape)
+        self._communicator = LinkCommunicator(run.links, parties, run.roster.me, self.shape)
         self._zeros = zero_streams(run, parties, Purpose.ZERO)
 
     def rows(self, columns: int) -> int:

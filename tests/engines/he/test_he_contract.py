@@ -7,8 +7,8 @@ import hashlib
 import importlib.util
 import math
 import pickle
-from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -201,8 +201,9 @@ def test_products_in_parts_are_those_of_the_whole_even_if_a_part_has_no_rows(sch
 )
 def test_shards_multiply_keys_at_differences_and_parts_of_sums_at_products(operation, summed, keys, parts, n):
     one, other = (Party(name, Role.SOURCE, number) for number, name in ((2, "A"), (3, "D")))
-    whole = Computation(operation, 60, {one: 4, other: 1}, 3, summed, bounds=Bounds(59, 59, 3_540, 10**5))
-    found = layout(replace(whole, rows=20, in_all=60), 3, None if summed else other)
+    whole = Computation(operation, 60, {one: 4, other: 1}, 3, Bounds(59, 59, 3_540, 10**5), summed)
+    team = SimpleNamespace(shards=3, rows=lambda n: n // 3)
+    found = layout(whole, team, None if summed else other)
     assert (found.keys, found.parts, found.n) == (keys, parts, n)
 
 
