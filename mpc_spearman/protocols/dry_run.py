@@ -23,14 +23,8 @@ from mpc_spearman.protocols.protect import too_few_rows
 class DryRun:
     """What stands in the way of a run, and what it would show, as far as one owner can tell.
 
-    Attributes
-    ----------
-    foreseen : Foreseen, optional
-        How much noise results about each of its columns would have; None if they would be exact.
-    refusals : tuple of MpcSpearmanError
-        Its policy's, and those of the bounds that are about sizes.
-    cautions : tuple of str
-        What it should know of its table, and of what would be left to see.
+    The noise `foreseen` is None if results would be exact; `refusals` are its policy's, and those of the
+    bounds that are about sizes.
     """
 
     table: Table

@@ -45,47 +45,42 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
         The strengths would be over too few columns for this owner's policy.
     """
     me, shared, level = run.roster.me, run.plan.shared(), level_of(run.plan)
-    defined, stated = dict[Party, int](), dict[Party, dict[str, Scales]]()
-    kurtosis = dict[Party, Any]()
+    heard = dict[Party, dict[str, Any]]()
     if ranks is not None and own is not None:
-        defined[me] = level.counted(own, ranks, me.role)
-        stated[me] = level.scales(own, ranks, me.role, shapes) if level.noisy else {}
-        weights = {} if level.noisy else level.weights(own, me.role, shapes)
-        values: dict[str, Any] = {"defined": np.array([defined[me]]), **weights}
-        for name, scales in stated[me].items():
-            values[name] = np.array(scales.ranges)
+        heard[me] = {"defined": np.array([level.counted(own, ranks, me.role)])}
+        for name, scales in level.scales(own, ranks, me.role, shapes).items() if level.noisy else ():
+            heard[me][name] = np.array(scales.ranges)
             if name == "ranges":
-                values["diameter"] = np.array([scales.diameter])
+                heard[me]["diameter"] = np.array([scales.diameter])
+        if not level.noisy:
+            heard[me] |= level.weights(own, me.role, shapes)
         for peer in run.roster.peers:
             fields = VIEW.fields(shared, Kind.COLUMNS, me.role, peer.role)
             if fields is not None:
-                said = {field.name: values[field.name] for field in fields}
+                said = {field.name: heard[me][field.name] for field in fields}
                 run.links.send(peer, Kind.COLUMNS, said, sizes=shapes.sizes(me))
     for owner in (run.roster.target, *run.roster.sources):
         if owner != me and VIEW.fields(shared, Kind.COLUMNS, owner.role, me.role):
-            heard = run.links.receive(owner, Kind.COLUMNS, sizes=shapes.sizes(owner))
-            if "defined" in heard:
-                defined[owner] = int(heard["defined"][0])
-            if "kurtosis" in heard:
-                kurtosis[owner] = heard["kurtosis"]
-            stated[owner] = _heard(run, owner, heard, shapes)
+            heard[owner] = run.links.receive(owner, Kind.COLUMNS, sizes=shapes.sizes(owner))
+    defined = {owner: int(said["defined"][0]) for owner, said in heard.items() if "defined" in said}
     for owner, count in defined.items():
         features = shapes.features.get(owner, shapes.m_target)
         if not 0 <= count <= features:
             raise ProtocolViolation(f"{owner} says that {count} of its {features} features are not constant")
+    stated = {owner: _stated(run, owner, said, shapes) for owner, said in heard.items()}
     shapes = replace(
         shapes,
         defined=defined,
         scales={owner: said["ranges"] for owner, said in stated.items() if "ranges" in said},
         of_sums={owner: said["mean_range"] for owner, said in stated.items() if "mean_range" in said},
-        kurtosis=kurtosis,
+        kurtosis={owner: said["kurtosis"] for owner, said in heard.items() if "kurtosis" in said},
     )
     check_policy_columns(run.plan, me.name, level.behind(shapes), level.counts)
     level.admit(shapes)
     return shapes
 
 
-def _heard(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> dict[str, Scales]:
+def _stated(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> dict[str, Scales]:
     """Check what an owner states: a scale smaller than any column can have would make too little noise."""
     found, columns = dict[str, Scales](), shapes.features.get(owner, 0)
     for name in ("ranges", "mean_range"):
