@@ -8,7 +8,6 @@ the canonical correlations (:mod:`mpc_spearman.levels.whitening`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
 from mpc_spearman.levels.explained import WHITENED, Explained, result_rows, whitened_rows
-from mpc_spearman.levels.level import SOURCE, TARGET, Description, Numbers, masked_rows, opened_rows
+from mpc_spearman.levels.level import SOURCE, TARGET, Descriptions, Numbers, masked_rows, opened_rows
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
@@ -61,9 +60,7 @@ class Canonical(Explained):
         """Return the target's directions: one test is over all."""
         return self._columns(shapes)
 
-    def conclude(
-        self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> Numbers:
+    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Compute the singular values of Z; NaN of what no columns give."""
         s, kept = self._noise(shapes)[:, 0], self._kept(shapes)
         found = np.full((len(kept), shapes.m_target), math.nan)
@@ -81,8 +78,6 @@ class Canonical(Explained):
             numbers["dispersion"] = self._dispersion(shapes)["dispersion"][:, 0]
         return numbers
 
-    def warnings(
-        self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> list[str]:
+    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
         lost = np.isnan(numbers["canonical"]).all(axis=1)
         return [*self.fewer(shapes), *result_warnings.impossible(np.where(lost, 0, 1), 1, 0)]

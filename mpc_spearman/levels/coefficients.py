@@ -11,7 +11,6 @@ follows S to within error·√((N - T_x)(N - T_y)). A column that is constant is
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -28,7 +27,7 @@ from mpc_spearman.levels.level import (
     LENGTH,
     SOURCE,
     TARGET,
-    Description,
+    Descriptions,
     Level,
     Numbers,
     column_cautions,
@@ -200,10 +199,8 @@ class Coefficients(Level):
             return 1 / n, vectors * math.sqrt(2)
         return math.sqrt(3 if self.plan.estimator == "paper" else 4) / math.sqrt(n), math.sqrt(2)
 
-    def products(
-        self, opened: NDArray[Any], ties: Sequence[int], target: Description, n: int
-    ) -> NDArray[Any]:
-        """Return S of every pair, (m_A, m_B), from what was opened; `ties` are all source columns'.
+    def products(self, opened: NDArray[Any], told: Descriptions, n: int) -> NDArray[Any]:
+        """Return S of every pair, (m_A, m_B), from what was opened.
 
         Where columns are scaled, what none can give becomes N + 1, which no S reaches: nothing raises for it.
         """
@@ -211,20 +208,19 @@ class Coefficients(Level):
         if scaled is None:
             return opened
         unit, result = scaled.target_scale**2, np.empty(opened.shape, dtype=object)
+        ties = told.of_sources("ties")
         for p, row in enumerate(opened.tolist()):
             for q, value in enumerate(map(int, row)):
-                root = math.isqrt((total(n) - ties[p]) * (total(n) - target.ties[q]))
+                root = math.isqrt((total(n) - ties[p]) * (total(n) - told.target.ties[q]))
                 possible = value == 0 if root == 0 else abs(value / unit) <= 1 + scaled.error
                 nearest = (2 * value * root + unit) // (2 * unit)
                 result[p, q] = max(-root, min(root, nearest)) if possible else total(n) + 1
         return result
 
-    def conclude(
-        self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> Numbers:
+    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Compute coefficients (paper, eq. 2, or tie-corrected) and strengths (definition 2) from S."""
-        n, ties = shapes.n, [term for source in sources for term in source.ties]
-        products = self.products(opened, ties, target, n)
+        n, ties, target = shapes.n, told.of_sources("ties"), told.target
+        products = self.products(opened, told, n)
         matrices: dict[Estimator, NDArray[np.float64]] = {
             name: estimators.coefficients(products, ties, target.ties, n, name)
             for name in ("tie_corrected", "paper")
@@ -237,31 +233,29 @@ class Coefficients(Level):
             "strengths": mu,
             "counts": counts,
             "coefficients": rho,
-            "errors": self.errors(sources, shapes),
-            "source_ties": columns.ties(ties, [flag for source in sources for flag in source.two_values], n),
-            "source_skewness": np.array([g for source in sources for g in source.skewness]),
+            "errors": self.errors(told.sources, shapes),
+            "source_ties": columns.ties(ties, told.of_sources("two_values"), n),
+            "source_skewness": np.array(told.of_sources("skewness")),
             "target_ties": columns.ties(target.ties, target.two_values, n),
             "target_skewness": np.array(target.skewness),
             "estimators": np.column_stack(of_each),
         }
 
-    def warnings(
-        self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> list[str]:
+    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
         plan, n, rho, both = self.plan, shapes.n, numbers["coefficients"], numbers["estimators"]
         mean, mean_abs = (estimators.strengths(rho, how)[0] for how in ("mean", "mean_abs"))
         owners = [*(source.name for source in plan.parties.sources), plan.parties.target.name]
-        sides = list(zip(owners, [*sources, target], strict=True))
+        names, sides = told.target.names, list(zip(owners, [*told.sources, told.target], strict=True))
         return [
             *(
-                result_warnings.eq2(target.names, both[:, 0], both[:, 1], plan.order)
+                result_warnings.eq2(names, both[:, 0], both[:, 1], plan.order)
                 if plan.estimator == "paper"
                 else ()
             ),
             *(line for name, side in sides for line in column_cautions(plan, name, side.names, side.ties, n)),
             *impossible(plan, numbers["counts"], shapes),
             *(result_warnings.scaled(n, error) if (error := self.error(n)) else ()),
-            *(result_warnings.cancellations(target.names, mean, mean_abs) if plan.strength == "mean" else ()),
+            *(result_warnings.cancellations(names, mean, mean_abs) if plan.strength == "mean" else ()),
         ]
 
     def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:

@@ -5,7 +5,6 @@ From these it computes the products that `coefficients` opens; the rest is the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from mpc_spearman.config import Reveal
 from mpc_spearman.engines.computation import Bounds, Computation
 from mpc_spearman.levels.coefficients import DESCRIBED, SCALED, Coefficients
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Description, opened_rows
+from mpc_spearman.levels.level import Descriptions, opened_rows
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.statistics import estimators
 from mpc_spearman.wire.kinds import Row
@@ -41,7 +40,5 @@ class Differences(Coefficients):
         bounds = Bounds(n - 1, n - 1, n * (n - 1), 2 * (n - 1))
         return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)
 
-    def products(
-        self, opened: NDArray[Any], ties: Sequence[int], target: Description, n: int
-    ) -> NDArray[Any]:
-        return estimators.products_from_differences(opened, ties, target.ties, n)
+    def products(self, opened: NDArray[Any], told: Descriptions, n: int) -> NDArray[Any]:
+        return estimators.products_from_differences(opened, told.of_sources("ties"), told.target.ties, n)

@@ -10,7 +10,7 @@ has to wait for k. All whitened vectors of an owner have one range R (docs/guara
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -27,7 +27,7 @@ from mpc_spearman.levels.level import (
     COORDINATOR,
     SOURCE,
     TARGET,
-    Description,
+    Descriptions,
     Foreseen,
     Level,
     Numbers,
@@ -271,14 +271,12 @@ class Explained(Level):
 
     # --- what the coordinator makes of it
 
-    def conclude(
-        self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> Numbers:
+    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Compute R² from Z; NaN of a constant target column, and of what no columns give."""
         s, k = self._noise(shapes), self._kept(shapes)[:, None]
         r2 = np.array([np.square(z).sum(axis=0) for z in self._products(opened, shapes)])
         r2 = r2.astype(np.float64) - k * np.square(s)
-        r2[:, list(target.constant)] = math.nan
+        r2[:, list(told.target.constant)] = math.nan
         if not self.noisy:
             r2 = np.clip(r2, 0.0, 1.0)
         return {
@@ -322,14 +320,12 @@ class Explained(Level):
         own = {part: found[row] for part, found in numbers.items() if part in of_each}  # type: ignore[index]
         return {**numbers, **own}  # type: ignore[typeddict-item]
 
-    def warnings(
-        self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> list[str]:
+    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
         owner, lost = self.plan.parties.target.name, np.isnan(numbers["explained"]).any(axis=0)
         return [
             *self.fewer(shapes),
-            *result_warnings.constants(owner, target.names, target.constant, "tie_corrected"),
-            *result_warnings.impossible(np.where(lost, 0, 1), 1, int(np.sum(target.constant))),
+            *result_warnings.constants(owner, told.target.names, told.target.constant, "tie_corrected"),
+            *result_warnings.impossible(np.where(lost, 0, 1), 1, int(np.sum(told.target.constant))),
         ]
 
     def fewer(self, shapes: Shapes) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, TypedDict
 
@@ -43,6 +43,18 @@ class Description:
     skewness: tuple[float, ...] = ()
     #: How much a mean over a source's columns varies (`mpc_spearman.statistics.reading.mean_length`).
     length: float = 0.0
+
+
+@dataclass(frozen=True)
+class Descriptions:
+    """What all data parties told the coordinator, the sources in the plan's order; elsewhere nothing."""
+
+    sources: tuple[Description, ...] = ()
+    target: Description = field(default_factory=Description)
+
+    def of_sources(self, what: str) -> list[Any]:
+        """Return one thing of the columns of all sources."""
+        return [value for source in self.sources for value in getattr(source, what)]
 
 
 class Numbers(TypedDict, total=False):
@@ -241,14 +253,11 @@ class Level(ABC):
     # --- what the coordinator makes of it
 
     @abstractmethod
-    def conclude(
-        self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> Numbers:
+    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Compute what follows from what was opened (paper, step 3 and definition 2).
 
-        `opened` is as the engine returns it; `sources` are in the plan's order, described as far as the level
-        tells; `shapes` has what all have told. Nothing raises for what was opened: whether a run goes on must
-        not depend on it.
+        `opened` is as the engine returns it, `told` has as much as the level tells. Nothing raises for what
+        was opened: whether a run goes on must not depend on it.
         """
 
     def errors(self, sources: Sequence[Description], shapes: Shapes) -> NDArray[np.float64]:
@@ -262,9 +271,7 @@ class Level(ABC):
         return np.full(shapes.m_target, reading.strength_error(lengths, shapes.n))
 
     @abstractmethod
-    def warnings(
-        self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> list[str]:
+    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
         """Say what a reader of these numbers must know."""
 
     def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:

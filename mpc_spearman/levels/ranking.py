@@ -6,7 +6,6 @@ the coordinator or to the target.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Contribution, Operation
 from mpc_spearman.errors import BoundError, PlanError
-from mpc_spearman.levels.level import COORDINATOR, SOURCE, TARGET, Description, Numbers
+from mpc_spearman.levels.level import COORDINATOR, SOURCE, TARGET, Descriptions, Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.strengths import MASKED, SCALED, Strengths
 from mpc_spearman.parties import Role
@@ -112,9 +111,7 @@ class Ranking(Strengths):
             found["ranges"] = found["ranges"].without_nothing(untied(ranks.n))
         return found
 
-    def conclude(
-        self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> Numbers:
+    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Turn comparisons into positions 1 to m_B; under ``top`` 1 for the k strongest, else k + 1.
 
         Opened bits that no order gives, as only a party that does not follow the protocol can make them, are
@@ -128,9 +125,7 @@ class Ranking(Strengths):
         positions = np.sort(before).searchsorted(before) + 1
         return {"positions": positions.astype(np.int64)}
 
-    def warnings(
-        self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> list[str]:
+    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
         plan, encoding, positions = self.plan, self.encoding(shapes), numbers["positions"]
         if plan.top is not None:
             is_order = (positions == 1).sum() == plan.top

@@ -8,7 +8,6 @@ own term before anything is opened, as much as hides its rows from those who do 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from mpc_spearman.levels.level import (
     LENGTH,
     SOURCE,
     TARGET,
-    Description,
+    Descriptions,
     Level,
     Numbers,
     impossible,
@@ -176,13 +175,11 @@ class Strengths(Level):
         """Return the standard error of a mean of columns that have nothing to do with each other."""
         return 1 / math.sqrt((shapes.n - 1) * max(1, self.encoding(shapes).averaged))
 
-    def conclude(
-        self, opened: NDArray[Any], sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> Numbers:
+    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Compute strengths, with the noise of all owners, from one sum per target column."""
         encoding = self.encoding(shapes)
-        mu, counts = encoding.decode(opened[0].tolist(), target.constant)
-        numbers: Numbers = {"strengths": mu, "counts": counts, "errors": self.errors(sources, shapes)}
+        mu, counts = encoding.decode(opened[0].tolist(), told.target.constant)
+        numbers: Numbers = {"strengths": mu, "counts": counts, "errors": self.errors(told.sources, shapes)}
         if self.noisy:
             owners, unit = len(shapes.features) + 1, encoding.source_scale * encoding.target_scale
             s = np.ceil(self.deviations(shapes) * unit) * math.sqrt(owners) / max(1, encoding.unit)
@@ -190,10 +187,8 @@ class Strengths(Level):
         numbers["positions"] = estimators.positions(numbers["strengths"], self.plan.order)
         return numbers
 
-    def warnings(
-        self, numbers: Numbers, sources: Sequence[Description], target: Description, shapes: Shapes
-    ) -> list[str]:
-        plan, encoding = self.plan, self.encoding(shapes)
+    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
+        plan, target, encoding = self.plan, told.target, self.encoding(shapes)
         return [
             *([result_warnings.EQ2_UNSEEN] if plan.estimator == "paper" else ()),
             *result_warnings.constants(

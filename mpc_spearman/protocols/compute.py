@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.engines.engine import Opening, engine_for
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.level import Description, Numbers
+from mpc_spearman.levels.level import Descriptions, Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.run import Run, step
 
@@ -85,11 +84,7 @@ def compute_part(run: Run) -> None:
 
 @step("publish")
 def conclude(
-    run: Run,
-    opened: NDArray[Any] | None,
-    of_sources: Sequence[Description],
-    of_target: Description,
-    shapes: Shapes,
+    run: Run, opened: NDArray[Any] | None, told: Descriptions, shapes: Shapes
 ) -> tuple[Numbers, list[str]]:
     """Compute from the opened integers what the level gives, and what must be known of it.
 
@@ -98,5 +93,5 @@ def conclude(
     if opened is None:
         return {}, []
     level = level_of(run.plan)
-    numbers = level.conclude(opened, of_sources, of_target, shapes)
-    return numbers, level.warnings(numbers, of_sources, of_target, shapes)
+    numbers = level.conclude(opened, told, shapes)
+    return numbers, level.warnings(numbers, told, shapes)

@@ -14,7 +14,7 @@ from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.levels.level import Description
+from mpc_spearman.levels.level import Description, Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party
@@ -47,6 +47,12 @@ def describe(run: Run, table: Table, ranks: Ranks) -> None:
 
 
 @step("describe")
+def receive_descriptions(run: Run, shapes: Shapes) -> Descriptions:
+    """Receive what all data parties tell of their columns at this level."""
+    sources = tuple(receive_description(run, source, shapes) for source in run.roster.sources)
+    return Descriptions(sources, receive_description(run, run.roster.target, shapes))
+
+
 def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
     """Receive what a data party tells of its columns at this level.
 

@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
-from mpc_spearman.levels.level import Description, Numbers, column_cautions, impossible
+from mpc_spearman.levels.level import Descriptions, Numbers, column_cautions, impossible
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.protocols.account import account, hand_in
 from mpc_spearman.protocols.agree import agree, align
 from mpc_spearman.protocols.compute import compute_part, conclude, contribute, encode, hide, prepare
 from mpc_spearman.protocols.connect import connect
-from mpc_spearman.protocols.describe import describe, receive_description
+from mpc_spearman.protocols.describe import describe, receive_descriptions
 from mpc_spearman.protocols.intersect import intersect, match, offer_part
 from mpc_spearman.protocols.load import load, rank
 from mpc_spearman.protocols.protect import advise, charge, state
@@ -52,7 +52,7 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
     own = hide(run, own, shapes)
     opened = contribute(run, own, shapes)  # nothing, but where the order is opened to the target
     given = receive_result(run, own, shapes)
-    numbers, warnings = conclude(run, opened, [], Description(), shapes)
+    numbers, warnings = conclude(run, opened, Descriptions(), shapes)
     return _own_result(run, table, ranks, shapes, {**given, **numbers}, warnings)
 
 
@@ -64,12 +64,11 @@ def run_coordinator(run: Run) -> Result:
     shapes = agree(run)
     opening = prepare(run, shapes)
     shapes = state(run, shapes)
-    of_sources = [receive_description(run, source, shapes) for source in run.roster.sources]
-    of_target = receive_description(run, run.roster.target, shapes)
-    numbers, warnings = conclude(run, opening(), of_sources, of_target, shapes)
-    source_names = [name for source in of_sources for name in source.names]
-    publish(run, numbers, source_names, of_target.names, shapes)
-    return _result(run, shapes.n, numbers, Labels.of(shapes, source_names, of_target.names), warnings)
+    told = receive_descriptions(run, shapes)
+    numbers, warnings = conclude(run, opening(), told, shapes)
+    names = told.of_sources("names"), told.target.names
+    publish(run, numbers, *names, shapes)
+    return _result(run, shapes.n, numbers, Labels.of(shapes, *names), warnings)
 
 
 def run_worker(run: Run) -> None:

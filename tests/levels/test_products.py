@@ -17,7 +17,7 @@ from mpc_spearman.engines.ring import matmul
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels import coefficients, encoding, level_of
 from mpc_spearman.levels.coefficients import Coefficients
-from mpc_spearman.levels.level import Description
+from mpc_spearman.levels.level import Description, Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.protocols.dry_run import dry_run
 from mpc_spearman.statistics.reference import reference
@@ -39,9 +39,8 @@ LEVEL = Coefficients(plan(reveal="coefficients", **STATISTICAL))
 
 
 def decoded(opened: np.ndarray, ties: list[int], n: int, target: list[int] | None = None) -> list[list[int]]:
-    return LEVEL.products(
-        opened, ties, Description(ties=tuple(ties if target is None else target)), n
-    ).tolist()
+    its = (Description(ties=tuple(terms)) for terms in (ties, ties if target is None else target))
+    return LEVEL.products(opened, Descriptions((next(its),), next(its)), n).tolist()
 
 
 def exact(x: np.ndarray, y: np.ndarray) -> int:

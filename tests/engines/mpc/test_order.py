@@ -13,7 +13,7 @@ from mpc_spearman.config import load_plan
 from mpc_spearman.engines.computation import LARGEST
 from mpc_spearman.engines.mpc.order import Comparison
 from mpc_spearman.errors import BoundError, NotRevealed, PlanError
-from mpc_spearman.levels.level import Description
+from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.ranking import MAX_COMPARED, Ranking
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Roster
@@ -226,8 +226,8 @@ def concluded(bits: Sequence[bool], m: int, **settings: Any) -> Any:
     (source,) = Roster.of(its, "C").sources
     sizes = Shapes(61, {source: 2}, m, defined={source: 2})
     level = Ranking(its)
-    numbers = level.conclude(np.array(bits), [], Description(), sizes)
-    return numbers["positions"].tolist(), level.warnings(numbers, [], Description(), sizes)
+    numbers = level.conclude(np.array(bits), Descriptions(), sizes)
+    return numbers["positions"].tolist(), level.warnings(numbers, Descriptions(), sizes)
 
 
 def test_comparisons_that_contradict_each_other_are_counted_with_a_warning():
