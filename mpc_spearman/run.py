@@ -33,50 +33,36 @@ Say = Callable[[str], None]
 
 @dataclass
 class Run:
-    """One role's run: what all steps need. Of the plan's local parts it has this party's only.
-
-    Attributes
-    ----------
-    meet : callable
-        Meets the other parties and returns the links with them, and with one's own party's workers; called
-        once, by `connect`.
-    block_bytes : int
-        Of the blocks of rows in which tables are shared; the same at all parties.
-    cautions : list of str
-        What the result's reader must know of how it was computed; engines add to it.
-    granted : dict of str to bytes
-        By receiver, the messages with results that this party has sent or received.
-    offered : dict of str to int
-        Where rows were intersected: how many each party had to match, as far as this one knows.
-    at_end : list of callable
-        What this party leaves for itself, once all have done all they had to.
-    at_failure : ExitStack
-        What this party lets go of if the run fails, whose process then ends at once.
-    keep_ranks : Path, optional
-        The owner's folder of ranks for later runs. A table in memory has nothing to know it again by.
-    alignment : str, optional
-        The target's tag of its row ids, for its own result and nobody else.
-    """
+    """One role's run: what all steps need. Of the plan's local parts it has this party's only."""
 
     plan: Plan
     roster: Roster
+    #: Meets the other parties; returns the links with them, and with one's own party's workers.
     meet: Callable[[], tuple[Links, Team]]
     meter: Meter
     progress: Progress
     say: Say
     workers: int = 1
+    #: Of the blocks of rows in which tables are shared; the same at all parties.
     block_bytes: int = BLOCK_BYTES
+    #: The owner's folder of ranks for later runs. A table in memory has nothing to know it again by.
     keep_ranks: Path | None = None
     approval: Approval | None = None
     signer: Signer | None = None
     links: Links = field(init=False)
     team: Team = field(init=False)
     kept: KeptRanks | None = None
+    #: What the result's reader must know of how it was computed; engines add to it.
     cautions: list[str] = field(default_factory=list)
+    #: By receiver, the messages with results that this party has sent or received.
     granted: dict[str, bytes] = field(default_factory=dict)
+    #: Where rows were intersected: how many each party had to match, as far as this one knows.
     offered: dict[str, int] = field(default_factory=dict)
+    #: What this party leaves for itself, once all have done all they had to.
     at_end: list[Callable[[], None]] = field(default_factory=list)
+    #: What this party lets go of if the run fails, whose process then ends at once.
     at_failure: ExitStack = field(default_factory=ExitStack)
+    #: The target's tag of its row ids, for its own result and nobody else.
     alignment: str | None = None
     began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     _shown: set[str] = field(default_factory=set)

@@ -66,24 +66,18 @@ class Shape:
 
 @dataclass(frozen=True)
 class Computation:
-    """What an engine computes in a run; the same at all parties.
-
-    Attributes
-    ----------
-    source_vectors : mapping of Party to int
-        How many vectors, of length `rows` over all workers, each source contributes, in roster order.
-    summed : bool
-        Whether all sources' inner products are added up before anything is opened or compared.
-    noisy : bool
-        Whether every data party adds something of its own to what is opened.
-    """
+    """What an engine computes in a run; the same at all parties and workers."""
 
     operation: Operation
+    #: The length of the vectors, over all workers.
     rows: int
+    #: How many vectors each source contributes, in roster order.
     source_vectors: Mapping[Party, int]
     target_vectors: int
     bounds: Bounds
+    #: Whether all sources' inner products are added up before anything is opened or compared.
     summed: bool = False
+    #: Whether every data party adds something of its own to what is opened.
     noisy: bool = False
 
     def plain(self) -> dict[str, Any]:

@@ -30,31 +30,21 @@ _FINER = 10  # bits of G beyond those of n
 
 @dataclass(frozen=True)
 class Encoding:
-    """The public numbers of one run's encoding; every party computes the same.
-
-    Attributes
-    ----------
-    n : int
-        Rows.
-    columns, sources : int
-        m, the columns of all sources together, and s, how many sources there are.
-    averaged : int
-        K, how many columns a strength is the mean of: the defined ones, under ``paper`` all.
-    estimator : str
-        As in the plan.
-    source_scale, target_scale : int
-        F and G.
-    room : float
-        How large the noise of all owners can be, in F·G·m; 0 where there is none.
-    """
+    """The public numbers of one run's encoding; every party computes the same."""
 
     n: int
+    #: m, the columns of all sources together.
     columns: int
+    #: s, how many sources there are.
     sources: int
+    #: K, how many columns a strength is the mean of: the defined ones, under ``paper`` all.
     averaged: int
     estimator: Estimator
+    #: F.
     source_scale: int
+    #: G.
     target_scale: int
+    #: How large the noise of all owners can be, in F·G·m; 0 where there is none.
     room: float = 0.0
 
     def __post_init__(self) -> None:

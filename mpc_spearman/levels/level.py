@@ -96,26 +96,17 @@ class Numbers(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Foreseen:
-    """How much noise numbers about each of one's own columns will have, foreseen from these columns alone.
+    """How much noise numbers about each of one's own columns will have, foreseen from these columns alone."""
 
-    Attributes
-    ----------
-    numbers : str
-        What they are, in words.
-    noise : ndarray of float64, shape (m,)
-        Its standard deviation; 0 of a constant column.
-    error : float
-        By how much such a number varies by chance where nothing is related.
-    too_few : str
-        What to say, and to do, where rows are too few for this noise; empty where they are enough.
-    of_coefficients : bool
-        They are coefficients or means of them, which have standard errors and tests.
-    """
-
+    #: What they are, in words.
     numbers: str
+    #: Its standard deviation, (m,); 0 of a constant column.
     noise: NDArray[np.float64]
+    #: By how much such a number varies by chance where nothing is related.
     error: float
+    #: What to say, and to do, where rows are too few for this noise; empty where they are enough.
     too_few: str = ""
+    #: They are coefficients or means of them, which have standard errors and tests.
     of_coefficients: bool = False
 
     @property
@@ -125,34 +116,22 @@ class Foreseen:
 
 
 class Level(ABC):
-    """A level of ``reveal``, under a plan.
-
-    Attributes
-    ----------
-    name : str
-    opens : str
-        What the coordinator learns when it opens, as the table of who learns what has it.
-    sent : tuple of Row
-        The fields of messages that are sent at this level, beside those of all levels.
-    granted : tuple of Row
-        The fields of a result that ``results`` gives to whoever is granted this level, or one beyond it.
-    owners_add : bool
-        Owners add noise before anything is opened; else the coordinator has exact numbers, and adds it.
-    counts : str
-        What `behind` counts.
-    precision : tuple of str
-        How precise what the coordinator opens is, with noise and without.
-    whitening_roles : tuple of Role
-        Whose columns are mixed by a random rotation before they are shared.
-    """
+    """A level of ``reveal``, under a plan."""
 
     name: ClassVar[Reveal]
+    #: What the coordinator learns when it opens, as the table of who learns what has it.
     opens: ClassVar[str] = ""
+    #: The fields of messages that are sent at this level, beside those of all levels.
     sent: ClassVar[tuple[Row, ...]] = ()
+    #: The fields of a result that ``results`` gives to whoever is granted this level, or one beyond it.
     granted: ClassVar[tuple[Row, ...]] = ()
+    #: Owners add noise before anything is opened; else the coordinator has exact numbers, and adds it.
     owners_add: ClassVar[bool] = False
+    #: What `behind` counts.
     counts: ClassVar[str] = "source columns that are not constant"
+    #: How precise what the coordinator opens is, with noise and without.
     precision: ClassVar[tuple[str, str]]
+    #: Whose columns are mixed by a random rotation before they are shared.
     whitening_roles: ClassVar[tuple[Role, ...]] = ()
 
     def __init__(self, plan: Plan) -> None:

@@ -14,33 +14,20 @@ from mpc_spearman.privacy.scales import Scales
 
 @dataclass(frozen=True)
 class Shapes:
-    """What all parties know of the size of everyone's data.
-
-    Attributes
-    ----------
-    n : int
-        Rows, the same for all.
-    features : dict
-        Each source's number of features, in roster order.
-    m_target : int
-        The target's.
-    defined : dict
-        How many features of each data party are not constant; empty until all have told it. At ``ranking``
-        the target does not tell others.
-    scales : dict
-        What each data party states of its vectors, so that noise is large enough, as far as this one is told.
-    of_sums : dict
-        The same of the sum of each source's columns, where that is not what it contributes.
-    kurtosis : dict
-        Of each data party's columns, where tests take it.
-    """
+    """What all parties know of the size of everyone's data: rows, and the features of each source and B."""
 
     n: int
+    #: In roster order.
     features: Mapping[Party, int]
     m_target: int
+    #: How many features of each data party are not constant; empty until all have told it. At ``ranking`` the
+    #: target does not tell others.
     defined: Mapping[Party, int] = field(default_factory=dict)
+    #: What each data party states of its vectors, so that noise is large enough, as far as this one is told.
     scales: Mapping[Party, Scales] = field(default_factory=dict)
+    #: The same of the sum of each source's columns, where that is not what it contributes.
     of_sums: Mapping[Party, Scales] = field(default_factory=dict)
+    #: Of each data party's columns, where tests take it.
     kurtosis: Mapping[Party, NDArray[np.float64]] = field(default_factory=dict)
 
     @property

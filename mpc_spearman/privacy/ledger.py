@@ -62,14 +62,9 @@ class Ledger:
     def charge(self, run: ChargedRun, lifetime: float, approval: Approval | None = None) -> list[str]:
         """Write a run down, perhaps as one of an approval's. It is on the disk when this returns.
 
-        Returns what the owner should know: partners that are new, and keys that have changed.
-
-        Raises
-        ------
-        PolicyError
-            A partner would be told more than `lifetime` (``policy.lifetime``) in all; nothing was written.
-        ApprovalError
-            The approval is used up.
+        Returns what the owner should know: partners that are new, and keys that have changed. Nothing is
+        written if a partner would be told more than `lifetime` (``policy.lifetime``) in all, `PolicyError`,
+        or the approval is used up, `ApprovalError`.
         """
         with self._opened("a+b") as file:
             if os.fstat(file.fileno()).st_size == 0:

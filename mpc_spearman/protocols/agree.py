@@ -28,14 +28,8 @@ WAY_OUT = {
 def agree(run: Run, table: Table | None = None) -> Shapes:
     """Exchange the number of rows and features; check every bound and rule that depends on them alone.
 
-    Raises
-    ------
-    AlignmentError
-        Different numbers of rows.
-    BoundError
-        The arithmetic would not be exact, or the result would not fit one message.
-    PlanError
-        ``top`` asks for as many features as there are.
+    `AlignmentError` for different numbers of rows, `BoundError` if the arithmetic would not be exact or the
+    result not fit one message, `PlanError` if ``top`` asks for as many features as there are.
     """
     links, roster, plan = run.links, run.roster, run.plan
     owners = [party for party in roster.parties if party.role is not Role.COORDINATOR]
@@ -77,12 +71,8 @@ def align(run: Run, table: Table, source: Party) -> None:
     """Compare a digest of source's and target's ids, under a key that the coordinator does not have.
 
     The digest covers its sender's name, so that it cannot be sent back. A party sends it after all its checks
-    except the ledger's, and sends no data before it has received its peer's.
-
-    Raises
-    ------
-    AlignmentError
-        The ids, or their order, differ.
+    except the ledger's, and sends no data before it has received its peer's. `AlignmentError` if ids, or
+    their order, differ.
     """
     peer = run.roster.target if run.roster.me == source else source
     ids = id_digest(table.ids, run.keys[peer].subkey(Purpose.DIGEST, source.name))

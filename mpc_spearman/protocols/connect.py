@@ -43,13 +43,8 @@ def agree_keys(plan: Plan, roster: Roster, links: Links, compared: str | None = 
     """See that all run the same plan and version; leave in ``links.keys`` a key with each peer.
 
     All must have the same text `compared`: the shared plan, which further workers extend by shard and run.
-
-    Raises
-    ------
-    PlanMismatch
-        Naming every key that differs, here and there.
-    HandshakeError
-        Another version, a party that is not who the plan says it is, or one that has agreed another key.
+    `PlanMismatch` names every key that differs, here and there; `HandshakeError` is for another version, a
+    party that is not who the plan says it is, or one that has agreed another key.
     """
     me, mine, peers = roster.me, X25519PrivateKey.generate(), roster.peers
     own: dict[str, Any] = {

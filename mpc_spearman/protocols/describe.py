@@ -54,14 +54,7 @@ def receive_descriptions(run: Run, shapes: Shapes) -> Descriptions:
 
 
 def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
-    """Receive what a data party tells of its columns at this level.
-
-    Raises
-    ------
-    ProtocolViolation
-        A tie term, a skewness or a length is not one that so many rows can have, or the constant columns are
-        not as many as the owner said.
-    """
+    """Receive what one tells; `ProtocolViolation` for what its rows, or its own words, make impossible."""
     if VIEW.fields(run.plan.shared(), Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
         return Description()
     n, features = shapes.n, shapes.features.get(owner, shapes.m_target)

@@ -54,14 +54,8 @@ _LOOKED_AT = 1 << 20
 def intersect(run: Run, table: Table) -> Table:
     """Keep the rows that all data parties have, in an order of this run.
 
-    Collective among all parties: the coordinator's part is `match`.
-
-    Raises
-    ------
-    PolicyError
-        Fewer are left than this owner's policy asks for.
-    BoundError
-        There are too many ids to match.
+    Collective among all parties: the coordinator's part is `match`. `PolicyError` if fewer are left than this
+    owner's policy asks for, `BoundError` if there are too many ids to match.
     """
     me, links = run.roster.me, run.links
     own = run.plan.owner(me.name)
@@ -143,14 +137,8 @@ def match(run: Run) -> None:
     """Match the data parties' pseudonyms and tell each which of its own are common to all.
 
     Nobody is answered before everything that the owners' policies and the plan ask is found to hold, of what
-    all workers have matched.
-
-    Raises
-    ------
-    AlignmentError
-        Fewer ids are in common than a run takes.
-    DisclosureError
-        A party offers too many ids, or too few are in common, for another's policy or for the plan.
+    all workers have matched. `AlignmentError` if fewer ids are in common than a run takes, `DisclosureError`
+    if a party offers too many ids, or too few are in common, for another's policy or for the plan.
     """
     owners = (run.roster.target, *run.roster.sources)
     parts = {owner: _receive_offer(run, owner) for owner in owners}

@@ -30,19 +30,9 @@ from mpc_spearman.wire.kinds import Kind, grant
 def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contribution | None = None) -> Shapes:
     """Exchange how many features are not constant, and the scales from which the noise is computed.
 
-    These come from their owners, never from the coordinator. A party without columns only receives.
-
-    Returns
-    -------
-    Shapes
-        With ``defined``, ``scales``, ``of_sums`` and ``kurtosis``.
-
-    Raises
-    ------
-    ProtocolViolation
-        An owner states something impossible.
-    PolicyError
-        The strengths would be over too few columns for this owner's policy.
+    These come from their owners, never from the coordinator. A party without columns only receives. Returns
+    the shapes with all of that. `ProtocolViolation` if an owner states something impossible, `PolicyError` if
+    strengths would be over too few columns for this owner's policy.
     """
     me, shared, level = run.roster.me, run.plan.shared(), level_of(run.plan)
     heard = dict[Party, dict[str, Any]]()

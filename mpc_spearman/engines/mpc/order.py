@@ -35,13 +35,8 @@ def reveal_order(
     Collective: all parties call it. Sources but the first only give their shares.
 
     `terms` are this party's of V, (1, m_B), of the sessions it takes part in, in roster order; `last` are, at
-    the target, its vectors that come last whatever their sums are.
-
-    Returns
-    -------
-    ndarray of bool, or None
-        At the party that it is opened to: under ``top`` which are the greatest, (m_B,); else "q
-        before r" of every pair q < r, row by row, (m_B·(m_B - 1)/2,). Elsewhere None.
+    the target, its vectors that come last whatever their sums are. Who it is opened to gets, under ``top``,
+    which are the greatest, (m_B,); else "q before r" of every pair q < r, row by row, (m_B·(m_B - 1)/2,).
     """
     share = _gather(run, [session.rerandomised(session.shared(term)) for session, term in terms])
     if share is None:
