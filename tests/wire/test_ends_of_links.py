@@ -168,10 +168,3 @@ def test_last_words_that_nobody_listens_to_are_given_up(make: Make) -> None:
     begin = time.monotonic()
     network.links[A].abort(TableError("x"))
     assert time.monotonic() - begin > 0.25
-
-
-def test_any_other_failure_ends_a_wait_for_another_peer_at_once(make: Make) -> None:
-    network = make(last_words=EVER)
-    network.links[A].abort(TableError("x"))
-    with pytest.raises(PeerFailed):
-        network.links[C].receive(B, Kind.HELLO)

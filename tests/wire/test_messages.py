@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 import tracemalloc
 from typing import Any
@@ -135,39 +134,6 @@ def test_sources_exchange_nothing_but_what_everyone_does() -> None:
     for plan in PLANS:
         allowed = {k for k in Kind if VIEW.fields(plan, k, Role.SOURCE, Role.SOURCE) is not None}
         assert allowed == common
-
-
-def test_all_are_told_by_every_owner_how_many_of_its_features_are_not_constant() -> None:
-    """But for the target's where only an order is opened: those come last in it."""
-    for plan in PLANS:
-        for sender, receiver in itertools.product(Role, Role):
-            if sender is receiver is Role.TARGET:  # there is one
-                continue
-            told = {field.name for field in VIEW.fields(plan, Kind.COLUMNS, sender, receiver) or ()}
-            kept = sender is Role.COORDINATOR or (sender is Role.TARGET and plan["reveal"] == "ranking")
-            assert ({"defined"} <= told) == (not kept)
-
-
-def test_an_order_is_opened_to_one_party_and_named_to_no_other() -> None:
-    target, coordinator = Role.TARGET, Role.COORDINATOR
-    for plan in PLANS:
-        opened = {
-            receiver
-            for sender, receiver in itertools.product(Role, Role)
-            if VIEW.fields(plan, Kind.ORDER, sender, receiver)
-        }
-        expected = {coordinator} if plan["opened_to"] == "coordinator" else {target}
-        assert opened == (expected if plan["reveal"] == "ranking" else set())
-        named = VIEW.fields(plan, Kind.DESCRIPTION, target, coordinator)
-        assert (named is None) == (plan["opened_to"] == "target" or plan["reveal"] == "canonical")
-
-
-def test_tie_terms_reach_the_coordinator_where_products_do_and_nobody_elsewhere() -> None:
-    for plan in PLANS:
-        for sender, receiver in itertools.product(Role, Role):
-            told = VIEW.fields(plan, Kind.DESCRIPTION, sender, receiver) or ()
-            ties = [field for field in told if field.name == "ties"]
-            assert bool(ties) == (plan["reveal"] in ("differences", "coefficients") and bool(told))
 
 
 def test_no_plan_lets_a_source_and_the_coordinator_exchange_blocks_of_ranks() -> None:

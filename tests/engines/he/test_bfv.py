@@ -81,11 +81,6 @@ def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target):
     assert differences.layout.results >= (m_source + m_target - 1) * -(-n // differences.layout.degree)
 
 
-def test_parameters_hold_any_64_bit_sum():
-    sizes = Sizes(10_002, 1, 30, 2**63 - 1, 2**62, 2**63, 2**63 - 1)
-    hold(choose(sizes), sizes)
-
-
 def test_columns_share_a_ciphertext_where_that_is_cheaper():
     assert choose(rank_sizes(1_000, 14, 14)).layout.groups == 1
     assert choose(rank_sizes(200_000, 50, 50)).layout.groups > 1

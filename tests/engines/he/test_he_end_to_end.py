@@ -126,12 +126,6 @@ def test_no_secret_prime_is_sent_or_written(monkeypatch: pytest.MonkeyPatch) -> 
         assert form not in written
 
 
-def test_what_the_source_receives_says_nothing() -> None:
-    received = encrypted(TABLES, "paillier", "coefficients").transcript.received("A", "B")
-    kinds = [message.kind for message in received]
-    assert kinds == ["HELLO", "CONFIRM", "SHAPE", "COLUMNS", "ALIGNMENT", "FAREWELL"]
-
-
 @pytest.mark.parametrize("scheme", list(SCHEMES))
 def test_lengths_depend_on_public_sizes_only_and_nothing_repeats(scheme: str) -> None:
     if scheme == "bfv":
