@@ -208,8 +208,9 @@ class CoordinatorMeeting(Meeting):
         """Empty a party's place if this process had it, break the round, and tell all who left and why."""
         peer = control.peer
         with self._changed:
-            if self._outcome is not None:
+            if self._outcome is not None or control.left:  # it may be found out twice
                 return
+            control.left = True
             if self._seat(control) is not None:
                 del self._seats[peer.number]
             elif peer.number in self._seats:
