@@ -174,7 +174,7 @@ def mismatch(
     """Say how a peer's version and shared plan differ from this party's; None if they do not."""
     if theirs[0] != mine[0]:
         return HandshakeError(f"{peer} runs version {theirs[0][:50]!r}, {me} {mine[0]!r}")
-    if differing := differences(mine[1], theirs[1]):
+    if theirs[1] != mine[1] and (differing := differences(mine[1], theirs[1])):
         return PlanMismatch(f"the plans of {me} (here) and {peer} (there) differ: " + "; ".join(differing))
     return None
 

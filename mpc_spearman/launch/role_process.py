@@ -19,7 +19,6 @@ _SLOW = (
     "pyarrow.csv",
     "pyarrow.pandas_compat",
     "scipy.special",
-    "threadpoolctl",
     "mpc_spearman.launch.rendezvous",
     "mpc_spearman.launch.role",
 )
@@ -71,6 +70,8 @@ def load(protocol: str | None = None) -> None:
     """
     gc.disable()  # to look for garbage in what stays would take a quarter of the time
     try:
+        from threadpoolctl import threadpool_info
+
         from mpc_spearman.engines.engine import engine_for
         from mpc_spearman.results import report
 
@@ -78,6 +79,7 @@ def load(protocol: str | None = None) -> None:
             import_module(name)
         if protocol is not None:
             engine_for(protocol)
+            threadpool_info()  # it remembers where all libraries are, which would take every role 20 ms
         report.page()
         gc.freeze()  # nor is any looked for there later
     finally:

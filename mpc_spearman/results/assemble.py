@@ -53,13 +53,12 @@ def assemble(
         parts["estimators"] = pd.DataFrame(both, columns, list(PARTS["estimators"].columns or ()))
     if "coefficients" in numbers:
         rho, noise = numbers["coefficients"], numbers.get("noise")
-        rows = pd.MultiIndex.from_tuples(list(labels.sources))
-        matrix = parts["coefficients"] = pd.DataFrame(rho, rows, columns)
         source = Columns(numbers["source_ties"], numbers["source_skewness"])
         target = Columns(numbers["target_ties"], numbers["target_skewness"])
-        names = [(plan.parties.target.name, name) for name in labels.target]
-        sides = [derived.column_table(labels.sources, source), derived.column_table(names, target)]
-        parts["columns"] = pd.concat(sides)
+        names = [*labels.sources, *((plan.parties.target.name, name) for name in labels.target)]
+        parts["columns"] = derived.column_table(names, source, target)
+        rows = parts["columns"].index[: len(labels.sources)].remove_unused_levels()
+        matrix = parts["coefficients"] = pd.DataFrame(rho, rows, columns)
         if noise is not None:
             parts["noise"] = pd.DataFrame(noise, rows, columns)
         pairs = derived.evidence(matrix, parts["columns"], parts.get("noise"), n, plan.estimator)

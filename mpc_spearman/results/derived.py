@@ -15,11 +15,12 @@ from mpc_spearman.statistics.intervals import intervals
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
 
 
-def column_table(names: Sequence[tuple[str, str]], columns: Columns) -> pd.DataFrame:
-    """Label what is known of one side's columns with their parties and features."""
+def column_table(names: Sequence[tuple[str, str]], *sides: Columns) -> pd.DataFrame:
+    """Label what is known of columns, of one side or one after the other, with parties and features."""
     index = pd.MultiIndex.from_tuples(list(names), names=["party", "feature"])
-    words = [Ties(value).word for value in columns.ties]
-    return pd.DataFrame({"ties": words, "skewness": columns.skewness}, index=index)
+    words = [Ties(value).word for columns in sides for value in columns.ties]
+    skewness = np.concatenate([columns.skewness for columns in sides])
+    return pd.DataFrame({"ties": words, "skewness": skewness}, index=index)
 
 
 def known_columns(table: pd.DataFrame) -> Columns:
@@ -46,7 +47,10 @@ def inferences(matrix: pd.DataFrame, pairs: dict[str, Any], confidence: float) -
     rho = matrix.to_numpy()
     p = pvalues(rho, **pairs)
     ends = np.stack(intervals(rho, confidence=confidence, **pairs), axis=1).reshape(-1, matrix.shape[1])
-    bounds = pd.MultiIndex.from_tuples([(*row, bound) for row in matrix.index for bound in ("low", "high")])
+    bounds = pd.MultiIndex.from_tuples(
+        [(*row, bound) for row in matrix.index for bound in ("low", "high")],
+        names=["party", "feature", "bound"],
+    )
     return {
         "pvalues": pd.DataFrame(p, matrix.index, matrix.columns),
         "intervals": pd.DataFrame(ends, bounds, matrix.columns),

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -169,7 +169,7 @@ class Meter:
     def table(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the costs as arrays: float64 (phases, 2) of seconds and int64 (phases, 5) of counts."""
         with self._lock:
-            rows = [astuple(self.costs[phase]) for phase in PHASES]
+            rows = [[*vars(self.costs[phase]).values()] for phase in PHASES]
         return (
             np.array([row[:2] for row in rows], dtype=np.float64),
             np.array([row[2:] for row in rows], dtype=np.int64),
@@ -181,6 +181,5 @@ def _peak_memory(file: Path = _STATUS) -> int:
 
     Not by `getrusage`, which counts the parent's memory too, unless the kernel tells nothing else, as gVisor.
     """
-    status = dict(line.split(":", 1) for line in file.read_text().splitlines())
-    peak = status.get("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(str(peak).split()[0]) * 1024
+    peak = file.read_text().partition("VmHWM:")[2].split(maxsplit=1)
+    return int(peak[0] if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
