@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pandas as pd
@@ -64,14 +64,13 @@ def full() -> Iterator[IO[bytes]]:
 
 
 def test_a_reader_that_leaves_after_the_first_line_ends_nothing(folder: Path) -> None:
-    command = [*COMMAND, "local", "plan.yaml", "--out", "out"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=folder, env=environment(), **pipes) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline()
-        process.stdout.close()
-        assert process.stderr.read() == RUNNING
+    read, write = os.pipe()
+    with os.fdopen(read) as shown, os.fdopen(write, "wb") as output:
+        asked = ("local", "plan.yaml", "--out", "out")
+        process = Command(asked, folder=folder, environment=environment(), stdout=output)
+        output.close()
+        assert shown.readline()
+    assert process.communicate()[1].encode() == RUNNING
     assert process.returncode == 0
     assert {Result.load(folder / "out" / party).n for party in "ABC"} == {50}
 
@@ -116,12 +115,11 @@ def test_under_join_nobody_is_left_waiting(folder: Path, nobody_reads: IO[bytes]
     def join(party: str) -> tuple[str, ...]:
         return ("join", "plan.yaml", "--party", party, "--out", "out")
 
-    parties: dict[str, Any] = {
-        party: Command(join(party), folder=folder, environment=environment(), stdout=output)
-        for party, output in (("C", nobody_reads), ("B", full))
+    streams = {"C": {"stdout": nobody_reads}, "B": {"stdout": full}, "A": {"stderr": full}}
+    parties = {
+        party: Command(join(party), folder=folder, environment=environment(), **files)
+        for party, files in streams.items()
     }
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    parties["A"] = subprocess.Popen([*COMMAND, *join("A")], cwd=folder, env=environment(**PLAIN), **pipes)
     said = {party: process.communicate()[1] for party, process in parties.items()}
     for party, process in parties.items():
         status = json.loads((folder / "out" / party / "status.json").read_text())

@@ -85,8 +85,8 @@ def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(fake_runs: Fak
 def test_real_runs_lead_to_what_a_larger_one_sends(settings: dict[str, Any], suffix: str) -> None:
     chosen, size = variant(**settings), Size(1500, 3, 4)
     found, whole = (
-        estimate(chosen, size, suffix=suffix, cells=(300 * 7, most * 7), server=fork_server())
-        for most in (600, size.n)
+        estimate(chosen, size, suffix=suffix, cells=(first * 7, most * 7), server=fork_server())
+        for first, most in ((300, 600), (size.n, size.n))
     )
     assert found.rows[-1] <= 600
     assert whole.rows[-1] == size.n

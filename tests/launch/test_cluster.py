@@ -54,6 +54,11 @@ def by_mpc() -> Result:
     return run_local(settings(MPC), tables(), server=fork_server())
 
 
+@pytest.fixture(scope="module")
+def by_paillier() -> Result:
+    return run_local(settings(PAILLIER), tables(), server=fork_server())
+
+
 def connections(network: Network, party: str, port: int) -> int:
     """How many connections to a port of a party's host are established."""
     shown = subprocess.run(network.command(party, "cat", "/proc/net/tcp"), capture_output=True, text=True)
@@ -61,9 +66,10 @@ def connections(network: Network, party: str, port: int) -> int:
     return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
 
 
-def test_two_jobs_at_once_with_join(network: Network, tmp_path: Path, by_mpc: Result) -> None:
+def test_two_jobs_at_once_with_join(
+    network: Network, tmp_path: Path, by_mpc: Result, by_paillier: Result
+) -> None:
     """MPC and HE on the same three hosts: of one the target listens where told, of the other nobody."""
-    expected = run_local(settings(PAILLIER), tables(), server=fork_server())
     with (
         Job(network, tmp_path / "mpc", settings(MPC), tables(), port=29500) as mpc,
         Job(network, tmp_path / "he", settings(PAILLIER), tables(), port=29600) as he,
@@ -75,13 +81,19 @@ def test_two_jobs_at_once_with_join(network: Network, tmp_path: Path, by_mpc: Re
         eventually(lambda: connections(network, "B", 29511) == 2)
         go.touch()
         mpc.check(by_mpc)
-        he.check(expected)
+        he.check(by_paillier)
     assert len(list((tmp_path / "ranks").glob("*.ranks"))) == 1
 
 
-@pytest.mark.parametrize("shards", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_torchrun(network: Network, tmp_path: Path, by_mpc: Result, shards: int) -> None:
-    with Job(network, tmp_path / "job", settings({**MPC, "shards": shards}), tables()) as job:
+def test_torchrun(network: Network, tmp_path: Path, by_paillier: Result) -> None:
+    with Job(network, tmp_path / "job", settings(PAILLIER), tables()) as job:
+        job.torchrun()
+        job.check(by_paillier)
+
+
+@pytest.mark.long
+def test_torchrun_of_parties_in_shards(network: Network, tmp_path: Path, by_mpc: Result) -> None:
+    with Job(network, tmp_path / "job", settings({**MPC, "shards": 2}), tables()) as job:
         job.torchrun()
         job.check(by_mpc)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.results.result import Result
-from support.in_memory import run_in_memory
+from support.in_memory import Ended, run_in_memory
 from support.plans import PROTOCOLS, plan
 
 RNG = np.random.default_rng(7)
@@ -49,17 +50,20 @@ def numbers(result: Result) -> dict[str, Any]:
     return {part: getattr(result, part) for part in parts if result.withheld(part) is None}
 
 
+@cache
+def run(name: str, shards: int, rows: int) -> Ended:
+    tables = {party: table.head(rows) for party, table in TABLES.items()}
+    blocks = {} if rows == N else {"block_bytes": 64}
+    return run_in_memory(plan("A", "D", shards=shards, **SETTINGS[name]), tables, **blocks)
+
+
 @pytest.mark.parametrize(
     ("name", "shards", "rows"), [*product(SETTINGS, (2, 4), (N,)), *product(FEW, (4, 8), (5,))]
 )
 def test_shards_change_no_number(name: str, shards: int, rows: int) -> None:
     if "bfv" in name:
         pytest.importorskip("tenseal")
-    tables = {party: table.head(rows) for party, table in TABLES.items()}
-    blocks = {} if rows == N else {"block_bytes": 64}
-    alone, several = (
-        run_in_memory(plan("A", "D", shards=of, **SETTINGS[name]), tables, **blocks) for of in (1, shards)
-    )
+    alone, several = (run(name, of, rows) for of in (1, shards))
     for party in "CBAD":
         expected, found = numbers(alone.result(party)), numbers(several.result(party))
         assert expected.keys() == found.keys()
