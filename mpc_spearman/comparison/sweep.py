@@ -17,7 +17,7 @@ import pyarrow.parquet
 from mpc_spearman.comparison.table import tidy
 from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.config import Plan
-from mpc_spearman.errors import MpcSpearmanError, PlanError
+from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError
 from mpc_spearman.files import write_output
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import run_local
@@ -64,7 +64,7 @@ def compare(
     Raises
     ------
     MpcSpearmanError
-        That of the first run that failed, named.
+        That of the first run that failed, named; `OutputError` if `out` cannot be written.
     """
     chosen = variants(plans)
     wanted = sorted({Size(*size) for size in sizes}, key=lambda size: (math.prod(size), size))
@@ -73,6 +73,8 @@ def compare(
             raise PlanError(f"compare: {size}: a size has at least 3 rows and 1 column on each side")
     if not wanted or repeats < 1:
         raise PlanError(f"compare: {len(wanted)} sizes and {repeats} repeats: at least one of each")
+    if out is not None and (Path(out).is_dir() or not Path(out).absolute().parent.is_dir()):
+        raise OutputError(f"compare: {out} cannot be written: it is a folder, or in a folder that is missing")
     runs = [(size, turn, variant) for size in wanted for turn in range(1, repeats + 1) for variant in chosen]
     found: list[pd.DataFrame] = []
     with ForkServer() as server:

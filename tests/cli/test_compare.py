@@ -25,7 +25,7 @@ def test_wrong_usage_has_its_exit_code(
     fake_runs: FakeRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str], extra: list[str], named: str
 ) -> None:
     size = ("--rows", "40", "--features", "2x2")
-    given = ["compare", str(CONFIGS / "mpc.yaml"), *size, "--out", str(tmp_path)]
+    given = ["compare", str(CONFIGS / "mpc.yaml"), *size, "--out", str(tmp_path / "costs.csv")]
     with pytest.raises(SystemExit) as end:
         main.main([*given, *extra])
     assert end.value.code == 2

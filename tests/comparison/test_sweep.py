@@ -12,7 +12,7 @@ import pytest
 
 from mpc_spearman import compare
 from mpc_spearman.comparison import RUN, TIDY, per_run
-from mpc_spearman.errors import BoundError, PlanError
+from mpc_spearman.errors import BoundError, OutputError, PlanError
 from mpc_spearman.wire.meter import costed
 from support.harness import ROOT
 from support.plans import plan
@@ -75,10 +75,12 @@ def test_a_run_that_fails_is_named(fake_runs: FakeRuns) -> None:
         {"sizes": [(2, 2, 2)]},
         {"sizes": [(40, 0, 2)]},
         {"repeats": 0},
+        {"out": CONFIGS},
+        {"out": CONFIGS / "missing" / "costs.csv"},
     ],
     ids=str,
 )
 def test_wrong_arguments_are_refused(fake_runs: FakeRuns, arguments: dict[str, Any]) -> None:
-    with pytest.raises(PlanError):
+    with pytest.raises(OutputError if "out" in arguments else PlanError):
         compare(**{"plans": LEVELS, "sizes": [(40, 2, 2)], **arguments})
     assert fake_runs.done == []
