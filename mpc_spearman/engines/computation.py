@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from operator import index
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,9 +88,17 @@ class Computation:
 
     @classmethod
     def read(cls, plain: Mapping[str, Any], roster: Roster) -> Computation:
-        """Read what `plain` returned, for the sources of a roster."""
+        """Read what `plain` returned, for the sources of a roster.
+
+        `LookupError`, `TypeError` or `ValueError` if it is anything else.
+        """
         vectors = dict(zip(roster.sources, plain["source_vectors"], strict=True))
-        return cls(**{**plain, "source_vectors": vectors, "bounds": Bounds(**plain["bounds"])})
+        bounds = Bounds(**plain["bounds"])
+        found = cls(**{**plain, "source_vectors": vectors, "bounds": bounds})
+        numbers = (found.rows, found.target_vectors, *vectors.values(), *vars(bounds).values())
+        if min(map(index, numbers)) < 0 or found.operation not in get_args(Operation):
+            raise ValueError
+        return found
 
     def of(self, source: Party, team: Team) -> Shape:
         """Return the sizes in one source's session, at one worker."""

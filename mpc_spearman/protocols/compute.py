@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Descriptions, Numbers
 from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Role
 from mpc_spearman.run import Run, step
 
 
@@ -46,16 +48,17 @@ def prepare(run: Run, shapes: Shapes) -> Opening:
     return engine_for(run.plan.protocol).prepare(run, computation)
 
 
-def _share_out(run: Run, computation: Computation, **vectors: Any) -> None:
-    """Tell the other workers of this party what is computed, and of which vectors."""
-    run.team.tell({"computation": computation.plain(), "sizes": run.links.dimensions, **vectors})
+def _share_out(run: Run, computation: Computation, dtype: str = "<i4", in_file: bool = False) -> None:
+    """Tell the other workers of this party what is computed, and of what vectors."""
+    task = {"computation": computation.plain(), "sizes": run.links.dimensions}
+    run.team.tell({**task, "type": dtype, "in_file": in_file})
 
 
 @step("rank")
 def _deal(run: Run, computation: Computation, own: Contribution) -> Contribution:
     """Give the other workers of this party what is computed, and their rows; return one's own part."""
-    vectors, in_file = own.vectors, isinstance(own.vectors, np.memmap)
-    _share_out(run, computation, vectors=vectors.shape, type=vectors.dtype.str, in_file=in_file)
+    vectors = own.vectors
+    _share_out(run, computation, vectors.dtype.str, isinstance(vectors, np.memmap))
     if computation.operation != "differences":  # whose rows are dealt in an order that the engine draws
         vectors = run.team.deal(vectors, run.block_bytes)
     return replace(own, vectors=vectors)
@@ -64,22 +67,32 @@ def _deal(run: Run, computation: Computation, own: Contribution) -> Contribution
 def compute_part(run: Run) -> None:
     """Do what the first worker of this party asks for: compute on one's own rows, and give it the part."""
     with run.meter.phase("rank"):
-        task, _ = run.team.hear()
-    try:
-        run.links.dimensions |= task["sizes"]
-        computation = Computation.read(task["computation"], run.roster)
-        m, n = task.get("vectors", (0, 0))
-        empty = np.empty((m, 0), task.get("type"))
-    except (LookupError, TypeError, ValueError):
-        raise ProtocolViolation("this party's first worker gave a task that this one cannot parse") from None
+        computation, own = _dealt(run)
     engine = engine_for(run.plan.protocol)
-    if "vectors" not in task:
+    if own is None:
         engine.prepare(run, computation)()
-    elif computation.operation == "differences":
-        engine.contribute(run, computation, Contribution(empty))
     else:
-        vectors = run.team.dealt(m, n, empty.dtype.str, in_file=bool(task.get("in_file")))
-        engine.contribute(run, computation, Contribution(vectors))
+        engine.contribute(run, computation, own)
+
+
+def _dealt(run: Run) -> tuple[Computation, Contribution | None]:
+    """Receive what is computed, and the rows that are dealt by now; the coordinator has none."""
+    task, _ = run.team.hear()
+    try:
+        sizes, dtype, in_file = task["sizes"], task["type"], bool(task["in_file"])
+        computation = Computation.read(task["computation"], run.roster)
+        if min(map(index, sizes.values()), default=0) < 0 or dtype not in ("<i4", "<i8"):
+            raise ValueError
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise ProtocolViolation("this party's first worker gave a task that this one cannot parse") from None
+    run.links.dimensions |= sizes
+    me = run.roster.me
+    if me.role is Role.COORDINATOR:
+        return computation, None
+    m = computation.source_vectors.get(me, computation.target_vectors)
+    if computation.operation == "differences":
+        return computation, Contribution(np.empty((m, 0), dtype))
+    return computation, Contribution(run.team.dealt(m, computation.rows, dtype, in_file=in_file))
 
 
 @step("publish")

@@ -23,6 +23,7 @@ It does not detect that the coordinator leaves out the same rows at all parties 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -70,8 +71,9 @@ def intersect(run: Run, table: Table) -> Table:
     unordered = pseudonyms(table.ids, key)
     rows = np.argsort(unordered)
     offered = unordered[rows]
+    ranges = [_bytes(part) for part in cut(offered, run.team.shards)]
     try:
-        marked = _offer(run, run.team.scatter(map(_bytes, cut(offered, run.team.shards))))
+        marked = _offer(run, run.team.scatter(ranges), [len(part) for part in ranges[1:]])
     except AlignmentError:  # too few are common: why may show in one's own ids
         if odd := id_help(table.ids.slice(0, _LOOKED_AT)):
             run.say(odd)
@@ -95,13 +97,13 @@ def intersect(run: Run, table: Table) -> Table:
 @step("intersect")
 def offer_part(run: Run) -> None:
     """Have the pseudonyms matched that this party's first worker gives, and give it the answer."""
-    _offer(run, run.team.part())
+    _offer(run, run.team.part("|u1", (None, SIZE)))
 
 
-def _offer(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def _offer(run: Run, offered: NDArray[np.uint8], of_others: Sequence[int] = ()) -> NDArray[np.bool_]:
     """Send pseudonyms, ascending, (n, 16), to the coordinator; return which it says are common.
 
-    This party's first worker gets the answer of all workers, one after the other.
+    This party's first worker gets the answer of all, one after the other: it has given the others so many.
     """
     coordinator, links, n = run.roster.coordinator, run.links, len(offered)
     policy = run.plan.owner(run.roster.me.owner).policy
@@ -115,7 +117,7 @@ def _offer(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
     bits = np.unpackbits(np.frombuffer(answer, np.uint8))
     if bits[n:].any():
         raise ProtocolViolation(f"{coordinator} marked more ids as common than there are")
-    return np.concatenate(run.team.gather(bits[:n], alike=False) or [bits]).astype(bool)
+    return np.concatenate(run.team.gather(bits[:n], of_others) or [bits]).astype(bool)
 
 
 def _bytes(pseudonyms: NDArray[np.bytes_]) -> NDArray[np.uint8]:

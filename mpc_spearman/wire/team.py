@@ -33,7 +33,6 @@ _ANY_TIME = {
 }
 # Bytes of one message.
 _CHUNK = 1 << 22
-_TYPES = ("|u1", "<i4", "<i8", "<f8")
 
 
 def fields(kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None:
@@ -74,20 +73,22 @@ class Team:
             self._give(worker, Kind.TASK, part)
         return own
 
-    def part(self) -> NDArray[Any]:
-        """Take the part that the lead gives."""
-        return self._take(self._lead, Kind.TASK)
+    def part(self, dtype: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
+        """Take the part that the lead gives, of any length where the shape has None."""
+        return self._take(self._lead, Kind.TASK, dtype, shape)
 
-    def gather(self, part: NDArray[Any], *, alike: bool = True) -> list[NDArray[Any]] | None:
+    def gather(self, part: NDArray[Any], others: Sequence[int | None] = ()) -> list[NDArray[Any]] | None:
         """Bring every worker's part to the lead, which gets all, its own first; the others get None.
 
-        Unless they are not `alike`, all must have the shape of the lead's.
+        All must have the type and shape of the lead's, but for the lengths of the `others`, where these are
+        given; None is any length.
         """
         if not self.leads:
             self._give(self._lead, Kind.PART, part)
             return None
-        like = part if alike else None
-        return [part, *(self._take(worker, Kind.PART, like) for worker in self._others)]
+        theirs = zip(self._others, others or [len(part)] * len(self._others), strict=True)
+        dtype, rest = part.dtype.str, part.shape[1:]
+        return [part, *(self._take(worker, Kind.PART, dtype, (length, *rest)) for worker, length in theirs)]
 
     def total(self, part: NDArray[Any]) -> NDArray[Any] | None:
         """Add up every worker's part, at the lead; None at the others. Integers wrap as those of the ring."""
@@ -114,8 +115,8 @@ class Team:
         vectors = room((m, self.rows(n)), np.dtype(dtype).type, in_file=in_file)
         filled = 0
         while filled < vectors.shape[1]:
-            block = self.part()
-            if block.ndim != 2 or len(block) != m or not 0 < block.shape[1] <= vectors.shape[1] - filled:
+            block = self.part(dtype, (m, None))
+            if not 0 < block.shape[1] <= vectors.shape[1] - filled:
                 raise _nonsense(self._lead, Kind.TASK)
             vectors[:, filled : filled + block.shape[1]] = block
             filled += block.shape[1]
@@ -134,20 +135,20 @@ class Team:
         for start in range(0, max(1, len(raw)), _CHUNK):
             self._send(worker, kind, what, raw[start : start + _CHUNK])
 
-    def _take(self, worker: Party, kind: Kind, like: NDArray[Any] | None = None) -> NDArray[Any]:
+    def _take(self, worker: Party, kind: Kind, dtype: str, expected: tuple[int | None, ...]) -> NDArray[Any]:
         what, data = self._receive(worker, kind)
         parts, got = [data], len(data)
         try:
-            kind_of, shape = what["type"], what["shape"]
-            if kind_of not in _TYPES or min(shape, default=0) < 0:
+            shape = what["shape"]
+            lengths = zip(shape, expected, strict=True)
+            fits = [one >= 0 if length is None else one == length for one, length in lengths]
+            if what["type"] != dtype or not all(fits):
                 raise ValueError
-            if like is not None and (kind_of, shape) != (like.dtype.str, [*like.shape]):
-                raise ValueError
-            size = math.prod(shape) * np.dtype(kind_of).itemsize
+            size = math.prod(shape) * np.dtype(dtype).itemsize
             while parts[-1] and got < size:
                 parts.append(self._receive(worker, kind)[1])
                 got += len(parts[-1])
-            return np.frombuffer(b"".join(parts), kind_of).reshape(shape)
+            return np.frombuffer(b"".join(parts), dtype).reshape(shape)
         except (LookupError, OverflowError, TypeError, ValueError):
             raise _nonsense(worker, kind) from None
 

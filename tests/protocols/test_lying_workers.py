@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mpc_spearman.config import Plan
 from mpc_spearman.errors import PlanMismatch, ProtocolViolation
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.kinds import Kind
@@ -38,8 +39,8 @@ def altering(run: Run, *given: Any, way: str, kind: str, change: Change, **seams
     return run(*given, **{**seams, way: through(seams[way], lambda carrier: Passing(carrier, altered))})
 
 
-def run_with(label: str, **lie: Any) -> Ended:
-    return run_in_memory(PLAN, TABLES, {label: partial(altering, **lie)})
+def run_with(label: str, its: Plan = PLAN, **lie: Any) -> Ended:
+    return run_in_memory(its, TABLES, {label: partial(altering, **lie)})
 
 
 def check(ended: Ended, error: type, *found_by: str) -> None:
@@ -100,6 +101,36 @@ def test_nonsense_from_a_worker_of_ones_own(liar: str, kind: str, found_by: list
         return kind, payload if b'"run"' in payload[:20] else said(payload, lambda _: text)
 
     assert found(run_with(liar, way="gather", kind=kind, change=change), ProtocolViolation, *found_by)
+
+
+@pytest.mark.parametrize(
+    ("of", "other"),
+    [
+        ('"rows": \\d+', '"rows": "7"'),
+        ('"rows": \\d+', '"rows": -7'),
+        ('"operation": "', '"operation": "no '),
+        ('"value": \\d+', '"value": null'),
+        ('"n": \\d+', '"n": [1]'),
+        ('"type": "<i', '"type": "<f'),
+    ],
+)
+def test_a_task_that_is_none(of: str, other: str) -> None:
+    def change(kind: int, payload: bytes) -> tuple[int, bytes]:
+        return kind, said(payload, lambda text: re.sub(of, other, text))
+
+    check(run_with("A", way="gather", kind="TASK", change=change), ProtocolViolation, "A/1")
+
+
+@pytest.mark.parametrize(("liar", "kind", "found_by"), [("A/1", "PART", "A"), ("A", "TASK", "A/1")])
+def test_a_part_of_another_size_than_the_ids(liar: str, kind: str, found_by: str) -> None:
+    text = b'{"type": "|u1", "shape": [3]}'
+    three = struct.pack(f"!I{len(text)}sI3x", len(text), text, 3)
+
+    def change(kind: int, payload: bytes) -> tuple[int, bytes]:
+        return kind, payload if b'"run"' in payload[:20] else three
+
+    ended = run_with(liar, plan(shards=3, alignment="intersect"), way="gather", kind=kind, change=change)
+    check(ended, ProtocolViolation, found_by)
 
 
 def test_workers_whose_first_ones_are_in_another_run() -> None:

@@ -239,7 +239,7 @@ def multiply_vectors(
     for rows in blocks(places.shape[1], key.rows) if added is not None else ():
         products.add(key.encrypt_block(_block(noise, rows)), _block(places, rows))
     mine = b"" if run.team.leads else products.partial()
-    parts_of_all = run.team.gather(np.frombuffer(mine, np.uint8), alike=False)
+    parts_of_all = run.team.gather(np.frombuffer(mine, np.uint8), [None] * (run.team.shards - 1))
     if parts_of_all is not None:
         for part in parts_of_all[1:]:
             products.add_partial(part.tobytes())
