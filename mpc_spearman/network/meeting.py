@@ -41,6 +41,11 @@ from mpc_spearman.wire.meter import FORWARDED
 SAY, TELL = 10.0, 5.0
 #: Seconds in which whoever has caused that a connection broke is heard of.
 HEARD = 1.0
+#: Why a party that runs may not have come, and what to do.
+LATE = (
+    "A party comes once it has read its table, and under `shards` has met its own workers: if that takes "
+    "longer, raise network.join_timeout in everybody's plan"
+)
 # Sentences about those turned away, at most.
 _NOTES = 5
 
@@ -102,8 +107,9 @@ class Meeting:
                 missing, seconds = missing or self._roster.peers, self._settings.join_timeout
                 lacks = {peer: self._lacks[peer] for peer in missing if peer in self._lacks}
                 who = [f"{peer}, without {lacks[peer]}," if peer in lacks else str(peer) for peer in missing]
+                hint = "" if self._roster.star else f". {LATE}"
                 raise PartyMissing(
-                    f"{' and '.join(who)} did not join within {seconds:g} s",
+                    f"{' and '.join(who)} did not join within {seconds:g} s{hint}",
                     (PartyMissing.__name__, next(iter(lacks.values()), missing[0].name), "connect"),
                 )
             if now > line and missing:
