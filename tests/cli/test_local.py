@@ -71,7 +71,8 @@ def start(folder: Path, environment: Mapping[str, str], mark: Path) -> Iterator[
     ) -> Any:
         own, hang = dict(environment), {"act": "sleep", "seconds": 2 * EVER, "mark": str(mark)}
         if hangs_in:
-            own |= hooked("faults:on_phase", party="A", phase=hangs_in, **hang)
+            party, _, phase = hangs_in.rpartition(":")
+            own |= hooked("faults:on_phase", party=party or "A", phase=phase, **hang)
         if through:
             pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             command = [*through, *COMMAND, *arguments]
@@ -210,11 +211,11 @@ INTERRUPTED = "interrupted: all roles were stopped, no result was written\n"
     ("number", "phase", "code", "said"),
     [
         (signal.SIGINT, "rank", 130, INTERRUPTED),
-        (signal.SIGTERM, "rank", 143, ""),
+        (signal.SIGTERM, "A/1:multiply", 143, ""),
         pytest.param(signal.SIGHUP, "rank", 129, "", marks=pytest.mark.long),
         *(
             pytest.param(signal.SIGINT, phase, 130, INTERRUPTED, marks=pytest.mark.long)
-            for phase in ("start", "connect", "share", "account")
+            for phase in ("start", "connect", "share", "account", "C/1:connect", "A/1:multiply")
         ),
     ],
 )
@@ -230,7 +231,8 @@ def test_a_signal_leaves_no_process_and_no_file(
 ) -> None:
     if signal.getsignal(number) is signal.SIG_IGN:
         pytest.skip("under nohup nobody ends on it")
-    process = start("local", "plan.yaml", "--quiet", hangs_in=phase)
+    settings = ("shards=2", *EXACT) if "/" in phase else ()
+    process = start("local", "plan.yaml", "--quiet", *settings, hangs_in=phase)
     eventually(mark.exists)
     os.killpg(process.pid, number)
     _, err = process.communicate()

@@ -50,10 +50,10 @@ class Owner:
         limit: int | None = None,
         **keys: Any,
     ) -> tuple[Ranks, Table]:
-        own = TargetParty(name="B", **{"table": self.path, "missing": "drop_rows", **keys})
+        own = TargetParty(**{"name": "B", "table": self.path, "missing": "drop_rows", **keys})
         kept = KeptRanks(self.folder, own, limit)
         assert own.table is not None
-        table = take(read_table("B", own.table, own, rows=limit))
+        table = take(read_table(own.name, own.table, own, rows=limit))
 
         def make(its: Table, place: Place) -> Ranks:
             self.ranked += 1
@@ -89,16 +89,22 @@ def test_the_same_table_is_ranked_once_in_whatever_order_a_run_has_its_rows(clin
         {"missing_values": ["1"]},
         {"limit": N - 1},
         {"take": lambda table: table.take(np.arange(30))},
-        None,
+        {"name": "D"},
+        "file",
+        "version",
     ],
-    ids=["missing", "columns", "codes", "limit", "rows", "file"],
+    ids=["missing", "columns", "codes", "limit", "rows", "party", "file", "version"],
 )
-def test_what_ranks_depend_on_makes_them_anew(keys: dict[str, Any] | None, clinic: Path) -> None:
+def test_what_ranks_depend_on_makes_them_anew(
+    keys: dict[str, Any] | str, clinic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner = Owner(clinic)
     owner.ranks()
-    if keys is None:
+    if keys == "file":
         os.utime(clinic, ns=(1, 1))
-    assert right(*owner.ranks(**keys or {}))
+    elif keys == "version":
+        monkeypatch.setattr("mpc_spearman.data.kept.__version__", "0.0")
+    assert right(*owner.ranks(**keys if isinstance(keys, dict) else {}))
     assert owner.ranked == 2
     assert len(list(owner.folder.glob("*.ranks"))) == 2
 
@@ -149,17 +155,23 @@ def of_another_step(file: Path) -> None:
     file.with_suffix(".json").write_text(json.dumps(about))
 
 
+def of_another_day(file: Path) -> None:
+    about = json.loads(file.with_suffix(".json").read_text())
+    file.with_suffix(".json").write_text(json.dumps({**about, "kept": "2020-01-01 00:00 UTC"}))
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         cut,
         turned,
         of_another_step,
+        of_another_day,
         lambda file: file.write_bytes(b""),
         lambda file: file.with_suffix(".json").write_text("[]"),
         lambda file: file.with_suffix(".json").write_bytes(b"\xff{"),
     ],
-    ids=["cut", "a bit turned", "other groups", "empty", "no mapping", "no JSON"],
+    ids=["cut", "a bit turned", "other groups", "another day", "empty", "no mapping", "no JSON"],
 )
 def test_what_is_damaged_is_said_and_made_anew(damage: Callable[[Path], object], clinic: Path) -> None:
     owner = Owner(clinic)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,11 @@ from mpc_spearman.protocols.protect import state, told, too_few_rows
 from mpc_spearman.protocols.publish import publish
 from mpc_spearman.run import Run
 from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
-from support.plans import plan
+from support.in_memory import run_in_memory
+from support.plans import LIGHT, mapping, plan
+from support.references import normal_tables
 
 
 class Peers:
@@ -242,3 +246,25 @@ def test_each_source_has_its_rows_of_the_matrix_and_all_have_one_draw(precision)
     np.testing.assert_array_equal(sent["B"]["source_ties"], np.arange(6))
     assert len({tuple(sent[name]["strengths"]) for name in sent}) == 1
     assert shapes.m_sources == 6
+
+
+@pytest.mark.parametrize("settings", [{}, {"shards": 2}, {"shards": 2, **LIGHT}])
+def test_a_run_is_in_the_ledger_before_anything_computed_from_columns_leaves(
+    settings: Mapping[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does another worker of the party, which may send at once, get any row before."""
+    early, send = set(), Links.send
+
+    def watched(links: Links, peer: Party, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
+        owner = links._roster.me.owner
+        which_run = '"run"' in str(values.get("what"))  # the first that a worker is told
+        if owner != "C" and not which_run and not (tmp_path / owner).exists():
+            early.add(kind.name)
+        return send(links, peer, kind, values, **more)
+
+    monkeypatch.setattr(Links, "send", watched)
+    content = mapping(**settings)
+    for party in (content["parties"]["target"], *content["parties"]["sources"]):
+        party["policy"]["ledger"] = str(tmp_path / party["name"])
+    run_in_memory(load_plan(content), normal_tables()).result()
+    assert early == {"HELLO", "CONFIRM", "SHAPE", "COLUMNS", "ALIGNMENT"}

@@ -22,3 +22,7 @@ def test_a_directory_is_held_once_and_then_free_again(tmp_path: Path) -> None:
     with run_directory.locked(tmp_path / "deep" / "B"):
         pass
     assert files(tmp_path) == ["link"]
+    (tmp_path / ".B.lock").touch()  # of a run that was killed
+    with run_directory.locked(tmp_path / "B"):
+        pass
+    assert files(tmp_path) == ["link"]
