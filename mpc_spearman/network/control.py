@@ -39,8 +39,7 @@ class Control:
     After `timeout` seconds without a message the peer counts as lost. `heard` is called with this and each
     message, in this connection's thread; it may raise an error. `lost` is called once, with this and an
     error, if the connection ends before `finish` or what is heard is an error. `fail` is told of an error
-    that is nobody else's doing. `left` is for its owner: whether others have been
-    told that the peer has left.
+    that is nobody else's doing. `left` is for its owner: whether others have been told that the peer left.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ class Channel:
         self.by_way_of: Channel | None = None
         self._transport, self._meter, self._changed, self._interval = transport, meter, changed, interval
         self._limit, self._read_abort = limit, read_abort
-        self._outbox: queue.Queue[tuple[Kind, int, bytes]] = queue.Queue()
+        self._outbox: queue.Queue[tuple[Kind, int, bytes] | None] = queue.Queue()
         self._unsent = 0
         self._parted = False
         self._inbox: deque[Frame] = deque()
@@ -103,7 +103,7 @@ class Channel:
         self._outbox.put((kind, depth, payload))
 
     def backlog(self) -> int:
-        """How many queued messages have not left; those behind a farewell never do."""
+        """How many queued messages have not left; those behind a farewell or an abort never do."""
         return 0 if self._parted else self._unsent
 
     @property
@@ -123,6 +123,7 @@ class Channel:
         with self._changed:
             if self.failure is None and not self._over:
                 self.failure = error
+                self._outbox.put(None)  # nothing follows
             self._changed.notify_all()
 
     def join(self, seconds: float) -> None:
@@ -167,7 +168,10 @@ class Channel:
         number = 0
         while True:
             try:
-                kind, depth, payload = self._outbox.get(timeout=self._interval)
+                message = self._outbox.get(timeout=self._interval)
+                if message is None:
+                    return
+                kind, depth, payload = message
             except queue.Empty:
                 kind, depth, payload = Kind.KEEPALIVE, 0, b""
                 self._meter.sent(_KEEPALIVE, HEADER)
@@ -177,7 +181,7 @@ class Channel:
             if kind is not Kind.KEEPALIVE:
                 with self._changed:
                     self._unsent -= 1
-                    self._parted = kind is Kind.FAREWELL
+                    self._parted = kind in (Kind.FAREWELL, Kind.ABORT)  # nothing follows
                     self._changed.notify_all()
             if self._parted:
                 return

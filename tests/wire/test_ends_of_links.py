@@ -168,3 +168,12 @@ def test_last_words_that_nobody_listens_to_are_given_up(make: Make) -> None:
     begin = time.monotonic()
     network.links[A].abort(TableError("x"))
     assert time.monotonic() - begin > 0.25
+
+
+def test_links_of_parties_that_have_stopped_keep_no_thread(make: Make) -> None:
+    before = set(threading.enumerate())
+    network = make()
+    network.links[A].abort(TableError("x"))
+    for party in (A, B, C):
+        network.cut(party)
+    eventually(lambda: set(threading.enumerate()) <= before)
