@@ -82,12 +82,12 @@ def path(text: str) -> Path:
     return Path(os.path.expanduser(text))
 
 
-def whole(low: int) -> Callable[[str], int]:
-    """Make a reader of whole numbers of at least `low`, with the upper end that a plan's numbers have."""
+def whole(low: int, high: int = 10**9) -> Callable[[str], int]:
+    """Make a reader of whole numbers, whose upper end is that of a plan's numbers if nothing else is said."""
 
     def read(text: str) -> int:
-        if not (re.fullmatch("[0-9]{1,10}", text) and low <= int(text) <= 10**9):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to 1000000000")
+        if not (re.fullmatch("[0-9]{1,10}", text) and low <= int(text) <= high):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
         return int(text)
 
     return read

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan
-from mpc_spearman.cli.owner_page import agreement, digest, page, parts, purpose
+from mpc_spearman.cli.owner_page import agreement, digest, page, parts, purpose, shards
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.errors import PolicyError
 from mpc_spearman.files import write_output
@@ -63,7 +63,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _print_everything(plan: Plan) -> None:
     """Print what each party learns."""
-    print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan))), keep="\n"))
+    print(printable("\n".join((digest(plan), *purpose(plan), *shards(plan), _guarantee(plan))), keep="\n"))
     for who, facts_of in groupby(facts(plan), lambda fact: fact[0]):
         print(printable(f"{who} learns"))
         for _, line in facts_of:

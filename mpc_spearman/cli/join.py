@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
     parser.add_argument(
         "--shard",
-        type=whole(0),
+        type=whole(0, 63),
         metavar="S",
         help="under shards: which of the party's workers this is (default: 0, or by torchrun's RANK)",
     )

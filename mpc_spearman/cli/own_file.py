@@ -11,7 +11,7 @@ from textwrap import wrap
 import numpy as np
 
 from mpc_spearman.config.table_keys import Normalise
-from mpc_spearman.data.id_columns import id_text
+from mpc_spearman.data.ids import id_text
 from mpc_spearman.data.sources import Column
 from mpc_spearman.data.survey import Survey
 
@@ -77,7 +77,8 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
         yield "convert:"
         yield from (f"  {scalar(name)}: {how}" for name, how in convert.items())
     if gaps:
-        lost = _incomplete(used, found.rows)
+        read = [one.missing for one in used if not one.problem]  # of others the cells were not read yet
+        lost = int(np.logical_or.reduce(read).sum())
         yield from _wrapped(f"# In {lost:,} of {found.rows:,} rows a value is missing, in ", gaps)
         yield "# ? Leave these rows out (drop_rows), or rank what is missing as its column's median (middle)?"
         yield f"missing: {'middle' if 5 * lost > found.rows else 'drop_rows'}"
@@ -96,15 +97,6 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
         for name, categories in ordered:
             assert isinstance(categories, list)
             yield f"#   {scalar(name)}: [{', '.join(scalar(str(one)) for one in categories)}]"
-
-
-def _incomplete(columns: list[Column], rows: int) -> int:
-    """Count the rows in which a value of some column is missing."""
-    missing = np.zeros(rows, dtype=bool)
-    for column in columns:
-        if not column.problem:  # else its cells were not read yet
-            missing |= column.missing
-    return int(missing.sum())
 
 
 def scalar(text: str) -> str:

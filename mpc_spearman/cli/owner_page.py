@@ -224,6 +224,11 @@ def _technical(plan: Plan, roster: Roster) -> Iterator[str]:
     rows = [row for row in learnt(plan.shared()) if row["phase"] in _TECHNICAL]
     ours = dict.fromkeys(row["what"] for row in rows if roster.me.name in row["from"].split(", "))
     yield f"Others also receive: {'; '.join(ours)}."
+    yield from shards(plan)
+
+
+def shards(plan: Plan) -> Iterator[str]:
+    """Say how many processes each party uses, if they are several."""
     if plan.shards > 1:
         yield (
             f"Each party uses {plan.shards} processes, perhaps on as many hosts, each for some of the rows. "

@@ -6,59 +6,34 @@ reads what is typed, `draft` puts files and overrides together, `wording` makes 
 `policy` holds each owner's veto, and `approval` who has to agree first.
 """
 
-from mpc_spearman.config.approval import Approval, check_approval
-from mpc_spearman.config.parties import DataParty, Policy, Query, TargetParty
-from mpc_spearman.config.plan import Plan, load_plan, local_party
-from mpc_spearman.config.policy import (
-    AGREE_TO_ALL,
-    check_policy,
-    check_policy_columns,
-    check_policy_rows,
-)
-from mpc_spearman.config.scale import GRANTS, LEVELS, OUTSIDE, Grant, Reveal, least, within
-from mpc_spearman.config.sections import (
-    Estimator,
-    HeSettings,
-    OpenedTo,
-    Order,
-    Protocol,
-    Results,
-    Strength,
-    host_and_port,
-)
-from mpc_spearman.config.table_keys import TableKeys
-from mpc_spearman.config.wording import differences, mismatch
-
-__all__ = [
-    "AGREE_TO_ALL",
-    "GRANTS",
-    "LEVELS",
-    "OUTSIDE",
-    "Approval",
-    "DataParty",
-    "Estimator",
-    "Grant",
-    "HeSettings",
-    "OpenedTo",
-    "Order",
-    "Plan",
-    "Policy",
-    "Protocol",
-    "Query",
-    "Results",
-    "Reveal",
-    "Strength",
-    "TableKeys",
-    "TargetParty",
-    "check_approval",
-    "check_policy",
-    "check_policy_columns",
-    "check_policy_rows",
-    "differences",
-    "host_and_port",
-    "least",
-    "load_plan",
-    "local_party",
-    "mismatch",
-    "within",
-]
+from mpc_spearman.config.approval import Approval as Approval
+from mpc_spearman.config.approval import check_approval as check_approval
+from mpc_spearman.config.parties import DataParty as DataParty
+from mpc_spearman.config.parties import Policy as Policy
+from mpc_spearman.config.parties import Query as Query
+from mpc_spearman.config.parties import TargetParty as TargetParty
+from mpc_spearman.config.plan import Plan as Plan
+from mpc_spearman.config.plan import load_plan as load_plan
+from mpc_spearman.config.plan import local_party as local_party
+from mpc_spearman.config.policy import AGREE_TO_ALL as AGREE_TO_ALL
+from mpc_spearman.config.policy import check_policy as check_policy
+from mpc_spearman.config.policy import check_policy_columns as check_policy_columns
+from mpc_spearman.config.policy import check_policy_rows as check_policy_rows
+from mpc_spearman.config.scale import GRANTS as GRANTS
+from mpc_spearman.config.scale import LEVELS as LEVELS
+from mpc_spearman.config.scale import OUTSIDE as OUTSIDE
+from mpc_spearman.config.scale import Grant as Grant
+from mpc_spearman.config.scale import Reveal as Reveal
+from mpc_spearman.config.scale import least as least
+from mpc_spearman.config.scale import within as within
+from mpc_spearman.config.sections import Estimator as Estimator
+from mpc_spearman.config.sections import HeSettings as HeSettings
+from mpc_spearman.config.sections import OpenedTo as OpenedTo
+from mpc_spearman.config.sections import Order as Order
+from mpc_spearman.config.sections import Protocol as Protocol
+from mpc_spearman.config.sections import Results as Results
+from mpc_spearman.config.sections import Strength as Strength
+from mpc_spearman.config.sections import host_and_port as host_and_port
+from mpc_spearman.config.table_keys import TableKeys as TableKeys
+from mpc_spearman.config.wording import differences as differences
+from mpc_spearman.config.wording import mismatch as mismatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, ValidationInfo, field_validator
 
 from mpc_spearman.config.fields import ColumnName, Flag, Section, Text, flag, setting
 from mpc_spearman.config.wording import shown
@@ -64,40 +64,6 @@ class Csv(Section):
         return mark
 
 
-class Missing(Section):
-    """What becomes of missing values. In a plan ``missing: error`` is short for none of these."""
-
-    drop_rows: Flag = flag(
-        "Leave out rows in which a feature is missing: docs/tables.md#missing-values. Short: "
-        "`missing: drop_rows`."
-    )
-    drop_columns: float | None = setting(
-        "Leave out features of which more than this share of cells is missing.",
-        None,
-        "a share from 0 to below 1",
-        strict=True,
-        ge=0,
-        lt=1,
-        allow_inf_nan=False,
-    )
-    middle: Flag = flag(
-        "Rank a missing cell as its column's median, which weakens correlations. Short: `missing: middle`."
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        short = {"error": {}, "drop_rows": {"drop_rows": True}, "middle": {"middle": True}}
-        return short.get(value, value) if isinstance(value, str) else value
-
-    @field_validator("middle")
-    @classmethod
-    def _keeps_rows(cls, middle: bool, info: ValidationInfo) -> bool:
-        if middle and info.data.get("drop_rows"):
-            raise ValueError("keeps the rows that drop_rows leaves out; choose one of them")
-        return middle
-
-
 class TableKeys(Section):
     """How a data party's table is read."""
 
@@ -124,7 +90,12 @@ class TableKeys(Section):
         {},
         "percent, currency, day_first or month_first for each column, as in {cost: currency}",
     )
-    missing: Missing = Missing()
+    missing: Literal["error", "drop_rows", "middle"] = setting(
+        "What becomes of missing values. `drop_rows` leaves out rows in which a feature is missing, `middle` "
+        "ranks a missing cell as its column's median, which weakens correlations: "
+        "docs/tables.md#missing-values.",
+        "error",
+    )
     missing_flags: Flag = flag(
         "Under `missing: middle`: beside each column `x` with missing values add a feature `x is missing`, 1 "
         "where it is and 0 elsewhere."
@@ -158,7 +129,7 @@ class TableKeys(Section):
     @field_validator("missing_flags")
     @classmethod
     def _has_rows(cls, flags: bool, info: ValidationInfo) -> bool:
-        if flags and "missing" in info.data and not info.data["missing"].middle:
+        if flags and info.data.get("missing", "middle") != "middle":
             raise ValueError("needs missing: middle, which keeps the rows with missing values")
         return flags
 

@@ -103,9 +103,7 @@ def _unknown_key(location: Location, plan: type[BaseModel]) -> str:
     names = tuple(model.model_fields) if model else ()
     if instead := _REPLACED.get(dotted(location[-2:])):
         return f"is gone, remove it: {instead}"
-    elsewhere = [dotted(place) for place in _all_keys(plan, ()) if place[-1] == location[-1]]
-    hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else nearest(location[-1], names)
-    return f"there is no such key; keys here: {', '.join(names)}{hint}"
+    return f"there is no such key; keys here: {', '.join(names)}{nearest(location[-1], names)}"
 
 
 def _resolve(location: Location, plan: type[BaseModel]) -> tuple[FieldInfo | None, type[BaseModel] | None]:
@@ -131,14 +129,6 @@ def choices(annotation: Any) -> tuple[str, ...]:
     if get_origin(annotation) is Literal:
         return get_args(annotation)
     return next(filter(None, map(choices, get_args(annotation))), ())
-
-
-def _all_keys(model: type[BaseModel], above: Location) -> Iterator[Location]:
-    for name, field in model.model_fields.items():
-        yield (*above, name)
-        if (below := model_in(field.annotation)) is not None:
-            several = (0,) if get_origin(field.annotation) is tuple else ()
-            yield from _all_keys(below, (*above, name, *several))
 
 
 def canonical(content: object) -> str:

@@ -8,7 +8,6 @@ not, and are never sent.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -32,34 +31,29 @@ _VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 
 def take_aligned(table: Table, file: Path) -> Table:
     """Return the rows of a table whose ids are in a file, in the order of the file."""
-
-    def fail(text: str) -> TableError:
-        return TableError(f"{table.party}: aligned: {file}: {text}")
-
-    ids = _read(file, fail)
-    found = pc.index_in(ids, value_set=table.ids)
-    if found.null_count:
-        gone = "of incomplete rows, duplicate, or not in the table"
-        raise fail(f"{found.null_count} of its {len(ids)} ids are {gone}")
-    rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
-    if len(np.unique(rows)) < len(rows):
-        raise fail("it has duplicate ids")
+    try:
+        ids = _read(file)
+        found = pc.index_in(ids, value_set=table.ids)
+        if found.null_count:
+            gone = "of incomplete rows, duplicate, or not in the table"
+            raise Unusable(f"{found.null_count} of its {len(ids)} ids are {gone}")
+        rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
+        if len(np.unique(rows)) < len(rows):
+            raise Unusable("it has duplicate ids")
+    except (OSError, Unusable) as error:
+        why = error if isinstance(error, Unusable) else f"it cannot be read ({error.strerror})"
+        raise TableError(f"{table.party}: aligned: {file}: {why}") from None
     return table.take(rows)
 
 
-def _read(file: Path, fail: Callable[[str], TableError]) -> pa.LargeStringArray:
-    try:
-        if file.exists() and not file.is_file():  # a pipe could block for ever
-            raise fail("it is not a regular file")
-        text, blocks = CsvText(file, Csv(delimiter=",")), list[pa.LargeStringArray]()
-        if text.names != [_HEADER]:
-            raise fail(f"it is not a CSV file with one column, {_HEADER!r}")
-        text.read({0: blocks.append}, None)
-        return pa.concat_arrays(blocks)
-    except OSError as error:
-        raise fail(f"it cannot be read ({error.strerror or type(error).__name__})") from None
-    except Unusable as unusable:
-        raise fail(str(unusable)) from None
+def _read(file: Path) -> pa.LargeStringArray:
+    if file.exists() and not file.is_file():  # a pipe could block for ever
+        raise Unusable("it is not a regular file")
+    text, blocks = CsvText(file, Csv(delimiter=",")), list[pa.LargeStringArray]()
+    if text.names != [_HEADER]:
+        raise Unusable(f"it is not a CSV file with one column, {_HEADER!r}")
+    text.read({0: blocks.append}, None)
+    return pa.concat_arrays(blocks)
 
 
 def write_aligned(file: Path, ids: pa.LargeStringArray) -> None:
@@ -68,18 +62,11 @@ def write_aligned(file: Path, ids: pa.LargeStringArray) -> None:
 
 
 def write_unaligned(file: Path, aligned: Table) -> None:
-    """Write all other rows of a table's source, with all its columns, as `write_aligned` writes.
+    """Write all rows of a table's source but the aligned ones, with all its columns, as `write_aligned` does.
 
     They are in the source's order: those that are not common to all parties, and those that were left out
-    because they are incomplete or have a duplicate id. Cells of CSV files stay as they are written; a table
-    of another format keeps its types where the file's name ends in one of ``PARQUET``.
-
-    Parameters
-    ----------
-    file : Path
-        CSV (UTF-8, commas), or Parquet by its name.
-    aligned : Table
-        The rows to leave out.
+    because they are incomplete or have a duplicate id. The file is Parquet by its name, which keeps types, or
+    CSV (UTF-8, commas), in which cells of CSV files stay as they are written.
     """
     assert aligned.reopen is not None
     try:

@@ -36,13 +36,15 @@ _NOTATIONS: tuple[dict[str, Any], ...] = (
     {"thousands": ".", "decimal": ","},
     *({"thousands": mark, "decimal": point} for mark in " '" for point in ".,"),
 )
-_KINDS = (
-    ("dates", DATE),
-    ("dates with times", TIME + "$"),
-    ("dates with times and zones", TIME + ZONE + "$"),
-    ("true or false", _TRUTHS[0]),
-    ("yes or no", _TRUTHS[1]),
-)
+_AT_TIME, _IN_ZONE = TIME + "$", TIME + ZONE + "$"
+_TIMES = {DATE: pa.date32(), _AT_TIME: pa.timestamp("us"), _IN_ZONE: pa.timestamp("us", "UTC")}
+_KINDS = {
+    "dates": DATE,
+    "dates with times": _AT_TIME,
+    "dates with times and zones": _IN_ZONE,
+    "true or false": _TRUTHS[0],
+    "yes or no": _TRUTHS[1],
+}
 _LIST = "; if they stand for missing values, list them under missing_values"
 
 _MOST_CATEGORIES = 12  # of a column of text that may have an order
@@ -57,34 +59,18 @@ Rows = npt.NDArray[np.int64]
 
 
 class Numbers(NamedTuple):
-    """What a column holds.
+    """What a column of n cells holds."""
 
-    Attributes
-    ----------
-    values : ndarray of int64, uint64 or float64, shape (n,)
-        Finite; anything where a value is missing.
-    missing : ndarray of bool, shape (n,)
-    kind : str
-        What its cells are, in words.
-    note : str
-        What the owner should know of how it was read.
-    """
-
-    values: Array
+    values: Array  # int64, uint64 or float64, finite; anything where a value is missing
     missing: Mask
-    kind: str
-    note: str = ""
+    kind: str  # in words
+    note: str = ""  # what the owner should know of how it was read
 
 
 class Cells:
     """A column of cells that come a block at a time; of a block that Arrow reads as numbers no text is kept.
 
-    Parameters
-    ----------
-    name : str
-        The column's.
-    keys : TableKeys
-        What ``encode`` lists for the column is no missing value.
+    What ``encode`` lists for the column is no missing value.
     """
 
     def __init__(self, name: str, keys: TableKeys, codes: Codes) -> None:
@@ -229,7 +215,7 @@ class Cells:
         if not wrong.any():
             return Unusable(f"{at_rows(rows[infinite], 'infinite value')}{INFINITE}")
         if not self._read and not number.any():
-            for kind, pattern in _KINDS:
+            for kind, pattern in _KINDS.items():
                 other = ~matches(text, pattern)
                 if 2 * other.sum() < len(text):
                     most = f" among {len(text) - other.sum()} that are {kind}"
@@ -312,16 +298,11 @@ def _whole(text: pa.LargeStringArray) -> tuple[Array, Mask]:
 
 def _times(text: pa.LargeStringArray, rows: Rows) -> Array | None:
     """Read ISO 8601 dates or times; None where not every cell is written like one."""
-    if matches(text, DATE).all():
-        kind = pa.date32()
-    elif matches(text, TIME + "$").all():
-        kind = pa.timestamp("ns")
-    elif matches(text, TIME + ZONE + "$").all():
-        kind = pa.timestamp("ns", "UTC")
-    else:
+    kind = next((kind for pattern, kind in _TIMES.items() if matches(text, pattern).all()), None)
+    if kind is None:
         return None
-    if kind != pa.date32() and not matches(text, r"\.[0-9]{7}").any():
-        kind = pa.timestamp("us", kind.tz)  # nanoseconds reach from 1677 to 2262 only
+    if matches(text, r"\.[0-9]{7}").any():  # nanoseconds reach from 1677 to 2262 only
+        kind = pa.timestamp("ns", kind.tz)
     try:
         return np.asarray(since(text.cast(kind)))
     except pa.ArrowInvalid:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from unicodedata import normalize
 
 import pyarrow as pa
 
 from mpc_spearman.config.table_keys import Csv, TableKeys
+from mpc_spearman.config.wording import nearest
 from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.refusals import Unusable, count_of, listed, show
 
@@ -16,14 +16,9 @@ MAX_NAME_BYTES = 500  # a feature's name travels in a message of bounded size an
 
 
 def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[int], list[int]]:
-    """Find the places of the id columns and of the features.
+    """Find the places of the id columns and of the features among the labels of a table's columns.
 
-    Parameters
-    ----------
-    labels : sequence
-        The names of all columns, in the table's order.
-    hint : str
-        What may be the matter where a column is not there.
+    `hint` says what may be the matter where a column is not there.
     """
     names = _names(labels)
     place = {name: i for i, name in reversed(list(enumerate(names)))}
@@ -41,15 +36,12 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     def known(name: str, role: str, among: Sequence[str]) -> str:
         if name in place:
             return name
-        said = f"{role}: there is no column {show(name)}; "
+        said = f"{role}: there is no column {show(name)}"
         if numbers and role == "id":
-            raise Unusable(
-                f"{said}{numbers} of the {len(names)} column names are numbers: is the header line missing?"
-            )
-        folded = {other.casefold(): other for other in among}
-        near = difflib.get_close_matches(name.casefold(), folded, n=1)
-        has = f"it has {listed(names)}{'; set id to the column of row ids' if role == 'id' else ''}"
-        raise Unusable(said + (hint or (f"did you mean {show(folded[near[0]])}?" if near else has)))
+            what = f"{numbers} of the {len(names)} column names are numbers: is the header line missing?"
+            raise Unusable(f"{said}; {what}")
+        has = f"; it has {listed(names)}{'; set id to the column of row ids' if role == 'id' else ''}"
+        raise Unusable(said + (f"; {hint}" if hint else nearest(name, tuple(among)) or has))
 
     ids = [known(name, "id", names) for name in keys.id]
     others = [name for name in names if name not in ids]

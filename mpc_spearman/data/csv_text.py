@@ -26,16 +26,11 @@ from mpc_spearman.data.refusals import Unusable, count_of
 
 #: Bytes read at a time, and the most that a row may have.
 BLOCK = 8 << 20
+_SET_ENCODING = "set csv.encoding to what it is, such as cp1252, latin-1, utf-16 or utf-16-le"
 
 
 class CsvText:
-    """A CSV file, of which columns are read as text.
-
-    Parameters
-    ----------
-    path : Path
-        Compressed where its name ends in ``.gz``.
-    """
+    """A CSV file, compressed where its name ends in ``.gz``, of which columns are read as text."""
 
     def __init__(self, path: Path, dialect: Csv) -> None:
         self._path, self._encoding, self._said = path, dialect.encoding, None
@@ -58,24 +53,10 @@ class CsvText:
             first = self._reader(io.BytesIO(head), range(width), []).read_next_batch()
         self.names = [column[0].as_py() for column in first.columns]
 
-    def separated_by(self) -> str:
-        """Guess what separates the columns of a file that seems to have only one; "" if nothing does."""
-        return next((mark for mark in ";\t|," if mark in self.names[0]), "") if len(self.names) == 1 else ""
-
     def read(self, columns: Mapping[int, Callable[[pa.LargeStringArray], None]], rows: int | None) -> int:
-        """Read columns, by their places in the file, a block of cells at a time.
+        """Hand the cells of columns, by their places, a block at a time to what takes them; count the rows.
 
-        Parameters
-        ----------
-        columns : mapping of int to callable
-            What takes the next cells of each column.
-        rows : int, optional
-            Read so many rows only.
-
-        Returns
-        -------
-        int
-            How many rows there were.
+        With `rows`, read so many only.
         """
         wrong: list[tuple[int, int, int]] = []
         count = -1  # the header is no row of data
@@ -193,12 +174,10 @@ class _Checked:
         except UnicodeError as error:
             before = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
             line = self._lines + _line_ends(data + before)
-            raise Unusable(
-                f"it is not {self._encoding.upper()} text, in line {line} of the file: set "
-                f"csv.encoding to what it is ({_encoding_of(raw if first else b'')})"
-            ) from None
+            what = f"it is not {self._encoding.upper()} text, in line {line} of the file"
+            raise Unusable(f"{what}: {_SET_ENCODING}") from None
         if first and self._as_it_is and b"\0" in data[:100]:
-            raise Unusable(f"it has NUL characters: set csv.encoding to what it is ({_encoding_of(data)})")
+            raise Unusable(f"it has NUL characters: {_SET_ENCODING}")
         if first:
             data = data.removeprefix(codecs.BOM_UTF8).removeprefix(self._skip)
             self._lines += bool(self._skip)
@@ -227,15 +206,6 @@ class _Checked:
             raise Unusable(
                 f"it is not a well-formed CSV file: a quote is not closed, in line {self._opened} of the file"
             )
-
-
-def _encoding_of(head: bytes) -> str:
-    """Guess a file's encoding from its first bytes."""
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    if b"\0" in head[:100]:
-        return "utf-16-le" if head[1:2] == b"\0" else "utf-16-be"
-    return "cp1252 or latin-1, as older programs of Western Europe save it"
 
 
 def _line_ends(block: bytes) -> int:

@@ -283,7 +283,8 @@ def connect(asked: Query) -> Database:
     kind, _, rest = address.partition(":")
     if asked.variable and not address:
         raise Unusable("there is no such environment variable here; set it where this role runs")
-    if kind not in ("", "duckdb", "sqlite", "postgresql", "postgres"):
+    kind = kind.replace("postgresql", "postgres")  # libpq knows both, Ibis this one
+    if kind not in ("", "duckdb", "sqlite", "postgres"):
         raise Unusable("its address does not begin with postgresql://, sqlite: or duckdb:")
     if kind in ("sqlite", "duckdb") and not Path(rest).is_file():
         raise Unusable(f"there is no such file; the address is {kind}:FILE")
@@ -298,6 +299,6 @@ def connect(asked: Query) -> Database:
         raise SetupError(f"what {kind or 'duckdb'} needs is not installed. Run: {INSTALL}") from None
 
 
-def quoted(text: str) -> str:
-    """Write text as SQL has it."""
-    return "'" + text.replace("'", "''") + "'"
+def quoted(text: str, mark: str = "'") -> str:
+    """Write text as SQL has it; with another mark, a name."""
+    return mark + text.replace(mark, 2 * mark) + mark

@@ -22,11 +22,7 @@ _INFINITE = ("Infinity", "-Infinity", "infinity", "-infinity", "inf", "-inf")
 def gaps(cells: Any, codes: Sequence[Any], dialect: str) -> tuple[Any, Any]:
     """Tell which cells of a column of numbers, dates or times are missing, and which are infinite.
 
-    Parameters
-    ----------
-    cells : column
-    codes : sequence of boolean columns
-        For each value that is listed as missing, which cells have it.
+    `codes` are boolean columns: for each value that is listed as missing, which cells have it.
     """
     import ibis
 
@@ -67,22 +63,11 @@ def has(cells: Any, listed: str, number: Decimal | None) -> Any:
 
 
 def written(word: Any, notation: Notation, nothing: Sequence[str]) -> tuple[Any, dict[str, Any]]:
-    """Tell how cells of text are written, without space around them.
+    """Tell how cells of text are written, without space around them; `nothing` stands for a missing value.
 
-    Parameters
-    ----------
-    word : column of text
-    nothing : sequence of str
-        What stands for a missing value.
-
-    Returns
-    -------
-    column of text
-        The cells, numbers as engines read them.
-    dict
-        Boolean columns: which cells are `missing`, and which of the others are a `number`, a `whole` one, a
-        `date`, a date with `time`; are `marked` with a decimal mark; are `grouped`, that is have none, or one
-        that may separate thousands.
+    Return the cells, numbers as engines read them, and boolean columns: which cells are `missing`, and which
+    of the others are a `number`, a `whole` one, a `date`, a date with `time`; are `marked` with a decimal
+    mark; are `grouped`, that is have none, or one that may separate thousands.
     """
     word = word.fill_null("").strip()
     missing, number = word.isin(["", *nothing]), word.re_search(f"^{notation.number}$")
@@ -125,11 +110,8 @@ def numbered(table: Any, by: Sequence[str], before: Mapping[int, int]) -> Any:
 def ranks(table: Any, before: Mapping[int, int]) -> Any:
     """Rank a column, `key`, of a table with buckets, in which no cell is missing.
 
-    Returns
-    -------
-    table
-        Of each row its number `r`, how many rows have a lower value, `below`, and how many have none above
-        its own, `upto`. Its average rank is (below + upto + 1)/2. In the order of the rows.
+    In the order of the rows, return of each its number `r`, how many rows have a lower value, `below`, and
+    how many have none above its own, `upto`. Its average rank is (below + upto + 1)/2.
     """
     import ibis
 

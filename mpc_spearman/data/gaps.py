@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Literal
 from unicodedata import normalize
@@ -25,10 +25,11 @@ class Codes:
     """What a plan lists as missing values: as text, case aside, and as numbers, however they are written."""
 
     def __init__(self, keys: TableKeys) -> None:
-        self._notation, self._seen = Notation(keys.csv), set[str]()
+        self._notation = Notation(keys.csv)
+        self.seen = set[str]()  # what is listed, and in some column that was read
         self._listed = [value.strip() for value in keys.missing_values]
         ways = (str, str.lower, str.upper, str.capitalize)
-        self._texts = {
+        self.texts = {  # how it may be written
             normalize(form, way(value)): value
             for value in reversed(self._listed)
             for way in ways
@@ -44,20 +45,12 @@ class Codes:
 
     def unseen(self) -> list[str]:
         """Return what is listed, beyond the default, and in no column that was read."""
-        return [value for value in self._listed if value not in {*self._seen, *_BY_DEFAULT}]
-
-    def texts(self) -> list[str]:
-        """Return how what is listed may be written."""
-        return [*self._texts]
+        return [value for value in self._listed if value not in {*self.seen, *_BY_DEFAULT}]
 
     def listed(self) -> Iterator[tuple[str, Decimal | None]]:
         """Go through what is listed beyond the default, each with the number that it is."""
         numbers = {written: number for number, written in self._numbers.items()}
         yield from ((value, numbers.get(value)) for value in self._listed if value not in _BY_DEFAULT)
-
-    def see(self, listed: Iterable[str]) -> None:
-        """Note what was found in a column."""
-        self._seen.update(listed)
 
     def near(self, values: npt.NDArray[Any]) -> bool:
         """Tell whether one of some numbers may be listed."""
@@ -65,10 +58,10 @@ class Codes:
 
     def cells(self, text: pa.LargeStringArray, *, default: bool = True) -> Mask:
         """Mark the cells, without space around them, that are empty or listed, by default or not."""
-        listed = [one for one, value in self._texts.items() if default or value not in _BY_DEFAULT]
+        listed = [one for one, value in self.texts.items() if default or value not in _BY_DEFAULT]
         missing = mask(pc.is_in(text, value_set=pa.array(["", *listed], text.type)))
-        self._seen.update(
-            self._texts.get(one, "") for one in text.filter(pa.array(missing)).unique().to_pylist()
+        self.seen.update(
+            self.texts.get(one, "") for one in text.filter(pa.array(missing)).unique().to_pylist()
         )
         number = self._notation.matches(text) & ~missing if self._floats else missing
         if self._floats and number.any():
@@ -76,7 +69,7 @@ class Codes:
             near = np.isin(np.asarray(self._notation.plain(text_of).cast(pa.float64())), self._floats)
             same = {one: self._exact(one) for one in text_of.filter(pa.array(near)).unique().to_pylist()}
             same = {one: exact for one, exact in same.items() if exact in self._numbers}
-            self._seen.update(self._numbers[exact] for exact in same.values())
+            self.seen.update(self._numbers[exact] for exact in same.values())
             missing |= mask(pc.is_in(text, value_set=pa.array([*same], text.type)))
         return missing
 
@@ -96,29 +89,26 @@ class Codes:
             if code.as_py() != code.as_py():
                 continue  # NaN equals nothing, and is missing anyway
             found = mask(pc.equal(array, code).fill_null(False))
-            self._seen.update([value] if found.any() else [])
+            self.seen.update([value] if found.any() else [])
             missing |= found
         return missing
 
 
 def costs(missing: Mapping[str, npt.NDArray[np.int64]], n: int) -> str:
-    """Say how many rows columns with missing values cost, and which to leave out to keep most rows.
+    """Say how many of n rows columns with missing values cost, and which to leave out to keep most rows.
 
-    Parameters
-    ----------
-    missing : mapping of str to ndarray of int64
-        For each column the rows in which it has no value, of the rows that count.
-    n : int
-        How many rows there are.
+    `missing` has the rows in which each column has no value, of the rows that count.
     """
     gaps = np.zeros(1 + max(int(rows[-1]) for rows in missing.values()), dtype=np.int32)
     for rows in missing.values():
         gaps[rows] += 1
     lost, left = int((gaps > 0).sum()), dict(missing)
     by_share = sorted(missing.items(), key=lambda item: -len(item[1]))
-    shares = ", ".join(f"{show(name)} {_percent(len(rows), n)}" for name, rows in by_share[:_MOST_NAMED])
+    shares = ", ".join(f"{show(name)} {100 * len(rows) / n:.1f} %" for name, rows in by_share[:_MOST_NAMED])
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    said = f"left out: {lost:,} of {n:,} rows ({_percent(lost, n)}) with a missing value, in {shares}{more}"
+    said = (
+        f"left out: {lost:,} of {n:,} rows ({100 * lost / n:.1f} %) with a missing value, in {shares}{more}"
+    )
     out = ""
     for _ in range(min(3, len(missing) - 1)):  # each time the column without which most rows come back
         back = {name: int((gaps[rows] == 1).sum()) for name, rows in left.items()}
@@ -126,32 +116,16 @@ def costs(missing: Mapping[str, npt.NDArray[np.int64]], n: int) -> str:
         if 100 * back[best] < n:
             break
         gaps[left.pop(best)] -= 1
-        lost_then = f"{int((gaps > 0).sum()):,}"
-        out += (
-            f", {lost_then} if also {show(best)}"
-            if out
-            else f"; only {lost_then} if you exclude {show(best)}"
-        )
+        then = f"{int((gaps > 0).sum()):,} if"
+        out += f", {then} also {show(best)}" if out else f"; only {then} you exclude {show(best)}"
     kept = "; missing: middle keeps them" if 5 * lost > n else ""
     return said + out + kept
 
 
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %"
-
-
 def middle(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return numbers in the order of a column whose missing cells hold the median of the others.
+    """Return numbers, (n,), in the order of a column whose missing cells hold the median of the others.
 
-    Parameters
-    ----------
-    values : ndarray of int64, uint64 or float64, shape (n,)
-    missing : ndarray of bool, shape (n,)
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Twice each value's place among the distinct ones. A median between two values is between their places.
+    They are twice each value's place among the distinct ones: a median between two values is between these.
     """
     known = values[~missing]
     filled = np.zeros(len(values), dtype=np.int64)
@@ -161,26 +135,3 @@ def middle(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.NDAr
         ordered = np.sort(places)
         filled[missing] = (ordered[(len(known) - 1) // 2] + ordered[len(known) // 2]) // 2
     return filled
-
-
-def looks_like_a_code(values: npt.NDArray[Any]) -> bool:
-    """Tell whether the lowest or the highest value looks like a code for a missing one, such as -999.
-
-    It does where its digits are all nines (two or more), it occurs more than once, and it is further from
-    the next value than that is from the one at the other end.
-
-    Parameters
-    ----------
-    values : ndarray of int64, uint64 or float64, shape (n,)
-    """
-    if not len(values):
-        return False
-    low, high = values.min(), values.max()
-    for code, others in ((low, values[values != low]), (high, values[values != high])):
-        if set(str(abs(int(code)))) != {"9"} or abs(code) < 99 or code != int(code) or not len(others):
-            continue
-        if len(values) - len(others) > 1:
-            near, far = (others.min(), high) if code == low else (others.max(), low)
-            if abs(float(near) - float(code)) > abs(float(far) - float(near)):
-                return True
-    return False

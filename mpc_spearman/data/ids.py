@@ -1,49 +1,133 @@
-"""Row ids: their order and digest, and the target's tag, which shows that two results are over the same rows.
+"""Row ids: their text, normalised and joined; their duplicates, digest and the target's tag.
 
-Ids are an Arrow array of text, and what is done to them is done to its buffers, not row by row.
+Ids are compared as text. Text stays as it is written, whole numbers become their decimal digits and dates
+their ISO form, ``2020-01-31``; nothing else can be an id. All but `map_text` is done by Arrow's kernels and
+on Arrow's buffers, not row by row.
 
-The tag is an HMAC under a key that the target alone keeps, in the file ``parties.target.alignment_key``. It
-stays in the target's own result. Without the key it says nothing about the ids; whoever has both could test
-guesses of the whole list, so the key is never written anywhere else.
+The tag shows that two results are over the same rows. It is an HMAC under a key that the target alone keeps,
+in the file ``parties.target.alignment_key``, and stays in the target's own result. Without the key it says
+nothing about the ids; whoever has both could test guesses of the whole list.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from unicodedata import normalize
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.data.id_columns import NO_WIDTH, map_text
+from mpc_spearman.config.table_keys import Normalise
+from mpc_spearman.data.columns import is_text, named, whole
+from mpc_spearman.data.refusals import Unusable, at, show
 from mpc_spearman.files import own_key
 
+#: Characters that nobody sees: zero-width spaces and joiners, the byte order mark, the soft hyphen.
+NO_WIDTH = "[\u00ad\u200b-\u200d\u2060\ufeff]"
+Mask = npt.NDArray[np.bool_]
+_AT_ONCE = 1 << 20
 # Numbers that a table of another program may hold as 7: with zeros in front, a point, an exponent or a sign.
 _AS_TEXT = r"^(\+[0-9.]+|[+-]?0[0-9]+|[+-]?[0-9]+\.[0-9]*|[+-]?[0-9.]+[eE][+-]?[0-9]+)$"
 _BLOCK = 1 << 16  # ids at a time
 _LABEL = b"mpc_spearman alignment 2"  # the digest of ids in a run's handshake is under other keys
 
 
+def id_text(column: pa.ChunkedArray, normalise: Sequence[Normalise]) -> pa.LargeStringArray:
+    """Turn one column of ids into text, null where an id is missing."""
+    array = whole(column)
+    if pa.types.is_dictionary(array.type):
+        array = whole(pa.chunked_array([array.dictionary_decode()]))
+    if not is_text(array.type):
+        array = _written(array)
+    try:  # Parquet's strings need not be what they are called
+        text = array.cast(pa.large_binary()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        raise Unusable("ids that are not UTF-8") from None
+    for step in normalise:
+        text = _STEPS[step](text)
+    return text
+
+
+def join(names: Sequence[str], columns: Sequence[pa.LargeStringArray]) -> pa.LargeStringArray:
+    """Make one id of the columns of each row.
+
+    Of several, each is written after its length in bytes and a colon, ``4:Anna10:1990-01-31``, so that no two
+    rows that differ in a column have the same id.
+    """
+    for name, column in zip(names, columns, strict=True):
+        empty = pc.or_(column.is_null(), pc.equal(column.fill_null(""), "")).to_numpy(zero_copy_only=False)
+        if empty.any():
+            raise Unusable(f"column {show(name)}: {at(empty, 'empty id')}; fill them in or remove the rows")
+    if len(columns) == 1:
+        return columns[0]
+    parts = []
+    for column in columns:
+        parts += [pc.binary_length(column).cast(pa.large_string()), pa.scalar(":", pa.large_string()), column]
+    return pc.binary_join_element_wise(*parts, pa.scalar("", pa.large_string()))
+
+
+def repeated(ids: pa.LargeStringArray) -> tuple[Mask, Mask]:
+    """Mark the rows with a duplicate id: all copies, and all but the first of each."""
+    later, copied = np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=bool)
+    ends = np.zeros(len(ids), dtype=np.uint8)
+    if len(ids) > _AT_ONCE:  # those with the same last byte by themselves: a dictionary takes 200 bytes an id
+        ends = np.frombuffer(pc.binary_slice(ids.cast(pa.large_binary()), -1).buffers()[2], dtype=np.uint8)
+    for end in np.flatnonzero(np.bincount(ends)):
+        rows = np.flatnonzero(ends == end)
+        # A dictionary lists values in the order in which they come first, so a place below the highest so far
+        # is one that came before.
+        places = ids.take(pa.array(rows)).dictionary_encode().indices.to_numpy()
+        later[rows[1:]] = places[1:] <= np.maximum.accumulate(places)[:-1]
+        copied[rows] = (np.bincount(places) > 1)[places]
+    return copied, later
+
+
+def _written(array: pa.Array) -> pa.Array:
+    """Write ids that are whole numbers or dates as text."""
+    kind = array.type
+    if pa.types.is_null(kind):
+        return array.cast(pa.large_string())
+    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+        return array.cast(pa.large_string())
+    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
+        days = array.cast(pa.date32())
+        if pc.all(pc.equal(days.cast(kind), array)).as_py() in (True, None):
+            return days.cast(pa.large_string())
+    raise Unusable(
+        f"ids of type {named(kind)}, neither text, whole numbers nor dates: cast them to text or to int64"
+    )
+
+
+def map_text(text: pa.LargeStringArray, change: Callable[[str], str]) -> pa.LargeStringArray:
+    """Change each text by a function of Python's.
+
+    Arrow has no case folding, and its normal forms differ from release to release.
+    """
+    blocks = (text.slice(start, _BLOCK).to_pylist() for start in range(0, len(text), _BLOCK))
+    changed = [pa.array([one and change(one) for one in block], text.type) for block in blocks]
+    return pa.concat_arrays([text.slice(0, 0), *changed])
+
+
+_STEPS: dict[Normalise, Callable[[pa.LargeStringArray], pa.LargeStringArray]] = {
+    "strip": lambda text: pc.utf8_trim_whitespace(pc.replace_substring_regex(text, NO_WIDTH, "")),
+    "casefold": lambda text: map_text(text, str.casefold),
+    "nfkc": lambda text: map_text(text, partial(normalize, "NFKC")),
+    "digits": lambda text: pc.replace_substring_regex(text, "[^0-9]", ""),
+}
+
+
 def id_digest(ids: pa.LargeStringArray, key: bytes) -> bytes:
-    """Digest ids and their order, so that two parties can compare them without showing them.
+    """Digest ids and their order, so that two parties can compare them without showing them; 32 bytes.
 
     HMAC-SHA256 over the number of ids and, for each, the length of its UTF-8 form and that form; lengths
-    are 8 bytes, big-endian. The lengths make the encoding injective: ("ab", "c") and ("a", "bc") differ.
-    Without `key` the digest says nothing about the ids; with it, guesses at the whole list can be tried.
-
-    Parameters
-    ----------
-    key : bytes
-        Shared by the two parties and nobody else.
-
-    Returns
-    -------
-    bytes
-        32 bytes.
+    are 8 bytes, big-endian, so that ("ab", "c") and ("a", "bc") differ. `key` is the two parties' alone:
+    with it, guesses at the whole list can be tried; without it, the digest says nothing about the ids.
     """
     mac = hmac.new(key, len(ids).to_bytes(8, "big"), hashlib.sha256)
     nothing = pa.scalar(b"", pa.large_binary())
@@ -77,25 +161,11 @@ def id_help(ids: pa.LargeStringArray) -> str:
 
 
 def alignment_tag(key_file: Path, ids: pa.LargeStringArray) -> str:
-    """Tag row ids, in whatever order they are.
+    """Tag row ids, in whatever order they are; 64 hexadecimal digits.
 
     HMAC-SHA256 of the length-prefixed ids (`id_digest`) in ascending order of their UTF-8 forms, under
-    HMAC-SHA256 of a fixed label under the file's key.
-
-    Parameters
-    ----------
-    key_file : Path
-        32 random bytes, its owner's alone. Made where missing, and never replaced.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-
-    Raises
-    ------
-    PlanError
-        The file cannot be made or read, has another size, or others may read it.
+    HMAC-SHA256 of a fixed label under the file's key: 32 random bytes, its owner's alone, made where missing
+    and never replaced. `PlanError` if it cannot be made or read, has another size, or others may read it.
     """
     key = own_key(key_file, "parties.target.alignment_key")
     ordered = ids.take(pc.sort_indices(ids))

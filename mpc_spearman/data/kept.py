@@ -37,14 +37,8 @@ _PART = ".ranks.part"
 class KeptRanks:
     """One owner's folder of ranks, for a run of the first `limit` rows of its table.
 
-    Make it before the table is read: it then notices a file that is replaced meanwhile.
-
-    Raises
-    ------
-    OutputError
-        The folder cannot be made or written to.
-    PlanError
-        Others may read it.
+    Make it before the table is read: it then notices a file that is replaced meanwhile. `OutputError` if the
+    folder cannot be made or written to, `PlanError` if others may read it.
     """
 
     def __init__(self, folder: Path, own: DataParty, limit: int | None) -> None:

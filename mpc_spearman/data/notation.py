@@ -52,13 +52,7 @@ class Notation:
     ) -> tuple[pa.LargeStringArray, Mask, set[str]]:
         """Make plain numbers of percentages or amounts of money, ISO dates of others.
 
-        Returns
-        -------
-        LargeStringArray, length n
-        ndarray of bool, shape (n,)
-            Which cells are what `how` says.
-        set of str
-            The currencies.
+        Also return which cells are what `how` says, and the currencies.
         """
         number, units = f"({self.number})", set[str]()
         pattern, into = {

@@ -29,19 +29,7 @@ _MATCH, _ORDER = b"mpc_spearman/1 pseudonyms", b"mpc_spearman/1 order of common 
 
 
 def pseudonyms(ids: pa.LargeStringArray, key: bytes) -> NDArray[np.bytes_]:
-    """Return the pseudonyms of ids, in the order of the ids.
-
-    Parameters
-    ----------
-    ids : LargeStringArray, length n
-        Unique, without nulls.
-    key : bytes
-        Of this run, 32 bytes.
-
-    Returns
-    -------
-    ndarray of S16, shape (n,)
-    """
+    """Return the pseudonyms of unique ids, in their order, under this run's key of 32 bytes."""
     subkey = hmac.digest(key, _MATCH, sha256)
     found = np.empty(len(ids), _TYPE)
     for start in range(0, len(ids), _CHUNK):
@@ -57,19 +45,7 @@ def shuffled(pseudonyms: NDArray[np.bytes_], key: bytes) -> NDArray[np.int64]:
 
     That function is AES-256, under another subkey, of the pseudonym. All who have the same ids and the key
     get them into the same order, which whoever has no key cannot link to the ids, to the order of the
-    pseudonyms or to another run.
-
-    Parameters
-    ----------
-    pseudonyms : ndarray of S16, shape (n,)
-        All different.
-    key : bytes
-        As for `pseudonyms`.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Positions in `pseudonyms`.
+    pseudonyms or to another run. Returned are positions in `pseudonyms`, of which no two are equal.
     """
     subkey = hmac.digest(key, _ORDER, sha256)
     cipher = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
@@ -82,17 +58,7 @@ def ascending(values: NDArray[np.bytes_]) -> bool:
 
 
 def common(sets: Sequence[NDArray[np.bytes_]]) -> list[NDArray[np.bool_]]:
-    """Tell for each of some strictly ascending sets which of its members are in all others.
-
-    Parameters
-    ----------
-    sets : sequence of ndarray of S16, shape (n_i,)
-
-    Returns
-    -------
-    list of ndarray of bool, shape (n_i,)
-        All have the same number of true cells.
-    """
+    """Tell for each of some strictly ascending sets which of its members are in all others."""
     in_all, *others = sets
     for other in others:
         in_all = in_all[_among(in_all, other)]

@@ -37,21 +37,13 @@ LARGEST = 1 << 31
 
 @dataclass(frozen=True)
 class Groups:
-    """A column's groups of equal values, by their sizes.
+    """A column's groups of equal values, by their sizes."""
 
-    Attributes
-    ----------
-    how_many : tuple of (int, int)
-        Each size t that a group has, ascending, and how many groups have it: at most about sqrt(2n) pairs.
-    step : int
-        The greatest common divisor of all differences of the column's x; 0 for a constant column.
-    skewness : float
-        Third standardised moment of the column's ranks; 0 where they are constant, or symmetric as they are
-        without ties.
-    """
-
+    #: Each size t that a group has, ascending, and how many groups have it: at most about sqrt(2n) pairs.
     how_many: tuple[tuple[int, int], ...]
+    #: The greatest common divisor of all differences of the column's x; 0 for a constant column.
     step: int
+    #: Third standardised moment of the column's ranks; 0 where they are constant or symmetric.
     skewness: float
 
     @classmethod
@@ -95,17 +87,11 @@ def _skewness(n: int, squares: float, cubes: float) -> float:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranks:
-    """A party's ranked columns. Private to the party: its text form shows the shape only.
+    """A party's ranked columns. Private to the party: its text form shows the shape only."""
 
-    Attributes
-    ----------
-    matrix : ndarray of int32, shape (m, n)
-        Centred doubled average ranks, one C-contiguous row per feature.
-    groups : tuple of Groups, length m
-        Of equal values, of each feature.
-    """
-
+    #: Centred doubled average ranks, (m, n): one C-contiguous row per feature.
     matrix: NDArray[np.int32]
+    #: Of equal values, of each feature.
     groups: tuple[Groups, ...]
 
     @property
@@ -203,8 +189,8 @@ def rank_columns(
     Parameters
     ----------
     columns : iterable of 1-D arrays of equal length, 1 to ``LARGEST``
-        Boolean, integer or floating point of up to 64 bits, without NaN (tables are checked for that when
-        they are read). They are taken one after the other, and about as many as `workers` are kept at a time.
+        Boolean, integer or floating point of up to 64 bits, without NaN (`ValueError`). They are taken one
+        after the other, and about as many as `workers` are kept at a time.
     m : int, optional
         How many there are, where `columns` has no length.
     workers : int
@@ -213,11 +199,6 @@ def rank_columns(
         Called from the calling thread after each column; what it raises ends the ranking.
     place : callable
         Makes the matrix of a shape.
-
-    Raises
-    ------
-    ValueError
-        No columns, unequal or zero lengths, a type without an order, or NaN: a mistake of the caller.
     """
     count = len(columns) if isinstance(columns, Sized) else m
     matrix = np.empty((0, 0), dtype=np.int32)
@@ -263,12 +244,8 @@ def place_ranks(
 ) -> Groups:
     """Write a column's x into `out`, (n,), from where its rows stand among those with a value.
 
-    Parameters
-    ----------
-    blocks : iterable of three arrays of int64, shape (rows,)
-        Rows, how many rows have a lower value than each, and how many have none above its own.
-    gaps : ndarray of int64, shape (g,)
-        The rows without a value: they are ranked as the median of the others.
+    `blocks` are three arrays each: rows, how many rows have a lower value than each, and how many have none
+    above its own. `gaps` are the rows without a value: they are ranked as the median of the others.
     """
     n, g = len(out), len(gaps)
     low, high = (n - g - 1) // 2, (n - g) // 2  # the middle of the others: two places if they are even

@@ -12,10 +12,7 @@ import numpy.typing as npt
 class Unusable(Exception):
     """Something of a table cannot be used. Its text names neither party nor file, which its reader adds.
 
-    Attributes
-    ----------
-    fix : mapping
-        Which key of the plan would mend it, and the value: for the owner alone, as it may hold cells.
+    `fix` is a key of the plan that would mend it, and the value: for the owner alone, as it may hold cells.
     """
 
     def __init__(self, text: str, fix: Mapping[str, object] = MappingProxyType({})) -> None:

@@ -8,9 +8,10 @@ with a table is `Unusable`, or OSError.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from unicodedata import normalize
@@ -24,14 +25,12 @@ from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.cells import Array, Cells, Mask, Numbers
 from mpc_spearman.data.columns import numbers
 from mpc_spearman.data.csv_text import CsvText
-from mpc_spearman.data.gaps import Codes, looks_like_a_code
-from mpc_spearman.data.refusals import Unusable, at
+from mpc_spearman.data.gaps import Codes
+from mpc_spearman.data.refusals import Unusable, show
 
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 PARQUET = (".parquet", ".parq", ".pq")
 ARROW = (".arrow", ".feather")
-
-_UNNAMED_INDEX = "__index_level_"  # so pandas calls the column that it makes of an index without a name
 
 
 @runtime_checkable
@@ -49,54 +48,25 @@ class ArrowTable(Protocol):
 class Column:
     """What was found of one column.
 
-    Attributes
-    ----------
-    place : int
-        Where it is in the table.
-    problem : str
-        Why it cannot be used as the plan has it, and what to do; "" if it can. It quotes no cell.
-    fix : mapping
-        A key of the plan and its value for this column that would mend it: ``convert``, ``encode``, whose
-        order only the owner knows. Empty if there is none: then ``exclude`` leaves the column out.
-    kind : str
-        What its cells are, in words; "" where they cannot be read.
-    values : ndarray of int64, uint64 or float64
-        Anything where one is missing; empty if an engine keeps them.
-    missing : ndarray of bool
-    code : bool
-        Whether its lowest or highest value may be a code for a missing one.
-    note : str
-        What its owner should know of how it was read.
+    `problem` says why it cannot be used as the plan has it, and quotes no cell. `fix` is a key of the plan
+    and its value that would mend that, if there is one: ``convert``, or ``encode``, whose order only the
+    owner knows. `values` are anything where one is missing, and empty if an engine keeps them.
     """
 
     name: str
-    place: int
     problem: str = ""
     fix: Mapping[str, object] = field(default_factory=dict)
     kind: str = ""
     values: Array = field(default_factory=lambda: np.empty(0))
     missing: Mask = field(default_factory=lambda: np.empty(0, dtype=bool))
-    code: bool = False
     note: str = ""
 
 
 class Source(ABC):
-    """A table, opened.
+    """A table, opened. `hint` says what may be the matter where a column is not there."""
 
-    Attributes
-    ----------
-    names : sequence
-        Of all columns; those of a DataFrame need not be text.
-    hint : str
-        What may be the matter where a column is not there.
-    separator : str
-        What seems to separate the cells of a CSV file, if the plan says something else.
-    close : callable
-        Closes what is open.
-    """
-
-    names: Sequence[object]
-    hint = separator = ""
+    names: Sequence[object]  # of all columns; those of a DataFrame need not be text
+    hint = ""
     close: Callable[[], object] = staticmethod(lambda: None)
 
     def __init__(self, keys: TableKeys, rows: int | None) -> None:
@@ -124,24 +94,22 @@ class Source(ABC):
         try:
             values, missing, kind, note = self.numbers(place)
         except Unusable as unusable:
-            return Column(name, place, str(unusable), unusable.fix)
-        code = looks_like_a_code(values[~missing] if missing.any() else values)
-        return Column(name, place, "", {}, kind, values, missing, code, note)
+            return Column(name, str(unusable), unusable.fix)
+        return Column(name, "", {}, kind, values, missing, note)
 
 
 def open_source(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> Source:
     """Open a table, of which at most the first `rows` rows are wanted."""
     if not isinstance(table, Path):
         return _InMemory(table, keys, rows)
-    files = part_files(table)
+    files = _part_files(table)
     ends = {_end(file) for file in files}
     if ends <= {*CSV}:
         return CsvFiles(files, keys, rows)
-    parts = [(_ParquetFile if _end(file) in PARQUET else _ArrowFile)(file, keys, rows) for file in files]
-    return parts[0] if len(parts) == 1 else _Parts(parts, keys, rows)
+    return TypedFiles(files, keys, rows)
 
 
-def part_files(table: Path) -> list[Path]:
+def _part_files(table: Path) -> list[Path]:
     """List the files of a table, by their names."""
     if not table.is_dir():
         return [table]
@@ -184,19 +152,11 @@ def _frame_column(series: pd.Series[Any]) -> pa.ChunkedArray:
     except UnicodeEncodeError:
         raise Unusable("text that is not valid Unicode") from None
     except (pa.ArrowException, ValueError, TypeError, OverflowError):  # whose text may quote a value
-        if not pd.api.types.is_object_dtype(dtype):
-            raise Unusable(f"{dtype}, which Arrow does not have: cast it to float64") from None
-        strange = [
-            not isinstance(one, (int, float, np.number)) and not _is_gap(one) for one in series.tolist()
-        ]
-        found = at(strange, "non-numeric value") or "numbers of several kinds"
-        how = "convert the column, as with pandas.to_numeric or astype(str)"
-        raise Unusable(f"Python objects (dtype object), {found}: {how}") from None
+        if pd.api.types.is_object_dtype(dtype):
+            how = "convert the column, as with pandas.to_numeric or astype(str)"
+            raise Unusable(f"Python objects of several kinds (dtype object): {how}") from None
+        raise Unusable(f"{dtype}, which Arrow does not have: cast it to float64") from None
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-
-
-def _is_gap(value: object) -> bool:
-    return value is None or value is pd.NA or value is pd.NaT
 
 
 class _InMemory(Source):
@@ -229,6 +189,7 @@ class CsvFiles(Source):
 
     def __init__(self, files: Sequence[Path], keys: TableKeys, rows: int | None) -> None:
         super().__init__(keys, rows)
+        self.paths = files
         self._files = [CsvText(file, keys.csv) for file in files]
         self._text: dict[int, list[pa.LargeStringArray]] = {}
         self._cells: dict[int, Cells] = {}
@@ -238,10 +199,9 @@ class CsvFiles(Source):
         if len(forms) > 1:
             raise Unusable("not all part files have the first line 'sep='; remove it, and set csv.delimiter")
         ((self.delimiter, self.skip),) = forms
-        if mark := self._files[0].separated_by():
-            self.separator = mark
-            kind = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}[mark]
-            self.hint = f"its cells seem to be separated by {kind}: set csv.delimiter to {mark!r}"
+        mark = next((mark for mark in ";\t|," if mark in self.names[0]), "")
+        if mark and len(self.names) == 1:
+            self.hint = f"its cells seem to be separated by {mark!r}: set csv.delimiter to that"
 
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
         """Read these columns."""
@@ -269,54 +229,32 @@ class CsvFiles(Source):
         return self._cells[place].numbers()
 
 
-class _OnDisk(Source):
-    """A file with columns of its own types, of which one is read at a time."""
-
-    kind: str
-
-    def __init__(self, path: Path, keys: TableKeys, rows: int | None) -> None:
-        super().__init__(keys, rows)
-        self.path = path
-        try:
-            # What is mapped would count as memory, and a file cut short kill.
-            self._disk = pa.OSFile(str(path))
-            self._schema = self.open()
-        except (pa.ArrowException, ValueError, OSError) as error:  # whose text may quote the file
-            raise self._broken(error) from None
-        about = self._schema.pandas_metadata or {}
-        asked = {*keys.id, *keys.exclude, *(keys.features or ())}
-        index = [name for name in about.get("index_columns", ()) if str(name).startswith(_UNNAMED_INDEX)]
-        self.names = [name for name in self._schema.names if name not in index or name in asked]
-        if index and not asked & {*index}:
-            self.hint = f"if the ids are the index that it was saved with, set id to {index[0]!r}"
-
-    def column(self, place: int) -> pa.ChunkedArray:
-        try:
-            return self.read(self._schema.names.index(self.names[place])).slice(0, self._rows)
-        except (pa.ArrowException, ValueError, OSError) as error:
-            raise self._broken(error) from None
-
-    def _broken(self, error: Exception) -> Unusable:
-        return Unusable(f"it is not a readable {self.kind} file ({type(error).__name__})")
-
-    @abstractmethod
-    def open(self) -> pa.Schema:
-        """Read what the file holds."""
-
-    @abstractmethod
-    def read(self, place: int) -> pa.ChunkedArray:
-        """Read a column."""
+@contextmanager
+def _readable(kind: str) -> Iterator[None]:
+    """Refuse a file that Arrow cannot read, without its words: they may quote the file."""
+    try:
+        yield
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise Unusable(f"it is not a readable {kind} file ({type(error).__name__})") from None
 
 
-class _ParquetFile(_OnDisk):
+class _Parquet:
+    """A Parquet file; it stays open from the first column on."""
+
     kind = "Parquet"
 
-    def open(self) -> pa.Schema:
-        self._file = pq.ParquetFile(self._disk)
-        return self._file.schema_arrow
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with pa.OSFile(str(path)) as disk:
+            self.schema = pq.ParquetFile(disk).schema_arrow
+
+    @cached_property
+    def _file(self) -> pq.ParquetFile:
+        # Not mapped: that would count as memory, and a file cut short kill.
+        return pq.ParquetFile(pa.OSFile(str(self._path)))
 
     def read(self, place: int) -> pa.ChunkedArray:
-        name = self._schema.names[place]
+        name = self.schema.names[place]
         read = self._file.read(columns=[name])  # which takes 'a.b' for a field of a structure 'a', too
         column = read.column(read.column_names.index(name))
         if getattr(column.type, "ordered", False) and not self._keeps_order(name):
@@ -336,41 +274,69 @@ class _ParquetFile(_OnDisk):
         return pages and (about.created_by or "").startswith(("parquet-cpp-arrow", "Polars"))
 
 
-class _ArrowFile(_OnDisk):
-    """A file in Arrow's IPC format; one in its streaming form, too."""
+class _Arrow:
+    """A file in Arrow's IPC format; it stays open from the first column on."""
 
     kind = "Arrow"
 
-    def open(self) -> pa.Schema:
-        return self._opened().schema
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with pa.OSFile(str(path)) as disk:
+            self.schema = pa.ipc.open_file(disk).schema
+
+    @cached_property
+    def _disk(self) -> pa.OSFile:
+        return pa.OSFile(str(self._path))
 
     def read(self, place: int) -> pa.ChunkedArray:
-        return self._opened(pa.ipc.IpcReadOptions(included_fields=[place])).read_all().column(0)
-
-    def _opened(self, options: pa.ipc.IpcReadOptions | None = None) -> Any:
-        self._disk.seek(0)
-        magic = self._disk.read(6)
-        self._disk.seek(0)
-        opened = pa.ipc.open_file if magic == b"ARROW1" else pa.ipc.open_stream
-        return opened(self._disk, options=options)
+        options = pa.ipc.IpcReadOptions(included_fields=[place])
+        return pa.ipc.open_file(self._disk, options=options).read_all().column(0)
 
 
-class _Parts(Source):
-    """The files of a folder, one after the other in the order of their names."""
+class TypedFiles(Source):
+    """Files whose columns have types, one after the other in the order of their names.
 
-    def __init__(self, parts: Sequence[_OnDisk], keys: TableKeys, rows: int | None) -> None:
+    A column's place in them is in `places`: an index that pandas wrote is no column, unless a key names it.
+    """
+
+    def __init__(self, files: Sequence[Path], keys: TableKeys, rows: int | None) -> None:
         super().__init__(keys, rows)
-        self._parts, self.names = parts, parts[0].names
-        _alike([part.path for part in parts], [part.names for part in parts])
+        self.paths, self._files = files, list[_Parquet | _Arrow]()
+        for path in files:
+            opened = _Parquet if _end(path) in PARQUET else _Arrow
+            with _readable(opened.kind):
+                self._files.append(opened(path))
+        schema = self._files[0].schema
+        _alike(files, [file.schema.names for file in self._files])
+        asked = {*keys.id, *keys.exclude, *(keys.features or ())}
+        index = (schema.pandas_metadata or {}).get("index_columns", ())
+        index = [name for name in index if str(name).startswith("__index_level_")]  # those without a name
+        self.places = [i for i, name in enumerate(schema.names) if name not in index or name in asked]
+        self.names = [schema.names[i] for i in self.places]
+        if index and not asked & {*index}:
+            self.hint = f"if the ids are the index that it was saved with, set id to {index[0]!r}"
 
     def column(self, place: int) -> pa.ChunkedArray:
-        columns = [part.column(place) for part in self._parts]
-        kinds = [column.type for column in columns if not pa.types.is_null(column.type)] or [pa.null()]
-        for part, column in zip(self._parts, columns, strict=True):
-            if column.type not in (kinds[0], pa.null()):
-                raise Unusable(
-                    f"its type in {part.path.name} differs from the other files; write all of "
-                    "them with one type"
-                )
-        chunks = [chunk for column in columns for chunk in column.cast(kinds[0]).chunks]
-        return pa.chunked_array(chunks, kinds[0]).slice(0, self._rows)
+        """Read a column, of one type in all files."""
+        columns = []
+        for file in self._files:
+            with _readable(file.kind):
+                columns.append(file.read(self.places[place]))
+        kind = self._one([column.type for column in columns])
+        chunks = [chunk for column in columns for chunk in column.cast(kind).chunks]
+        return pa.chunked_array(chunks, kind).slice(0, self._rows)
+
+    def check_type(self, place: int) -> None:
+        """Refuse a column whose type is not the same in all files, by what the files say of it."""
+        try:
+            self._one([file.schema.types[self.places[place]] for file in self._files])
+        except Unusable as unusable:
+            raise Unusable(f"column {show(self.name(place))}: {unusable}") from None
+
+    def _one(self, kinds: Sequence[pa.DataType]) -> pa.DataType:
+        first = next((kind for kind in kinds if not pa.types.is_null(kind)), pa.null())
+        for path, kind in zip(self.paths, kinds, strict=True):
+            if kind not in (first, pa.null()):
+                how = "write all of them with one type"
+                raise Unusable(f"its type in {path.name} differs from the other files; {how}")
+        return first

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from mpc_spearman.config.table_keys import TableKeys
-from mpc_spearman.data.id_columns import id_text, repeated
+from mpc_spearman.data.ids import id_text, repeated
 from mpc_spearman.data.refusals import Unusable
 from mpc_spearman.data.sources import Column, Source, open_source
 from mpc_spearman.errors import TableError
@@ -24,28 +24,14 @@ _ID = re.compile(r"(?i)(^|[^a-z])(id|key|nr|no|number)([^a-z]|$)|id$")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Survey:
-    """What was found of a table.
-
-    Attributes
-    ----------
-    separator : str
-        What separates the cells of a CSV file, if that is not what its name says; "" if it is.
-    id : str
-        The column that seems to hold the ids; "" if none does.
-    ids : ChunkedArray
-        Its cells.
-    repeated : int
-        Rows whose id another row has too.
-    columns : tuple of Column
-        All others, in the table's order.
-    """
+    """What was found of a table."""
 
     rows: int
-    separator: str
-    id: str
-    ids: pa.ChunkedArray
-    repeated: int
-    columns: tuple[Column, ...]
+    separator: str  # of a CSV file's cells, if it is not what the file's name says
+    id: str  # the column that seems to hold the ids, if one does
+    ids: pa.ChunkedArray  # its cells
+    repeated: int  # rows whose id another row has too
+    columns: tuple[Column, ...]  # all others, in the table's order
 
 
 def survey(table: Path) -> Survey:
@@ -66,24 +52,18 @@ def survey(table: Path) -> Survey:
 
 
 def _opened(table: Path) -> tuple[Source, str]:
-    """Open a table; if what separates its cells is not what its name says, by what does."""
-    keys, refused, marks = TableKeys(), None, ""
-    try:
-        source = open_source(table, keys, None)
-        if not source.separator:
-            return source, ""
-        marks = source.separator
-    except Unusable as unusable:  # a quote, say, that is misplaced between other separators
-        refused, marks = unusable, ";\t|"
-    for mark in marks:
-        csv = keys.csv.model_copy(update={"delimiter": mark})
+    """Open a table; if what separates its cells is not what its name says, by the first mark that does."""
+    keys, first = TableKeys(), None
+    for mark in ("", ";", "\t", "|"):
+        csv = keys.csv.model_copy(update={"delimiter": mark or None})
         try:
             source = open_source(table, keys.model_copy(update={"csv": csv}), None)
-        except Unusable:
+        except Unusable as unusable:  # as for a quote that is misplaced between other separators
+            first = first or unusable
             continue
         if len(source.names) > 1:
             return source, mark
-    raise refused or Unusable("it has one column only")
+    raise first or Unusable("it has one column only")
 
 
 def _useful(column: Column) -> Column:

@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mpc_spearman.config import Query
-from mpc_spearman.config.table_keys import Missing, Normalise, TableKeys
-from mpc_spearman.data import id_columns
+from mpc_spearman.config.table_keys import Normalise, TableKeys
+from mpc_spearman.data import ids as row_ids
 from mpc_spearman.data.choice import choose, flag_of
 from mpc_spearman.data.gaps import costs, middle
 from mpc_spearman.data.ranks import Groups, Place, Ranks, in_memory, rank_columns
@@ -45,38 +45,21 @@ Fail = Callable[[str], TableError]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """One party's checked table.
-
-    Attributes
-    ----------
-    party : str
-        Whose table it is.
-    ids : LargeStringArray, length n
-        Row ids as text, unique, none empty. In order.
-    features : tuple of str, length m
-        Feature names, unique.
-    read : callable
-        Reads the values of a feature, by its position, in some rows of the source; see `column`.
-    rows : ndarray of int64, shape (n,), optional
-        Which rows of the source are this table's, in order; None for all.
-    cautions : tuple of str
-        What the owner should know of its table; for the owner alone.
-    reopen : callable, optional
-        Opens the source again, with all its rows and columns.
-    rank : callable, optional
-        Has an engine rank a feature, by its position, over some rows of the source, into a row of a matrix.
-    close : callable
-        Lets go of the source, when all columns are ranked.
-    """
+    """One party's checked table. Its columns are read when they are ranked."""
 
     party: str
-    ids: pa.LargeStringArray
-    features: tuple[str, ...]
+    ids: pa.LargeStringArray  # as text, unique, none empty, in order
+    features: tuple[str, ...]  # unique
+    #: Reads the values of a feature, by its position, in some rows of the source; see `column`.
     read: Callable[[int, npt.NDArray[np.int64] | None], npt.NDArray[Any]]
+    #: Which rows of the source are this table's, in order; None for all.
     rows: npt.NDArray[np.int64] | None = None
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()  # for the owner alone
+    #: Opens the source again, with all its rows and columns.
     reopen: Callable[[], Source] | None = None
+    #: Has an engine rank a feature, by its position, over some rows of the source, into a row of a matrix.
     rank: Callable[[int, npt.NDArray[np.int64] | None, npt.NDArray[np.int32]], Groups] | None = None
+    #: Lets go of the source, when all columns are ranked.
     close: Callable[[], object] = lambda: None
 
     @property
@@ -90,12 +73,9 @@ class Table:
         return len(self.features)
 
     def column(self, index: int) -> npt.NDArray[Any]:
-        """Return the values of one feature; they are read anew, and kept by whoever asks.
+        """Read the values of one feature, (n,): contiguous int64, uint64 or float64, and finite.
 
-        Returns
-        -------
-        ndarray of int64, uint64 or float64, shape (n,)
-            Contiguous and finite. It may be a view of the caller's data: do not write to it.
+        It may be a view of the caller's data: do not write to it.
         """
         return self.read(index, self.rows)
 
@@ -139,8 +119,6 @@ def read_table(
     source : Path, Query or table in memory
         A file, a folder of part files, what an engine holds and ranks, or a table of pandas, polars, pyarrow
         or another library that hands its tables to Arrow. A DataFrame's index is ignored.
-    keys : TableKeys
-        The plan's keys beside the party's name.
     rows : int, optional
         Read at most the first `rows` rows; what follows them is not checked.
     normalise : sequence of {'strip', 'casefold', 'nfkc', 'digits'}
@@ -179,22 +157,18 @@ def read_table(
 def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Normalise], fail: Fail) -> Table:
     id_places, places = choose(source.names, keys, source.hint)
     source.prepare(id_places, places)
-    ids, kept = _ids([source.name(place) for place in id_places], source, id_places, keys, normalise)
+    ids, kept = _ids(source, id_places, keys, normalise)
     complete, found = kept.copy(), _Columns()
     for place in places:
         column = source.look(place)
         name, problem = column.name, column.problem
         if not problem:
             missing = column.missing & kept
-            share = missing.sum() / max(1, kept.sum())
             if keys.missing_flags and missing.any() and flag_of(name) not in keys.exclude:
                 found.flags[flag_of(name)] = place
-            if keys.missing.drop_columns is not None and share > keys.missing.drop_columns:
-                found.dropped.append(name)
-                continue
-            if share == 1:
+            if missing.any() and (missing == kept).all():
                 problem = f"all {len(missing)} values are missing"
-            elif missing.any() and keys.missing == Missing(drop_columns=keys.missing.drop_columns):
+            elif missing.any() and keys.missing == "error":
                 problem = (
                     f"{at(missing, 'missing value')}; missing: drop_rows leaves such rows out, "
                     "under alignment: intersect"
@@ -204,17 +178,14 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
             continue
         if missing.any():
             found.gaps[name] = np.flatnonzero(missing)
-        if not keys.missing.middle:
+        if keys.missing != "middle":
             complete &= ~missing
         found.places[name] = place
         found.notes += [f"column {show(name)}: {column.note}"] if column.note else []
-        found.codes += [name] if column.code else []
     if len(found.problems) > 1:
         found.problems.insert(0, count_of(len(found.problems), "bad column"))
     if found.problems:
         raise Unusable("\n  ".join(found.problems))
-    if not found.places:
-        raise Unusable("missing.drop_columns leaves out every feature")
     duplicates, n = len(ids) - int(kept.sum()), int(complete.sum())
     incomplete = len(ids) - duplicates - n
     if n < MIN_ROWS:
@@ -237,7 +208,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         except (Unusable, OSError):
             values, missing = np.empty(0), np.ones(0, dtype=bool)
         gaps = missing[some] if len(values) == len(ids) else missing
-        if len(values) != len(ids) or (gaps.any() and not keys.missing.middle):
+        if len(values) != len(ids) or (gaps.any() and keys.missing != "middle"):
             raise fail(f"column {show(name)} changed while the table was used")
         if name in found.flags:
             return gaps.astype(np.int64)
@@ -268,10 +239,8 @@ class _Columns:
 
     places: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
     flags: dict[str, int] = field(default_factory=dict)
     gaps: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
-    codes: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def cautions(self, n: int, incomplete: int, duplicates: int, unseen: Sequence[str]) -> Iterator[str]:
@@ -286,41 +255,28 @@ class _Columns:
             )
         if duplicates:
             yield f"left out: {count_of(duplicates, 'row')} with a duplicate id"
-        if self.dropped:
-            yield f"left out for their missing values: {listed(self.dropped)}"
         yield from self.notes
         if unseen:
             yield f"missing_values lists values that no cell has: {listed(unseen)}"
-        if self.codes:
-            yield (
-                f"the lowest or highest value of {listed(self.codes)} may be a code for a missing "
-                "value, such as -999, and is ranked as a number: if it is one, list it under missing_values"
-            )
 
 
 def _ids(
-    names: Sequence[str],
-    source: Source,
-    places: Sequence[int],
-    keys: TableKeys,
-    normalise: Sequence[Normalise],
+    source: Source, places: Sequence[int], keys: TableKeys, normalise: Sequence[Normalise]
 ) -> tuple[pa.LargeStringArray, Mask]:
     """Read the ids, and which rows are kept as far as they say."""
-    columns = []
+    names, columns = [source.name(place) for place in places], []
     for name, place in zip(names, places, strict=True):
         try:
             column = source.column(place)
-            if not len(column):
+            if len(column) < MIN_ROWS:
                 break
-            columns.append(id_columns.id_text(column, normalise))
+            columns.append(row_ids.id_text(column, normalise))
         except Unusable as unusable:
             raise Unusable(f"column {show(name)}: {unusable}") from None
-    if not len(column):
-        raise Unusable("it has no rows")
     if len(column) < MIN_ROWS:
         raise Unusable(f"{count_of(len(column), 'row')}; a rank correlation needs at least {MIN_ROWS}")
-    ids = id_columns.join(names, columns)
-    all_copies, later = id_columns.repeated(ids)
+    ids = row_ids.join(names, columns)
+    all_copies, later = row_ids.repeated(ids)
     if later.any() and keys.duplicates == "error":
         first = pc.index(ids, ids[int(later.argmax())]).as_py() + 1
         where = f"column{'s' if len(names) > 1 else ''} {listed(names)}"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from glob import escape
-from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import finalize
 
@@ -27,11 +26,10 @@ from mpc_spearman.data import expressions
 from mpc_spearman.data.cells import INFINITE, Cells, Rows
 from mpc_spearman.data.columns import is_text, named
 from mpc_spearman.data.databases import connect, quoted
-from mpc_spearman.data.gaps import looks_like_a_code
 from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.ranks import Groups, place_ranks
 from mpc_spearman.data.refusals import EngineFailed, Unusable, at_rows, count_of, listed, show
-from mpc_spearman.data.sources import CSV, PARQUET, Column, CsvFiles, Source, part_files
+from mpc_spearman.data.sources import ARROW, CSV, PARQUET, Column, CsvFiles, Source, TypedFiles, open_source
 
 _CELLS, _ORDER, _COMMON = "mpc_spearman_cells", "mpc_spearman_order", "mpc_spearman_common"
 _CHOSEN, _WORDS = "mpc_spearman_chosen", "mpc_spearman_words"
@@ -55,46 +53,44 @@ class Warehouse(Source):
         super().__init__(keys, rows)
         self._asked, self._engine = asked, connect(asked)
         self.close = finalize(self, self._engine.close)  # a forgotten one, too
-        self.names = []
         try:
-            if asked.query is None:
-                assert asked.path is not None
-                self._query = f"SELECT * FROM {self._files(asked.path)}"
+            files = None if asked.path is None else open_source(asked.path, keys, None)
+            if files is not None:
+                self._query = f"SELECT * FROM {self._reader(files)}"
             else:  # on lines of its own, for a comment at its end
-                self._query = f"SELECT * FROM (\n{asked.query.strip().removesuffix(';')}\n) AS answer"
+                self._query = f"SELECT * FROM (\n{(asked.query or '').strip().removesuffix(';')}\n) AS answer"
             self._fields = [*self._engine.table(f"{self._query} LIMIT 0").schema]
         except BaseException:
             self.close()
             raise
-        self.names = self.names or [field.name for field in self._fields]
+        self.names = [field.name for field in self._fields]
+        self._typed = files if isinstance(files, TypedFiles) else None
+        if self._typed is not None:
+            self._fields = [self._fields[place] for place in self._typed.places]
+        if files is not None:  # by their places: to DuckDB x and X are one name
+            self.names, self.hint = files.names, files.hint
         self._kinds: dict[int, Any] = {}
         self._readings: dict[int, _Reading] = {}
         self._chosen: Rows | None = None
         self._count = 0
 
-    def _files(self, path: Path) -> str:
+    def _reader(self, files: Source) -> str:
         """Have DuckDB read files: Parquet, or CSV of which all cells are text. It guesses nothing of them."""
-        files = part_files(path)
-        ends = {next((end for end in CSV + PARQUET if file.name.lower().endswith(end)), "") for file in files}
-        for file in files:
-            file.open("rb").close()
+        assert isinstance(files, (CsvFiles, TypedFiles))
         # DuckDB would take *, ? and [ in a name for a pattern, and a folder named year=2024 for a column.
-        paths = "[" + ", ".join(quoted(escape(str(file))) for file in files) + "], hive_partitioning=false"
-        if ends <= {*PARQUET}:
-            return f"read_parquet({paths})"
-        if not ends <= {*CSV}:
-            raise Unusable(f"DuckDB reads files whose names end in {', '.join(CSV + PARQUET)}")
+        paths = (
+            "[" + ", ".join(quoted(escape(str(path))) for path in files.paths) + "], hive_partitioning=false"
+        )
+        if isinstance(files, TypedFiles):
+            if any(path.name.lower().endswith(ARROW) for path in files.paths):
+                raise Unusable(f"DuckDB reads files whose names end in {', '.join(CSV + PARQUET)}")
+            return f"read_parquet({paths}, union_by_name=true)"  # else columns get the first file's types
         csv = self._keys.csv
         if csv.encoding not in _DUCKDB_ENCODINGS:
             known = ", ".join(_DUCKDB_ENCODINGS)
-            raise Unusable(
-                f"csv.encoding is {csv.encoding}, and DuckDB reads {known}: save it in one of them"
-            )
-        heads = CsvFiles(files, self._keys, None)
-        self.hint = heads.hint
-        self.names = heads.names
-        columns = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(heads.names)))
-        how = f"delim={quoted(heads.delimiter)}, skip={heads.skip}, encoding={quoted(csv.encoding)}"
+            raise Unusable(f"csv.encoding is {csv.encoding}, and DuckDB reads {known}: save it in one")
+        columns = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(files.names)))
+        how = f"delim={quoted(files.delimiter)}, skip={files.skip}, encoding={quoted(csv.encoding)}"
         how += ", header=true, auto_detect=false, strict_mode=true, quote='\"', escape='\"'"
         return f"read_csv({paths}, columns={{{columns}}}, {how})"
 
@@ -102,6 +98,9 @@ class Warehouse(Source):
         """Have the engine keep these columns, with numbered rows."""
         by = [self._place(name) for name in (*self._asked.order_by, *self._keys.id)]
         places = [*dict.fromkeys((*by, *columns, *numbers))]
+        if self._typed is not None:  # DuckDB would round one file's numbers, or make text of them
+            for place in places:
+                self._typed.check_type(place)
         try:
             self._engine.keep(_CELLS, self._of_query(places))
         except EngineFailed as failed:
@@ -130,7 +129,7 @@ class Warehouse(Source):
 
     def _of_query(self, places: Sequence[int], plain: bool = False) -> str:
         """Select columns of the query; with `plain`, those as text that Arrow has no type for."""
-        names = [_name(self._fields[place].name) for place in places]
+        names = [quoted(self._fields[place].name, '"') for place in places]
         texts = [plain and self._foreign(place) for place in places]
         cells = (f"CAST({name} AS TEXT)" if text else name for name, text in zip(names, texts, strict=True))
         asked = ", ".join(f"{cell} AS c{place}" for place, cell in zip(places, cells, strict=True))
@@ -216,14 +215,14 @@ class Warehouse(Source):
         """See what a column holds, as far as the engine tells."""
         name = self.name(place)
         try:
-            self._readings[place], code = self._read(place, name)
+            self._readings[place] = self._read(place, name)
             missing = np.zeros(self._count, dtype=bool)
             missing[self._missing(place, _ORDER)] = True
         except EngineFailed as failed:
             raise EngineFailed(f"column {show(name)}: {failed}") from None
         except Unusable as unusable:
-            return Column(name, place, str(unusable), unusable.fix)
-        return Column(name, place, missing=missing, code=code)
+            return Column(name, str(unusable), unusable.fix)
+        return Column(name, missing=missing)
 
     def _all(self) -> Any:
         """Return the rows that count, without an order if all do, which spares a join."""
@@ -236,8 +235,8 @@ class Warehouse(Source):
             return np.zeros(0, np.int64)
         return np.sort(_numpy(self._engine.table(missing(self._table(order)))["r"]))
 
-    def _read(self, place: int, name: str) -> tuple[_Reading, bool]:
-        """Find how to read a column, and tell whether one of its values looks like a code."""
+    def _read(self, place: int, name: str) -> _Reading:
+        """Find how to read a column."""
         cells = self._cells(place, self._table())
         if not cells.type().is_string():
             for key, names in (("encode", self._keys.encode), ("convert", self._keys.convert)):
@@ -252,7 +251,7 @@ class Warehouse(Source):
                 return self._of_text(place, name)
         return self._of_words(place, name)
 
-    def _of_values(self, cells: Callable[[Any], Any]) -> tuple[_Reading, bool]:
+    def _of_values(self, cells: Callable[[Any], Any]) -> _Reading:
         """Read numbers, dates or times, as the engine compares them."""
         listed = dict[str, Any]()
 
@@ -273,25 +272,10 @@ class Warehouse(Source):
             rows = self._table(_ORDER)
             wrong = self._engine.table(rows.filter(gaps(rows)[1]).select("r"))["r"]
             raise Unusable(f"{at_rows(np.sort(_numpy(wrong)), 'infinite value')}{INFINITE}")
-        self.codes.see(value for value, found in zip(listed, seen.values(), strict=True) if found)
-        reading = _Reading(known, lambda table: table.filter(gaps(table)[0]).select("r"))
-        return reading, cells(table).type().is_numeric() and self._has_code(known(table))
+        self.codes.seen.update(value for value, found in zip(listed, seen.values(), strict=True) if found)
+        return _Reading(known, lambda table: table.filter(gaps(table)[0]).select("r"))
 
-    def _has_code(self, known: Any) -> bool:
-        """Ask for the two lowest and the two highest values, if one of them consists of nines."""
-        key, values = known.key, list[Any]()
-        for end, others in (("min", key.__gt__), ("max", key.__lt__)):
-            code = self._engine.number(getattr(key, end)())
-            if {*str(code).removeprefix("-").removesuffix(".0")} == {"9"}:
-                near = others(code)
-                both = known.aggregate(n=known.count(where=~near), next=getattr(key, end)(where=near))
-                ((count, beside),) = map(dict.values, self._engine.table(both).to_pylist())
-                values += [code] * min(2, count) + [beside] * (beside is not None)
-            elif code is not None:
-                values.append(code)
-        return looks_like_a_code(np.array([str(value) for value in values], dtype=np.float64))
-
-    def _of_words(self, place: int, name: str) -> tuple[_Reading, bool]:
+    def _of_words(self, place: int, name: str) -> _Reading:
         """Read the different cells of a column here, and have the engine keep what each stands for."""
         import ibis
 
@@ -300,15 +284,15 @@ class Warehouse(Source):
 
         there = words(self._all())
         there = there.filter(there.word.notnull())
-        text, counts = self._engine.table(there.group_by("word").aggregate(n=there.count())).columns
-        text, counts = text.cast(_TEXT).combine_chunks(), _numpy(counts)
+        text = self._engine.table(there.select("word").distinct())["word"].cast(_TEXT).combine_chunks()
         found = Cells(name, self._keys, self.codes)
         found.add(text)
         try:
             values, missing, *_ = found.numbers()
         except Unusable as unusable:
-            said = re.sub(", the first in data row [0-9]+", "", str(unusable))
-            raise Unusable(f"of its {len(text)} different cells {said}", unusable.fix) from None
+            among = f" among its {len(text)} different cells"
+            said = re.sub(", the first in data row [0-9]+", among, str(unusable))
+            raise Unusable(said, unusable.fix) from None
         kept = pa.array(~missing)
         here = pa.table({"word": text.filter(kept).cast(pa.string()), "key": pa.array(values).filter(kept)})
         self._engine.put(f"{_WORDS}_{place}", here.to_reader())
@@ -318,15 +302,14 @@ class Warehouse(Source):
             joined = words(table).left_join(listed, "word").select("r", "key")
             return joined.filter(joined.key.isnull()).select("r")
 
-        reading = _Reading(lambda table: words(table).join(listed, "word").select("r", "key"), without)
-        return reading, looks_like_a_code(np.repeat(values, np.minimum(counts, 2) * ~missing))
+        return _Reading(lambda table: words(table).join(listed, "word").select("r", "key"), without)
 
-    def _of_text(self, place: int, name: str) -> tuple[_Reading, bool]:
+    def _of_text(self, place: int, name: str) -> _Reading:
         """Have the engine read a column of text with many different cells, all of one kind."""
         many, notation = f"text with more than {_MOST_WORDS:,} different cells", Notation(self._keys.csv)
         if name in self._keys.encode or name in self._keys.convert or self._engine.dialect == "sqlite":
             raise Unusable(f"{many}: cast it to a number or a date in the query, or leave it out (exclude)")
-        nothing = self.codes.texts()
+        nothing = [*self.codes.texts]
 
         def written(table: Any) -> tuple[Any, dict[str, Any]]:
             return expressions.written(self._cells(place, table), notation, nothing)
@@ -357,7 +340,9 @@ class Warehouse(Source):
             return found["missing"].ifelse(None, plain).cast(kind)
 
         try:
-            return self._of_values(values)
+            reading = self._of_values(values)
+            self._engine.number(reading.known(table).key.max())  # which converts every cell
+            return reading
         except EngineFailed:
             raise Unusable("a number beyond 64 bits, or a date that does not exist") from None
 
@@ -402,7 +387,3 @@ def _is_numeric(field: pa.Field) -> bool:
 
 def _numpy(column: Any) -> Any:
     return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
-
-
-def _name(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'

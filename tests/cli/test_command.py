@@ -20,6 +20,7 @@ from support.plan_files import INPUTS, files
 
 # ---- before anything runs
 
+PLAN, SIZE = str(ROOT / "configs" / "mpc.yaml"), ("--features", "2x2", "--out", "x")
 HEAVY = ("torch", "pandas", "numpy", "scipy", "pyarrow", "crypten", "jinja2", "pydantic", "rich")
 
 
@@ -50,6 +51,11 @@ def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
         ["key"],
         ["merge", "--out", "x"],
         ["merge", "one", "two"],
+        *(["compare", PLAN, "--rows", rows, *SIZE] for rows in ("x", "2", "-5")),
+        *(["compare", PLAN, "--rows", "3", "--features", size] for size in ("3", "3x", "axb", "3x-1", "0x3")),
+        ["compare", PLAN, "--rows", "3", *SIZE, "--repeats", "0"],
+        ["join", PLAN, "--party", "A", "--shard", "64"],
+        ["check", PLAN, "--party", "A", "--other", "0"],
     ],
 )
 def test_a_command_line_that_makes_no_sense(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,9 +75,6 @@ def test_it_says_how_precise_results_are(capsys, tmp_path):
     assert "coefficients with the coordinator's noise" in said(capsys, noisy)
     assert "C's own copy is exact" in said(capsys, noisy)
     assert "exact integers" in said(capsys, noisy)
-
-
-def test_exact_results_have_no_guarantee(capsys, tmp_path):
     exact = said(capsys, written(tmp_path, results={"precision": "exact"}))
     assert "Guarantee: none" in exact
     assert "precision of results: exact, without noise\n" in exact

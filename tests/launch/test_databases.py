@@ -98,7 +98,7 @@ def test_a_database_that_cannot_be_reached_ends_a_run_at_its_party(
             asking(B=("SELECT id, visits FROM visits", "CLINIC")), {"A": frames["A"]}, server=fork_server()
         )
     assert str(caught.value) == (
-        "B: the database of env:CLINIC: postgresql: it cannot be reached: nothing listens there"
+        "B: the database of env:CLINIC: postgres: it cannot be reached: nothing listens there"
     )
 
 
