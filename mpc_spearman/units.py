@@ -24,6 +24,8 @@ def printable(text: str, keep: str = "") -> str:
     keep : str
         Characters to leave, such as the line ends between an error's sentences.
     """
+    if text.isprintable():  # nearly always
+        return text
     return "".join(
         c if c.isprintable() or c in "\u200c\u200d" or c in keep else " " if c.isspace() else "\ufffd"
         for c in text

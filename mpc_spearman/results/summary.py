@@ -130,7 +130,9 @@ def interval(result: Result, pair: Any) -> str:
 def _flag(result: Result, pair: Any) -> str:
     """Say how far from 0 a column of two values can be with one without ties, and what AUC it has."""
     names = [(pair.party, pair.source), (result.plan["parties"]["target"]["name"], pair.target)]
-    both = known_columns(result.columns.loc[names])
+    columns = result.columns
+    places: Any = [columns.index.get_loc(name) for name in names]
+    both = known_columns(columns.iloc[places])
     if set(both.ties) != {Ties.TWO_VALUES, Ties.NONE}:
         return ""
     at = both.ties == Ties.TWO_VALUES

@@ -27,6 +27,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
+from threadpoolctl import threadpool_info
+
 from mpc_spearman.launch import forkserver, role_process
 
 HOOK = "MPC_SPEARMAN_TEST_HOOK"
@@ -141,6 +143,7 @@ def main(protocol: str) -> None:
     role_process.load(protocol)
     for name in _SLOW[protocol]:
         importlib.import_module(name)
+    threadpool_info()  # as `load` does: it remembers where libraries are
     forkserver._serve(socket.socket(fileno=os.dup(0)))
     with socket.socket(fileno=os.dup(0)) as asked:
         begin = asked.recv(1, socket.MSG_PEEK)
