@@ -186,19 +186,11 @@ def rank_columns(
     Values are compared in their own type, never through float64: integers beyond 2^53 and nearly equal
     floats stay apart, and -0.0 ties with 0.0.
 
-    Parameters
-    ----------
-    columns : iterable of 1-D arrays of equal length, 1 to ``LARGEST``
-        Boolean, integer or floating point of up to 64 bits, without NaN (`ValueError`). They are taken one
-        after the other, and about as many as `workers` are kept at a time.
-    m : int, optional
-        How many there are, where `columns` has no length.
-    workers : int
-        Threads over columns; NumPy's sort releases the interpreter lock.
-    tick : callable
-        Called from the calling thread after each column; what it raises ends the ranking.
-    place : callable
-        Makes the matrix of a shape.
+    Columns are boolean, integer or floating point of up to 64 bits, without NaN (`ValueError`), of one length
+    from 1 to ``LARGEST``; there are `m` of them where `columns` has no length. They are taken one after the
+    other, and about as many as `workers` are kept at a time: these are threads, and NumPy's sort releases the
+    interpreter lock. `tick` is called from the calling thread after each column, and what it raises ends the
+    ranking. `place` makes the matrix of a shape.
     """
     count = len(columns) if isinstance(columns, Sized) else m
     matrix = np.empty((0, 0), dtype=np.int32)

@@ -129,11 +129,6 @@ def test_duplicate_names(csv, parquet):
     assert refusal(frame([1, 2, 3], y=1, z=1).set_axis(["id", "x", "y", "x"], axis=1)) == said
 
 
-def test_labels_must_be_text():
-    data = pd.DataFrame({"id": ["a", "b", "c"], 0: [1, 2, 3], ("x", "y"): [1, 2, 3]})
-    assert refusal(data) == "2 column labels not text, the first at column 2: name the columns with strings"
-
-
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
