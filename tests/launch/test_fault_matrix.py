@@ -347,7 +347,7 @@ def test_survivors(case: Case, tmp_path: Path, cache: pytest.Cache) -> None:
         if case.deadline == JOIN_TIMEOUT:
             run.plan["network"]["join_timeout"] = JOIN_TIMEOUT
         endings, fault = globals()[case.act](run, case.party, **case.arguments)
-        eventually(lambda: run.processes() == [], 10.0, "the end of all processes")
+        eventually(lambda: run.processes() == [], 30.0, "the end of all processes")
     told = {label: (ending.error, ending.status) for label, ending in endings.items()}
     ends = {}
     for label, ending in endings.items():
