@@ -1,4 +1,4 @@
-"""Write the table of docs/errors.md: ``python docs/errors_table.py``, from what each error says of itself."""
+"""Write the table of docs/errors.md: ``python docs/errors_table.py``, from each error's docstring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write into the pages what commands print: ``python docs/outputs.py``.
+"""Write the output of commands into the pages: ``python docs/outputs.py``.
 
 In a page, ``<!-- first 7 lines of: mpc-spearman … -->`` stands above a code block that holds them. A test
 compares.

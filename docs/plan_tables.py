@@ -1,6 +1,6 @@
 """Write the tables of docs/plan.md: ``python docs/plan_tables.py``.
 
-They are made of what each key of a plan says of itself, where it is declared (`mpc_spearman.config`).
+They come from the description of each key, where it is declared (`mpc_spearman.config`).
 """
 
 from __future__ import annotations

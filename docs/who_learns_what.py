@@ -1,7 +1,7 @@
 """Write the tables of docs/who_learns_what.md: ``python docs/who_learns_what.py``.
 
-They are made by asking `mpc_spearman.learnt` about every plan there can be, so they say what the codec lets
-through and nothing else. A test compares them with the page.
+They come from `mpc_spearman.learnt` for every possible plan, so they list exactly what the codec lets
+through. A test compares them with the page.
 """
 
 from __future__ import annotations
