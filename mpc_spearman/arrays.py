@@ -1,12 +1,12 @@
 """Arrays that may be larger than memory, and the way to process them: some columns of all rows at a time.
 
-Such an array is a mapped file without a name, which nobody else can open and which is gone with its process.
-The system can take its pages back, so it needs disk in place of memory. What is computed from a mapped array,
-and is as large, is mapped as well: `beside`.
+Such an array is a mapped file without a name, which nobody else can open and which disappears with its
+process. The system can take its pages back, so it needs disk in place of memory. Equally large arrays
+computed from a mapped array are mapped too: `beside`.
 
-The system's own reading ahead is off where there are several rows: it would read megabytes of each row, and
-give them up for the next row's before they are used. `parts` asks for what comes next, of all rows, and gives
-up what has been used.
+The system's own reading ahead is off for arrays of several rows: it would read megabytes of each row, and
+drop them for the next row before they are used. `parts` itself asks for the next part of all rows, and drops
+what has been used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from mpc_spearman.errors import OutputError
 
-#: How many numbers to process at a time, as fit a cache; and how many of each row where all rows are needed.
+#: How many numbers to process at a time, to fit a cache; and how many per row if all rows are needed.
 BLOCK, STRIP = 1 << 17, 1 << 14
 _SMALL = 1 << 24  # bytes; what is smaller is in memory
 _AHEAD = 1 << 24  # bytes that are read at a time

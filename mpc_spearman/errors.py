@@ -31,8 +31,8 @@
 
 Ctrl-C ends with 130, SIGTERM with 143, SIGHUP with 129, as shells expect.
 
-An error's text stays with its own party. What a peer is told is the class and its fixed ``public``
-sentence, so no column name, file name or value of one party can reach another through an error.
+An error's text stays with its own party. A peer learns only the class and its fixed ``public`` sentence, so
+no column name, file name or value can reach another party through an error.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class MpcSpearmanError(Exception):
     exit_code : int
         What a command that ends with this error returns.
     public : str
-        The only sentence about it that peers are sent.
+        The only sentence about it that peers get.
     about : tuple of str, or None
-        For what began at another party: class of the first error, that party, and the phase. It is what
-        others are told, so that everyone names the party that failed and not the one it heard it from.
+        For an error that began at another party: the first error's class, that party, and the phase. Others
+        are told the same, so that everyone names the party that failed and not the one that reported it.
     heard : bool
-        It was another party that found it, and told this one.
+        Whether another party found the error and told this one.
     """
 
     exit_code: ClassVar[int] = 1
@@ -207,7 +207,7 @@ class MergeError(MpcSpearmanError):
 class RecordError(MpcSpearmanError):
     """The signed record is missing, altered, or not signed by all: docs/hosts.md#the-record."""
 
-    exit_code, public = 27, "a record does not hold"
+    exit_code, public = 27, "a record is not valid"
 
 
 class NotRevealed(MpcSpearmanError, AttributeError):

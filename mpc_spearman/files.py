@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, that are one user's alone, and locks on them."""
+"""Files that are written completely or not at all, private to one user, and locks on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY_BYTES = 32
 
 
 def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
-    """Make a new file, whole or not at all; `FileExistsError` if there is one.
+    """Make a new file, completely or not at all; `FileExistsError` if it exists.
 
     `durable` returns only once the disk has it.
     """
@@ -31,7 +31,7 @@ def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False)
 
 
 def create_once(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Do as `create`, and say with an `OutputError` what prevents it."""
+    """Do as `create`; an `OutputError` says what prevents it."""
     try:
         create(path, data, durable=durable)
     except FileExistsError:
@@ -43,7 +43,7 @@ def create_once(path: Path, data: bytes, *, durable: bool = False) -> None:
 def write_whole(
     path: Path, data: bytes, mode: int = 0o600, *, replace: bool = True, durable: bool = False
 ) -> None:
-    """Write a file such that nobody ever sees a part of it; after an `OSError` what stood there stands.
+    """Write a file so that nobody ever sees a part of it; an `OSError` leaves an earlier file unchanged.
 
     `FileExistsError` if there is an earlier one and `replace` is false; `durable` is as for `create`.
     """
@@ -61,7 +61,7 @@ def write_whole(
 
 
 def write_output(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Do as `write_whole`, and say with an `OutputError` what prevents it."""
+    """Do as `write_whole`; an `OutputError` says what prevents it."""
     try:
         write_whole(path, data, mode)
     except OSError as error:
@@ -88,11 +88,11 @@ def lock(path: Path, flags: int) -> int:
 
 
 def read_private(path: Path, longest: int, setting: str) -> bytes:
-    """Return what a file holds, at most so many bytes, and nothing of what is no regular file.
+    """Return a regular file's content, at most so many bytes.
 
     `PlanError` if others may read it.
     """
-    # The mode is that of what was opened, whatever has the name by then; a pipe does not block.
+    # The mode is the opened file's, whatever has its name by now; a pipe does not block.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         mode = os.fstat(file.fileno()).st_mode
         data = file.read(longest) if stat.S_ISREG(mode) else b""
@@ -119,7 +119,7 @@ def own_key(path: Path, setting: str) -> bytes:
                 write_whole(path, secrets.token_bytes(KEY_BYTES), replace=False, durable=True)
         key = read_private(path, KEY_BYTES + 1, setting)
     except OSError as error:
-        raise PlanError(f"{setting}: {path} can be neither read nor made: {error.strerror}") from None
+        raise PlanError(f"{setting}: {path} can be neither read nor created: {error.strerror}") from None
     if len(key) != KEY_BYTES:
         raise PlanError(f"{setting}: {path} is not a file of {KEY_BYTES} bytes, so no key of this package")
     return key

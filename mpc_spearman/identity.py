@@ -1,6 +1,6 @@
-"""A party's identity: an Ed25519 key pair (RFC 8032), of which the shared plan has the public half.
+"""A party's identity: an Ed25519 key pair (RFC 8032), whose public half is in the shared plan.
 
-The private key is a file that its party alone may read: PEM, PKCS#8, without a passphrase. The public key is
+The private key is a file that only its party may read: PEM, PKCS#8, without a passphrase. The public key is
 one line of the plan, ``identity: ed25519:`` and 32 bytes in base64 (RFC 4648, section 4). A key signs TLS
 handshakes, and texts for a purpose that is part of what is signed: a signature made for one purpose is worth
 nothing for another, and none is a signature of TLS or of a certificate, which begin with other bytes.
@@ -67,7 +67,7 @@ class Identity:
         try:
             key = load_pem_private_key(data, None)
         except TypeError:
-            how = "`openssl pkey -in FILE -out NEW` writes one without"
+            how = "`openssl pkey -in FILE -out NEW` writes it without one"
             raise PlanError(f"{setting}: {path} is protected by a passphrase: {how}") from None
         except (ValueError, UnsupportedAlgorithm):
             raise PlanError(f"{setting}: {path} holds no private key in PEM") from None
@@ -81,10 +81,10 @@ class Identity:
         create_once(path, text, durable=True)
 
     def worker(self, shard: int) -> Identity:
-        """Derive what one of the party's own workers shows to the others, and to nobody else.
+        """Derive the key that a worker shows only to its own party's workers.
 
         The seed (RFC 8032, 5.1.5) is HKDF-SHA256 (RFC 5869) of the private key; its `info` names the purpose
-        and the shard. So exactly who holds the party's key file can be its worker. A derived key is
+        and the shard. So exactly the holders of the party's key file can be its workers. A derived key is
         independent of the party's own and of the others: docs/protocol.md#keys.
         """
         kdf = HKDF(SHA256(), 32, salt=None, info=b"mpc_spearman/1 worker %d" % shard)
@@ -108,10 +108,10 @@ class Identity:
 
 @dataclass(frozen=True)
 class Signer:
-    """What a party signs a run's record with, and knows the others' signatures by.
+    """The keys with which a party signs a run's record and verifies the others' signatures.
 
-    `identities` are everyone's public keys by party, as a plan has them; at a `rehearsal` all keys were made
-    for this run, and are nobody's.
+    `identities` are everyone's public keys by party, as in a plan; in a `rehearsal` all keys were made for
+    this run, and belong to nobody.
     """
 
     identity: Identity
@@ -120,7 +120,7 @@ class Signer:
 
 
 def verify(public: bytes, purpose: str, message: bytes, signature: bytes) -> bool:
-    """Tell whether the private key that belongs to `public` signed this message for this purpose."""
+    """Return whether the private key of `public` signed this message for this purpose."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, _signed(purpose, message))
     except (InvalidSignature, ValueError):
@@ -142,7 +142,7 @@ def identity_text(public: bytes) -> str:
 def public_key(text: str) -> bytes:
     """Read what `identity_text` returned.
 
-    `ValueError` if it is not the one way to write a public key, or if everybody can sign for the key: a point
+    `ValueError` if the text is not a public key's only spelling, or if anybody can sign for the key: a point
     of small order, which RFC 8032, section 5.1.7, does not exclude.
     """
     try:
@@ -154,7 +154,7 @@ def public_key(text: str) -> bytes:
     y = int.from_bytes(public, "little") & (1 << 255) - 1
     # x² = (y² - 1) / (d·y² + 1) has a root where this is a square, or zero: Euler's criterion.
     if y >= _P or pow((y * y - 1) * (_D * y * y + 1), (_P - 1) // 2, _P) == _P - 1:
-        raise ValueError("is no public key: is it mistyped? copy what `mpc-spearman init` printed")
+        raise ValueError("is not a public key: is it mistyped? Copy what `mpc-spearman init` printed")
     if y in _SMALL_ORDER:
         raise ValueError("is a key that anybody can sign for (a point of small order): it identifies nobody")
     return public

@@ -11,6 +11,6 @@ INSTALL_CRYPTEN = "pip install --no-deps crypten==0.4.1"
 
 
 def check_crypten() -> None:
-    """Refuse to go on without CrypTen; the `SetupError` names the one command that installs it."""
+    """Raise a `SetupError` without CrypTen; it names the command that installs it."""
     if find_spec("crypten") is None:
         raise SetupError(f"CrypTen is not installed. Run: {INSTALL_CRYPTEN}")

@@ -1,8 +1,8 @@
 """Who takes part in a run: names, roles, numbers.
 
 Numbers follow the plan's order: the coordinator is 0, the target 1, the sources 2, 3, …. With ``shards: k``
-each party is k processes, its *workers*: A, A/1, … A/(k-1). Workers of one number meet those of the other
-parties as parties meet, and each is connected with the first one of its own party.
+each party is k processes, its *workers*: A, A/1, … A/(k-1). Workers of the same number meet as parties do,
+and each is connected with its own party's first worker.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Party:
 
     @property
     def owner(self) -> str:
-        """The name in the plan of the party that this is, or is a worker of."""
+        """The plan's name of this party, or of this worker's party."""
         return self.name.partition("/")[0]
 
 

@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Run:
-    """One role's run: what all steps need. Of the plan's local parts it has this party's only."""
+    """One role's run: what all steps need. It has only this party's local part of the plan."""
 
     plan: Plan
     roster: Roster
@@ -45,24 +45,24 @@ class Run:
     workers: int = 1
     #: Of the blocks of rows in which tables are shared; the same at all parties.
     block_bytes: int = BLOCK_BYTES
-    #: The owner's folder of ranks for later runs. A table in memory has nothing to know it again by.
+    #: The owner's folder of ranks for later runs; not for a table in memory, which cannot be recognised.
     keep_ranks: Path | None = None
     approval: Approval | None = None
     signer: Signer | None = None
     links: Links = field(init=False)
     team: Team = field(init=False)
     kept: KeptRanks | None = None
-    #: What the result's reader must know of how it was computed; engines add to it.
+    #: What a reader must know about how the result was computed; engines add to it.
     cautions: list[str] = field(default_factory=list)
     #: By receiver, the messages with results that this party has sent or received.
     granted: dict[str, bytes] = field(default_factory=dict)
-    #: Where rows were intersected: how many each party had to match, as far as this one knows.
+    #: If rows were intersected: how many each party offered, as far as this party knows.
     offered: dict[str, int] = field(default_factory=dict)
-    #: What this party leaves for itself, once all have done all they had to.
+    #: What to do at this party once all parties have finished.
     at_end: list[Callable[[], None]] = field(default_factory=list)
-    #: What this party lets go of if the run fails, whose process then ends at once.
+    #: What to release if the run fails, because the process then ends at once.
     at_failure: ExitStack = field(default_factory=ExitStack)
-    #: The target's tag of its row ids, for its own result and nobody else.
+    #: The target's tag of its row ids, for its own result only.
     alignment: str | None = None
     began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     _shown: set[str] = field(default_factory=set)

@@ -16,7 +16,7 @@ def human_seconds(seconds: float) -> str:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Replace what would move the cursor, reorder the line or not show: names come from other parties.
+    """Replace characters that move the cursor, reorder the line or are invisible: names come from others.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def test_files_that_are_no_such_key_are_refused(tmp_path: Path) -> None:
         Identity.read(tmp_path / "none", "key")
 
 
-def test_what_is_not_the_one_way_to_write_a_public_key_is_refused() -> None:
+def test_another_spelling_of_a_public_key_is_refused() -> None:
     good = str(Identity.new())
     data = good.partition(":")[2]
     last = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -89,7 +89,7 @@ def test_points_of_small_order_are_refused_and_those_not_on_the_curve() -> None:
         for sign in (0, 1 << 255):
             with pytest.raises(ValueError, match="anybody can sign"):
                 public_key(line((y + sign).to_bytes(32, "little")))
-    with pytest.raises(ValueError, match="no public key"):
+    with pytest.raises(ValueError, match="not a public key"):
         public_key(line(p.to_bytes(32, "little")))  # another way to write 0
     on_curve = 0
     for y in range(2, 66):

@@ -1,4 +1,4 @@
-"""A library that is not installed is named, with what installs it, before anything else happens."""
+"""A missing library is named, with the command that installs it, before anything else happens."""
 
 from __future__ import annotations
 

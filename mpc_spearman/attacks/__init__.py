@@ -1,9 +1,8 @@
-"""What published numbers give away: attacks that parties who follow the protocol can run on their own copy.
+"""What published numbers reveal: attacks that honest parties can run on their own copy.
 
-Shares on the wire hide every row; the numbers that a run publishes need not. Each module here is one attack
-by a party that has its own table and what it received, and nothing else, as a function of arrays. On exact
-results they work, on published ones they fail: tests check both. The notebook ``what_is_learnt`` shows some.
-No run imports them.
+Shares on the wire hide every row; published numbers need not. Each module is one attack, as a function of
+arrays, by a party that has only its own table and what it received. Attacks succeed on exact results and fail
+on published ones: tests check both. The notebook ``what_is_learnt`` shows some. No run imports them.
 
 =====================  ==================  =================================================================
 module                 run by              recovers

@@ -1,10 +1,10 @@
 """The best possible guess which of two rows is whose, by an attacker who knows everything else.
 
 The guarantee (docs/guarantee.md) is about an attacker who has both tables that a pair of rows can make, and
-one published copy. What it can do is a test between two normal distributions with known means, and the
-likelihood ratio is the best there is (Neyman and Pearson): it is right with chance Φ(d′/2), where d′ is how
-far the two means are apart in standard deviations of the noise. So the guarantee is d′ ≤ μ. No other attack
-on such a pair does better: equations and orders are functions of the same numbers.
+one published copy. It has to decide between two normal distributions with known means. The likelihood ratio
+is the best test (Neyman and Pearson): it is right with chance Φ(d′/2), where d′ is the distance of the two
+means in standard deviations of the noise. So the guarantee is d′ ≤ μ. No other attack on such a pair does
+better: equations and orders are functions of the same numbers.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class Exchange:
 
 
 def coefficients_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
-    """Exchange two rows of one side, (m_A, n), where the other side, (m_B, n), gets coefficients."""
+    """Exchange two rows of one side, (m_A, n), if the other side, (m_B, n), gets coefficients."""
     noise = deviations(scales(x), scales(y), loss)
     numbers = tuple((unit(one) @ unit(y).T).ravel() for one in (x, exchanged(x, rows)))
     return Exchange((numbers[0], numbers[1]), noise.ravel())
 
 
 def strengths_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
-    """Do the same where it gets the mean of each of its columns' coefficients."""
+    """Do the same if it gets the mean of each of its columns' coefficients."""
     noise = deviations(summed([mean_scales(x)]), scales(y), loss)
     numbers = tuple(unit(one).mean(axis=0) @ unit(y).T for one in (x, exchanged(x, rows)))
     return Exchange((numbers[0], numbers[1]), noise.ravel())

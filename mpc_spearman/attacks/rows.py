@@ -1,4 +1,4 @@
-"""Linear estimates: the ranks of rows that an attacker's columns single out, alone or together.
+"""Linear estimates: the ranks of rows that an attacker's columns isolate, alone or together.
 
 Every coefficient is a linear equation in the other side's unit rank vector, known to within its noise. The
 best linear estimate of all ranks from all equations is a ridge regression (Hoerl and Kennard 1970). Whatever

@@ -1,4 +1,4 @@
-"""Masks of a Mersenne Twister: whoever receives masked ranks can tell what masked them, and then unmask them.
+"""Masks of a Mersenne Twister: a receiver of masked ranks can recognise the generator, and then unmask them.
 
 Stock CrypTen masks with ``torch.Generator``, a Mersenne Twister (M. Matsumoto, T. Nishimura, ACM Trans.
 Model. Comput. Simul. 8, 1998). Ranks are small numbers, so the upper bits of a masked rank are the

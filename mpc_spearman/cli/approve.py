@@ -1,7 +1,7 @@
 """Sign one party's runs of a plan.
 
 The approval covers the shared plan, the party's own table, columns and policy, a last day and a number of
-runs. If its policy has approved_by, `join` runs nothing else. This prevents mistakes; whoever can edit the
+runs. If its policy has approved_by, `join` runs nothing else. This prevents mistakes; anyone who can edit the
 local file can remove the rule.
 """
 
@@ -38,7 +38,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Sign and say what was signed."""
     today = datetime.now(timezone.utc).date()
     if parsed.until < today:
-        raise PlanError(f"--until: {parsed.until} is over; today is {today} (UTC)")
+        raise PlanError(f"--until: {parsed.until} is in the past; today is {today} (UTC)")
     plan, party = party_plan(parsed)
     file = approve(plan, party, Identity.read(parsed.key, "--key"), parsed.until, parsed.runs)
     print(

@@ -16,7 +16,7 @@ from mpc_spearman.errors import PlanError
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan
 
-#: What a command that is ended by Ctrl-C returns.
+#: The exit code of a command that Ctrl-C ended.
 INTERRUPTED = 130
 
 
@@ -58,8 +58,8 @@ def add_settings(parser: argparse.ArgumentParser, plan: str, setting: str) -> No
 
 
 def add_party(parser: argparse.ArgumentParser, whose: str) -> None:
-    """Add whose role or page it is, and that party's local file."""
-    parser.add_argument("--party", metavar="NAME", help=f"{whose} (default: whom --local names)")
+    """Add the party's name and its local file."""
+    parser.add_argument("--party", metavar="NAME", help=f"{whose} (default: the party of --local)")
     parser.add_argument(
         "--local", type=path, metavar="FILE", help="the party's local file: its key, table and policy"
     )
@@ -71,7 +71,7 @@ def party_plan(parsed: argparse.Namespace, table: Path | None = None) -> tuple[P
 
     party: str | None = parsed.party or (local_party(parsed.local) if parsed.local else None)
     if party is None:
-        raise PlanError("which party is this? name its local file by --local, or the party by --party")
+        raise PlanError("which party is this? Give its local file (--local) or its name (--party)")
     tables = {} if table is None else {party: table}
     plan = load_plan(parsed.plan, parsed.settings, tables, local=parsed.local, party=party)
     return plan, plan.party(party).name

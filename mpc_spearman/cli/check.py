@@ -1,7 +1,7 @@
 """Check an owner's table and policy against a plan.
 
-Nothing is sent. Prints for each column its kind, how many rows lie outside its largest group of equal values,
-how much noise results about it would have, and which correlation would still be seen.
+Nothing is sent. For each column prints its kind, how many rows lie outside its largest group of equal values,
+how much noise results about it would have, and the smallest correlation that could be detected.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Show what was found; return the exit code of what would be refused."""
+    """Show what was found; return the exit code of the first refusal."""
     plan, party = party_plan(parsed, parsed.table)
     found, console = dry_run(plan, party, parsed.other), Console()
     sentences = [str(error) for error in found.refusals]
     console.print(_columns(found))
     rows = f"{found.table.n:,} rows, {found.ranks.defined} columns that are not constant"
     if plan.alignment == "intersect":
-        rows += ". Only a run shows which are common to all parties; fewer rows mean more noise"
+        rows += ". Only a run shows how many are common to all parties; fewer rows mean more noise"
     for line in (rows, *shards(plan), *_meaning(found), *found.cautions, *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if not sentences:
@@ -81,6 +81,6 @@ def _meaning(found: DryRun) -> list[str]:
     return [
         *heads,
         f"noise: in {noise.numbers} about this column, in standard errors, if the other side has no ties",
-        "seen from: the smallest |rho| that a test at 5 % finds in 8 of 10 samples, with this noise"
+        "seen from: the smallest |rho| that a test at 5 % detects in 8 of 10 samples, with this noise"
         + ("" if noise.numbers == "coefficients" else ", if a strength varies as much as one coefficient"),
     ]

@@ -1,6 +1,6 @@
 """Run every plan at every size on this machine, on made-up tables, and print what each run cost.
 
-LAN and WAN are what it would take on such a network. FILE gets the figures of every run that has ended.
+The columns LAN and WAN estimate its time on such a network. FILE gets the figures of all finished runs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run(parsed: argparse.Namespace) -> int:
         with progress.shown(list(parties), quiet=parsed.quiet) as display:
             table = compare(plans, sizes, parsed.repeats, parsed.out, watch=display.watch, note=display.note)
     except KeyboardInterrupt:
-        print(f"interrupted: what finished runs cost is in {parsed.out}", file=sys.stderr)
+        print(f"interrupted: the costs of finished runs are in {parsed.out}", file=sys.stderr)
         return INTERRUPTED
     _show(table)
     return 0

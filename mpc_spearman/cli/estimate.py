@@ -1,7 +1,7 @@
 """Print about how long a run would take, and what each party would send, receive and hold in memory.
 
-The plan is run a few times on this machine, with made-up tables of few rows, and the figures are extended to
-the rows asked for. This takes some seconds. Your tables are not read, and nothing is sent to anyone.
+Runs the plan a few times on this machine, with small made-up tables, and extrapolates to the requested rows.
+This takes some seconds. Your tables are not read, and nothing is sent to anyone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run(parsed: argparse.Namespace) -> int:
     plan = load_plan(parsed.plan, parsed.settings)
     rows = parsed.rows if parsed.rows is not None else plan.rows
     if rows is None:
-        raise PlanError("--rows: say how many rows are in common; the plan has no `rows`")
+        raise PlanError("--rows: give the number of common rows; the plan has no `rows`")
     if (parsed.bandwidth is None) != (parsed.rtt is None):
         raise PlanError("--bandwidth and --rtt: give both, or neither")
     link = None if parsed.rtt is None else Link(parsed.bandwidth * 1e6, parsed.rtt / 1000)
@@ -86,4 +86,4 @@ def _margin(variant: Variant, size: Size, rows: Sequence[int]) -> str:
         return "Measured: the last run had all rows."
     tried = ", ".join(f"{count:,}" for count in rows)
     margin = "a factor of 2" if variant.protocol == "he" else "25 %"
-    return f"From runs of {tried} rows. Most figures are within {margin} of a run's on a quiet machine."
+    return f"From runs of {tried} rows. Most figures are within {margin} of a real run's on a quiet machine."

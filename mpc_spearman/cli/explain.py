@@ -1,6 +1,6 @@
 """Print what each party of a plan will learn, from whom and how precisely.
 
-The wire format is made from the same list. No data is read and nothing is sent.
+The wire format uses the same list. No data is read and nothing is sent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "configs/ranking.yaml", "reveal=strengths")
     add_party(
         parser,
-        "print what this data party gives away, and whether its policy allows it; of C, all of the plan",
+        "print what this data party gives away, and whether its policy allows it; for C, the whole plan",
     )
     parser.add_argument(
         "--html",
@@ -71,7 +71,7 @@ def _print_everything(plan: Plan) -> None:
 
 
 def _guarantee(plan: Plan) -> str:
-    """Say in a sentence what bounds what results tell about people."""
+    """Return a sentence on what bounds how much results reveal about people."""
     if plan.results.precision == "exact":
         return "Guarantee: none, results.precision: exact has no noise; single rows can be computed"
     copy = "" if level_of(plan).owners_add else f". {plan.names[0]}'s own copy is exact"

@@ -2,8 +2,8 @@
 
 With --party, make the party's key (NAME.key) and its local file (NAME.yaml), and print the line for the
 shared plan. The line is not secret; the key is. With a TABLE, the local file also lists its ids and columns,
-what is left out and why, and what its owner has to decide. With two tables, write a plan to rehearse on this
-machine; the second one is the target's. Nothing is sent.
+which columns are left out and why, and what its owner must decide. With two tables, write a plan to rehearse
+on this machine; the second table is the target's. Nothing is sent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _name(party: str | None) -> str | None:
 def _write_own(tables: list[Path], party: str | None) -> None:
     """Write a party's local file, of its table if there is one, and its key if it has a name."""
     file = Path(f"{party or tables[0].name.partition('.')[0]}.yaml")
-    lines, said = ["# What is this party's own. No other party sees it."], []
+    lines, said = ["# This party's own settings. No other party sees them."], []
     if party is not None:
         lines += [f"party: {scalar(party)}", f"key: {scalar(f'{party}.key')}"]
     for table in tables:

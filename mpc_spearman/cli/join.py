@@ -2,7 +2,7 @@
 
 Every party runs this command on its own host, with the same shared plan. They meet at network.address and
 network.port (or MASTER_ADDR and MASTER_PORT), which the coordinator provides. Under `shards` every party
-starts several processes, each with another --shard.
+starts several processes, each with its own --shard.
 """
 
 from __future__ import annotations
@@ -56,5 +56,5 @@ def run(parsed: argparse.Namespace) -> int:
     if result is not None:
         terminal.show(result, out / party)
     elif not parsed.quiet:
-        print(printable(f"{worker} is done; the results are where the worker {party} runs"), file=sys.stderr)
+        print(printable(f"{worker} is done; the results are on the host of {party} runs"), file=sys.stderr)
     return 0

@@ -1,6 +1,6 @@
 """Merge the target's results of several runs over the same rows, with different sources, into one result.
 
-It is that of one run with all of them. Nothing is recomputed.
+It equals the result of one run with all of them. Nothing is recomputed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The command's output streams: text that cannot be printed is lost, and the run goes on.
 
-A run is worth more than its progress: a pipe whose reader has gone, a full disk behind a redirection or a
-locale without some character must neither end it nor leave the other parties waiting.
+A run matters more than its output: a pipe without a reader, a full disk behind a redirection or a locale
+without some character must neither end the run nor leave the other parties waiting.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _NeverFails(io.FileIO):
-    """A file descriptor that takes everything, and gives up at the first that cannot be written."""
+    """A file descriptor that accepts everything, and drops all output after the first failed write."""
 
     lost: OSError | None = None
 
@@ -35,7 +35,7 @@ class _NeverFails(io.FileIO):
 
 
 def never_fail() -> None:
-    """Put such streams in the place of this process's own; characters that they lack become escapes."""
+    """Replace this process's streams by such ones; characters that they cannot encode become escapes."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or stream is not getattr(sys, f"__{name}__"):
@@ -48,7 +48,7 @@ def never_fail() -> None:
 
 
 def lost() -> str | None:
-    """Say why standard output could not take all; None if it could, or if nobody wanted to read the rest."""
+    """Return why some output could not be written; None if all was, or if its reader closed the pipe."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if not isinstance(raw, _NeverFails):
         return None

@@ -1,4 +1,4 @@
-"""What ``mpc-spearman init`` writes about a table: a party's own keys, and what only its owner knows."""
+"""What ``mpc-spearman init`` writes about a table: a party's local keys, and questions to its owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mpc_spearman.data.ids import id_text
 from mpc_spearman.data.sources import Column
 from mpc_spearman.data.survey import Survey
 
-# What YAML takes for text without quotes, whatever its rules for numbers and dates are.
+# Text that needs no quotes in YAML, whatever its rules for numbers and dates.
 _PLAIN = re.compile(r"(?!(?i:true|false|null|yes|no|on|off)$)[A-Za-z_][A-Za-z0-9_.-]*")
 _PATH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]*")
 _WIDTH = 100
@@ -29,9 +29,9 @@ _STEPS: tuple[tuple[Normalise, ...], ...] = (
 
 
 def own_keys(table: Path, found: Survey) -> tuple[list[str], str]:
-    """Write the keys that belong beside a party's name as lines of YAML; say in a sentence what was found.
+    """Return a party's local keys for a table as lines of YAML, and a sentence on what was found.
 
-    The path of the table is written as it is: from the folder that the keys' file will be in.
+    The table's path is written unchanged, relative to the folder of the file with these keys.
     """
     used = [one for one in found.columns if not one.problem or "convert" in one.fix]
     lines = list(_lines(table, found, used))
@@ -41,7 +41,7 @@ def own_keys(table: Path, found: Survey) -> tuple[list[str], str]:
 
 
 def normalise(one: Survey, other: Survey) -> tuple[str, int]:
-    """Find what makes most ids of two tables the same: as a line of YAML, and how many are common then."""
+    """Find the steps that make most ids of two tables equal: a line of YAML, and how many are common."""
     best: tuple[int, tuple[Normalise, ...]] = (-1, ())
     for steps in _STEPS:
         ours, theirs = (set(id_text(table.ids, steps).to_pylist()) for table in (one, other))
@@ -70,7 +70,7 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
     gaps = [one.name for one in used if one.missing.any()]
     if found.repeated or gaps:
         yield "# Leaving out rows needs alignment: intersect in the shared plan."
-    yield f"# Columns that are used: {len(used)}."
+    yield f"# Columns used: {len(used)}."
     for kind, names in by_kind.items():
         yield from _wrapped(f"#   {kind}: ", names)
     if convert := {one.name: one.fix["convert"] for one in used if one.problem}:
@@ -80,11 +80,11 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
         read = [one.missing for one in used if not one.problem]  # of others the cells were not read yet
         lost = int(np.logical_or.reduce(read).sum())
         yield from _wrapped(f"# In {lost:,} of {found.rows:,} rows a value is missing, in ", gaps)
-        yield "# ? Leave these rows out (drop_rows), or rank what is missing as its column's median (middle)?"
+        yield "# ? Leave these rows out (drop_rows), or rank a missing cell as its column's median (middle)?"
         yield f"missing: {'middle' if 5 * lost > found.rows else 'drop_rows'}"
     left_out = [one for one in found.columns if one not in used]
     if left_out:
-        yield "# Columns that are left out, and why. Once they are fixed, remove them from this list."
+        yield "# Columns left out, and why. Once a column is fixed, remove it from this list."
         yield "exclude:"
         for column in left_out:
             categories = column.fix.get("encode")
@@ -100,7 +100,7 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
 
 
 def scalar(text: str) -> str:
-    """Write a text for YAML, in quotes where it could be read as something else."""
+    """Write a text for YAML, in quotes if it could be read as something else."""
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 

@@ -1,7 +1,6 @@
 """What one data owner reveals in a run of a plan, in plain words: on a terminal, and as a page to sign.
 
-What goes to whom is read from the view table (:mod:`mpc_spearman.levels.view`), which the wire format is made
-from.
+It follows the view table (:mod:`mpc_spearman.levels.view`), which the wire format uses too.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 _BY_WAY_OF_C = ("publish", "evaluate", "intersect")
 # The table of who learns what calls the sender "it".
 _OURS = {"its": "our", "it offers": "we offer", "it signs": "we sign"}
-# How exactly a party learns what is not a result: some texts say so themselves.
-_AS_SAID = "exactly, unless it says otherwise"
+# How exactly a party learns facts other than results; some texts say so themselves.
+_AS_SAID = "exactly, unless stated otherwise"
 # What phase `protect` sends, in a row of its own.
 _FIGURES = "technical figures, from which the noise is computed"
 # Phases in which nothing is sent that is about a table.
@@ -80,7 +79,7 @@ def digest(plan: Plan) -> str:
 
 
 def beginning(plan: Plan, party: str, shard: int = 0) -> list[str]:
-    """Say in three lines what a party, or its worker, is about to take part in, before it meets anyone."""
+    """Return three lines on the run that a party, or its worker, is about to join."""
     roster, level = Roster.of(plan, plan.party(party).name), level_of(plan)
     shared, informed = plan.shared(), plan.informed
     learns = [
@@ -103,7 +102,7 @@ def beginning(plan: Plan, party: str, shard: int = 0) -> list[str]:
 
 
 def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
-    """Yield to whom what about our table goes, and how exactly; what nobody can read comes last."""
+    """Yield who learns what about our table, and how exactly; last, what nobody can read."""
     me, shared, level, hidden = roster.me, plan.shared(), level_of(plan), []
     rows = [row for row in learnt(shared) if row["phase"] not in _TECHNICAL]
     rows.sort(key=lambda row: place(row["what"], row["phase"]))
@@ -136,7 +135,7 @@ def our(what: str) -> str:
 
 def _plain(what: str) -> str:
     """Leave out how a result is opened."""
-    return what.removeprefix("with the other shares: ").removeprefix("decrypted: ")
+    return what.removeprefix("by combining all shares: ").removeprefix("decrypted: ")
 
 
 def purpose(plan: Plan) -> Iterator[str]:
@@ -157,7 +156,7 @@ def _stays(plan: Plan, roster: Roster) -> Iterator[str]:
     if plan.alignment == "intersect":
         yield "Ids are sent as pseudonyms, new in every run, under a key that their receiver does not have."
     else:
-        yield "Instead of ids one digest of the whole list is sent. It shows whether two lists are equal."
+        yield "Instead of ids we send one digest of the whole list. It shows whether two lists are equal."
     if own.features is not None:
         yield f"Only these columns are used: {', '.join(own.features)}."
     elif own.exclude:
@@ -196,7 +195,7 @@ def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
         f"take one party beyond {most:g} in all (policy.lifetime). At that limit a party guesses right at "
         f"most {guess(most):.0%} of the time."
     )
-    yield "Who is in our table, and how common a value is in it or in a group, is not hidden."
+    yield "The run does not hide who is in our table, or how common a value is in it or in a group."
     yield "A dishonest party that uses made-up columns can learn more about our table than an honest one."
     yield "No third party has audited this program."
 
@@ -212,7 +211,7 @@ def _policy(plan: Plan, party: str) -> Iterator[str]:
 
 
 def agreement(plan: Plan, party: str) -> tuple[bool, str]:
-    """Tell whether an owner's policy agrees to the plan, and the sentences that say so."""
+    """Return whether an owner's policy allows the plan, and sentences that say so."""
     try:
         check_policy(plan, party)
     except PolicyError as error:

@@ -1,8 +1,8 @@
 """Check the signed record of a run.
 
-Check record.json in a party's folder of results: who signed it, whether the keys are those of your plan,
-whether the stored messages are those that were sent, and whether the numbers in the folder are theirs. Prints
-what this proves, and what it does not.
+Checks, in a party's folder of results, who signed record.json, whether with your plan's keys, whether the
+stored messages are those that were sent, and whether the folder's numbers match them. Prints what this
+proves, and what it does not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print what holds; return 0, or the exit code of a record that does not."""
+    """Print which checks passed; return 0, or the exit code of an invalid record."""
     plan = None if parsed.plan is None else load_plan(parsed.plan)
     code = 0
     for right, sentence in check(parsed.folder, plan):

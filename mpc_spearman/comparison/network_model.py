@@ -1,4 +1,4 @@
-"""What measured runs would take on another network: a model, and nothing more.
+"""A model of how long measured runs would take on another network.
 
 seconds = measured + transfer + latency, as docs/costs.md says under "Compare plans". Each party has a link of
 its own, full duplex, and phases follow one another. Left out are also that parties send while they compute,

@@ -1,4 +1,4 @@
-"""Run plans at several sizes, and tabulate what every run cost."""
+"""Run plans at several sizes, and tabulate the cost of every run."""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ class Variant:
 def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Variant]:
     """Name each plan, and free it of its own tables.
 
-    `PlanError` if there is none, one cannot be run, or two have one name, so that no table could tell them
-    apart.
+    `PlanError` if there is none, one cannot be run, or two would have the same name in tables.
     """
     if isinstance(plans, (str, Path, Mapping, Plan)):
         plans = [plans]

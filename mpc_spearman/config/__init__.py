@@ -1,9 +1,9 @@
-"""The plan of a run: read, checked, split into what is shared and what stays local, and vetoed by its owners.
+"""The plan of a run: read, checked, split into a shared part and local parts, and vetoed by owners.
 
-`scale` holds the order of levels and grants; `parties` and `sections` the plan's typed parts,
-made of `fields`; `plan` the whole and `load_plan`; `contradictions` what does not go together; `yaml_text`
-reads what is typed, `draft` puts files and overrides together, `wording` makes sentences of what is wrong,
-`policy` holds each owner's veto, and `approval` who has to agree first.
+`scale` holds the order of levels and grants; `parties` and `sections` the plan's typed parts, made of
+`fields`; `plan` the whole and `load_plan`; `contradictions` values that conflict; `yaml_text` reads YAML,
+`draft` merges files and overrides, `wording` phrases problems, `policy` holds each owner's veto, and
+`approval` who must agree first.
 """
 
 from mpc_spearman.config.approval import Approval as Approval

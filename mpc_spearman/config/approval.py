@@ -1,7 +1,7 @@
-"""An approval: another person than the owner agrees to one plan, and signs it with a key of their own.
+"""An approval: somebody other than the owner agrees to one plan, and signs it with their own key.
 
-Whoever runs ``join`` can also take ``policy.approved_by`` out of the owner's local file. So an approval
-prevents mistakes and changes that nobody has looked at. It does not stop somebody who is determined.
+Anyone who runs ``join`` can also remove ``policy.approved_by`` from the owner's local file. So an approval
+prevents mistakes and unreviewed changes. It does not stop somebody who is determined.
 
 A file of two lines: the approval as canonical JSON, and the signature over exactly these bytes in base64.
 """
@@ -61,7 +61,7 @@ class Approval(Section):
 
 
 def _local_digest(plan: Plan, party: str, folder: Path) -> str:
-    """Digest all that is local to a data party and says what it gives: its table, how it is read, its policy.
+    """Digest a data party's local keys that decide what it gives: its table, how it is read, its policy.
 
     Files below `folder` count by their place in it, so that a folder can be copied. Contents do not count.
     """
@@ -103,7 +103,7 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
 def check_approval(plan: Plan, party: str) -> Approval | None:
     """Return the approval of a run that is about to begin; None where the owner's policy asks for none.
 
-    `ApprovalError` if it is missing, forged, of something else, or expired. Only the ledger knows if used up.
+    `ApprovalError` if it is missing, forged, for something else, or expired. Only the ledger knows its use.
     """
     own = plan.party(party)
     if not isinstance(own, DataParty) or own.policy.approved_by is None:

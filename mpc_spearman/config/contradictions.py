@@ -1,4 +1,4 @@
-"""What of a plan does not go together, where each value is right by itself."""
+"""Values of a plan that conflict, though each is valid by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OF_VALUES = "hides one value at a time, which is defined for granted coefficien
 
 
 def contradictions(plan: Plan) -> Iterator[tuple[Location, str]]:
-    """Find values that do not go together: where the one to change is, and why."""
+    """Find conflicting values: the location of the one to change, and why."""
     reveal, results, of_values = plan.reveal, plan.results, plan.privacy.unit == "value"
     for role, grant in (("target", results.target), ("sources", results.sources)):
         if grant is not None and not within(grant, reveal):

@@ -1,7 +1,7 @@
 """A plan before it is checked: YAML text and overrides, and where each value came from.
 
-Nothing here knows which keys a plan may have; `mpc_spearman.config.plan` checks that. A draft only
-remembers which values an override set, so that a problem names the place where it can be mended.
+Nothing here knows which keys a plan may have; `mpc_spearman.config.plan` checks that. A draft only remembers
+which values an override set, so that a problem names the place to correct.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _RECORDS = ("ledger", "approval")
 class Draft:
     """The unchecked content of a plan: dicts, lists and scalars, shared with nobody.
 
-    Problems start with `where`, the file's name (or ``plan``); those with values that the plan's own file did
-    not set, with what did, from `origins`. Paths are relative to `folder`.
+    A problem starts with `where`, the file's name (or ``plan``), or with the override or local file that set
+    the value (`origins`). Paths are relative to `folder`.
     """
 
     where: str
@@ -108,9 +108,9 @@ class Draft:
             self.report((*location, *inside), problem)
 
     def add_local(self, own: Draft, party: str | None, shared: Mapping[str, Sequence[str]]) -> None:
-        """Put a party's local file where it belongs: beside the party's name, or in a section.
+        """Merge a party's local file: beside the party's name, or into a section.
 
-        The file's ``party`` says whose it is, or else `party`. `shared` has the sections of the shared plan
+        The file's ``party`` names the owner, or else `party`. `shared` has the sections of the shared plan
         that it may have keys of, and these keys.
         """
         said = own.data.pop("party", None)
@@ -119,7 +119,7 @@ class Draft:
         if party not in (None, name):
             own.report(("party",), f"this is the file of {shown(name)}, but the command names {shown(party)}")
         elif name not in names:
-            own.report(("party",), f"{shown(name)} is no party of the plan {self.where}")
+            own.report(("party",), f"{shown(name)} is not a party of the plan {self.where}")
         elif own.data.keys() & {"name", "identity"}:
             own.report((), "a party's name and identity belong in the shared plan")
         else:

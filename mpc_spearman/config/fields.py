@@ -70,9 +70,9 @@ class Section(BaseModel):
 def setting(meaning: str, default: Any = ..., allowed: str = "", **bounds: Any) -> Any:
     """Declare a key of a plan, with bounds as `pydantic.Field` takes them.
 
-    `meaning` is the one place that explains the key: ``docs/plan_tables.py`` makes the tables of docs/plan.md
-    of it, where a page named in it becomes a link. Without a `default` every plan has to have the key.
-    `allowed` completes "<value> is not ..." in an error; not needed where a type lists its values.
+    `meaning` is the only explanation of the key: ``docs/plan_tables.py`` generates the tables of docs/plan.md
+    from it, and turns page names into links. Without a `default` every plan has to have the key. `allowed`
+    completes "<value> is not ..." in an error; not needed where a type lists its values.
     """
     return Field(default=default, description=meaning, json_schema_extra={"allowed": allowed}, **bounds)
 

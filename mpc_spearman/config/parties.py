@@ -36,7 +36,7 @@ from mpc_spearman.config.sections import LOSS, Protocol, Unit, host_and_port
 from mpc_spearman.config.table_keys import TableKeys, one_or_more
 from mpc_spearman.config.wording import TABLE_KINDS, Location
 
-# What may hold a semicolon, or a word, that is no part of SQL's grammar.
+# Parts of a query whose semicolons and words are not SQL grammar.
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _CONNECTION = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 
@@ -56,7 +56,7 @@ def _identity(value: str | None) -> str | None:
 
 
 class Policy(Section):
-    """What a data owner allows, whatever the shared plan says; local to that owner."""
+    """What a data owner allows, regardless of the shared plan; local to that owner."""
 
     max_reveal: Annotated[tuple[Reveal, ...], BeforeValidator(one_or_more)] = setting(
         "The most that the coordinator may open: one level, or several as in `[coefficients, explained]`. "
@@ -76,8 +76,8 @@ class Policy(Section):
         "Under `alignment: intersect`: the most ids that another party may submit.", 1, 10_000_000
     )
     max_unmatched: Number = setting(
-        "Under `alignment: intersect`: the largest share of another party's ids that need not be common to "
-        "all: docs/privacy.md#membership.",
+        "Under `alignment: intersect`: the largest share of another party's ids that may be without a "
+        "match: docs/privacy.md#membership.",
         1.0,
         "a number from 0 to 1",
         ge=0,
@@ -91,8 +91,8 @@ class Policy(Section):
     )
     unit: Unit = setting("`value` accepts `privacy.unit: value`, which hides less.", "row")
     min_columns: Count = whole(
-        "The fewest source columns, constant ones not counted, that a strength may be a mean over; at "
-        "`explained` and `canonical`, the fewest directions of a source. It has an effect if `max_reveal` "
+        "The fewest source columns, constant columns not counted, that a strength may average; at "
+        "`explained` and `canonical`, the fewest directions of a source. It applies only if `max_reveal` "
         "does not allow `coefficients`.",
         low=1,
         default=2,
@@ -105,7 +105,7 @@ class Policy(Section):
     approved_by: Annotated[Text | None, AfterValidator(_identity)] = setting(
         "`join` runs only what the owner of this public key has approved: docs/hosts.md#approval.",
         None,
-        "the public key of who approves runs: ed25519:...",
+        "the approver's public key: ed25519:...",
     )
     approval: OptionalFile = optional_file(
         "The approval that `mpc-spearman approve` writes. Left out, under `approved_by`: `NAME.approval` "
@@ -142,7 +142,7 @@ class AnyParty(Section):
         "HOST:PORT, such as 10.0.0.7:29501",
     )
     workers: Annotated[Text | None, AfterValidator(_dialled)] = setting(
-        "Under `shards`: where this party's first worker listens for its other workers, and they dial it: "
+        "Under `shards`: where this party's first worker listens and its other workers dial it: "
         "docs/hosts.md#several-hosts-for-one-party. `join` needs it, also at the coordinator.",
         None,
         "HOST:PORT, such as 10.0.0.7:29600",
@@ -157,7 +157,7 @@ class AnyParty(Section):
 
 
 class CoordinatorParty(AnyParty):
-    """The party without data, which the protocol reveals its values to."""
+    """The party without data, to which the protocol reveals values."""
 
 
 class Query(Section):
@@ -167,11 +167,11 @@ class Query(Section):
         "One `SELECT`, or `WITH ... SELECT`: docs/tables.md#databases-and-large-files.", None, "SQL"
     )
     path: OptionalFile = optional_file(
-        "In place of `query`: a CSV or Parquet file, or a folder of them, which DuckDB reads and ranks "
-        "outside of memory."
+        "In place of `query`: a CSV or Parquet file, or a folder of them, which DuckDB ranks even if it is "
+        "larger than memory."
     )
     connection: Text | None = setting(
-        "The environment variable that holds the database's address, which may hold a password. Left out: "
+        "The environment variable that holds the database's address, which may contain a password. Left out: "
         "DuckDB in the role's own process.",
         None,
         "env:NAME",
@@ -191,7 +191,7 @@ class Query(Section):
 
     @model_validator(mode="after")
     def _is_safe(self) -> Query:
-        # Not by a validator of each key: its text would quote a password, or what a query looks for.
+        # Not by a validator of each key: its text would quote a password or a query.
         if self.connection is not None and not _CONNECTION.fullmatch(self.connection):
             where = "put the database's address into an environment variable, and its name here"
             raise ValueError(f"connection is not env:NAME; {where}")
@@ -258,8 +258,8 @@ class TargetParty(DataParty):
     """The data party whose features are ranked."""
 
     alignment_key: OptionalFile = optional_file(
-        "The target's only: the file of a secret, made at first use. With it results of several runs over "
-        "the same rows can be merged: docs/results.md#add-a-later-source."
+        "The target's only: the file of a secret, made at first use. It allows results of several runs over "
+        "the same rows to be merged: docs/results.md#add-a-later-source."
     )
 
 

@@ -5,9 +5,9 @@ parties and compared in the handshake, except what stands beside a party's ``nam
 ``key``, its ``table`` and how it is read, ``policy`` and ``listen`` (and the target's ``alignment_key``) are
 **local**, never sent and not in the digest. On one machine a single file may hold both.
 
-`load_plan` is the entry point. It reports all values that are wrong at once, each on a line of its own that
-names the file (or the override), the key, the value, and what would be allowed; and then what does not go
-together.
+`load_plan` is the entry point. It reports all wrong values at once, each on a line that names the file (or
+the override), the key, the value, and what would be allowed; if there are none, it reports conflicting
+values.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Plan(Section):
         "a text of at most 1000 characters",
         max_length=1000,
     )
-    rows: Count | None = whole("Use only the first `rows` rows, for trials. Left out, all.", low=3)
+    rows: Count | None = whole("Use only the first `rows` rows, for trials. Left out: all.", low=3)
     alignment: Alignment = setting(
         "Which rows are used. `same`: all; every party's table must list the same ids in the same order. "
         "`intersect`: the rows that all data parties have, found privately "
@@ -112,13 +112,13 @@ class Plan(Section):
         "same",
     )
     normalise: Annotated[tuple[Normalise, ...], BeforeValidator(one_or_more)] = setting(
-        "What is done to ids before they are compared, in the order given: docs/tables.md#ids.",
+        "What every data party does to ids, in this order, before they are compared: docs/tables.md#ids.",
         (),
         "a list of steps",
     )
     shards: Count = setting(
-        "In how many parts the rows are computed, each by a process of its own at every party, on one or "
-        "several hosts: docs/hosts.md#several-hosts-for-one-party.",
+        "The number of parts that rows are divided into. Every party computes each part in a process of its "
+        "own, on one or several hosts: docs/hosts.md#several-hosts-for-one-party.",
         1,
         "a whole number from 1 to 64",
         ge=1,
@@ -163,7 +163,7 @@ class Plan(Section):
 
     @property
     def informed(self) -> str:
-        """Name of the party that what is computed is opened to."""
+        """Name of the party that the result is opened to."""
         return self.names[0 if self.opened_to == "coordinator" else 1]
 
     def party(self, name: str) -> AnyOne:
@@ -185,7 +185,7 @@ class Plan(Section):
         """Return the part that all parties must agree on, ready for JSON: no local field at all."""
         local = {section: set(keys) for section, keys in LOCAL.items()}
         content = self.model_dump(mode="json", exclude={"parties": True, **local})
-        # Of these alone, so that a field added to a data party stays local by default.
+        # Only these, so that a field added to a data party stays local by default.
         known: dict[str, Any] = {"coordinator": _KNOWN, "target": _KNOWN, "sources": {"__all__": _KNOWN}}
         content["parties"] = self.parties.model_dump(mode="json", include=known, exclude_none=True)
         return content
@@ -193,7 +193,7 @@ class Plan(Section):
     def canonical_json(self, shard: int = 0, **more: Any) -> str:
         """Return `shared` as the one JSON text for it: ASCII, keys sorted, no spaces.
 
-        Workers of a `shard` but the first say which in the text that they compare, and what `more` they do.
+        Later workers also compare their `shard`, and `more`.
         """
         return canonical({**self.shared(), **({"shard": shard} if shard else {}), **more})
 
@@ -256,7 +256,7 @@ def load_plan(
         One party's local file: the keys that belong beside its name, ``network`` with `address`, `port` or
         `proxy`, and ``he.workers``. They come before the plan's and after the overrides.
     party : str, optional
-        Whose that is, where it does not say so (``party``).
+        Its owner, if the file does not name it (``party``).
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What each data owner's own policy makes of the shared plan: a veto, before any data moves."""
+"""Each data owner's policy on the shared plan: a veto, before any data moves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mpc_spearman.config.plan import Plan
 from mpc_spearman.config.scale import OUTSIDE, within
 from mpc_spearman.errors import PolicyError
 
-#: The policy of an owner who agrees to all: for tables that are nobody's, in comparisons and tests.
+#: A policy that allows everything: for made-up tables, in comparisons and tests.
 AGREE_TO_ALL = MappingProxyType(
     {
         "max_reveal": ["differences", *OUTSIDE],
@@ -32,16 +32,16 @@ def check_policy(plan: Plan, name: str) -> None:
 
 
 def check_policy_rows(plan: Plan, name: str, n: int) -> None:
-    """Refuse, with a `PolicyError`, to take part with `n` aligned rows where the owner asks for more."""
+    """Refuse, with a `PolicyError`, to take part with `n` aligned rows if the owner requires more."""
     policy = _policy(plan, name)
     if policy and n < policy.min_rows:
         _refuse(name, f"min_rows: {policy.min_rows} or more, but there are {n} rows")
 
 
 def check_policy_columns(plan: Plan, name: str, defined: int, counts: str) -> None:
-    """Refuse numbers over so few source columns that they are next to single coefficients.
+    """Refuse numbers over so few source columns that they nearly show single coefficients.
 
-    Each is over `defined` of what `counts` says. Asked of an owner whose policy stops short of coefficients.
+    Each number averages `defined` of `counts`. Applies if an owner's policy does not allow coefficients.
     """
     policy = _policy(plan, name)
     if (

@@ -14,7 +14,7 @@ Reveal = Literal["differences", "coefficients", "strengths", "ranking", "explain
 Grant = Literal["nothing", "ranking", "strengths", "coefficients", "explained", "canonical"]
 
 _SCALE = ("nothing", "ranking", "strengths", "coefficients", "differences")
-#: Levels outside the order: whoever allows one names it.
+#: Levels outside the order: a policy allows one only by name.
 OUTSIDE: tuple[Literal["explained", "canonical"], ...] = ("explained", "canonical")
 #: What ``results`` can pass on, least first; what is outside the order comes last.
 GRANTS: tuple[Grant, ...] = ("nothing", "ranking", "strengths", "coefficients", *OUTSIDE)
@@ -31,19 +31,19 @@ MPC_ONLY: dict[str, str] = {"ranking": "compares values in private"}
 
 
 def within(grant: str, level: str) -> bool:
-    """Tell whether a grant (or level) reaches no further than a level (or grant)."""
+    """Return whether a grant (or level) reveals no more than a level (or grant)."""
     if grant in OUTSIDE or level in OUTSIDE:
         return grant in ("nothing", level)
     return _SCALE.index(grant) <= _SCALE.index(level)
 
 
 def least(levels: Iterable[str]) -> str:
-    """Return the one that reaches least."""
+    """Return the one that reveals least."""
     return min(levels, key=(*_SCALE, *OUTSIDE).index)
 
 
 def granted_by_default(level: str) -> tuple[Grant, Grant]:
-    """Return what the target and the sources are passed on of a level where a plan does not say."""
+    """Return the default grants of a level for the target and the sources."""
     reached = grants(level)
     if level == "canonical":
         return reached[-1], reached[-1]
@@ -51,5 +51,5 @@ def granted_by_default(level: str) -> tuple[Grant, Grant]:
 
 
 def grants(level: str) -> tuple[Grant, ...]:
-    """Return what the coordinator can pass on of what a level gives it, least first."""
+    """Return what the coordinator can pass on at a level, least first."""
     return tuple(grant for grant in GRANTS if within(grant, level))

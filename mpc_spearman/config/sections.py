@@ -53,14 +53,14 @@ class Results(Section):
         None,
     )
     precision: Precision = setting(
-        "Whether what is passed on carries noise. `exact`, without noise, needs `policy.exact: true` of "
-        "every data owner.",
+        "Whether results that are passed on carry noise. `exact`, without noise, needs `policy.exact: true` "
+        "of every data owner.",
         "statistical",
     )
 
 
 class Privacy(Section):
-    """How much a run may tell a receiver about whose row is whose (docs/guarantee.md)."""
+    """How much a run may reveal to a receiver about whose row is whose (docs/guarantee.md)."""
 
     loss: Number = privacy_loss(
         "How much one party's results may reveal. At 2, an attacker who knows everything else guesses right "
@@ -116,7 +116,7 @@ def host_name(text: str) -> str:
 def host_and_port(text: str, *, any_address: bool = False) -> tuple[str, int]:
     """Take ``HOST:PORT`` apart, IPv6 hosts in brackets; `ValueError` says what is wrong with it.
 
-    Every address of a machine, where one listens, is one only if `any_address` says so.
+    `any_address` allows 0.0.0.0 and ::, which mean every address of this machine.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
@@ -157,15 +157,15 @@ class Network(Section):
     )
     address: Host | None = setting(
         "The coordinator's host, which all others dial. `MASTER_ADDR` in the environment overrides it. Under "
-        "`shards` `{shard}` stands for the number of the worker that is dialled, as in `c-{shard}.example`; "
-        "without it, all are on one host, and a worker's number is added to the port.",
+        "`shards` `{shard}` stands for the dialled worker's number, as in `c-{shard}.example`; without it, "
+        "all workers are on one host, and a worker's number is added to the port.",
         None,
         "a host name or address",
         min_length=1,
     )
     port: Count = setting(
-        "The port there, the only one that has to be open, but for `shards` on one host. `MASTER_PORT` "
-        "overrides it.",
+        "The coordinator's port, the only one that has to be open, except with `shards` on one host. "
+        "`MASTER_PORT` overrides it.",
         29500,
         "a port number from 1 to 65535",
         ge=1,

@@ -1,4 +1,4 @@
-"""The keys that say how a party's own table is read; all of them are local. docs/tables.md explains them."""
+"""The keys for reading a party's own table; all are local. docs/tables.md explains them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TableKeys(Section):
     """How a data party's table is read."""
 
     id: Annotated[tuple[ColumnName, ...], BeforeValidator(one_or_more)] = setting(
-        "The column of ids, or several that make one id together: docs/tables.md#ids.",
+        "The column of ids, or several columns that together make one id: docs/tables.md#ids.",
         ("id",),
         "a column name, or a list of column names",
         min_length=1,
@@ -86,7 +86,7 @@ class TableKeys(Section):
         "an order of categories for each column, as in {grade: [low, high]}",
     )
     convert: dict[ColumnName, Convert] = setting(
-        "For a column of text, what its cells are: docs/tables.md#text.",
+        "For a column of text, how to read its cells: docs/tables.md#text.",
         {},
         "percent, currency, day_first or month_first for each column, as in {cost: currency}",
     )

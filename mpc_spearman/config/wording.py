@@ -51,7 +51,7 @@ def nearest(word: object, names: tuple[str, ...]) -> str:
 
 
 def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str]:
-    """Turn one of pydantic's problems with a `plan` into where it is, what is there and what is allowed."""
+    """Turn one of pydantic's problems with a `plan` into its location, the value and what is allowed."""
     location = tuple(part for part in problem["loc"] if part not in TABLE_KINDS)
     kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
@@ -102,7 +102,7 @@ def _unknown_key(location: Location, plan: type[BaseModel]) -> str:
     _, model = _resolve(location[:-1], plan)
     names = tuple(model.model_fields) if model else ()
     if instead := _REPLACED.get(dotted(location[-2:])):
-        return f"is gone, remove it: {instead}"
+        return f"no longer exists, remove it: {instead}"
     return f"there is no such key; keys here: {', '.join(names)}{nearest(location[-1], names)}"
 
 
@@ -161,7 +161,7 @@ def differences(mine: str, theirs: str) -> list[str]:
 def mismatch(
     me: object, mine: tuple[str, str], peer: object, theirs: tuple[str, str]
 ) -> HandshakeError | None:
-    """Say how a peer's version and shared plan differ from this party's; None if they do not."""
+    """Return how a peer's version and shared plan differ from this party's; None if they do not."""
     if theirs[0] != mine[0]:
         return HandshakeError(f"{peer} runs version {theirs[0][:50]!r}, {me} {mine[0]!r}")
     if theirs[1] != mine[1] and (differing := differences(mine[1], theirs[1])):

@@ -12,7 +12,7 @@ from mpc_spearman.config.wording import Location
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader to which a value without quotes is what it looks like.
+    """A safe loader that reads an unquoted value as what it looks like.
 
     PyYAML's own takes 010 for 8, 1:30 for 90, no for false, ~ for nothing and 2024-01-01 for a date. Here
     these are text; numbers are decimal. Aliases are refused: a few lines of them can be billions of values.
@@ -79,7 +79,7 @@ def parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
 def parse_value(text: str) -> tuple[Any, list[tuple[Location, str]]]:
     """Read the value of one setting: YAML if quotes or brackets surround all of it, else one scalar.
 
-    Whoever types ``table=my #1.csv`` means no comment, and ``listen=[::1]:29501`` is an address.
+    In ``table=my #1.csv`` nobody means a comment, and ``listen=[::1]:29501`` is an address.
     """
     written = text.strip()
     if len(written) > 1 and written[0] + written[-1] in ("''", '""', "[]", "{}"):

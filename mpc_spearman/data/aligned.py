@@ -1,8 +1,7 @@
-"""Files that a run over common rows leaves its owner: the ids of these rows, and the rows that are not.
+"""Files that a run over common rows leaves its owner: the ids of these rows, and the other rows.
 
-The ids are in CSV with one column, ``id``, as they are compared and in the order of the run; later runs can
-take their rows from there. Both files are their owner's alone, hold nothing that the owner's own table does
-not, and are never sent.
+The ids are CSV with one column, ``id``, as compared and in the order of the run; later runs can use these
+rows. Only the owner can read both files; they hold only what its own table has, and are never sent.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def write_unaligned(file: Path, aligned: Table) -> None:
 
 
 def check_places(*files: Path | None) -> None:
-    """Refuse, before anything runs, files that could not be written when it is over."""
+    """Refuse, before a run, files that could not be written at its end."""
     for file in files:
         if file is not None and (file.is_dir() or not os.access(file.parent, os.W_OK)):
             why = "it is a folder, or its folder does not exist or is not writable"

@@ -1,11 +1,11 @@
-"""Columns of text, of CSV files and of all others: from cells to 64-bit numbers, by rules of our own.
+"""Columns of text, from CSV and other files: from cells to 64-bit numbers, by our own rules.
 
 White space (ASCII) around a cell does not count. Then a column is, in this order,
 
 - whole numbers, where every cell is digits with or without a sign: int64;
 - real numbers, where every cell is a decimal number, with or without an exponent: float64, correctly rounded;
 - true and false, or yes and no, in any case: 1 and 0;
-- ISO 8601 dates, or dates with times, all with a zone or none: what they are since 1970.
+- ISO 8601 dates, or dates with times, all or none with a zone: counted from 1970.
 
 All is done by Arrow's kernels on whole columns.
 """
@@ -29,7 +29,7 @@ from mpc_spearman.data.refusals import Unusable, at_rows
 _WHOLE = r"^[+-]?[0-9]+$"
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 _TRUTHS = (r"(?i)^(true|false)$", r"(?i)^(yes|no)$")
-# Notations of which one may be meant where cells are not numbers in the plan's: decimal mark, thousands.
+# Notations to suggest if cells are not numbers in the plan's: decimal mark, thousands.
 _NOTATIONS: tuple[dict[str, Any], ...] = (
     {"decimal": ","},
     {"thousands": ","},
@@ -47,7 +47,7 @@ _KINDS = {
 }
 _LIST = "; if they stand for missing values, list them under missing_values"
 
-_MOST_CATEGORIES = 12  # of a column of text that may have an order
+_MOST_CATEGORIES = 12  # categories of a text column that may have an order
 #: What to do about infinite values.
 INFINITE = (
     "; if they stand for missing values, list inf or -inf under missing_values, else leave those rows out"
@@ -68,9 +68,9 @@ class Numbers(NamedTuple):
 
 
 class Cells:
-    """A column of cells that come a block at a time; of a block that Arrow reads as numbers no text is kept.
+    """A column whose cells come block by block; text of a block that Arrow reads as numbers is not kept.
 
-    What ``encode`` lists for the column is no missing value.
+    Values that ``encode`` lists for the column are not missing.
     """
 
     def __init__(self, name: str, keys: TableKeys, codes: Codes) -> None:
@@ -153,7 +153,7 @@ class Cells:
         return Numbers(found, np.concatenate(self._missing), kind)
 
     def _look_for_thousands(self, text: pa.LargeStringArray, values: Array | None) -> None:
-        """See whether decimal marks may separate thousands: each with three digits behind, none elsewhere."""
+        """Note whether decimal marks may separate thousands: each is followed by exactly three digits."""
         if not self._may_group or not len(text):
             return
         if values is not None and values.dtype != np.float64:  # without a mark
@@ -168,7 +168,7 @@ class Cells:
         self._without |= not marked.all()
 
     def _slowly(self, text: pa.LargeStringArray, rows: Rows) -> tuple[Array, str]:
-        """Read the cells of blocks in which one is not as Arrow writes numbers, and say which cannot be."""
+        """Read the blocks in which a cell is not written as Arrow writes numbers; refuse unreadable cells."""
         if self._order is not None:
             values, strange = positions(text, self._order)
             if strange.any():
@@ -197,7 +197,7 @@ class Cells:
         raise self._refusal(text, rows, number)
 
     def _converts(self, cells: pa.LargeStringArray, how: Convert) -> bool:
-        """Tell whether all cells can be what is to be converted so; a 13th month cannot."""
+        """Return whether all cells can be converted in this way; a 13th month cannot."""
         text, fits, units = self._notation.converted(cells, how)
         try:
             return (
@@ -209,7 +209,7 @@ class Cells:
             return False
 
     def _refusal(self, text: pa.LargeStringArray, rows: Rows, number: Mask) -> Unusable:
-        """Say which cells cannot be read, seen from what most of them are, and what to do."""
+        """Return which cells cannot be read, given what most cells are, and what to do."""
         infinite = matches(text, _INFINITE)
         wrong = ~number & ~infinite
         if not wrong.any():
@@ -255,7 +255,7 @@ def positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, M
 
 
 def _first_failing(array: pa.Array, use: Callable[[pa.Array], Any]) -> int:
-    """Return the first row of an array that Arrow cannot use so, knowing that there is one."""
+    """Return the first row of an array that Arrow cannot convert; there must be one."""
     low, high = 0, len(array)  # the rows before `low` can be used, those before `high` cannot
     while high - low > 1:
         middle = (low + high) // 2
@@ -268,7 +268,7 @@ def _first_failing(array: pa.Array, use: Callable[[pa.Array], Any]) -> int:
 
 
 def _plain(text: pa.LargeStringArray) -> Array | None:
-    """Read numbers written as Arrow writes them; None where one may not be."""
+    """Read numbers written as Arrow writes them; None if one may be written differently."""
     if not len(text):
         return None
     ends = np.frombuffer(text.buffers()[1], np.int64)[[text.offset, text.offset + len(text)]]
@@ -286,7 +286,7 @@ def _plain(text: pa.LargeStringArray) -> Array | None:
 
 
 def _whole(text: pa.LargeStringArray) -> tuple[Array, Mask]:
-    """Read whole numbers; if int64 does not hold all, mark those that it does not hold."""
+    """Read whole numbers; mark those that do not fit int64, if any."""
     try:
         return text.cast(pa.int64()).to_numpy(), np.zeros(len(text), dtype=bool)
     except pa.ArrowInvalid:

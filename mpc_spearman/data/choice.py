@@ -22,7 +22,7 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     """
     names = _names(labels)
     place = {name: i for i, name in reversed(list(enumerate(names)))}
-    # A first line with numbers in it may be a row of data: then no word of it may get into an error.
+    # A first line with numbers in it may be a row of data, so errors must not quote it.
     numbers = int(Notation(Csv()).matches(pa.array(names, pa.large_string())).sum())
     twice = [i for i, name in enumerate(names) if place[name] != i]
     if twice:
@@ -68,7 +68,7 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
 
 
 def flag_of(name: str) -> str:
-    """Name the column of flags that says where another has missing values."""
+    """Name the flag column that marks another column's missing values."""
     return f"{name} is missing"
 
 

@@ -1,4 +1,4 @@
-"""A column of an Arrow type: its 64-bit numbers, or the reason why it holds none.
+"""A column of an Arrow type: its 64-bit numbers, or why it has none.
 
 Every type with an order that 64 bits can hold is read, without a step through another type: integers and
 booleans, floating point (widened to float64), decimals, dates, times, durations, dictionaries of these; and
@@ -64,7 +64,7 @@ def numbers(column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes) -
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array, text with 64-bit offsets, an extension as what it is stored as."""
+    """Return a column as one array: text with 64-bit offsets, an extension as its storage type."""
     if isinstance(column.type, pa.BaseExtensionType):
         storage = [chunk.storage for chunk in column.chunks]
         column = pa.chunked_array(storage, column.type.storage_type)
@@ -79,14 +79,14 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def named(kind: pa.DataType) -> str:
-    """Name a type, without what it may list or hold."""
+    """Name a type, without its parameters."""
     return re.split(r"[<(\[]", str(kind))[0]
 
 
 def _from_dictionary(
     array: pa.DictionaryArray, column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes
 ) -> Numbers:
-    # Arrow does not order what two chunks list differently, so neither do we.
+    # Arrow does not order categories that two chunks list differently, so neither do we.
     alike = all(chunk.dictionary.equals(column.chunk(0).dictionary) for chunk in column.chunks)
     values = whole(pa.chunked_array([array.dictionary]))
     ordered = array.type.ordered and alike and name not in keys.encode
@@ -107,7 +107,7 @@ def _from_dictionary(
 
 
 def _against(categories: pa.Array) -> bool:
-    """Tell whether categories are numbers whose declared order is another than by their values."""
+    """Return whether categories are numbers whose declared order differs from their numeric order."""
     if is_text(categories.type):
         notation = Notation(Csv())
         categories = pc.ascii_trim_whitespace(categories.drop_null())

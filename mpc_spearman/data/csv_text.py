@@ -1,6 +1,6 @@
 """A CSV file as text: one header line, rows of one length, and quotes only where RFC 4180 has them.
 
-pyarrow splits the text into cells. What it would let pass is refused here, while the bytes go by: a quote
+pyarrow splits the text into cells. This module refuses what pyarrow would accept, as bytes pass: a quote
 inside a cell that does not begin with one, text after a closing quote, a quote that is never closed, rows
 with too many or too few cells. Blank lines are not rows. Lines may end in LF, CRLF or CR.
 """
@@ -26,7 +26,7 @@ from mpc_spearman.data.refusals import Unusable, count_of
 
 #: Bytes read at a time, and the most that a row may have.
 BLOCK = 8 << 20
-_SET_ENCODING = "set csv.encoding to what it is, such as cp1252, latin-1, utf-16 or utf-16-le"
+_SET_ENCODING = "set csv.encoding to its encoding, such as cp1252, latin-1, utf-16 or utf-16-le"
 
 
 class CsvText:
@@ -38,7 +38,7 @@ class CsvText:
         self._zipped = name.endswith(".gz")
         with self._opened() as file, _in_words(), suppress(UnicodeError):
             start = codecs.getincrementaldecoder(dialect.encoding)().decode(file.read(64))
-            self._said = re.match('\ufeff?("?sep=(.)"?\r?\n)', start)  # Excel's first line, of no other's use
+            self._said = re.match('\ufeff?("?sep=(.)"?\r?\n)', start)  # Excel's own first line
         by_name = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
         self.delimiter = dialect.delimiter or (self._said[2] if self._said else by_name)
         self.skip = 1 if self._said else 0  # lines before the header
@@ -121,7 +121,7 @@ class CsvText:
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """Say in words of our own what Arrow or gzip says: their texts may quote the file."""
+    """Restate an error of Arrow or gzip in our own words, because theirs may quote the file."""
     try:
         yield
     except pa.ArrowInvalid as error:
@@ -129,11 +129,11 @@ def _in_words() -> Iterator[None]:
             raise Unusable(f"it has a row of more than {BLOCK >> 20} MiB") from None
         raise Unusable("it is not a well-formed CSV file") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise Unusable("it is not a whole gzip file") from None
+        raise Unusable("it is not a complete gzip file") from None
 
 
 class _Checked:
-    """The bytes of a file in UTF-8, with quotes looked at as they go by; what pyarrow needs of a file."""
+    """A file's bytes in UTF-8, with quotes checked as they pass; a file object for pyarrow."""
 
     closed = False
 

@@ -1,13 +1,12 @@
 """Databases that hold and rank a table, called engines: DuckDB, PostgreSQL and SQLite.
 
-Ibis writes the SQL of each; Arrow carries what it answers. A database's address is read from an environment
-variable, and only there: it may hold a password. No message of an engine is passed on, since engines quote
-addresses, queries and cells. Errors say in our own words what its SQLSTATE, its class or a fixed phrase in it
-means.
+Ibis writes each engine's SQL; answers come as Arrow. A database's address is read only from an environment
+variable, as it may contain a password. Engines' messages are never passed on, since they quote addresses,
+queries and cells. Our errors restate their SQLSTATE, class or a fixed phrase.
 
-Nothing but temporary tables is written. The owner's query runs as a subquery, where SQL's grammar has room
-for a SELECT alone, in a read-only transaction (PostgreSQL) or on a file that is opened for reading. What a
-function that it calls does is beyond that: the database's user should have no other right.
+Only temporary tables are written. The owner's query runs as a subquery, where SQL's grammar allows only a
+SELECT, in a read-only transaction (PostgreSQL) or on a file opened for reading. This does not limit functions
+that the query calls, so the database's user should have no other right.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _CONNECT_SECONDS = 30  # libpq by itself waits for as long as the network does
 _BATCH = 1 << 20  # rows
 _SPILL = "mpc_spearman-spill-"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # a pipe of that name would be waited for
-# What an SQLSTATE means, by its first characters; for drivers that give none, what a class or phrase means.
+# What an SQLSTATE means, by its first characters; without one, what an error's class or a phrase means.
 _STATES = {
     "0A": "it does more than a single SELECT may do",
     "22": "a cell cannot be computed or converted as the query asks",
@@ -53,7 +52,7 @@ _PHRASES = {
     "Connection refused": "nothing listens there",
     "could not translate host name": "there is no such host",
     "timeout expired": f"no answer within {_CONNECT_SECONDS} s",
-    "pg_hba.conf": "the server does not let that user in from here",
+    "pg_hba.conf": "the server does not accept that user from this host",
     "SSL": "the two ends do not agree on TLS (sslmode)",
     "percent-encoded|invalid integer value": "in a name or password write % as %25, @ as %40, / as %2F",
     "no such table|Table with name": _STATES["42P01"],
@@ -61,10 +60,10 @@ _PHRASES = {
     "does not exist": "the server has no such database or user",
     "syntax error|Parser Error": _STATES["42601"],
     "not authorized": _STATES["0A"],
-    "not a database|not a valid DuckDB|Cannot launch in-memory": "the file is no database of that kind",
+    "not a database|not a valid DuckDB|Cannot launch in-memory": "the file is not a database of that kind",
     "locked|lock on file|handle conflict": "another program has the file open to write: close it there",
     "Conversion Error": _STATES["22"],
-    "nvalid unicode": "it is not text in the encoding of csv.encoding: set that to what it is",
+    "nvalid unicode": "it is not text in csv.encoding: set that to the file's encoding",
     "CSV": "it is not a well-formed CSV file with one header line, or not as `csv` says",
     "arquet": "it is not a readable Parquet file",
     "Out of Memory": "it needs more memory than `memory` allows; raise table.memory",
@@ -75,7 +74,7 @@ _PHRASES = {
 class Database:
     """An engine, reached through its own driver, that hands out Arrow. `dialect` is Ibis' name of it.
 
-    Methods without a leading underscore say in our own words what goes wrong.
+    Public methods raise errors in our own words.
     """
 
     dialect: str
@@ -145,7 +144,7 @@ def in_words(engine: str, doing: str = "the query failed") -> Iterator[None]:
         words = [words for begins, words in _STATES.items() if state.startswith(begins)]
         if not state:
             words = [words for phrase, words in _PHRASES.items() if re.search(phrase, said)]
-        words += ["it refuses, and its message is not shown, since it may hold secrets; ask it by hand"]
+        words += ["it refuses; its message is not shown, because it may contain secrets. Try it by hand"]
         line = re.search(r"CSV Error on Line: (\d+)", said)
         state_said = f" (SQLSTATE {state})" if state else f" (line {line[1]} of a file)" if line else ""
         raise EngineFailed(f"{engine}: {doing}: {words[0]}{state_said}", state) from None
@@ -278,7 +277,7 @@ class _SQLite(_Adbc):
 
 
 def connect(asked: Query) -> Database:
-    """Reach the engine that a plan's table names; `SetupError` if what that takes is not installed."""
+    """Connect to the engine that a plan's table names; `SetupError` if its driver is not installed."""
     address = os.environ.get(asked.variable, "")
     kind, _, rest = address.partition(":")
     if asked.variable and not address:

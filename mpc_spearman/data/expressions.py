@@ -1,4 +1,4 @@
-"""What an engine is asked, as expressions of Ibis: row numbers, missing and infinite cells, average ranks.
+"""The queries to an engine, as Ibis expressions: row numbers, missing and infinite cells, average ranks.
 
 No window spans more rows than a bucket between two cut points, so an engine of several hosts can divide the
 work, and one host needs no memory for a whole column. How many rows lie before a bucket is counted first, by

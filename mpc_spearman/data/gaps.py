@@ -1,4 +1,4 @@
-"""Missing values: what a plan lists as such, which rows they cost, and what is ranked in their place."""
+"""Missing values: which values a plan lists as missing, the rows they cost, and how to rank them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BY_DEFAULT = TableKeys().missing_values
 
 
 class Codes:
-    """What a plan lists as missing values: as text, case aside, and as numbers, however they are written."""
+    """The missing values that a plan lists: as text, ignoring case, and as numbers in any notation."""
 
     def __init__(self, keys: TableKeys) -> None:
         self._notation = Notation(keys.csv)
@@ -44,7 +44,7 @@ class Codes:
         return Decimal(self._notation.plain(pa.array([written]))[0].as_py())
 
     def unseen(self) -> list[str]:
-        """Return what is listed, beyond the default, and in no column that was read."""
+        """Return values listed beyond the default that occur in no column."""
         return [value for value in self._listed if value not in {*self.seen, *_BY_DEFAULT}]
 
     def listed(self) -> Iterator[tuple[str, Decimal | None]]:

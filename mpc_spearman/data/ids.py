@@ -144,9 +144,9 @@ def id_digest(ids: pa.LargeStringArray, key: bytes) -> bytes:
 
 
 def id_help(ids: pa.LargeStringArray) -> str:
-    """Say what of a party's own ids may be why they are not the others'; "" if nothing is odd.
+    """Return why a party's ids may differ from the others'; "" if nothing is odd.
 
-    Counts only. For the party alone: it must not be sent.
+    Contains counts only. It is for the party alone and must not be sent.
     """
     nfc = map_text(ids, partial(normalize, "NFC"))
     odd = {

@@ -1,4 +1,4 @@
-"""Whether the rows of a table can be one per independent person, as every p-value supposes."""
+"""Whether a table may have one row per person, and independent people, as every p-value assumes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _FACTOR = 0x9E3779B97F4A7C15
 
 
 def row_cautions(ranks: Ranks, names: tuple[str, ...]) -> list[str]:
-    """Say where many rows repeat another row in all columns, or neighbours are alike beyond chance.
+    """Warn if many rows repeat another row in all columns, or neighbouring rows are too similar.
 
     Both are heuristics. The first compares how many rows have a twin with how many would have one if columns
-    were independent. The second asks of each column how often neighbouring rows have the same value, beside
-    rows at random; one such column is a table that is sorted by it, several are rows of the same persons.
+    were independent. The second counts how often neighbouring rows have the same value of a column, against
+    random rows. One such column means a table sorted by it; several mean rows of the same people.
     """
     n, kept = ranks.n, [i for i, constant in enumerate(ranks.constant) if not constant]
     row, chance = np.zeros(n, dtype=np.uint64), np.zeros(n)

@@ -57,7 +57,7 @@ class KeptRanks:
     def ranks(self, table: Table, make: Callable[[Table, Place], Ranks], say: Callable[[str], None]) -> Ranks:
         """Return a table's ranks as they were kept; otherwise have `make` rank it, and keep what it returns.
 
-        `say` is told if ranks were kept, and if what was kept is damaged.
+        `say` is called if kept ranks are used, or are damaged.
         """
         order = None
         if table.rows is not None and (np.diff(table.rows) < 0).any():
@@ -93,7 +93,7 @@ class KeptRanks:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError):
-            say(f"{file} is damaged: the table is ranked anew")
+            say(f"{file} is damaged: the table is ranked again")
             return None
         if self._stamp != _stamp(self._own.table):
             return None

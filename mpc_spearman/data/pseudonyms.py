@@ -1,4 +1,4 @@
-"""Pseudonyms of ids: what the coordinator matches in place of the ids, and learns none of.
+"""Pseudonyms: the coordinator matches them in place of ids, and learns no id.
 
 A pseudonym is HMAC-SHA256 of the length-prefixed id, cut to 128 bits, under a key that the data parties of
 one run have and the coordinator does not (Kamara, Mohassel, Raykova and Sadeghian, "Scaling private set
@@ -41,11 +41,11 @@ def pseudonyms(ids: pa.LargeStringArray, key: bytes) -> NDArray[np.bytes_]:
 
 
 def shuffled(pseudonyms: NDArray[np.bytes_], key: bytes) -> NDArray[np.int64]:
-    """Order rows by a second pseudo-random function of their ids, so that no order of a run says anything.
+    """Order rows by a second pseudo-random function of their ids, so that the order reveals nothing.
 
-    That function is AES-256, under another subkey, of the pseudonym. All who have the same ids and the key
-    get them into the same order, which whoever has no key cannot link to the ids, to the order of the
-    pseudonyms or to another run. Returned are positions in `pseudonyms`, of which no two are equal.
+    That function is AES-256, under another subkey, of the pseudonym. Parties with the same ids and the key
+    get the same order. Without the key nobody can link it to the ids, to the order of the pseudonyms or to
+    another run. Returned are positions in `pseudonyms`, of which no two are equal.
     """
     subkey = hmac.digest(key, _ORDER, sha256)
     cipher = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
@@ -53,7 +53,7 @@ def shuffled(pseudonyms: NDArray[np.bytes_], key: bytes) -> NDArray[np.int64]:
 
 
 def ascending(values: NDArray[np.bytes_]) -> bool:
-    """Tell whether pseudonyms are strictly ascending: then none is there twice."""
+    """Return whether pseudonyms are strictly ascending, and so without duplicates."""
     return bool((values[1:] > values[:-1]).all())
 
 

@@ -149,8 +149,8 @@ def gram_matrix(
     """Compute the inner products of all pairs of rows, over `some` columns or all.
 
     They are exact integers, rounded to float64 at last: the order of the columns changes no bit. No element
-    is above `bound` in size: blocks are as short as float64 sums are exact in, up to a bound of 9e7, and what
-    lies above 2^32 is summed apart.
+    exceeds `bound` in absolute value. Blocks are short enough for exact float64 sums, up to a bound of 9e7;
+    parts above 2^32 are summed separately.
     """
     m = len(matrix)
     high, low = np.zeros((2, m, m), dtype=np.int64)
@@ -234,7 +234,7 @@ def rank_columns(
 def place_ranks(
     out: NDArray[np.int32], blocks: Iterable[Sequence[NDArray[np.int64]]], gaps: NDArray[np.int64]
 ) -> Groups:
-    """Write a column's x into `out`, (n,), from where its rows stand among those with a value.
+    """Write a column's x into `out`, (n,), from its rows' places among those with a value.
 
     `blocks` are three arrays each: rows, how many rows have a lower value than each, and how many have none
     above its own. `gaps` are the rows without a value: they are ranked as the median of the others.

@@ -1,4 +1,4 @@
-"""What is said of tables: counts, rows and columns. No text made here quotes a cell or an id."""
+"""Phrases about tables: counts, rows and columns. No text made here quotes a cell or an id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 class Unusable(Exception):
-    """Something of a table cannot be used. Its text names neither party nor file, which its reader adds.
+    """A part of a table cannot be used. The text names neither party nor file; the caller adds them.
 
     `fix` is a key of the plan that would mend it, and the value: for the owner alone, as it may hold cells.
     """
@@ -21,7 +21,7 @@ class Unusable(Exception):
 
 
 class EngineFailed(Unusable):
-    """An engine did not answer, or may not do what it was asked; `state` is its SQLSTATE, if it gave one."""
+    """An engine did not answer, or refused; `state` is its SQLSTATE, if any."""
 
     def __init__(self, text: str, state: str = "") -> None:
         super().__init__(text)

@@ -1,8 +1,7 @@
 """Where a party's table comes from: files of several formats, folders of part files, tables in memory.
 
-A table is opened once and then read column by column, so that the raw values of one column only are in
-memory. Of a CSV file all wanted columns are read in one pass, a block of rows at a time. What is wrong
-with a table is `Unusable`, or OSError.
+A table is opened once and then read column by column, so that only one column's raw values are in memory. All
+wanted columns of a CSV file are read in one pass, block by block. Problems raise `Unusable` or OSError.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class Source(ABC):
         self._keys, self._rows, self.codes = keys, rows, Codes(keys)
 
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
-        """Be told which columns `column` and `numbers` will be asked for; read what must be read at once."""
+        """Announce the columns that `column` and `numbers` will ask for; read what must be read at once."""
         return
 
     def name(self, place: int) -> str:
@@ -89,7 +88,7 @@ class Source(ABC):
         return numbers(self.column(place), self.name(place), self._keys, self.codes)
 
     def look(self, place: int) -> Column:
-        """See what a column holds; what stands in the way of its use is part of the answer."""
+        """Examine a column; a problem with its use is part of the answer."""
         name = self.name(place)
         try:
             values, missing, kind, note = self.numbers(place)
@@ -122,7 +121,7 @@ def _part_files(table: Path) -> list[Path]:
 
 
 def _end(path: Path) -> str:
-    """Return what of a file's name says what it is; check that it can be read."""
+    """Return the ending of a file's name that tells its format; check that it can be read."""
     name = path.name.lower()
     end = next((end for end in CSV + PARQUET + ARROW if name.endswith(end)), "")
     if not end:

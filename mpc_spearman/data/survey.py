@@ -1,4 +1,4 @@
-"""What each column of a table holds, what stands in the way of its use, and what would mend that.
+"""What each column of a table holds, what prevents its use, and what would correct that.
 
 For the table's owner alone, because suggestions under ``encode`` quote cells.
 """
@@ -67,7 +67,7 @@ def _opened(table: Path) -> tuple[Source, str]:
 
 
 def _useful(column: Column) -> Column:
-    """Add that a column with one value or none has no rank correlation, which a run would only warn of."""
+    """Mark a column without two different values, which has no rank correlation; a run only warns."""
     known = column.values[~column.missing]
     if column.problem or (len(known) and (known != known[0]).any()):
         return column

@@ -1,14 +1,14 @@
-"""A party's table: read it, refuse what cannot be ranked, leave out what its owner wants left out.
+"""A party's table: read it, refuse what cannot be ranked, leave out what its owner excludes.
 
 Everything here happens at one party; nothing is sent. A table comes from a file, a folder of part files, a
 DataFrame or an Arrow table (:mod:`mpc_spearman.data.sources`), and leaves as a `Table`: ids as text, features
-as 64-bit columns without a missing or infinite value. Whatever stands in the way of that is a `TableError`
-that names the party, the table, the column, how many cells, and the first data row (counted from 1, without
-the header and without blank lines), but never a cell or an id: an error travels further than a table may.
+as 64-bit columns without a missing or infinite value. Any problem raises a `TableError` that names the party,
+the table, the column, how many cells, and the first data row (counted from 1, without header and blank
+lines), but never a cell or an id: an error travels further than a table may.
 
-What is kept exactly: every integer of int64 or uint64, every float64, every decimal, ids as written. Numbers
-in a CSV file with a decimal point or an exponent are float64, so two that differ only beyond 17 digits tie,
-and so do whole numbers beyond 2^53 that share a column with such numbers.
+Kept exactly: every integer of int64 or uint64, every float64, every decimal, and ids as written. Numbers in a
+CSV file with a decimal point or an exponent are float64, so two that differ only beyond 17 digits tie, and so
+do whole numbers beyond 2^53 that share a column with such numbers.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class _Columns:
             most = max(map(len, self.gaps.values())) / n
             yield (
                 f"missing cells of {listed(list(self.gaps))} are ranked as their column's median, up to "
-                f"{most:.1%} of a column, which weakens correlations"
+                f"{most:.1%} of a column's cells, which weakens correlations"
             )
         if duplicates:
             yield f"left out: {count_of(duplicates, 'row')} with a duplicate id"
@@ -263,7 +263,7 @@ class _Columns:
 def _ids(
     source: Source, places: Sequence[int], keys: TableKeys, normalise: Sequence[Normalise]
 ) -> tuple[pa.LargeStringArray, Mask]:
-    """Read the ids, and which rows are kept as far as they say."""
+    """Read the ids, and find the rows that can be kept by their ids."""
     names, columns = [source.name(place) for place in places], []
     for name, place in zip(names, places, strict=True):
         try:

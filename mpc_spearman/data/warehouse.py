@@ -1,10 +1,10 @@
-"""A table that an engine holds and ranks: only ids, rows with missing cells, and ranks come from there.
+"""A table that an engine holds and ranks: it returns only ids, rows with missing cells, and ranks.
 
 The engine keeps the answer of the owner's query as a temporary table, its rows numbered in the order of
 `order_by` and the ids; where its user may make none, DuckDB in this process keeps a copy. Numbers, dates and
-times are compared as the engine compares them. Of a column of text with few different cells these come here,
-are read by the rules of all other tables (:mod:`mpc_spearman.data.cells`), and go back with the number that
-each stands for. One with many different cells is read by the engine, as numbers, dates or times.
+times are compared as the engine compares them. If a text column has few different cells, these are read here
+by the rules for all tables (:mod:`mpc_spearman.data.cells`), and go back with their numbers. If it has many,
+the engine reads them as numbers, dates or times.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Warehouse(Source):
         self._count = 0
 
     def _reader(self, files: Source) -> str:
-        """Have DuckDB read files: Parquet, or CSV of which all cells are text. It guesses nothing of them."""
+        """Have DuckDB read files: Parquet, or CSV with all cells as text, without guessing."""
         assert isinstance(files, (CsvFiles, TypedFiles))
         # DuckDB would take *, ? and [ in a name for a pattern, and a folder named year=2024 for a column.
         paths = (
@@ -189,7 +189,7 @@ class Warehouse(Source):
         return table.join(rows, "u").select("r", *kinds)
 
     def _cells(self, place: int, table: Any) -> Any:
-        """Return a column, of text if nothing else can be said of it."""
+        """Return a column, as text if it has no other usable type."""
         if isinstance(kind := self._kinds[place], str):
             raise Unusable(f"{kind}, not numbers: cast it to float64, or leave it out (exclude)")
         cells = table[f"c{place}"]

@@ -1,17 +1,17 @@
-"""What an engine computes, and on what: vectors, and sizes and bounds that all parties know.
+"""What an engine computes, and its inputs: vectors, and sizes and bounds that all parties know.
 
-Every data party contributes vectors of integers, all of one length. An engine offers three operations on
+Every data party contributes vectors of integers, all of the same length. An engine offers three operations on
 them, between each source, the target and the coordinator:
 
 ``differences``
-    Opens x_p − y_q of all pairs of a source's and the target's vectors, row by row in a random order, as far
-    as they are not sums of others; the coordinator adds up their squares.
+    Opens x_p − y_q of all pairs of a source's and the target's vectors, row by row in a random order, but
+    only a basis of them; the coordinator adds up their squares.
 ``inner_products``
-    Opens ⟨x_p, y_q⟩ of all pairs, or, where they are `summed`, their sums over all sources: never a part.
+    Opens ⟨x_p, y_q⟩ of all pairs or, if `summed`, only their sums over all sources.
 ``comparison``
-    Keeps those sums hidden and opens how they compare.
+    Keeps those sums hidden and opens only their comparisons.
 
-A level (`mpc_spearman.levels`) says what the vectors are and what is made of the integers.
+A level (`mpc_spearman.levels`) defines the vectors, and what the opened integers mean.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.team import Team
 
-#: The most that is compared, in size: half the signed ring, so that differences fit as well.
+#: The largest absolute value to compare: half the signed ring, so that differences fit too.
 LARGEST = 2**62 - 2
 
 Operation = Literal["differences", "inner_products", "comparison"]
@@ -35,11 +35,11 @@ Operation = Literal["differences", "inner_products", "comparison"]
 
 @dataclass(frozen=True)
 class Bounds:
-    """How large integers can be, which decides in how many bytes they travel and how they are encrypted.
+    """Bounds on integers, from which follow how many bytes they travel in and how they are encrypted.
 
-    No element of a source's vectors is larger in size than `value`, none of the target's than `target`, and
-    nothing that is opened or compared than `result`. The sizes of the elements of one of the target's
-    vectors add up to no more than `target_sum`.
+    In absolute value, elements of a source's vectors are at most `value`, of the target's `target`, and
+    opened or compared integers `result`. The absolute values in one of the target's vectors add up to at most
+    `target_sum`.
     """
 
     value: int
@@ -52,7 +52,7 @@ class Bounds:
 class Shape:
     """The vectors of one source and of the target: how many there are, and their length.
 
-    That is `n` at this worker, and `all_rows` over all workers of a party.
+    The length is `n` at this worker, and `all_rows` over all workers of a party.
     """
 
     n: int
@@ -61,7 +61,7 @@ class Shape:
     all_rows: int
 
     def sizes(self, **more: int) -> dict[str, int]:
-        """Say what the symbols mean in a message about this source; `more` are those of the message alone."""
+        """Return the values of symbols in messages about this source; `more` has the message's own."""
         return {"m_source": self.m_source, "basis": self.m_source + self.m_target - 1, **more}
 
 
@@ -78,7 +78,7 @@ class Computation:
     bounds: Bounds
     #: Whether all sources' inner products are added up before anything is opened or compared.
     summed: bool = False
-    #: Whether every data party adds something of its own to what is opened.
+    #: Whether every data party adds noise to what is opened.
     noisy: bool = False
 
     def plain(self) -> dict[str, Any]:
@@ -109,10 +109,10 @@ class Computation:
 class Contribution:
     """What a data party contributes to a computation.
 
-    `vectors` are int32 or int64, (vectors, rows). `added` is what is added to each inner product, or sum,
-    before it is opened or compared: this party's noise, of the form of what is opened, at a source of its own
-    rows: (1, m_B) where products are summed. `last` says at the target of a comparison which of its vectors
-    come last, whatever their inner products are, (m_B,).
+    `vectors` are int32 or int64, (vectors, rows). `added` is this party's noise, added to each inner product
+    or sum before it is opened or compared. It has the shape of what is opened, at a source of the source's
+    own rows: (1, m_B) if products are summed. In a comparison the target's `last`, (m_B,), marks vectors that
+    come last whatever their inner products are.
     """
 
     vectors: NDArray[Any]
@@ -120,7 +120,7 @@ class Contribution:
     last: NDArray[np.bool_] | None = None
 
     def added_in(self, computation: Computation, source: Party) -> NDArray[np.int64] | None:
-        """Return what this party adds in one source's session, where nothing is summed."""
+        """Return this party's noise in one source's session, if nothing is summed."""
         vectors = computation.source_vectors
         if self.added is None or len(self.added) == vectors[source]:
             return self.added

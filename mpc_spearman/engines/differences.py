@@ -33,8 +33,8 @@ def dealt(run: Run, source: Party, own: np.ndarray, all_rows: int, *, shuffled: 
 class Squares:
     """Adds up Q_pq = Σ_i (x_pi − y_qi)² = Σ_i (2 d_pq^i)² over blocks of rows; Q can reach 4N > 2^63.
 
-    What is opened may be anything. Of n rows, a vector with an element beyond 2(n - 1) is no difference of
-    ranks: its pairs have no sum.
+    Opened values may be anything. A vector with an element beyond 2(n - 1), for n rows, is not a difference
+    of ranks: its pairs have no sum.
 
     A block's Q is summed twice, modulo 2^64 and as float64, which together give it exactly: the second is off
     by less than 2^63, since Q ≤ 16·rows·n² and its relative error is about rows·2^-53 at most, for
@@ -52,7 +52,7 @@ class Squares:
         return np.where(self._impossible, -1, self._sums)
 
     def of(self, team: Team) -> np.ndarray | None:
-        """Add up the sums of all workers of this party, at the first; None at the others."""
+        """Add up the sums of all this party's workers, at the first worker; None at the others."""
         parts = team.gather(np.stack([self.total & ((1 << _LOW) - 1), self.total >> _LOW]).astype(np.int64))
         if parts is None:
             return None
@@ -90,6 +90,6 @@ class Squares:
         self._sums += low.astype(object) + (turns.astype(object) << 64)
 
     def _within(self, opened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Clip what was opened to the bound; tell which vectors were beyond it."""
+        """Clip opened values to the bound; return which vectors exceeded it."""
         clipped = np.clip(opened, -self._bound, self._bound)
         return clipped, (clipped != opened).any(axis=1)

@@ -23,15 +23,15 @@ Opening = Callable[[], Any]
 class Engine(ABC):
     """The private computation between the sources, the target and the coordinator.
 
-    It is one session per source, of that source, the target and the coordinator, one after the other in
-    roster order. A source takes part in its own, the others in all: `mpc_spearman.parties.Roster.sessions`.
+    Each source has one session, with the target and the coordinator; sessions follow each other in roster
+    order. A source takes part in its own session, the others in all: `mpc_spearman.parties.Roster.sessions`.
 
-    Every worker of a party computes on its rows, with those of the same shard. Its part of what is opened
-    goes to the party's first worker, which alone does the rest (`mpc_spearman.wire.team`).
+    Every worker computes on its rows, with the other parties' workers of the same shard. It gives its part of
+    the result to its party's first worker, which alone does the rest (`mpc_spearman.wire.team`).
     """
 
     def contribute(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
-        """Do a data party's part; return what is opened to it, if anything, as `prepare`'s call does."""
+        """Do a data party's part; return what is opened to it, if anything, in `prepare`'s form."""
         if computation.operation == "differences":
             self.differences(run, computation, own.vectors)
         elif computation.operation == "inner_products":
@@ -54,14 +54,13 @@ class Engine(ABC):
 
     @abstractmethod
     def prepare(self, run: Run, computation: Computation) -> Opening:
-        """Do what the coordinator can do before any data comes; return what does the rest.
+        """Do what the coordinator can do before data arrives; return a function that does the rest.
 
-        That returns integers, of any size if a party did not follow the protocol, and never raises for what
-        they are; None at all workers but the first. Of ``differences``: Σ (x_p − y_q)² of each pair, Python
-        int (m_A, m_B), the sources' rows in roster order, negative where there is none. Of
-        ``inner_products``: (m_A, m_B), or summed (1, m_B). Of a ``comparison`` bool: "q before r" of each
-        pair of target vectors q < r, row by row, or under ``top`` one per vector, and None where that is not
-        opened to the coordinator.
+        It returns integers, of any size if a party deviated, and never raises because of their values; None
+        at all workers but the first. Of ``differences``: Σ (x_p − y_q)² of each pair, Python int (m_A, m_B),
+        the sources' rows in roster order, negative if undefined. Of ``inner_products``: (m_A, m_B), or summed
+        (1, m_B). Of a ``comparison`` bool: "q before r" of each pair of target vectors q < r, row by row, or
+        under ``top`` one per vector, and None if not opened to the coordinator.
         """
 
 

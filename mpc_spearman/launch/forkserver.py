@@ -1,8 +1,8 @@
 """One process that imports what roles need, and forks a role's process whenever it is asked to.
 
-To import torch takes longer than a small run, and every role would do it for itself. Here it is done once,
-for one run or for many. Python's own fork server (:mod:`multiprocessing`) would import the caller's main
-module in every process, and unpickle what it is sent.
+Importing torch takes longer than a small run, and every role would do it. Here it is done once, for one run
+or for many. Python's own fork server (:mod:`multiprocessing`) would import the caller's main module in every
+process, and unpickle what it is sent.
 
 A role forked here has its own memory, its own standard input, output and error, its own session (as of
 ``setsid``) and its own end. The process that it is forked from has a single thread (if not, the role is

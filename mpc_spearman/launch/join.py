@@ -1,8 +1,7 @@
 """One party's role, or one of its workers, as a process on this host, all others on theirs; how it ended.
 
-The role runs in a process of its own, as it does when all roles are on one machine
-(:mod:`mpc_spearman.launch.local`), so that also a crash ends with a documented exit code and a line in
-``status.json``.
+The role runs in its own process, as under `local` (:mod:`mpc_spearman.launch.local`), so that even a crash
+ends with a documented exit code and a line in ``status.json``.
 """
 
 from __future__ import annotations

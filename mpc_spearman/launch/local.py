@@ -39,9 +39,9 @@ def run_local(
 ) -> Result:
     """Run every role as a process of its own on this machine, or under ``shards`` as several.
 
-    The roles exchange what they would exchange between organisations, and each learns only that. This
-    process, of course, starts them all: whoever runs it holds all tables. Works in notebooks and in scripts
-    without an ``if __name__ == "__main__"`` guard.
+    The roles exchange what they would exchange between organisations, and each learns only that. But this
+    process starts them all, so whoever runs it holds all tables. Works in notebooks and in scripts without an
+    ``if __name__ == "__main__"`` guard.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def run_local(
     Returns
     -------
     Result
-        The coordinator's; the target's where the order is opened to it alone (``opened_to``).
+        The coordinator's, or under ``opened_to: target`` the target's.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def run_local(
     """
     for given, what in ((plan, "plan"), (tables, "tables")):
         if hasattr(given, "__arrow_c_stream__"):
-            raise PlanError(f"{what}: it is a table; call run_local(plan, {{'A': a, 'B': b}}), by party")
+            raise PlanError(f"{what}: this is a table; call run_local(plan, {{'A': a, 'B': b}}), by party")
     checked = _plan(plan, tables or {}, overrides, settings)
     frames = {
         party: arrow(party, table, keys)
@@ -137,24 +137,24 @@ def correlate(
     out: str | Path | None = None,
     **settings: Any,
 ) -> Result:
-    """Correlate every column of one table with every column of another, over the people that both have.
+    """Correlate every column of one table with every column of another, over the people in both.
 
     A first look, on one machine: the two tables play the source and the target of a run whose coordinator
-    opens the coefficients. Rows with a missing value are left out, and a column without an order, such as a
-    name, is refused: drop it first, or make numbers of it. Organisations that do not show each other
-    their tables write a plan, and each runs its own role (``mpc-spearman join``).
+    opens the coefficients. Rows with a missing value are left out. A column without an order, such as a name,
+    is refused: drop it first, or convert it to numbers. Organisations that do not show each other their
+    tables write a plan, and each runs its own role (``mpc-spearman join``).
 
     Parameters
     ----------
     A, B, out, **settings
         As in `run_local`.
     on : str or sequence of str
-        The column, or the columns together, with the ids of the people; the same in both tables.
+        The column, or columns, that identify people; the same names in both tables.
 
     Returns
     -------
     Result
-        Its `pairs` are the strongest first; `plot` draws them.
+        `result.pairs()` lists pairs, strongest first; `result.plot()` draws them.
     """
     own = {"id": on if isinstance(on, str) else list(on), "missing": "drop_rows"}
     plan = {
@@ -200,8 +200,8 @@ def _plan(
     for party, table in tables.items():
         if not (isinstance(table, (str, Path)) or hasattr(table, "__arrow_c_stream__")):
             raise PlanError(
-                f"tables: that of party {party} is {type(table).__name__}, neither a path nor a table of "
-                "pandas, polars or Arrow"
+                f"tables: {party}: {type(table).__name__} is neither a path nor a table of pandas, polars "
+                "or Arrow"
             )
     files = {
         party: Path(table) if isinstance(table, (str, Path)) else None for party, table in tables.items()

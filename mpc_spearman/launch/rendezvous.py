@@ -124,7 +124,7 @@ def meeting_point(
     if plan.shards > 1 and plan.party(party).workers is None:
         raise PlanError(
             f"party {party} has no `workers`: beside its name, give the HOST:PORT where its first worker "
-            "listens for its others"
+            f"listens for its other workers"
         )
     there = _at("network.port", host, plan.network.port if torchrun else port, shard)
     bind, port = there.host if is_loopback(there.host) else "", there.port
@@ -140,7 +140,7 @@ def _at(setting: str, host: str, port: int, shard: int) -> Address:
     if _SHARD in host or not port:  # any free port is that for all
         return Address(host.replace(_SHARD, str(shard)), port)
     if port + shard >= 1 << 16:
-        raise PlanError(f"{setting}: worker {shard} would be at port {port} + {shard}, which no host has")
+        raise PlanError(f"{setting}: worker {shard} would be at port {port} + {shard}, which is not a port")
     return Address(host, port + shard)
 
 

@@ -1,7 +1,7 @@
-"""The levels of ``reveal``, a module each: what is contributed, opened, concluded, published and told.
+"""The levels of ``reveal``, one module each: what parties contribute, and C opens, computes and passes on.
 
-`level` says what a level is asked. To add one: a module with a `Level`, its class in `LEVELS`, and its name
-in :mod:`mpc_spearman.config.scale`.
+`level` is the contract. To add a level, write a module with a `Level`, add its class to `LEVELS`, and its
+name to :mod:`mpc_spearman.config.scale`.
 """
 
 from mpc_spearman.config import Plan
@@ -13,7 +13,7 @@ from mpc_spearman.levels.level import Level
 from mpc_spearman.levels.ranking import Ranking
 from mpc_spearman.levels.strengths import Strengths
 
-#: All there are, those of the one order first, the most private at its head.
+#: All levels: first those in one order, the most private at its head.
 LEVELS: tuple[type[Level], ...] = (Ranking, Strengths, Coefficients, Differences, Explained, Canonical)
 
 

@@ -1,8 +1,8 @@
 """``canonical``: whether a source's columns and the target's have anything in common at all.
 
-As `explained`, but the target whitens and turns its columns as well. So the coordinator sees Z = O_A·Z₀·O_Bᵀ
-with noise that is equal in all its entries: it depends on both sides through the singular values of Z₀ alone,
-the canonical correlations (:mod:`mpc_spearman.levels.whitening`).
+Like `explained`, but the target whitens and rotates its columns too. So the coordinator sees Z = O_A·Z₀·O_Bᵀ
+with the same noise in all entries: it depends on both sides only through the singular values of Z₀, the
+canonical correlations (:mod:`mpc_spearman.levels.whitening`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mpc_spearman.wire.kinds import Field, Row
 
 
 class Canonical(Explained):
-    """Z of every source, whitened on both sides, is opened, with noise; its singular values follow."""
+    """C opens every source's Z, whitened on both sides, with noise, and computes its singular values."""
 
     name: ClassVar[Reveal] = "canonical"
     opens = (
@@ -61,7 +61,7 @@ class Canonical(Explained):
         return self._columns(shapes)
 
     def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
-        """Compute the singular values of Z; NaN of what no columns give."""
+        """Compute the singular values of Z; NaN if no columns can give Z."""
         s, kept = self._noise(shapes)[:, 0], self._kept(shapes)
         found = np.full((len(kept), shapes.m_target), math.nan)
         for row, z in zip(found, self._products(opened, shapes), strict=True):

@@ -46,27 +46,27 @@ from mpc_spearman.wire.messages import MAX_PAYLOAD
 
 
 def described(columns: str) -> tuple[Field, ...]:
-    """Declare what the coordinator is told of columns that it has products of."""
+    """Declare what owners tell C about columns whose products it has."""
     return (
         Field(
             "ties",
             "int128",
             (columns,),
-            "the tie term of each feature, which shows whether it is constant and, with two values, the "
-            "sizes of the two groups",
+            "the tie term of each feature, which shows whether it is constant and, if it has two values, "
+            "the sizes of the two groups",
         ),
         Field("two_values", "flags", (columns,), "which features have two values"),
         Field(
             "skewness",
             "float64",
             (columns,),
-            "the skewness of each feature's ranks, which shows, with two values, which group is larger",
+            "the skewness of each feature's ranks, which shows, if it has two values, which group is larger",
         ),
     )
 
 
 def passed_on(rows: str, other: str, columns: str) -> tuple[Field, ...]:
-    """Declare coefficients, and what p-values and intervals take beside them."""
+    """Declare coefficients, and what p-values and intervals need besides."""
     return (
         Field("coefficients", "float64", (rows, "m_target"), "the coefficients, to the plan's precision"),
         Field(
@@ -87,12 +87,12 @@ def passed_on(rows: str, other: str, columns: str) -> tuple[Field, ...]:
             "float64",
             (columns,),
             "the skewness of the ranks of each feature of the other side, rounded to a tenth of it unless "
-            "precision: exact; it shows, with two values, the sizes of the two groups to about a fifth",
+            "precision: exact; it shows, of two values, the sizes of the two groups to about a fifth",
         ),
     )
 
 
-#: Names and tie terms: what the coordinator labels rows of the matrix with, and makes coefficients from.
+#: Names and tie terms, with which the coordinator labels the matrix and computes coefficients.
 DESCRIBED = (
     Row(
         Kind.DESCRIPTION,
@@ -113,7 +113,7 @@ SCALED = (
 
 
 class Coefficients(Level):
-    """S_pq = ⟨x_p, y_q⟩ of every pair is opened; coefficients, strengths and the ranking follow."""
+    """C opens S_pq = ⟨x_p, y_q⟩ of every pair, and computes coefficients, strengths and the ranking."""
 
     name: ClassVar[Reveal] = "coefficients"
     opens = "the exact product of every pair of columns, and so the exact coefficients"
@@ -139,12 +139,12 @@ class Coefficients(Level):
     )
 
     def check_rows(self, n: int) -> None:
-        """Refuse more rows than a run can have; exact coefficients take products that fit 64 bits."""
+        """Refuse more rows than a run can have; for exact coefficients products must fit 64 bits."""
         super().check_rows(n)
         if self.plan.results.precision == "exact" and self.error(n):
             raise BoundError(
-                f"results.precision: exact goes up to {MAX_ROWS} rows, whose products of ranks fit 64 bits; "
-                f"with {n} coefficients are computed to {self.error(n):.0e}. Use precision: statistical"
+                f"results.precision: exact takes at most {MAX_ROWS} rows, whose products of ranks fit 64 "
+                f"bits; with {n} rows errors are up to {self.error(n):.0e}. Use precision: statistical"
             )
 
     def check(self, shapes: Shapes) -> None:
@@ -180,7 +180,7 @@ class Coefficients(Level):
         return Contribution(ranks.matrix if scaled is None else scaled.column_vectors(ranks))
 
     def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
-        """Return those of the vectors; a source also that of its columns' mean, for strengths alone."""
+        """Return the vectors' scales; for a source also that of its columns' mean, for strengths alone."""
         lengths = [math.sqrt(total(ranks.n) - term) for term in ranks.tie_terms]
         published = [math.sqrt(total(ranks.n))] * ranks.m if self.plan.estimator == "paper" else lengths
         scaled = self.scaled(ranks.n)
@@ -194,7 +194,7 @@ class Coefficients(Level):
         return found
 
     def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return 2/√n, under ``paper`` √3/√n, to √2; of a sum from 1/n."""
+        """Return 2/√n (``paper``: √3/√n) and √2; for a sum at least 1/n."""
         if field == "mean_range":
             return 1 / n, vectors * math.sqrt(2)
         return math.sqrt(3 if self.plan.estimator == "paper" else 4) / math.sqrt(n), math.sqrt(2)
@@ -259,7 +259,7 @@ class Coefficients(Level):
         ]
 
     def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:
-        """Add noise to coefficients, of which strengths are means, or, not granted them, to strengths."""
+        """Add noise to coefficients, whose means are strengths; to strengths if only these are granted."""
         if not self.noisy:
             return numbers
         plan, loss = self.plan, self.plan.privacy.loss

@@ -20,7 +20,7 @@ from mpc_spearman.wire.kinds import Row
 
 
 class Differences(Coefficients):
-    """x_p − y_q of every pair is opened, row by row in a random order (paper, steps 2 and 3)."""
+    """C opens x_p − y_q of every pair, row by row in a random order (paper, steps 2 and 3)."""
 
     name: ClassVar[Reveal] = "differences"
     opens = (
@@ -35,7 +35,7 @@ class Differences(Coefficients):
         return None
 
     def computation(self, shapes: Shapes) -> Computation:
-        """Ask for differences of each pair of columns: doubled ranks lie from 1 − n to n − 1."""
+        """Ask for differences of each pair of columns: doubled ranks are from 1 − n to n − 1."""
         n = shapes.n
         bounds = Bounds(n - 1, n - 1, n * (n - 1), 2 * (n - 1))
         return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)

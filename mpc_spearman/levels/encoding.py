@@ -1,9 +1,9 @@
 """The fixed-point encoding of ``strengths`` and ``ranking``: a vector per source, one per target column.
 
 A source shares v = F·Σ_p u_p over its columns, the target y'_q = G·t_q of each, every element rounded to the
-nearest integer. V_q = Σ v·y'_q, summed over all sources, and every owner's noise, is opened or compared. A
-strength is V_q/(F·G·K), the mean over K columns: those that are not constant, under ``paper`` all. No tie
-term reaches anyone. docs/protocol.md ("Strengths") defines u_p and t_q, and proves the bounds: |V| ≤
+nearest integer. V_q = Σ v·y'_q, summed over all sources, is opened or compared with every owner's noise. A
+strength is V_q/(F·G·K), the mean over K columns: those that are not constant or, under ``paper``, all. Nobody
+gets a tie term. docs/protocol.md ("Strengths") defines u_p and t_q, and proves the bounds: |V| ≤
 ``result_bound`` ≤ 2^62 - 2, ``error`` of a strength without noise, and r·(G + r) for the sum of the sizes of
 one y'_q.
 """
@@ -37,14 +37,14 @@ class Encoding:
     columns: int
     #: s, how many sources there are.
     sources: int
-    #: K, how many columns a strength is the mean of: the defined ones, under ``paper`` all.
+    #: K, how many columns a strength averages: those that are not constant, under ``paper`` all.
     averaged: int
     estimator: Estimator
     #: F.
     source_scale: int
     #: G.
     target_scale: int
-    #: How large the noise of all owners can be, in F·G·m; 0 where there is none.
+    #: How large the noise of all owners can be, in F·G·m; 0 without noise.
     room: float = 0.0
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class Encoding:
     def strengths(
         cls, n: int, *, columns: int, sources: int, estimator: Estimator, defined: int, room: float = 0.0
     ) -> Encoding:
-        """Choose F and G for ``strengths`` and ``ranking``, whatever columns hold; `BoundError` if too small.
+        """Choose F and G for ``strengths`` and ``ranking``, for any columns; `BoundError` if too small.
 
         `defined` is how many columns of all sources are not constant.
         """
@@ -85,30 +85,30 @@ class Encoding:
 
     @property
     def bounds(self) -> Bounds:
-        """How large a source's and the target's vectors, and what is opened or compared, can be."""
+        """Bounds of a source's and the target's vectors, and of what is opened or compared."""
         root = _root(self.rows, self.estimator)
         one_vector = root * (self.target_scale + root)
         return Bounds(self._reach + 1, self.target_scale, one_vector, self.result_bound)
 
     @property
     def noise_bound(self) -> int:
-        """The noise of all owners together is no larger in size."""
+        """A bound on the noise of all owners together, in absolute value."""
         return math.ceil(self.source_scale * self.target_scale * self.columns * Fraction(self.room))
 
     @property
     def result_bound(self) -> int:
-        """Nothing that is opened or compared is larger in size."""
+        """A bound on what is opened or compared, in absolute value."""
         root = _root(self.rows, self.estimator)
         return (self._reach + self.sources * root) * (self.target_scale + root) + self.noise_bound
 
     @property
     def unit(self) -> int:
-        """What a strength of 1 is in what is opened: F·G·K."""
+        """The opened integer for a strength of 1: F·G·K."""
         return self.source_scale * self.target_scale * self.averaged
 
     @property
     def error(self) -> float:
-        """Strengths without noise are this close to their exact value (absolute)."""
+        """The largest absolute error of a strength without noise."""
         scaled, weight = self.source_scale * max(1, self.averaged), math.sqrt(_weight(self.estimator))
         half = math.sqrt(self.rows) / 2
         source = weight * self.sources * half / scaled
@@ -131,9 +131,9 @@ class Encoding:
         return vector
 
     def column_vectors(self, ranks: Ranks) -> NDArray[np.signedinteger[Any]]:
-        """Encode the target's columns, (m_B, rows), zeros where none is defined.
+        """Encode the target's columns, (m_B, rows), constant ones as zeros; int32 if they fit.
 
-        At ``coefficients`` the source's as well. They are int32 where that holds them.
+        At ``coefficients`` the source's too.
         """
         kind: type[np.signedinteger[Any]] = np.int32 if self.target_scale < 2**31 else np.int64
         vectors = beside(ranks.matrix, (ranks.m, self.rows), kind)
@@ -150,16 +150,16 @@ class Encoding:
         return vectors
 
     def undefined(self, ranks: Ranks) -> NDArray[np.bool_]:
-        """Tell which of the target's columns have no strength, (m_B,): under ``paper`` all have one."""
+        """Return which of the target's columns have no strength, (m_B,): under ``paper`` none."""
         return np.array(ranks.constant, dtype=bool) & (self.estimator != "paper")
 
     def decode(
         self, opened: Sequence[int], target_constant: Sequence[bool]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Compute strengths, (m_B,), and over how many coefficients each is, from an integer of any size.
+        """Compute strengths, (m_B,), and how many coefficients each averages, from integers of any size.
 
-        NaN, and 0, where no coefficient is defined, and where V is not one that honest parties' inputs give:
-        whether a run goes on must not depend on what is opened. With noise they may be beyond ±1.
+        NaN and 0 if no coefficient is defined, or if no honest inputs give this V: whether a run goes on must
+        not depend on what is opened. With noise strengths may be beyond ±1.
         """
         mu, counts = np.full(len(opened), math.nan), np.zeros(len(opened), dtype=np.int64)
         most = self.unit + math.ceil(self.unit * self.error) + self.noise_bound
@@ -179,7 +179,7 @@ class Encoding:
 
 
 def encoded_rows(n: int, estimator: Estimator) -> int:
-    """Length of the vectors, which is known before anything else of the encoding is."""
+    """Length of the vectors; it does not depend on the rest of the encoding."""
     return n + 2 if estimator == "paper" else n
 
 

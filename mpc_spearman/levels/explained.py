@@ -1,10 +1,10 @@
 """``explained``: how much of each target column all columns of one source explain together.
 
-The source's columns, whitened and turned (:mod:`mpc_spearman.levels.whitening`), take the place of ranks. The
-coordinator opens Z, k products for each target column, with the noise of the source and of the target, and
-R²_q = Σ z_q² less what noise adds. What Z shows beside R² is how much of two target columns is explained by
-the same. k directions are shared as so many vectors as the source has columns, the rest of them zeros: nobody
-has to wait for k. All whitened vectors of an owner have one range R (docs/guarantee.md has the proof).
+The source's columns, whitened and rotated (:mod:`mpc_spearman.levels.whitening`), replace ranks. The
+coordinator opens Z, k products for each target column, with the noise of source and target; R²_q = Σ z_q²
+less what noise adds. Besides R², Z shows how much of every two target columns the same part of the source's
+columns explains. A source shares as many vectors as it has columns: k directions, then zeros. So nobody has
+to wait for k. All whitened vectors of an owner have one range R (docs/guarantee.md has the proof).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _DISTANCE = {"ranges": "a rounded number for how far apart its two most differen
 
 
 def kurtosis_row(owner: Role, columns: str | int, of: str) -> Row:
-    """Declare what tests without noise take of a data party's columns."""
+    """Declare what tests without noise need to know of a data party's columns."""
     told = f"how much single rows weigh in {of} (kurtosis)"
     field = Field("kurtosis", "float64", (columns,), told, precision=("exact",))
     return Row(Kind.COLUMNS, (owner,), COORDINATOR, (field,))
@@ -65,9 +65,9 @@ def whitened_rows(owner: Role, *receivers: Role) -> tuple[Row, ...]:
 
 
 def result_rows(*fields: Field) -> tuple[Row, ...]:
-    """Declare what is passed on of each source, in fields whose shape begins with how many sources there are.
+    """Declare what is passed on about each source, in fields whose first axis is sources.
 
-    The target has that of all sources, a source its own.
+    The target gets all sources' values, a source its own.
     """
     told = "how much single rows weigh in the columns of both sides, as one number for each test"
     shape = fields[1].shape  # of the noise: one for each test
@@ -77,13 +77,13 @@ def result_rows(*fields: Field) -> tuple[Row, ...]:
 
 
 class Explained(Level):
-    """Z = X̃·Ŷᵀ of every source is opened, with noise; R² of each target column follows."""
+    """C opens Z = X̃·Ŷᵀ of every source, with noise, and computes R² of each target column."""
 
     name: ClassVar[Reveal] = "explained"
     opens = (
-        "how much of each target column a source's columns explain together (R²), and how much of two target "
-        "columns the same part of them explains; a secret rotation mixes the source's columns, so that no "
-        "single column can be read"
+        "how much of each target column a source's columns explain together (R²), and for every two target "
+        "columns how much of both the same part of them explains; a secret rotation mixes the source's "
+        "columns, so that no single column can be read"
     )
     sent: ClassVar[tuple[Row, ...]] = (
         Row(
@@ -122,7 +122,7 @@ class Explained(Level):
         "with the noise of the source and of the target",
         "exact, without noise",
     )
-    #: What is told, in words.
+    #: What the result is called in sentences.
     numbers: ClassVar[str] = "R²"
     whitening_roles: ClassVar[tuple[Role, ...]] = SOURCE
 
@@ -138,7 +138,7 @@ class Explained(Level):
         return Encoding.coefficients(shapes.n, least * most_noise(columns, 2, self.plan.privacy.loss))
 
     def computation(self, shapes: Shapes) -> Computation:
-        """Ask for inner products of each pair of vectors; no more is known of them than n and m."""
+        """Ask for inner products of each pair of vectors, of which only n and m are known."""
         encoding = self.encoding(shapes)
         largest = whitening.largest(max(shapes.features.values()), shapes.n)
         bounds = replace(encoding.bounds, value=math.ceil(encoding.source_scale * largest) + 1)
@@ -147,7 +147,7 @@ class Explained(Level):
         )
 
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
-        """Return whitened, turned columns, or the target's as they are, (m, n)."""
+        """Return whitened and rotated columns, or the target's own, (m, n)."""
         encoding = self.encoding(shapes)
         if role in self.whitening_roles:
             return Contribution(whitening.whitened(ranks, encoding.source_scale))
@@ -166,18 +166,18 @@ class Explained(Level):
         return 1
 
     def behind(self, shapes: Shapes) -> int:
-        """Return the fewest directions that an R² is over: over one it is a coefficient, squared."""
+        """Return the fewest directions of an R²: with one it is a squared coefficient."""
         return min(shapes.defined[source] for source in shapes.features)
 
     def admit(self, shapes: Shapes) -> None:
-        """Refuse scales that k contradicts, a source of which no direction is left, or too few rows for k."""
+        """Refuse scales that contradict k, a source without directions, or too few rows for k."""
         whitened = self.whitens(shapes)
         for owner, scales in shapes.scales.items():
             moving = sum(step != NOTHING for step in scales.ranges)
             if moving != (min(shapes.defined[owner], 1) if owner in whitened else shapes.m_target):
                 raise ProtocolViolation(
-                    f"{owner} states ranges above 0 for {moving} vectors, which does not fit the columns "
-                    "that it has: the noise of others would be too small"
+                    f"{owner} states ranges above 0 for {moving} vectors, which contradicts its columns: "
+                    "the noise of others would be too small"
                 )
         for owner, columns in whitened.items():
             k = shapes.defined[owner]
@@ -196,9 +196,9 @@ class Explained(Level):
     # --- noise
 
     def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
-        """Return how far apart two rows of whitened columns can lie; of the target's vectors the scales.
+        """Return how far apart two rows of whitened columns can lie; for the target its vectors' scales.
 
-        A constant column states an untied one's range: so one that varies cannot be left without noise.
+        A constant column states an untied column's range, so no varying column can go without noise.
         """
         encoding = self.encoding(shapes)
         if role in self.whitening_roles:
@@ -207,7 +207,7 @@ class Explained(Level):
         return {"ranges": stated.without_nothing(untied(ranks.n))}
 
     def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return √(2/n), the mean distance of two rows of one direction, to the most; else 2/√n to √2."""
+        """Return √(2/n), the mean distance of two rows in one direction, and the most; else 2/√n and √2."""
         whitened = vectors or Role.TARGET in self.whitening_roles
         most = min(math.sqrt(2), 2 * whitening.largest(vectors, n)) if vectors else math.sqrt(2)
         return math.sqrt((2 if whitened else 4) / n), most
@@ -228,7 +228,7 @@ class Explained(Level):
         return np.ceil(self.deviations(shapes) * self.encoding(shapes).unit).astype(np.int64)
 
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
-        """Draw this owner's noise, (m_A, m_B), equal in the vectors that are kept; none where all is zero."""
+        """Draw this owner's noise, (m_A, m_B), of equal size in all directions; none in vectors of zeros."""
         if not self.noisy:
             return None
         sigma = np.zeros((shapes.m_sources, shapes.m_target), dtype=np.int64)
@@ -237,14 +237,14 @@ class Explained(Level):
         return discrete_gaussian(sigma[shapes.rows(me)] if me in shapes.features else sigma)
 
     def _columns(self, shapes: Shapes) -> int:
-        """Return how many of the target's vectors are not zeros, or are those of constant columns."""
+        """Return how many of the target's vectors can carry noise: directions, or all its columns."""
         whitened = [shapes.defined[owner] for owner in self.whitens(shapes) if owner.role is Role.TARGET]
         return whitened[0] if whitened else shapes.m_target
 
     def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> Foreseen:
-        """Foresee by how much noise, and chance, move R² of (or with) each own column, or Pillai's trace.
+        """Foresee how much noise and chance move R² of (or with) each own column, or Pillai's trace.
 
-        From all parties' scales, or, in a shape without, from one's own.
+        Uses all parties' scales or, if `shapes` has none, one's own.
         """
         if shapes.scales:
             s = self.deviations(shapes).max(axis=0)
@@ -264,7 +264,7 @@ class Explained(Level):
         error = math.sqrt(2 * k) / ranks.n
         most = float(np.median(noise)) + error
         too_few = (
-            f"with noise {self.numbers} will vary by {most:.2g} where there is no relation. Use fewer "
+            f"with noise {self.numbers} of unrelated columns will vary by {most:.2g}. Use fewer "
             "columns, or more rows"
         )
         return Foreseen(self.numbers, noise, error, too_few if most > explained.SPREAD else "")
@@ -272,7 +272,7 @@ class Explained(Level):
     # --- what the coordinator makes of it
 
     def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
-        """Compute R² from Z; NaN of a constant target column, and of what no columns give."""
+        """Compute R² from Z; NaN for a constant target column, and where no columns can give Z."""
         s, k = self._noise(shapes), self._kept(shapes)[:, None]
         r2 = np.array([np.square(z).sum(axis=0) for z in self._products(opened, shapes)])
         r2 = r2.astype(np.float64) - k * np.square(s)
@@ -298,14 +298,14 @@ class Explained(Level):
         return np.broadcast_to(s, (len(s), self._columns(shapes)))
 
     def _products(self, opened: NDArray[Any], shapes: Shapes) -> Iterator[NDArray[np.float64]]:
-        """Return Z of each source, (k, columns); NaN for what no columns give."""
+        """Return Z of each source, (k, columns); NaN where no columns can give it."""
         bound, unit = self.encoding(shapes).result_bound, self.encoding(shapes).unit
         for source, k in zip(shapes.features, self._kept(shapes), strict=True):
             z = opened[shapes.rows(source)][:k, : self._columns(shapes)].tolist()
             yield np.array([[v / unit if abs(v) <= bound else math.nan for v in map(int, row)] for row in z])
 
     def _dispersion(self, shapes: Shapes) -> Numbers:
-        """Return, without noise, by how much tests have to allow for single rows, (sources, m_B or 1)."""
+        """Return, without noise, the dispersion that single rows cause in tests, (sources, m_B or 1)."""
         if self.noisy:
             return {}
         of = [shapes.kurtosis[source] for source in shapes.features]
@@ -329,7 +329,7 @@ class Explained(Level):
         ]
 
     def fewer(self, shapes: Shapes) -> list[str]:
-        """Say of whom fewer directions are used than there are columns."""
+        """Say which parties have fewer directions than columns."""
         lines = [
             f"{owner.name}: {shapes.defined[owner]} of {columns}"
             for owner, columns in self.whitens(shapes).items()

@@ -1,7 +1,7 @@
 """The contract of a level of ``reveal``: everything that differs between levels.
 
-A module of this package is one level. Roles and engines know none: roles ask the plan's level what to
-contribute, what to conclude and what to pass on; engines are asked for a computation.
+Each module of this package is one level. Roles and engines know no level: roles ask the plan's level what to
+contribute, compute and pass on; engines run the computation that it asks for.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ SOURCE, TARGET, COORDINATOR = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,
 
 @dataclass(frozen=True)
 class Description:
-    """What a data party told the coordinator about its columns; empty where withheld."""
+    """What a data party told the coordinator about its columns; empty if withheld."""
 
     names: tuple[str, ...] = ()
     ties: tuple[int, ...] = ()
     constant: tuple[bool, ...] = ()
-    #: What tests take beside tie terms: which columns have two values, and the skewness of each one's ranks.
+    #: What tests need besides tie terms: which columns have two values, and the skewness of each one's ranks.
     two_values: tuple[bool, ...] = ()
     skewness: tuple[float, ...] = ()
     #: How much a mean over a source's columns varies (`mpc_spearman.statistics.reading.mean_length`).
@@ -58,11 +58,11 @@ class Descriptions:
 
 
 class Numbers(TypedDict, total=False):
-    """The numbers of a run, as far as a party has them, named as the fields of a message that carry them."""
+    """The numbers of a run that a party has, named like the fields of messages that carry them."""
 
     #: From 1, shared by equal strengths, (m_B,).
     positions: NDArray[np.int64]
-    #: NaN where undefined, and over how many coefficients each is, (m_B,).
+    #: NaN where undefined, and how many coefficients each averages, (m_B,).
     strengths: NDArray[np.float64]
     counts: NDArray[np.int64]
     #: Standard error of each strength, (m_B,).
@@ -90,23 +90,23 @@ class Numbers(TypedDict, total=False):
     canonical: NDArray[np.float64]
     canonical_noise: NDArray[np.float64]
     kept_target: NDArray[np.int64]
-    #: Strengths under ``tie_corrected`` and ``paper``, (m_B, 2): never passed on, they tell of all ties.
+    #: Strengths under ``tie_corrected`` and ``paper``, (m_B, 2): never passed on, as they reveal all ties.
     estimators: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Foreseen:
-    """How much noise numbers about each of one's own columns will have, foreseen from these columns alone."""
+    """The noise that numbers about one's own columns will have, foreseen from these columns alone."""
 
     #: What they are, in words.
     numbers: str
     #: Its standard deviation, (m,); 0 of a constant column.
     noise: NDArray[np.float64]
-    #: By how much such a number varies by chance where nothing is related.
+    #: How much such a number of unrelated columns varies by chance.
     error: float
-    #: What to say, and to do, where rows are too few for this noise; empty where they are enough.
+    #: What to tell the owner if rows are too few for this noise; else empty.
     too_few: str = ""
-    #: They are coefficients or means of them, which have standard errors and tests.
+    #: Whether they are coefficients or their means, which have standard errors and tests.
     of_coefficients: bool = False
 
     @property
@@ -119,19 +119,20 @@ class Level(ABC):
     """A level of ``reveal``, under a plan."""
 
     name: ClassVar[Reveal]
-    #: What the coordinator learns when it opens, as the table of who learns what has it.
+    #: What the coordinator learns by opening, in words for the table of who learns what.
     opens: ClassVar[str] = ""
-    #: The fields of messages that are sent at this level, beside those of all levels.
+    #: The messages of this level alone.
     sent: ClassVar[tuple[Row, ...]] = ()
-    #: The fields of a result that ``results`` gives to whoever is granted this level, or one beyond it.
+    #: The fields of results for a party that is granted this level, or one above it.
     granted: ClassVar[tuple[Row, ...]] = ()
-    #: Owners add noise before anything is opened; else the coordinator has exact numbers, and adds it.
+    #: Whether owners add noise before anything is opened; else the coordinator has exact numbers, and adds
+    #: it.
     owners_add: ClassVar[bool] = False
     #: What `behind` counts.
     counts: ClassVar[str] = "source columns that are not constant"
     #: How precise what the coordinator opens is, with noise and without.
     precision: ClassVar[tuple[str, str]]
-    #: Whose columns are mixed by a random rotation before they are shared.
+    #: The roles that mix their columns by a random rotation before sharing them.
     whitening_roles: ClassVar[tuple[Role, ...]] = ()
 
     def __init__(self, plan: Plan) -> None:
@@ -145,31 +146,31 @@ class Level(ABC):
             raise BoundError(f"{n} rows are more than the {LARGEST} whose ranks fit 32 bits")
 
     def check(self, shapes: Shapes) -> None:
-        """Refuse sizes for which a result would not be exact (`BoundError`), or that the plan contradicts."""
+        """Refuse sizes whose result would not be exact (`BoundError`), or that contradict the plan."""
         self.check_rows(shapes.n)
 
     @abstractmethod
     def encoding(self, shapes: Shapes) -> Encoding | None:
-        """Return how columns are scaled to integers; None where ranks are contributed as they are."""
+        """Return how columns are scaled to integers; None if parties contribute ranks themselves."""
 
     @abstractmethod
     def computation(self, shapes: Shapes) -> Computation:
-        """Say what is computed of what: the same at all parties."""
+        """Return the computation, the same at all parties."""
 
     @abstractmethod
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
-        """Make the vectors that a data party contributes."""
+        """Return the vectors that a data party contributes."""
 
     def counted(self, own: Contribution, ranks: Ranks, role: Role) -> int:
-        """Count the features of a data party that are not constant, which all are told."""
+        """Count a data party's features that are not constant; all parties learn this."""
         return ranks.defined
 
     def behind(self, shapes: Shapes) -> int:
-        """Return over how many `counts` a number that is opened is, for ``policy.min_columns``."""
+        """Return how many `counts` an opened number averages, for ``policy.min_columns``."""
         return shapes.defined_sources
 
     def admit(self, shapes: Shapes) -> None:
-        """Refuse what cannot be computed, once all have told of their columns; `BoundError`."""
+        """Refuse what cannot be computed, once all have described their columns; `BoundError`."""
         self.computation(shapes)
 
     # --- noise (docs/guarantee.md)
@@ -181,24 +182,24 @@ class Level(ABC):
 
     @abstractmethod
     def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
-        """Say how far two rows of one's vectors can be apart, by the field of a message that carries it."""
+        """Return how far apart two rows of one's vectors can be, by the message field that carries it."""
 
     @abstractmethod
     def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return the least and largest possible such range, for `n` rows and so many columns."""
+        """Return the smallest and largest possible range, for `n` rows and so many columns."""
 
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
-        """Draw what a data party adds to its part of what is opened (`Contribution.added`), before that."""
+        """Draw the noise that a data party adds to its term before opening (`Contribution.added`)."""
         return None
 
     def weights(self, own: Contribution, role: Role, shapes: Shapes) -> dict[str, NDArray[np.float64]]:
-        """Say what tests without noise take of one's vectors, by the field of a message that carries it."""
+        """Return what tests without noise need from one's vectors, by the message field that carries it."""
         return {}
 
     def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> Foreseen:
-        """Foresee the noise in the finest numbers about one's own columns that anyone is passed on.
+        """Foresee the noise in the most detailed numbers about one's own columns that C passes on.
 
-        The other side's columns are taken as having no ties, and its diameter as their number, the most.
+        Assumes that the other side's columns have no ties and its diameter is their number, the most.
         """
         others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
         n, mu, other = ranks.n, separation(self.plan.privacy.loss), untied(ranks.n)
@@ -226,7 +227,7 @@ class Level(ABC):
         return Foreseen(numbers, noise, error, too_few, of_coefficients=True)
 
     def without_own(self, numbers: Numbers, own: Contribution, shapes: Shapes) -> Numbers:
-        """Take one's own noise off numbers that one has been passed on."""
+        """Subtract one's own noise from numbers that one received."""
         return numbers
 
     # --- what the coordinator makes of it
@@ -240,7 +241,7 @@ class Level(ABC):
         """
 
     def errors(self, sources: Sequence[Description], shapes: Shapes) -> NDArray[np.float64]:
-        """Compute the standard errors of strengths, (m_B,), from what each source says of its own columns."""
+        """Compute the standard errors of strengths, (m_B,), from what each source states of its columns."""
         paper = self.plan.estimator == "paper"
         columns = shapes.features if paper else {source: shapes.defined[source] for source in shapes.features}
         of_all = max(1, sum(columns.values()))
@@ -251,18 +252,17 @@ class Level(ABC):
 
     @abstractmethod
     def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
-        """Say what a reader of these numbers must know."""
+        """Return what a reader of these numbers must know."""
 
     def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:
-        """Return, of the coordinator's numbers, what a party with that grant of ``results`` is passed on.
+        """Return what the coordinator passes on to a party with that grant of ``results``.
 
-        Everything is computed from numbers as they are published, so that a receiver learns nothing from a
-        derived number that it could not derive itself.
+        Derived numbers are computed from the published ones, so a receiver could derive them itself.
         """
         return numbers
 
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
-        """Return what of published numbers is one source's to see: of those of single columns its own."""
+        """Return the published numbers that one source may see: about single columns only its own."""
         return numbers
 
     # --- what is said beforehand
@@ -275,7 +275,7 @@ class Level(ABC):
         """Say how precise what is passed on is."""
         if not self.noisy:
             return "exact, without noise"
-        return f"{grant} with the coordinator's noise, of which each receiver is told the standard deviation"
+        return f"{grant} with the coordinator's noise, whose standard deviation each receiver gets"
 
 
 def scale_rows(
@@ -306,18 +306,18 @@ def scale_rows(
     ]
 
 
-#: What a source says of its columns where strengths are known.
+#: What a source states of its columns if C learns strengths.
 LENGTH = Field("length", "float64", (1,), "how strongly its columns correlate with each other, as one number")
 
 
 def opened_rows(opens: str, shape: tuple[str | int, ...]) -> tuple[Row, ...]:
-    """Declare the shares, or the ciphertexts, of which the coordinator opens integers of that shape."""
+    """Declare the shares or ciphertexts from which the coordinator opens integers of that shape."""
     return (
         Row(
             Kind.SHARE,
             (*SOURCE, *TARGET),
             COORDINATOR,
-            (Field("share", "ring", shape, f"with the other shares: {opens}", protocols=("mpc",)),),
+            (Field("share", "ring", shape, f"by combining all shares: {opens}", protocols=("mpc",)),),
         ),
         Row(
             Kind.EVALUATED,

@@ -2,7 +2,7 @@
 
 Owners add theirs before anything is opened (:meth:`mpc_spearman.levels.level.Level.own_noise`). Here a number
 v becomes the integer ⌊2^b·v⌉, b = 50 unless ten standard deviations then leave 62 bits, and σ is 2^b·s times
-1 + 2·√k/(μ·σ_min) for k numbers, which covers that rounding (docs/guarantee.md, "Integers").
+1 + 2·√k/(μ·σ_min) for k numbers, which allows for that rounding (docs/guarantee.md, "Integers").
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Floats = NDArray[np.float64]
 
 
 def noisy(values: Floats, s: Floats, loss: float) -> tuple[Floats, Floats]:
-    """Add noise of standard deviation `s` to numbers from -1 to 1, and return the s that they have then.
+    """Add noise of standard deviation `s` to numbers from -1 to 1; return them and the actual s.
 
-    NaN, and what has none, stays; others may be beyond ±1. `loss` is ρ, ``privacy.loss``.
+    NaN, and numbers whose `s` is 0, stay; others may be beyond ±1. `loss` is ρ, ``privacy.loss``.
     """
     mine = (s > 0) & ~np.isnan(values)
     if not mine.any():
@@ -44,7 +44,8 @@ def noisy(values: Floats, s: Floats, loss: float) -> tuple[Floats, Floats]:
 def in_digits(values: Floats, s: Floats, error: Floats | float) -> Floats:
     """Round numbers with noise to multiples of 1, 2 or 5 times a power of ten.
 
-    No finer than a tenth of the noise, or of the standard `error` if that is larger. What has no noise stays.
+    No finer than a tenth of the noise or the standard `error`, whichever is larger. Numbers without noise
+    stay.
     """
     least = np.where(s > 0, np.maximum(s, error) / 10, 1.0)
     power = np.floor(np.log10(least) + 1e-9).astype(int)

@@ -1,6 +1,6 @@
 """``ranking``: the order of the target's columns by strength, or which are the strongest, and nothing else.
 
-The sums that `strengths` opens, every owner's noise in them, stay hidden, and how they compare is opened, to
+The sums that `strengths` opens, with every owner's noise, stay hidden. Only their comparisons are opened, to
 the coordinator or to the target.
 """
 
@@ -33,7 +33,7 @@ _REPLICA = (Field("share", "int64", ("words",), "nothing: bits of comparisons un
 def _opened_to(party: str) -> tuple[Field, ...]:
     order = "the order of the target's features (equal ones in the table's order)"
     return tuple(
-        Field("bits", "bytes", ("packed",), f"with the other shares: {told}", opened_to=(party,), top=top)
+        Field("bits", "bytes", ("packed",), f"by combining all shares: {told}", opened_to=(party,), top=top)
         for told, top in ((order, False), (_TOP, True))
     )
 
@@ -45,7 +45,7 @@ _PASSED_ON = tuple(
 
 
 class Ranking(Strengths):
-    """Whether V_q comes before V_r, of every pair of target columns, is opened."""
+    """Opens, for every pair of target columns, whether V_q comes before V_r."""
 
     name: ClassVar[Reveal] = "ranking"
     sent: ClassVar[tuple[Row, ...]] = (
@@ -78,7 +78,7 @@ class Ranking(Strengths):
     operation: ClassVar[Operation] = "comparison"
     precision: ClassVar[tuple[str, str]] = (
         "the order of strengths with the noise of every owner",
-        "the order of exact ones",
+        "the order of exact strengths",
     )
     rooms: ClassVar[int] = 2  # what comes last, with its noise, is below all others with theirs
 
@@ -87,12 +87,12 @@ class Ranking(Strengths):
         m_target, top = shapes.m_target, self.plan.top
         if m_target > MAX_COMPARED:
             raise BoundError(
-                f"reveal: ranking compares every pair of the target's features, {m_target} of them; it takes "
-                f"{MAX_COMPARED} at most. Use fewer, or reveal: strengths"
+                f"reveal: ranking compares every pair of the target's {m_target} features; it takes at most "
+                f"{MAX_COMPARED}. Use fewer, or reveal: strengths"
             )
         if top is not None and top >= m_target:
             raise PlanError(
-                f"top: {top} leaves out none of the target's {m_target} features; use fewer, or leave it out"
+                f"top: {top} leaves out none of the target's {m_target} features; lower it, or leave it out"
             )
 
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
@@ -102,9 +102,9 @@ class Ranking(Strengths):
         return Contribution(vectors, last=undefined)
 
     def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
-        """Return those of `strengths`, but that a constant column of the target states an untied one's range.
+        """Return the scales of `strengths`; a constant target column states an untied one's range.
 
-        Which of them come last would else be known.
+        Otherwise all would know which columns come last.
         """
         found = super().scales(own, ranks, role, shapes)
         if role is Role.TARGET:
@@ -114,8 +114,7 @@ class Ranking(Strengths):
     def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Turn comparisons into positions 1 to m_B; under ``top`` 1 for the k strongest, else k + 1.
 
-        Opened bits that no order gives, as only a party that does not follow the protocol can make them, are
-        counted all the same.
+        Bits that contradict each other, which only a deviating party can cause, are counted all the same.
         """
         if self.plan.top is not None:
             before = (~opened).astype(np.int64) * opened.sum()

@@ -20,14 +20,14 @@ class Shapes:
     #: In roster order.
     features: Mapping[Party, int]
     m_target: int
-    #: How many features of each data party are not constant; empty until all have told it. At ``ranking`` the
-    #: target does not tell others.
+    #: How many features of each data party are not constant; empty until all have stated it. At ``ranking``
+    #: the target does not state it.
     defined: Mapping[Party, int] = field(default_factory=dict)
-    #: What each data party states of its vectors, so that noise is large enough, as far as this one is told.
+    #: What each data party states of its vectors, for the noise, as far as this party learns it.
     scales: Mapping[Party, Scales] = field(default_factory=dict)
-    #: The same of the sum of each source's columns, where that is not what it contributes.
+    #: The same for the sum of each source's columns, if it does not contribute that sum.
     of_sums: Mapping[Party, Scales] = field(default_factory=dict)
-    #: Of each data party's columns, where tests take it.
+    #: Kurtosis of each data party's columns, if tests need it.
     kurtosis: Mapping[Party, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
@@ -61,7 +61,7 @@ class Shapes:
         return self.m_target - (sum(self.defined.values()) - self.defined_sources)
 
     def sizes(self, owner: Party) -> dict[str, int]:
-        """Say what the symbols mean in a message about one data party."""
+        """Return the values of the symbols in a message about one data party."""
         return {"m_source": self.features[owner]} if owner in self.features else {}
 
     def rows(self, source: Party) -> slice:

@@ -1,8 +1,8 @@
 """``strengths``: the coordinator opens one integer per target column, a sum over all sources' columns.
 
 Each source contributes one vector, the sum of its columns scaled to one length, and the target one for each
-of its columns (:mod:`mpc_spearman.levels.encoding`). Nobody needs exact sums: every owner adds noise to its
-own term before anything is opened, as much as hides its rows from those who do not know its draw.
+of its columns (:mod:`mpc_spearman.levels.encoding`). Nobody needs exact sums. So before anything is opened
+every owner adds enough noise to its own term to hide its rows from everyone who does not know its draw.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mpc_spearman.privacy.scales import Scales, deviations, most_noise, summed, 
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
-#: What source and target send each other where a strength is one product.
+#: What source and target send each other if a strength is one product.
 MASKED = masked_rows("one sum of scaled ranks", 1, "scaled ranks")
 #: What owners state of their vectors: everyone needs it, to draw noise or to know how much there is.
 SCALED = (
@@ -54,7 +54,7 @@ _PASSED_ON = (
         "the standard deviation of the noise in each",
         precision=("statistical",),
     ),
-    Field("counts", "int64", ("m_target",), "how many coefficients each strength is the mean of"),
+    Field("counts", "int64", ("m_target",), "how many coefficients each strength averages"),
     Field(
         "errors",
         "float64",
@@ -66,7 +66,7 @@ _PASSED_ON = (
 
 
 class Strengths(Level):
-    """V_q = Σ_s ⟨v_s, y_q⟩ of every target column is opened; strengths and the ranking follow."""
+    """C opens V_q = Σ_s ⟨v_s, y_q⟩ of every target column, and computes strengths and the ranking."""
 
     name: ClassVar[Reveal] = "strengths"
     opens = "the strengths with the noise of all owners, and so their ranking"
@@ -92,7 +92,7 @@ class Strengths(Level):
         "exact to a thousandth of a standard error",
     )
     operation: ClassVar[Operation] = "inner_products"
-    #: How many times as large as all owners' noise what is kept for it is.
+    #: Room kept for noise, in multiples of all owners' noise.
     rooms: ClassVar[int] = 1
 
     def check(self, shapes: Shapes) -> None:
@@ -100,7 +100,7 @@ class Strengths(Level):
         self.encoding(shapes)
 
     def encoding(self, shapes: Shapes) -> Encoding:
-        """Return the fixed-point encoding; how many columns it averages over is known once all have told."""
+        """Return the fixed-point encoding; how many columns it averages is known once all stated it."""
         owners = len(shapes.features) + 1
         return Encoding.strengths(
             shapes.n,
@@ -132,9 +132,9 @@ class Strengths(Level):
         return Contribution(encode(ranks))
 
     def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
-        """Return those of the vectors, without the entries that ``paper`` appends: no exchange moves these.
+        """Return the vectors' scales, without what ``paper`` appends: exchanging rows does not change it.
 
-        A source's is that of the sum of its columns, K times that of their mean.
+        A source's scale is for the sum of its columns, K times that of their mean.
         """
         vectors, encoding = own.vectors[:, : ranks.n], self.encoding(shapes)
         if role is Role.SOURCE:
@@ -143,7 +143,7 @@ class Strengths(Level):
         return {"ranges": Scales.of(vectors, [1 / encoding.target_scale] * ranks.m)}
 
     def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return 1/n to √2 of each column, of a source's sum; of the target's from 2/√n, ``paper`` √3/√n."""
+        """Return 1/n and √2 per column of a source's sum; of the target from 2/√n (``paper``: √3/√n)."""
         if vectors:
             return 1 / n, vectors * math.sqrt(2)
         return math.sqrt(3 if self.plan.estimator == "paper" else 4) / math.sqrt(n), math.sqrt(2)
@@ -161,7 +161,7 @@ class Strengths(Level):
         return discrete_gaussian(np.ceil(self.deviations(shapes) * unit).astype(np.int64))[None]
 
     def without_own(self, numbers: Numbers, own: Contribution, shapes: Shapes) -> Numbers:
-        """Take one's own noise off strengths; what the others added is left, in positions too."""
+        """Subtract one's own noise from strengths and positions; the others' noise stays."""
         if own.added is None or "strengths" not in numbers:
             return numbers
         encoding, total = self.encoding(shapes), numbers["strengths_noise"]
@@ -172,7 +172,7 @@ class Strengths(Level):
         return {**numbers, "strengths": mu, "strengths_noise": s, "positions": positions}
 
     def _error(self, shapes: Shapes) -> float:
-        """Return the standard error of a mean of columns that have nothing to do with each other."""
+        """Return the standard error of a mean over unrelated columns."""
         return 1 / math.sqrt((shapes.n - 1) * max(1, self.encoding(shapes).averaged))
 
     def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
@@ -199,7 +199,7 @@ class Strengths(Level):
         ]
 
     def published_precisely(self, grant: str) -> str:
-        """Say whose noise is in it: an owner takes its own off strengths."""
+        """Say whose noise remains: an owner subtracts its own from strengths."""
         if not self.noisy:
             return "exact, without noise"
         if grant == "strengths":

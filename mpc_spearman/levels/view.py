@@ -35,9 +35,9 @@ _DIGEST = Field("digest", "bytes", (32,), "whether the ids are the same in the s
 _KEY = Field("key", "bytes", (32,), protocols=_HE)
 
 _DEFINED = Field("defined", "int64", (1,), "the number of features that are not constant")
-# An undefined column comes last in an order: how many the target has would say which they are.
+# Undefined columns come last in an order, so their number would show which they are.
 _DEFINED_BUT_OF_AN_ORDER = replace(_DEFINED, levels=("differences", "coefficients", "strengths", "explained"))
-# Of a source that whitens its columns another number counts.
+# For a source that whitens its columns another number matters.
 _DEFINED_IN_ORDER = replace(_DEFINED, levels=tuple(name for name in NAMES if name not in OUTSIDE))
 
 
@@ -182,7 +182,7 @@ _SHARED: tuple[Row, ...] = (
     ),
 )
 
-#: Names of the target's features, after all that a source is passed on of them.
+#: Names of the target's features, after everything else that a source gets about them.
 _NAMES = Row(
     Kind.RESULT,
     _C,
@@ -200,7 +200,7 @@ _NAMES = Row(
 
 
 def _of(level: type[Level]) -> list[Row]:
-    """Return a level's rows: what is sent at it alone, and what is passed on of it, at any level beyond."""
+    """Return a level's rows: those sent only at this level, and those passed on at it or above."""
     grants = tuple(grant for grant in GRANTS if within(level.name, grant))
     return [row.at(level.name) for row in level.sent] + [row.to(grants) for row in level.granted]
 

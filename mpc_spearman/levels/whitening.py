@@ -1,25 +1,25 @@
-r"""Whitening: one owner's columns made orthonormal, and turned by a rotation that it keeps to itself.
+r"""Whitening: an owner makes its columns orthonormal, and rotates them by a secret random rotation.
 
 With X̂ an owner's m columns of centred ranks, scaled to length 1, and C = X̂X̂ᵀ = UΛUᵀ their correlations,
 
     X̃ = O·Λ^(-1/2)·Uᵀ·X̂        O uniform in the orthogonal group (Haar), drawn afresh in every run
 
-has orthonormal rows that span what the columns span. Of U and Λ those directions are kept that
+has orthonormal rows that span what the columns span. The owner keeps the directions of U and Λ that
 
-- have an eigenvalue of 0.02 or more: what is next to a copy of other columns would be magnified 7 times;
+- have an eigenvalue of 0.02 or more: near-copies of other columns would be magnified 7 times or more;
 - leave no row too much weight. h_i = Σ_p x̃_pi², the *leverage* of row i, is at most 10·k/n with k directions
   kept: while some are above, the direction in which these rows lie farthest out together is dropped. That is
   the first eigenvector of their Σ x̃_i·x̃_iᵀ, for a rare flag about the flag itself. Noise has to hide any row,
   so it would grow with the largest leverage.
 
-All of that depends on the table as a whole only: k and the directions are the same if two rows are exchanged.
-Sums over rows are exact integers, so they are the same to the last bit; a leverage, which float64 rounds, is
-above its limit only if it is so by more than that.
+All this depends only on the table as a whole: exchanging two rows changes neither k nor the directions. Sums
+over rows are exact integers, so they are equal to the last bit; a leverage, which float64 rounds, counts as
+above its limit only if it exceeds it by more than that rounding.
 
-O hides which columns span the same (docs/guarantee.md, "Whitened columns"). It is from a cipher's stream:
+O hides everything but the span (docs/guarantee.md, "Whitened columns"). It comes from a cipher's stream:
 normal numbers by inversion, and the orthogonal factor of their QR decomposition with the signs that make it
-unique (Stewart 1980; Mezzadri, Notices of the AMS 54, 2007). What is shared is ⌊F·X̃⌉, with the bounds and the
-``error`` of :mod:`mpc_spearman.levels.encoding` for one source of one column.
+unique (Stewart 1980; Mezzadri, Notices of the AMS 54, 2007). What is shared is ⌊F·X̃⌉, with the bounds and
+the ``error`` of :mod:`mpc_spearman.levels.encoding` for one source of one column.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 
 def directions(ranks: Ranks) -> Floats:
-    """Return what whitens ranks: (k, m) weights W, so that the rows of W·matrix are orthonormal."""
+    """Return whitening weights W, (k, m): the rows of W·matrix are orthonormal."""
     lengths = np.array([math.sqrt(total(ranks.n) - term) for term in ranks.tie_terms])
     moving = np.flatnonzero(lengths)
     values, vectors = np.linalg.eigh(
@@ -53,7 +53,7 @@ def directions(ranks: Ranks) -> Floats:
     weights = np.zeros((int(kept.sum()), ranks.m))
     weights[:, moving] = (vectors[:, kept] / np.sqrt(values[kept])).T / lengths[moving]
     leverages = _leverages(ranks, weights)
-    # Not above the limit is what reaches it exactly, as a flag can, however float64 rounds it in some row.
+    # A leverage that equals the limit, as a flag's can, must not count as above it through rounding.
     while (far := leverages > MOST * len(weights) / ranks.n * (1 + 1e-10)).any() and len(weights):
         _, vectors = np.linalg.eigh(weights @ gram_matrix(ranks.matrix, ranks.n, far) @ weights.T)
         leverages -= _leverages(ranks, vectors[:, -1:].T @ weights)
@@ -78,12 +78,12 @@ def rotation(k: int, stream: Stream) -> Floats:
 
 
 def largest(columns: int, n: int) -> float:
-    """Return an upper end of every element of whitened vectors."""
+    """Return an upper bound of every element of whitened vectors."""
     return math.sqrt(min(1.0, MOST * columns / n))
 
 
 def whitened(ranks: Ranks, scale: int) -> NDArray[np.signedinteger[Any]]:
-    """Whiten columns and turn them; (m, n) integers, scaled, of which the last m - k vectors are zeros."""
+    """Whiten and rotate columns: scaled integers, (m, n), whose last m - k vectors are zeros."""
     weights = directions(ranks)
     weights = rotation(len(weights), Stream(token_bytes(32))) @ weights * scale
     small = scale * largest(ranks.m, ranks.n) < 2**31 - 2
@@ -95,7 +95,7 @@ def whitened(ranks: Ranks, scale: int) -> NDArray[np.signedinteger[Any]]:
 
 
 def kept(vectors: NDArray[Any]) -> int:
-    """Return k, of vectors as `whitened` makes them."""
+    """Return k of vectors that `whitened` made."""
     return int(np.any([part.any(axis=1) for _, part in parts(vectors, STRIP)], axis=0).sum())
 
 

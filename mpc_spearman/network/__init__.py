@@ -11,8 +11,8 @@
 The workers of one party meet in the same way, with the first one in the coordinator's place.
 
 From the bottom: `addresses` (dialling, also through an HTTP proxy), `nested` and `tls` (who is at the other
-end), `handshake` (what a connection begins with, and how many strangers may be about to), `sockets` (the
-bytes of the run), `forwarding`, `round` (one try of all to connect and agree), `control` (the connection of a
-meeting), and `meeting` with its two sides, `data_party` and `coordinator`: the lobby, in which a party may
-leave and come again.
+end), `handshake` (how a connection begins, and how many unknown callers may wait), `sockets` (the bytes of
+the run), `forwarding`, `round` (one attempt of all parties to connect and agree), `control` (the connection
+of a meeting), and `meeting` with its two sides, `data_party` and `coordinator`: the lobby, which a party may
+leave and join again.
 """

@@ -55,8 +55,8 @@ def listening(address: Address) -> socket.socket:
 def dial(address: Address, seconds: float, proxy: Address | None = None) -> socket.socket:
     """Connect, trying all addresses that the host's name has, within so many seconds together.
 
-    These are also the time-out of the connection that is returned. A `proxy` is asked to CONNECT (RFC 9110,
-    9.3.6), and resolves the name. `OSError` with `strerror`: why the first could not be reached.
+    The returned connection keeps this time-out. A `proxy` is asked to CONNECT (RFC 9110, 9.3.6), and resolves
+    the name. `OSError.strerror` says why the first address could not be reached.
     """
     if proxy is not None:
         return _through(proxy, address, seconds)
@@ -91,7 +91,7 @@ def _reason(error: OSError | None) -> str:
 
 
 def _through(proxy: Address, address: Address, seconds: float) -> socket.socket:
-    """Have a proxy connect; what it says is not shown, but for its status."""
+    """Have a proxy connect; of its answer only the status is shown."""
     connection = HTTPConnection(proxy.host, proxy.port, timeout=seconds)
     host = f"[{address.host}]" if ":" in address.host else address.host
     connection.set_tunnel(host, address.port, _credentials(os.environ))

@@ -64,7 +64,7 @@ class Control:
         self._ring()
 
     def answers(self) -> bool:
-        """Tell whether the peer answers within a moment; what it said before has then been heard."""
+        """Return whether the peer answers within a moment; its earlier messages have then been heard."""
         asked = time.monotonic()
         self.send(probe=True)
         while self.last < asked and not self.over and time.monotonic() < asked + _SILENT:
@@ -72,7 +72,7 @@ class Control:
         return self.last >= asked and not self.over
 
     def finish(self, seconds: float = 2.0) -> None:
-        """End the connection: once all is sent, and the peer has ended it too or so many seconds are over."""
+        """End the connection once all is sent, and the peer has ended it too or the seconds have passed."""
         self._finish = time.monotonic() + seconds
         self._ring()
 
@@ -94,7 +94,7 @@ class Control:
             except OSError as error:
                 if self._finish is None:
                     self._give_up(self._ended(error))
-        except Exception as error:  # or all would wait for what this thread does no more
+        except Exception as error:  # or all would wait for this thread, which has ended
             self._fail(error)
         finally:
             self.over = True
@@ -137,7 +137,7 @@ class Control:
                 try:
                     data = b"" if self._deaf else self._take(data + part)
                 except MpcSpearmanError as error:
-                    self._give_up(error)  # what this party has to say of that still leaves
+                    self._give_up(error)  # what this party has to say about that is still sent
                 self.last = time.monotonic()
             elif time.monotonic() - self.last > self._timeout:
                 raise self._silent(f"{self.peer} sent nothing for {self._timeout:g} s at the meeting")
@@ -169,12 +169,12 @@ class Control:
                     self._heard(self, message)
             except MpcSpearmanError:
                 raise
-            except Exception:  # of whatever kind: nobody is left waiting for a message that does not fit
+            except Exception:  # of any kind: nobody must wait for a message that does not fit
                 raise nonsense(self.peer) from None
             data = rest
         return data
 
 
 def nonsense(peer: Party) -> HandshakeError:
-    """Say that what a party sent cannot be understood."""
+    """Return the error for a message that cannot be parsed."""
     return HandshakeError(f"{peer} sent a message at the meeting that this version cannot parse")

@@ -20,16 +20,16 @@ from mpc_spearman.network.tls import Connection
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import lost_party, notice
 
-# Seconds that the coordinator stays after a failure for those who have not come yet, and between rounds of
-# which nobody is the cause.
+# Seconds that the coordinator waits after a failure for parties that have not arrived yet, and between rounds
+# that failed without a known cause.
 _LINGER, _AGAIN = 2.0, 1.0
-# Connections of one party that have not been given its place yet.
+# Connections of one party that do not have its place yet.
 _PENDING = 2
 
 
 @dataclass
 class _Seat:
-    """A party's place: who has it, the round that it is ready for, and whether it is connected with all."""
+    """A party's place: the process that has it, its round, and whether it is connected with all."""
 
     control: Control
     round: int = -1
@@ -38,7 +38,7 @@ class _Seat:
 
 
 class CoordinatorMeeting(Meeting):
-    """The coordinator's side; `carried` is told of which two parties how many bytes have been passed on."""
+    """The coordinator's side; `carried` is called with two parties and the bytes passed on between them."""
 
     def __init__(
         self, roster: Roster, settings: Settings, agree: Agree, carried: Callable[[int, int, int], None]
@@ -55,8 +55,8 @@ class CoordinatorMeeting(Meeting):
     ) -> None:
         """Meet the others; raises as :func:`mpc_spearman.launch.rendezvous.Rendezvous.join`.
 
-        `announce` is called with where this party listens, its port at least. A `fault` is what this party
-        has failed with before: it is raised, and the others are told.
+        `announce` is called with the address, at least the port, where this party listens. A `fault` is an
+        earlier error of this party: it is raised, and the others are told.
         """
         end = time.monotonic() + self._settings.join_timeout
         listener = Listener(where, self._settings.tls, self.take, self._turned_away)
@@ -109,7 +109,7 @@ class CoordinatorMeeting(Meeting):
         self._send_away(about, error, self._roster.me)
 
     def _send_away(self, peer: Party, error: MpcSpearmanError, by: Party) -> None:
-        """Have a party end with an error that is its to mend, and that another has found."""
+        """Make a party stop with an error that another party found and that this one must correct."""
         seat = self._seats.get(peer.number)
         if seat is not None:
             seat.control.send(stop=error.about, by=by.number)
@@ -122,7 +122,7 @@ class CoordinatorMeeting(Meeting):
     # --- for who connects
 
     def take(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
-        """Hear everybody who is a party, and take connections of the present round."""
+        """Take any party's control connection, and connections of the present round."""
         if greeting.use is not Use.MEET:
             super().take(caller, greeting, connection)
             return
@@ -201,7 +201,7 @@ class CoordinatorMeeting(Meeting):
         return seat if seat is not None and seat.control is control else None
 
     def _lose(self, control: Control, error: MpcSpearmanError) -> None:
-        if self._seat(control) is not None:  # nobody has waited in vain for who had no place
+        if self._seat(control) is not None:  # nobody waited in vain for a process without a place
             self._leave(control, error)
 
     def _leave(self, control: Control, error: MpcSpearmanError) -> None:
@@ -227,7 +227,7 @@ class CoordinatorMeeting(Meeting):
         self._again([peer.number, name, phase])
 
     def _again(self, left: list[Any] | None) -> None:
-        """Begin to wait anew: whatever is on its way of the round is of no use any more."""
+        """Begin to wait again: messages of the broken round no longer count."""
         with self._changed:
             broken, self._round = self._round, None
             self._number += 1
@@ -241,7 +241,7 @@ class CoordinatorMeeting(Meeting):
     # --- a round that breaks
 
     def _is_over(self, own: Round, error: Exception | None) -> None:
-        """Hear how this party's own part in a round has ended."""
+        """Note how this party's own part in a round ended."""
         with self._changed:
             if own is not self._round:
                 return
@@ -254,7 +254,7 @@ class CoordinatorMeeting(Meeting):
             self.fail(error)
 
     def _look_into(self, number: int, finder: Party, error: MpcSpearmanError) -> None:
-        """Find out who has caused that a connection broke, if that does not come forward by itself."""
+        """Find out which party caused a connection to break, unless it reports so itself."""
 
         def over() -> bool:
             return self._number != number or self._outcome is not None or self._failure is not None
@@ -262,7 +262,7 @@ class CoordinatorMeeting(Meeting):
         with self._changed:
             if self._changed.wait_for(over, HEARD):
                 return
-        # Who is not reached where it says it listens has to mend that.
+        # A party that cannot be reached at its stated address must correct that.
         unreached = isinstance(error, Unreachable)
         named = error.about[1] if unreached and error.about is not None else lost_party(error)
         about = next((peer for peer in self._roster.peers if peer.name == named), None)
@@ -293,7 +293,7 @@ class CoordinatorMeeting(Meeting):
         self._changed.notify_all()
 
     def _stop(self, error: BaseException, listener: Listener, phase: str) -> None:
-        """Tell all who are there, and those who come in a moment, with what this meeting ends."""
+        """Tell all present parties, and those that arrive within a moment, why this meeting ends."""
         lost = lost_party(error)
         with self._changed:
             self._outcome = {"stop": notice(error, self._roster.me.name, phase)}

@@ -65,7 +65,7 @@ class DataPartyMeeting(Meeting):
         self._tell_ways()
 
     def _reach(self, end: float, joins: bool) -> None:
-        """Reach the coordinator, as soon as it is there, and say what this party has."""
+        """Reach the coordinator as soon as it listens, and send this party's version and plan."""
         own, coordinator, where = self._settings, self._roster.coordinator, self._where
         line = time.monotonic() + 1
         while True:
@@ -89,7 +89,7 @@ class DataPartyMeeting(Meeting):
                     hint = f" {LATE}" if self._roster.star else ""
                     raise PartyMissing(
                         f"{coordinator} cannot be reached at {where} ({why}) in {own.join_timeout:g} s: is "
-                        f"it running, its port open, {own.found_by} right?{hint}",
+                        f"it running, is its port open, is {own.found_by} right?{hint}",
                         (PartyMissing.__name__, coordinator.name, "connect"),
                     ) from None
             if time.monotonic() > line:
@@ -130,7 +130,7 @@ class DataPartyMeeting(Meeting):
             self._changed.notify_all()
 
     def _make_ready(self, control: Control, number: int) -> None:
-        """Give up an earlier round, and say where this party can be dialled in the next one."""
+        """Give up an earlier round, and send this party's address for the next one."""
         before, self._number = self._round, number
         self._round = Round(self._roster, self._settings, self._agree, self._is_over)
         if before is not None:
@@ -147,7 +147,7 @@ class DataPartyMeeting(Meeting):
     def _refusal(self, theirs: Message | None) -> MpcSpearmanError:
         me, coordinator, own = self._roster.me, self._roster.coordinator, self._settings
         if theirs is None:
-            return HandshakeError(f"another process has already joined as {me}, and it answers; end it first")
+            return HandshakeError(f"another process joined as {me} earlier, and still answers; stop it first")
         said = (str(theirs["version"]), str(theirs["plan"]))
         error = mismatch(me, (own.version, own.plan), coordinator, said)
         return error or nonsense(coordinator)
@@ -160,7 +160,7 @@ class DataPartyMeeting(Meeting):
         return error
 
     def _lose(self, control: Control, error: MpcSpearmanError) -> None:
-        """Dial a coordinator again that is lost."""
+        """Dial a lost coordinator again."""
         with self._changed:
             if control is not self._control or self._met or self._informed:
                 return
@@ -172,7 +172,7 @@ class DataPartyMeeting(Meeting):
         self._has_left(self._roster.coordinator, type(error).__name__, "connect")
 
     def _is_over(self, own: Round, error: Exception | None) -> None:
-        """Tell the coordinator how this party's part in a round has ended."""
+        """Tell the coordinator how this party's part in a round ended."""
         with self._changed:
             control, number = self._control, self._number
             if control is None or own is not self._round:
@@ -184,7 +184,7 @@ class DataPartyMeeting(Meeting):
             return
         about = notice(error, self._roster.me.name, "connect")
         unreached = about[:2] == (Unreachable.__name__, self._roster.coordinator.name)
-        # A coordinator that answers was reached once: what is between is this party's to mend. One that ends
+        # The coordinator was reached before, so this party must correct its network. A coordinator that stops
         # says why itself.
         if not self._is_broken(error) or (unreached and control.answers()):
             self.fail(error)

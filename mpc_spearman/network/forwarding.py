@@ -1,9 +1,8 @@
 """The coordinator's host forwards bytes between two data parties that cannot reach each other.
 
 Each of the two has connected to the coordinator. The bytes are TLS between the two, under keys that the
-coordinator does not have; it learns how many bytes pass and when. A thread joins each two connections, so one
-pair cannot block another. No more of a pair's bytes are held here than its connections' buffers and one
-block.
+coordinator does not have; it learns how many bytes pass and when. One thread serves each pair of connections,
+so one pair cannot block another. At most one block and the connections' buffers are held here per pair.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _EACH = 2
 
 
 class Forwarding:
-    """The connections that are joined; `carried` is told of which two parties how many bytes passed."""
+    """The joined connections; `carried` is called with two parties and the bytes passed between them."""
 
     def __init__(self, carried: Callable[[int, int, int], None]) -> None:
         self._carried = carried
@@ -39,7 +38,7 @@ class Forwarding:
         self._lock = threading.Lock()
 
     def reserve(self, caller: int, to: int) -> bool:
-        """Tell whether another connection of `caller` for `to` is one too many."""
+        """Return whether another connection of `caller` for `to` would be too many."""
         with self._lock:
             self._expected[caller, to] += 1
             return self._expected[caller, to] <= _EACH
@@ -58,7 +57,7 @@ class Forwarding:
         thread.start()
 
     def close(self, seconds: float = 0.0) -> None:
-        """Wait until the parties have ended all of them, at most so long; then end what is left."""
+        """Wait until the parties have ended all connections, at most so long; then end the rest."""
         end = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
@@ -90,7 +89,7 @@ class Forwarding:
 
 
 def _received(source: socket.socket, block: memoryview) -> tuple[int, bool]:
-    """Receive what is there, as much as the block holds; say how much, and whether that was the end."""
+    """Receive what is available, up to a block; return its size, and whether the connection ended."""
     size = 0
     with suppress(BlockingIOError, ssl.SSLWantReadError):
         while size < len(block):

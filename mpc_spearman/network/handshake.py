@@ -39,9 +39,9 @@ _FORMAT = struct.Struct("!8sBBI16s")
 _MAGIC, _VERSION = b"MPCSPEAR", 3
 #: Bytes of a token.
 TOKEN = 16
-#: Seconds in which a caller must have shown who it is, and how many callers may be about to. When there are
-#: more, the oldest of the network that has most of them is dropped, so that one that calls without end keeps
-#: out nobody else's: a party whose caller is dropped tries again.
+#: Seconds within which a caller must prove who it is, and how many such callers may wait. Of more, the
+#: oldest from the network with the most callers is dropped, so that a flood from one network keeps out
+#: nobody else. A party that is dropped tries again.
 PATIENCE, MOST = 10.0, 64
 _AGAIN = 0.2
 
@@ -56,7 +56,7 @@ class Use(IntEnum):
 
 
 class Answer(IntEnum):
-    """What the party that is connected to says."""
+    """The called party's answer."""
 
     WELCOME = 0
     TAKEN = 1
@@ -65,7 +65,7 @@ class Answer(IntEnum):
 
 @dataclass(frozen=True)
 class Greeting:
-    """What a caller says first."""
+    """A caller's first bytes."""
 
     use: Use
     to: int = 0
@@ -84,16 +84,16 @@ class Greeting:
         return cls(Use(use), to, token)
 
 
-#: Takes over the connection of a caller that has shown who it is: answers by `let_in`, and keeps it.
+#: Takes over the connection of a caller that has proved who it is: answers by `let_in`, and keeps it.
 Take = Callable[[Party, Greeting, Connection], None]
 
 
 def enter(raw: socket.socket, tls: Tls, peer: Party, greeting: Greeting, host: str = "") -> Connection:
     """Begin a connection with `peer` as the caller, and be let in; it is closed on failure.
 
-    `raw` is connected, with a time-out, by dialling `host`, if it was. Raises `Closed` if the other end had
-    to make room, or is gone; `PeerTimeout`, `TlsError`, `HandshakeError` or `NetworkError` if it does not
-    answer, is another or does not let this party in.
+    `raw` is connected, with a time-out; `host` is what was dialled, if anything. Raises `Closed` if the other
+    end had to make room, or is gone; `PeerTimeout`, `TlsError`, `HandshakeError` or `NetworkError` if it does
+    not answer, is somebody else or does not let this party in.
     """
     connection: socket.socket | Connection = raw
     seconds = raw.gettimeout() or 0.0
@@ -124,7 +124,7 @@ def call(
     address: Address, seconds: float, tls: Tls, peer: Party, greeting: Greeting,
     proxy: Address | None = None, over: Callable[[], bool] = lambda: False,
 ) -> Connection:  # fmt: skip
-    """Dial a party and enter; again if it had no room, unless `over` says that there is no reason to.
+    """Dial a party and enter; try again if it had no room, until `over` returns True.
 
     Raises as `dial` and `enter`; `Closed` if it never lets this party in.
     """
@@ -143,9 +143,9 @@ def admit(
     raw: socket.socket, tls: Tls, take: Take, peer: Party | None = None,
     still: Callable[[], bool] = lambda: True,
 ) -> None:  # fmt: skip
-    """Begin a connection as the one that is connected to, with `peer` alone or any; it is closed on failure.
+    """Begin a connection as the called party, with `peer` or any party; it is closed on failure.
 
-    `still` is asked when the caller has shown who it is: whether it is still wanted. Raises
+    `still` is called once the caller has proved who it is: whether the connection is still wanted. Raises
     `MpcSpearmanError` or `OSError` if the caller has not shown that it is a party of this run.
     """
     connection: socket.socket | Connection = raw
@@ -173,10 +173,10 @@ def let_in(connection: Connection, answer: Answer) -> None:
 
 
 class Listener:
-    """A listening socket: authenticated parties get in, and all others block nobody.
+    """A listening socket: it lets authenticated parties in, and others block nobody.
 
-    Port 0 is any free one; `NetworkError` if nothing can listen there. `turned_away` is told why a caller was
-    not let in, who has so many seconds of `patience`.
+    Port 0 is any free port; `NetworkError` if nothing can listen there. `turned_away` is called with why a
+    caller was not let in; a caller has `patience` seconds.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class Listener:
             threading.Thread(target=self._admit, args=(raw, handle), name="caller", daemon=True).start()
 
     def _make_room(self, left: int) -> None:
-        """Drop whose time is over, and then those of the largest crowd, until so many are left."""
+        """Drop callers whose time is over, then those of the largest crowd, until so many are left."""
         now = time.monotonic()
         with self._lock:
             late = [handle for handle, (end, _) in self._knocking.items() if now > end]
@@ -263,7 +263,7 @@ class Listener:
 
 
 def network_of(host: str) -> str:
-    """Return what one machine cannot change of its address: of IPv6 it has the last 64 bits to itself."""
+    """Return the part of an address that one machine cannot change: of IPv6 all but the last 64 bits."""
     address = ip_address(host.partition("%")[0])
     if isinstance(address, IPv4Address):
         return str(address)

@@ -3,21 +3,19 @@
 Every other party connects to the coordinator, and first sends its version and shared plan. The coordinator
 turns a party away if these differ from its own, or if another process of that party still answers. When all
 parties are there it begins a *round* (:mod:`mpc_spearman.network.round`): it sends all of them each other's
-addresses; each pair connects, compares plans again and agrees keys. When all are ready the coordinator
+addresses; each pair connects, compares plans again and agrees on keys. When all are ready the coordinator
 says that all have met.
 
-Until then, a party that is lost, leaves or makes a mistake ends the round and not the meeting: all others
-hear who it was and why, and the coordinator waits for that party again. Messages carry their round's number,
-and those of an earlier round are dropped.
+Until then, a party that is lost, leaves or makes a mistake ends only the round: all others are told who it
+was and why, and the coordinator waits for that party again. Messages carry their round's number; messages of
+earlier rounds are dropped.
 
 The coordinator sends
 
-``missing``   who is not there
-``again``     the number of the round to make ready for, and who has ``left``, if anyone
-``all``       everybody's `Contact`: connect
-``met``       all have met
-``refused``   the version and plan that differ, or that another process has the place
-``stop``      an error's class, party and phase: the meeting is over for who receives it
+``missing`` who is not there ``again`` the number of the round to make ready for, and who has ``left``, if
+anyone ``all`` everybody's `Contact`: connect ``met`` all have met ``refused`` the version and plan that
+differ, or that another process has the place ``stop`` an error's class, party and phase: the meeting is over
+for the receiver
 
 and a data party ``join``, ``here`` (its `Contact` for a round), ``ready``, ``broken`` and ``stop``.
 """
@@ -37,9 +35,9 @@ from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import from_notice
 from mpc_spearman.wire.meter import FORWARDED
 
-#: Seconds between two lines about who is missing, and that a party that cannot take part tries to tell so.
+#: Seconds between two lines about who is missing, and for which a party that must stop tries to say so.
 SAY, TELL = 10.0, 5.0
-#: Seconds in which whoever has caused that a connection broke is heard of.
+#: Seconds within which the party that broke a connection should be known.
 HEARD = 1.0
 #: Why a party that runs may not have come, and what to do.
 LATE = (
@@ -60,16 +58,16 @@ class Meeting:
         self._number = 0
         self._round: Round | None = None
         self._notes: set[str] = set()
-        self._lacks: dict[Party, str] = {}  # of those who left for want of a worker of their own, which
+        self._lacks: dict[Party, str] = {}  # which worker is missing at parties that left for lack of it
 
     def fail(self, error: Exception) -> None:
-        """Stop, if this party has not yet for another reason."""
+        """Stop, unless this party has stopped for another reason."""
         with self._changed:
             self._failure = self._failure or error
             self._changed.notify_all()
 
     def _begin(self, task: Callable[..., None], *given: Any) -> None:
-        """Do something in a thread of its own; an error there ends this party's meeting."""
+        """Run something in its own thread; an error there ends this party's meeting."""
 
         def run() -> None:
             try:
@@ -88,11 +86,11 @@ class Meeting:
             own.take(caller, greeting, connection)
 
     def _missing(self) -> Sequence[Party]:
-        """Return who is known not to be there."""
+        """Return the parties known to be missing."""
         raise NotImplementedError
 
     def _until(self, done: Callable[[], bool], end: float) -> None:
-        """Wait; raise what has gone wrong, or who is missing when the time is over; say now and then who."""
+        """Wait, reporting now and then who is missing; raise what went wrong, or who never came."""
         line = time.monotonic() + SAY / 5
         while True:
             with self._changed:
@@ -121,7 +119,7 @@ class Meeting:
         self._settings.say(f"{peer.name} left: {error} in {phase}{again}")
 
     def _turned_away(self, error: MpcSpearmanError) -> None:
-        """Say once why a caller was not let in; nothing that it says is shown."""
+        """Report once why a caller was not let in; nothing that it sent is shown."""
         text = f"a connection was turned away: {error}"
         with self._changed:
             if text in self._notes or len(self._notes) >= _NOTES:
@@ -130,13 +128,13 @@ class Meeting:
         self._settings.say(text)
 
     def _is_broken(self, error: Exception) -> bool:
-        """Tell whether an error of a round is for the coordinator to look into, and not this party's own."""
+        """Return whether the coordinator should investigate a round's error, rather than this party."""
         if not isinstance(error, MpcSpearmanError) or isinstance(error, TlsError):
             return False
         return error.heard or isinstance(error, NetworkError)
 
     def _tell_ways(self) -> None:
-        """Say which of this party's pairs are not connected directly; the coordinator knows all."""
+        """Report which of this party's pairs are forwarded; the coordinator reports all."""
         assert self._round is not None
         me = self._roster.me
         for pair, how in self._round.ways().items():
@@ -145,6 +143,6 @@ class Meeting:
                 self._settings.say(f"what passes between {names} is forwarded by the coordinator's host")
 
     def _read_notice(self, said: Any, teller: Party) -> MpcSpearmanError:
-        """Turn what a party said when it stopped into an error of this one."""
+        """Turn the notice of a party that stopped into an error of this party."""
         error, name, phase = said
         return from_notice(error, name, phase, told_by=str(teller), parties=self._roster.names)

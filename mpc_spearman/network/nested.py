@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal, TypeVar
 
-# Bytes that a record holds (RFC 8446, 5.1), and of those of the outer connection a whole inner one: then each
-# record is read as it comes. How many are sent at a time.
+# Bytes of a record (RFC 8446, 5.1), and those sent at a time: a whole inner record fits the outer one, so
+# that each record is read as it arrives.
 _RECORD, _INNER, _AT_ONCE = 1 << 14, (1 << 14) - 22, 4
 _T = TypeVar("_T")
 

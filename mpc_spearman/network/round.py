@@ -46,11 +46,11 @@ Check = Callable[[], None]
 class Settings:
     """What a party brings to a meeting.
 
-    All must have the same `plan`, as canonical JSON, and `version` of the package. Others dial a party at
-    `advertise`, or else where it listens; it dials through `proxy`. After `timeout` seconds without a sign of
-    life a party is lost, and waited for again if this one is `patient`; all have to have met within
-    `join_timeout`. `found_by` is the key of the plan that says where. `check` is called while others are
-    waited for, and raises what has gone wrong elsewhere.
+    All must have the same `plan`, as canonical JSON, and package `version`. Others dial a party at
+    `advertise`, or else where it listens; it dials through `proxy`. A party is lost after `timeout` seconds
+    without a sign of life; a `patient` party waits for it again. All must meet within `join_timeout`.
+    `found_by` is the plan's key for the meeting place. `check` is called while waiting for others: it raises
+    what went wrong elsewhere.
     """
 
     tls: Tls
@@ -108,7 +108,7 @@ def way(one: Party, other: Party, contacts: Mapping[int, Contact]) -> tuple[Part
 
 
 def unreachable(finder: object, peer: Party, address: object, reason: str = "") -> Unreachable:
-    """Say that a party cannot be reached, and blame nobody: what is between the two may be why."""
+    """Return the error for a party that cannot be reached, without blame: the network may be the cause."""
     why = f" ({reason})" if reason else ""
     cause = (
         "an earlier connection to it worked, so check what limits the number of connections"
@@ -123,7 +123,7 @@ def unreachable(finder: object, peer: Party, address: object, reason: str = "") 
 class Round:
     """A party's part in one round; `forwarding` is the coordinator's.
 
-    `over` is called once, with this and what went wrong or None, if it ends before it is closed.
+    `over` is called once, with this and the error or None, if the round ends before it is closed.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Round:
         threading.Thread(target=self._run, name="round", daemon=True).start()
 
     def close(self) -> None:
-        """Break it off: nothing of it is used any more, and nothing of it is heard."""
+        """Abort the round: its connections are not used, and its messages not heard, any more."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -170,7 +170,7 @@ class Round:
     # --- for who connects
 
     def take(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
-        """Let a party in that has been given the token, once for each direction, or for what is forwarded.
+        """Let a party with the token in, once for each direction or forwarded connection.
 
         What the caller sends is what this party receives.
         """
@@ -224,7 +224,7 @@ class Round:
     def _connect(self) -> None:
         """Make the connections that are this party's to make."""
         mine = [(peer, *way(self._roster.me, peer, self._contacts)) for peer in self._roster.peers]
-        # First where the other end begins, so that nobody waits for a party that itself waits.
+        # First the pairs that the other end begins, so that nobody waits for a party that waits itself.
         for peer, caller, how in sorted(mine, key=lambda one: one[1] == self._roster.me):
             if caller == self._roster.me:
                 for use in (Use.SEND, Use.RECEIVE):
@@ -287,9 +287,9 @@ class Round:
         try:
             admit(self._forwarded(peer), self._settings.tls, self.take, peer)  # type: ignore[arg-type]
         except OSError:
-            return  # who stopped, or failed, has told so
+            return  # the party that stopped or failed has said so
         except Exception as error:
-            with self._changed:  # here it is no stranger's, but the coordinator's host's doing
+            with self._changed:  # here the coordinator's host caused it, not a stranger
                 self._failure = self._failure or error
                 self._changed.notify_all()
 

@@ -18,7 +18,7 @@ _SMALL = 1 << 14
 
 
 class Sockets:
-    """The connections of one party, by the peer's number, each for its direction only.
+    """The connections of one party, by the peer's number, one for each direction.
 
     `end` is called when all are closed.
     """
@@ -53,9 +53,9 @@ class Sockets:
         return memoryview(buffer).toreadonly()
 
     def hurry(self, seconds: float) -> None:
-        """Let a connection fail whose other end takes not one byte for so many seconds (RFC 5482).
+        """Let a connection fail if its other end takes no byte for so many seconds (RFC 5482).
 
-        Not before a run's end: a party that computes may be too busy to take anything for long.
+        Only at a run's end: a party that computes may be too busy to take anything for long.
         """
         for connection in self._sending.values():
             with suppress(OSError):  # it has failed already

@@ -1,13 +1,13 @@
 """Mutual TLS 1.3 (RFC 8446) between parties that are known by their public keys, as with SSH and WireGuard.
 
 A party that connects, and both ends of a forwarded connection, trust the one key that they expect. A party
-that listens trusts those of all others, and never its own. `ssl` has no callback for that; so certificates
+that listens trusts the keys of all others, and never its own. `ssl` has no callback for that; so certificates
 are made in memory around the keys. They name keys, never parties. A party signs its leaf with its own key,
 and the leaf's issuer is named by the SHA-256 of that key. The peers make the issuer's certificate themselves,
 for the public key that their plan has. It is a trust anchor, so OpenSSL checks neither its signature nor its
-dates (RFC 5280, 6.1.1). So whoever completes a handshake has the private key of an anchor, or a leaf signed
-with one. After it the leaf's public key is compared with the expected ones, byte by byte: the peer is the
-party whose key it is.
+dates (RFC 5280, 6.1.1). So a peer that completes a handshake has the private key of an anchor, or a leaf
+signed with one. After the handshake the leaf's public key is compared with the expected ones, byte by byte:
+the peer is the party with that key.
 
 A client learns that its own key was refused only when it first reads (TLS 1.3): an `SSLError` there is one
 for :meth:`Tls.refused`.
@@ -59,18 +59,18 @@ class Tls:
         return f"Tls({self._identity})"
 
     def call(self, raw: socket.socket, peer: Party, host: str = "") -> Connection:
-        """Shake hands as who connects, with `peer` alone.
+        """Shake hands as the caller, with `peer` only.
 
         `raw` is connected, with a time-out that bounds each step, and is closed on failure. `host` is the
-        name to ask for (server name indication, RFC 6066): what routes TLS without opening it goes by it.
-        Raises `TlsError` or its kinds if the other end is not the peer, or not one that this party can talk
-        to; `Closed` or `TimeoutError` if it closes the connection or does not answer.
+        server name to ask for (RFC 6066), by which routers choose without decrypting. Raises `TlsError` or a
+        subclass if the other end is not the peer, or has no TLS in common; `Closed` or `TimeoutError` if it
+        closes the connection or does not answer.
         """
         context = self._context(ssl.PROTOCOL_TLS_CLIENT, [self._keys[peer]])
         return self._shaken(raw, context, [peer], host)[0]
 
     def answer(self, raw: socket.socket, peer: Party | None = None) -> tuple[Connection, Party]:
-        """Shake hands as who is connected to, with `peer` alone or any; say whose key the other end has."""
+        """Shake hands as the called party, with `peer` or any party; return whose key the other end has."""
         if peer is None:
             return self._shaken(raw, self.server, list(self._keys))
         return self._shaken(raw, self._context(ssl.PROTOCOL_TLS_SERVER, [self._keys[peer]]), [peer])
@@ -153,7 +153,7 @@ class Tls:
         )
 
     def _explained(self, error: OSError, peer: Party | None) -> Exception:
-        """Say what went wrong in a handshake, and what to do."""
+        """Return the error for a failed handshake: what went wrong, and what to do."""
         if isinstance(error, ssl.SSLCertVerificationError):
             return self._stranger(peer)
         who = "a caller" if peer is None else str(peer)
@@ -173,7 +173,7 @@ class Tls:
         return TlsError(f"TLS with {who} failed: {_words(error)}")
 
     def refused(self, error: OSError, peer: Party | None) -> UnknownKey | None:
-        """Say that the peer refused this party's key; None if that is not what the error is.
+        """Return the error for a peer that refused this party's key; None for any other error.
 
         `error` is as `ssl` raised it, in the handshake or at a read later.
         """
@@ -189,7 +189,7 @@ def _certificate(identity: Identity) -> bytes:
 
 
 def _advanced(handshake: Callable[[], None]) -> bool:
-    """Go on with a handshake; say whether it is done."""
+    """Continue a handshake; return whether it is done."""
     try:
         handshake()
     except ssl.SSLWantReadError:
@@ -197,7 +197,7 @@ def _advanced(handshake: Callable[[], None]) -> bool:
     return True
 
 
-#: OpenSSL's names for what does not speak TLS, and for what speaks another TLS.
+#: OpenSSL's names for a peer that does not speak TLS, and for one that speaks another TLS.
 _PLAINTEXT = (
     "WRONG_VERSION_NUMBER",
     "HTTP_REQUEST",
@@ -228,7 +228,7 @@ _REFUSED = (
 
 
 def _reason(error: OSError) -> tuple[str, str]:
-    """OpenSSL's name for an error, and if a peer's alert is what it is, that alert's."""
+    """OpenSSL's name for an error, or for the peer's alert if it is one."""
     reason = str(getattr(error, "reason", None) or "")  # an SSLError raised by Python code has none
     return reason, reason.partition("_ALERT_")[2]
 

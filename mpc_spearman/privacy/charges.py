@@ -1,9 +1,9 @@
 """How much an owner's runs revealed to each partner: one sum per partner, over all levels and plans.
 
-Noise is fresh in every run, so that what runs tell adds up (:mod:`mpc_spearman.privacy.loss`), whatever rows
-and columns they were about. A partner is whoever has the same name or the same key as in an earlier run. A
-run without noise (``results.precision: exact``) has no bound: it is listed and not in the sum. Nor is the
-coordinator's own exact copy at ``coefficients`` and ``differences``.
+Noise is fresh in every run, so losses add up (:mod:`mpc_spearman.privacy.loss`), whatever rows and columns
+the runs used. A partner is recognised by its name or key in an earlier run. A run without noise
+(``results.precision: exact``) has no bound: it is listed, but not in the sum. So is the coordinator's own
+exact copy at ``coefficients`` and ``differences``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mpc_spearman.version import __version__
 class Told(Section):
     """What one partner gets from a run: `what` is a grant, or the level for the coordinator.
 
-    `loss` is ρ, None where the numbers are exact, so without bound. What is not `counted`, the coordinator's
-    own exact copy, is only listed. Losses of different units (``privacy.unit``) are not added up. `identity`
-    is the partner's public key, as in the plan; empty where it has none.
+    `loss` is ρ, None for exact numbers, which have no bound. The coordinator's own exact copy is not
+    `counted`, only listed. Losses of different units (``privacy.unit``) are not added up. `identity` is the
+    partner's public key in the plan, or empty.
     """
 
     what: str
@@ -35,7 +35,7 @@ class Told(Section):
 
 
 class ChargedRun(Section):
-    """What a run of an owner's tells whom, by partner; the shared plan's digest is hexadecimal.
+    """What an owner's run reveals to each partner; the shared plan's digest is hexadecimal.
 
     `rows` and `columns` are the owner's in this run.
     """
@@ -63,7 +63,7 @@ def _printable(text: str) -> str:
 
 
 class Forgotten(Section):
-    """What a partner got before this no longer counts, for a reason that the owner gives."""
+    """Earlier results no longer count for a partner, for a reason that the owner gives."""
 
     time: str
     partner: str
@@ -75,7 +75,7 @@ Entry = Charge | Forgotten
 
 @dataclass
 class Balance:
-    """What one partner, by all its names and keys, was told in the runs that count: sums of ρ by unit.
+    """Sums of ρ by unit over one partner's counted runs, under all its names and keys.
 
     `exact` of these runs have no bound.
     """
@@ -89,7 +89,7 @@ class Balance:
     since: str = ""
 
     def add(self, other: Balance) -> None:
-        """Take in what the same partner was told under another name."""
+        """Add the same partner's balance under another name."""
         self.names |= other.names
         self.identities |= other.identities
         self.since = min(filter(None, (self.since, other.since)), default="")
@@ -102,7 +102,7 @@ class Balance:
 
 
 def balances(entries: Iterable[Entry]) -> list[Balance]:
-    """Add up what each partner was told, in the order in which they first came."""
+    """Add up the losses of each partner, in order of first appearance."""
     found: list[Balance] = []
     for entry in entries:
         if isinstance(entry, Charge):
@@ -125,7 +125,7 @@ def balances(entries: Iterable[Entry]) -> list[Balance]:
 
 
 def over_lifetime(told: Mapping[str, Told], entries: Sequence[Entry], lifetime: float) -> Iterator[str]:
-    """Say which partners a run would tell more than ``policy.lifetime``; nothing if it may be charged."""
+    """Say for which partners a run would exceed ``policy.lifetime``; nothing if it may be charged."""
     known = balances(entries)
     for name, one in told.items():
         had = next((balance for balance in known if balance.is_of(name, one)), Balance())
@@ -151,4 +151,4 @@ def new_partners(told: Mapping[str, Told], entries: Sequence[Entry]) -> Iterator
         if not any(balance.is_of(name, one) for balance in known):
             yield f"{show(name)} is new in the ledger: its sum begins with this run"
         elif one.identity and named and one.identity not in named:
-            yield f"the key of {show(name)} is not the one that the ledger knows; its sum goes on"
+            yield f"{show(name)} has another key than in the ledger; its sum continues"

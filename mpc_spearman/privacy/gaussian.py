@@ -70,7 +70,7 @@ def _propose(
 
 
 def _below(word: int, x: int, sigma: int) -> bool:
-    """Tell whether the uniform number that begins with these 64 bits is below exp(-x²/2σ²)."""
+    """Return whether the uniform number that begins with these 64 bits is below exp(-x²/2σ²)."""
     bits = 64
     while x:
         digits = bits // 3 + 10  # 10^-digits is below 2^-bits

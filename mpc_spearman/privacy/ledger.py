@@ -87,7 +87,7 @@ class Ledger:
             raise PolicyError("\n".join([*(who + text for text in found), more]))
 
     def forget(self, partner: str, reason: str) -> None:
-        """No longer count what a partner got so far. The earlier lines stay, and the reason is kept.
+        """Stop counting a partner's earlier results. The earlier lines stay, and the reason is recorded.
 
         `PlanError` if nothing of the partner's counts, or the reason is empty or not one printable line.
         """
@@ -97,7 +97,7 @@ class Ledger:
             partners = tuple(sorted(name for balance in counting for name in balance.names))
             if partner not in partners:
                 hint = nearest(partner, partners) or f"; partners: {', '.join(partners) or 'none'}"
-                raise PlanError(f"{self.path}: nothing that {shown(partner)} got counts{hint}")
+                raise PlanError(f"{self.path}: no counted run revealed anything to {shown(partner)}{hint}")
             try:
                 entry = Forgotten(time=_now(), partner=partner, reason=reason)
             except ValidationError:

@@ -1,12 +1,12 @@
 """The scales of owners' vectors, and the standard deviation of noise that follows from them.
 
-A level multiplies vectors a_p of one side with vectors b_q of the other. Of its own vectors an owner states
+A level multiplies vectors a_p of one side with vectors b_q of the other. An owner states of its own vectors
 
     R_p  the range of a vector, max - min; 0 of a constant one, which gets no noise and does not count below,
     D    the diameter, min(m, 4·max_i Σ_p (a_pi/R_p)²) over its m vectors.
 
-Both are computed from the very integers that are multiplied and rounded up to a power of 2^(1/4), which is
-what the others are told. They are the same for neighbouring tables. Each number gets noise of
+Both are computed from the integers that are multiplied, and rounded up to a power of 2^(1/4), which the
+others learn. They are equal for neighbouring tables. Each number gets noise of
 
     s_pq = R_p·R_q·√(D_A·D_B)/μ,    μ = √(2ρ),    ρ = privacy.loss,
 
@@ -46,9 +46,8 @@ class Scales:
     def of(cls, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Scales:
         """Compute the scales of vectors, integers (m, rows), rounded up.
 
-        Vectors are as they are multiplied, but without entries that no exchange of rows moves. `units` say
-        what 1 in each is in the numbers that are published: 1/‖x‖ where these are coefficients. What a vector
-        without a unit gets, 0, counts as constant.
+        Vectors are those that are multiplied, without entries that no exchange of rows changes. `units`
+        convert each to published numbers: 1/‖x‖ for coefficients. A vector with unit 0 counts as constant.
         """
         found = widths(vectors)
         moving = np.flatnonzero(found * np.asarray(units))
@@ -71,7 +70,7 @@ class Scales:
 
     @classmethod
     def of_range(cls, width: float, moving: bool, rows: int) -> Scales:
-        """Return those of one vector, from its range; none where nothing moves."""
+        """Return the scales of one vector, from its range; none if it is constant."""
         return cls((_up(max(width, 1 / rows)) if moving else NOTHING,), 0)
 
     def without_nothing(self, width: float) -> Scales:
@@ -80,7 +79,7 @@ class Scales:
 
     @property
     def absolute(self) -> Scales:
-        """Those of the sum of the absolute values of products with each vector: R = Σ_p R_p."""
+        """The scales of the sum of absolute products with each vector: R = Σ_p R_p."""
         return summed(Scales((step,), 0) for step in self.ranges)
 
     @property
@@ -94,7 +93,7 @@ class Scales:
         return float(2.0 ** (self.diameter / 4))
 
     def problem(self, least: float, most: float) -> str | None:
-        """Say what of these scales no vectors have whose R, unless constant, is from `least` to `most`."""
+        """Return what is impossible in these scales if R of varying vectors is from `least` to `most`."""
         moving = [step for step in self.ranges if step != NOTHING]
         for step in moving:
             if not -_HIGHEST <= step <= _HIGHEST or not least <= 2.0 ** ((step + 1) / 4) <= 2 * most:
@@ -146,9 +145,9 @@ def summed(owners: Iterable[Scales]) -> Scales:
 
 
 def most_noise(columns: int, owners: int, loss: float) -> float:
-    """Return how large the noise of several owners together can be, in what a mean of one column can be.
+    """Bound the noise of several owners together, relative to the largest mean of one column.
 
-    Whatever scales they state: no R is above √2 of a vector's length, and no D above the number of `columns`.
+    It holds for any scales they state: R is at most √2 of a vector's length, and D the number of `columns`.
     """
     most = 2 * float(_STEP**3.5) * math.sqrt(columns) / separation(loss)
     return owners * (REACH * most * _FLOAT64 + 2.0**-20)

@@ -18,15 +18,15 @@ from mpc_spearman.wire.meter import COLUMNS, FORWARDED, PHASES, costed
 
 @step("account")
 def hand_in(run: Run) -> list[list[NDArray[Any]]]:
-    """Give this party's first worker one's own costs; return there those of all, seconds and counts."""
+    """Give this worker's costs to the first, which returns those of all workers, seconds and counts."""
     return [run.team.gather(costs) or [] for costs in run.meter.table()]
 
 
 @step("account")
 def account(run: Run) -> pd.DataFrame:
-    """Exchange costs: data parties send theirs, the coordinator has everyone's; columns ``meter.COLUMNS``.
+    """Send costs to the coordinator, which returns everyone's; columns ``meter.COLUMNS``.
 
-    The exchange itself and the farewell after it are not in the table they carry.
+    They do not include this exchange and the farewell after it.
     """
     own = dict(zip(("seconds", "counts"), map(np.stack, hand_in(run)), strict=True))
     costs = {run.roster.me: own}

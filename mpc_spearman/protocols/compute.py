@@ -22,13 +22,13 @@ from mpc_spearman.run import Run, step
 
 @step("rank")
 def encode(run: Run, ranks: Ranks, shapes: Shapes) -> Contribution:
-    """Make the vectors that a data party contributes, which its scales are of."""
+    """Make the vectors that a data party contributes; its scales describe them."""
     return level_of(run.plan).contribution(ranks, run.roster.me.role, shapes)
 
 
 @step("protect")
 def hide(run: Run, own: Contribution, shapes: Shapes) -> Contribution:
-    """Draw this owner's noise, where it adds that itself before anything is opened."""
+    """Draw this owner's noise, if owners add it before anything is opened."""
     return replace(own, added=level_of(run.plan).own_noise(shapes, run.roster.me))
 
 
@@ -41,7 +41,7 @@ def contribute(run: Run, own: Contribution, shapes: Shapes) -> NDArray[Any] | No
 
 
 def prepare(run: Run, shapes: Shapes) -> Opening:
-    """Do what the coordinator can do while the others rank; return what opens, once all is known."""
+    """Do what the coordinator can do while the others rank; return a function that opens the rest."""
     computation = level_of(run.plan).computation(shapes)
     if run.team.shards > 1:
         _share_out(run, computation)
@@ -65,7 +65,7 @@ def _deal(run: Run, computation: Computation, own: Contribution) -> Contribution
 
 
 def compute_part(run: Run) -> None:
-    """Do what the first worker of this party asks for: compute on one's own rows, and give it the part."""
+    """Compute on this worker's rows what the party's first worker asks for, and give it the part."""
     with run.meter.phase("rank"):
         computation, own = _dealt(run)
     engine = engine_for(run.plan.protocol)
@@ -99,9 +99,9 @@ def _dealt(run: Run) -> tuple[Computation, Contribution | None]:
 def conclude(
     run: Run, opened: NDArray[Any] | None, told: Descriptions, shapes: Shapes
 ) -> tuple[Numbers, list[str]]:
-    """Compute from the opened integers what the level gives, and what must be known of it.
+    """Compute the level's numbers from the opened integers, and their warnings.
 
-    Nothing where they are opened to another party.
+    Nothing if they are opened to another party.
     """
     if opened is None:
         return {}, []

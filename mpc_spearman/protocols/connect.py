@@ -1,13 +1,13 @@
-"""The step in which parties check that they have the same plan and version, and agree keys.
+"""The step in which parties check that they have the same plan and version, and agree on keys.
 
 1. Everyone sends everyone its HELLO: version, who it is, the shared plan, an X25519 public key and 32 random
-   bytes, all fresh. Only then does anyone check, so that all find the same difference themselves.
-2. The run id is a hash of everyone's random bytes in order of numbers: no party chooses it alone, and what
-   was said in another run fits no other.
+   bytes, all fresh. Only then does anyone check, so that every party finds a difference itself.
+2. The run id is a hash of everyone's random bytes in order of numbers: no party chooses it alone, and
+   messages of another run do not fit.
 3. The keys follow (:class:`mpc_spearman.wire.keys.PairKey`), and each party confirms its own to each peer.
 
-The other workers of a party do the same once its first one has: with the plan they compare their shard, and
-the run that the first ones have agreed on. So no worker computes in another run than its party.
+A party's other workers do the same after its first one. Besides the plan they compare their shard and the run
+id of the first workers. So no worker computes in another run than its party.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def connect(run: Run) -> None:
 
 
 def agree_keys(plan: Plan, roster: Roster, links: Links, compared: str | None = None) -> None:
-    """See that all run the same plan and version; leave in ``links.keys`` a key with each peer.
+    """Check that all run the same plan and version; put a key with each peer into ``links.keys``.
 
     All must have the same text `compared`: the shared plan, which further workers extend by shard and run.
     `PlanMismatch` names every key that differs, here and there; `HandshakeError` is for another version, a
@@ -78,7 +78,7 @@ def agree_keys(plan: Plan, roster: Roster, links: Links, compared: str | None = 
 
 
 def _text(hello: Mapping[str, Any]) -> bytes:
-    """Return all that a HELLO says."""
+    """Return a HELLO's content as text."""
     said = (hello["version"], hello["party"], hello["role"], str(int(hello["number"][0])), hello["plan"])
     return joined(*(text.encode() for text in said), bytes(hello["public_key"]), bytes(hello["nonce"]))
 

@@ -1,6 +1,6 @@
 """The step in which the data parties describe their columns to the coordinator.
 
-What each level lets it know is in the view table (:mod:`mpc_spearman.levels.view`).
+The view table lists what each level allows it to know (:mod:`mpc_spearman.levels.view`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DESCRIBED: dict[str, Callable[[Plan, Table, Ranks], Any]] = {
 
 @step("describe")
 def describe(run: Run, table: Table, ranks: Ranks) -> None:
-    """Tell the coordinator what the level lets it know of the columns."""
+    """Send the coordinator what the level allows it to know about the columns."""
     coordinator = run.roster.coordinator
     fields = VIEW.fields(run.plan.shared(), Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
     if fields is not None:

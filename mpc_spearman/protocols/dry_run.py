@@ -21,7 +21,7 @@ from mpc_spearman.protocols.protect import too_few_rows
 
 @dataclass(frozen=True)
 class DryRun:
-    """What stands in the way of a run, and what it would show, as far as one owner can tell.
+    """What one owner can know before a run: what would stop it, and what it would show.
 
     The noise `foreseen` is None if results would be exact; `refusals` are its policy's, and those of the
     bounds that are about sizes.
@@ -37,8 +37,8 @@ class DryRun:
 def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) -> DryRun:
     """Apply an owner's policy to its own table, and foresee the noise, alone; nothing is sent.
 
-    `other` is how many features the target, or each source, at the other side has, taken as having no ties.
-    `TableError` if the table cannot be used.
+    `other` is the number of features of the target or of each source, assumed to have no ties. `TableError`
+    if the table cannot be used.
     """
     roster, refusals = Roster.of(plan, name), list[MpcSpearmanError]()
     table = own_table(plan, name, frame)
@@ -76,7 +76,7 @@ _FEW = 10
 
 
 def _told_exactly(plan: Plan, table: Table, ranks: Ranks) -> list[str]:
-    """Warn of columns of which exact numbers are about few rows: nothing hides these."""
+    """Warn of columns whose exact numbers describe few rows, which nothing hides."""
     exact = plan.results.precision == "exact"
     if level_of(plan).owners_add and not exact:
         return []
@@ -84,4 +84,4 @@ def _told_exactly(plan: Plan, table: Table, ranks: Ranks) -> list[str]:
         name for name, groups in zip(table.features, ranks.groups, strict=True) if 0 < groups.outside < _FEW
     ]
     whose = "results.precision: exact has no noise, so" if exact else "the coordinator's own copy is exact:"
-    return [f"{whose} numbers about {', '.join(rare)} are about fewer than {_FEW} rows each"] if rare else []
+    return [f"{whose} numbers about {', '.join(rare)} describe fewer than {_FEW} rows each"] if rare else []

@@ -7,11 +7,11 @@ ePrint 2012/542), their protocol for a semi-honest server:
    has it.
 2. Each data party sends the coordinator the pseudonyms of its ids (:mod:`mpc_spearman.data.pseudonyms`),
    ascending.
-3. The coordinator matches them, and applies what the owners' policies and the plan ask before it answers
+3. The coordinator matches them, and applies the rules of the owners' policies and the plan before it answers
    anyone.
 4. It sends each data party a bitmap over that party's own list. So it cannot name a row twice, or one that
    the party does not have.
-5. The data parties put the common rows into a fresh order that all of them can make.
+5. The data parties put the common rows into a fresh order that all of them can compute.
 
 With several shards each worker sends, and matches, one range of pseudonyms by their first bits.
 
@@ -47,7 +47,7 @@ from mpc_spearman.wire.team import cut
 MAX_IDS = 100_000_000
 #: Ids of one message: 16 MB.
 BLOCK_IDS = 1 << 20
-# Ids that are looked at for why they do not match: a hint takes no more.
+# Ids to look at for why they do not match: enough for a hint.
 _LOOKED_AT = 1 << 20
 
 
@@ -61,7 +61,7 @@ def intersect(run: Run, table: Table) -> Table:
     me, links = run.roster.me, run.links
     own = run.plan.owner(me.name)
     if table.n > MAX_IDS:
-        raise BoundError(f"{me.name} has {table.n} ids to match, and {MAX_IDS} are the most; use fewer rows")
+        raise BoundError(f"{me.name} has {table.n} ids to match, but the limit is {MAX_IDS}; use fewer rows")
     if me.role is Role.TARGET:
         key = secrets.token_bytes(32)
         for source in run.roster.sources:
@@ -126,7 +126,7 @@ def _bytes(pseudonyms: NDArray[np.bytes_]) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class _Offer:
-    """What a data party says before its pseudonyms: how many, and what it asks."""
+    """What a data party states before its pseudonyms: their number, and its limits."""
 
     ids: int
     min_rows: int
@@ -138,9 +138,9 @@ class _Offer:
 def match(run: Run) -> None:
     """Match the data parties' pseudonyms and tell each which of its own are common to all.
 
-    Nobody is answered before everything that the owners' policies and the plan ask is found to hold, of what
-    all workers have matched. `AlignmentError` if fewer ids are in common than a run takes, `DisclosureError`
-    if a party offers too many ids, or too few are in common, for another's policy or for the plan.
+    Answers nobody before what all workers matched satisfies the owners' policies and the plan.
+    `AlignmentError` if fewer ids are in common than a run takes, `DisclosureError` if a party offers too many
+    ids, or too few are in common, for another's policy or for the plan.
     """
     owners = (run.roster.target, *run.roster.sources)
     parts = {owner: _receive_offer(run, owner) for owner in owners}
@@ -199,11 +199,11 @@ def _check_sizes(offers: dict[Party, _Offer]) -> None:
 
 
 def _check_overlap(offers: dict[Party, _Offer], n: int) -> None:
-    """Apply every rule that is about the number of rows in common, before anyone knows which they are."""
+    """Apply every rule on the number of common rows, before anyone learns which rows they are."""
     if n < MIN_ROWS:
         have = "1 id" if n == 1 else f"{n or 'no'} ids"
         raise AlignmentError(
-            f"the data parties have {have} in common, and a run takes {MIN_ROWS} or more. Are ids written "
+            f"the data parties have {have} in common, and a run needs at least {MIN_ROWS}. Are ids written "
             "alike everywhere (spaces, case, leading zeros; the plan's normalise), and of the same kind?"
         )
     for owner, asks in offers.items():

@@ -19,8 +19,8 @@ from mpc_spearman.errors import PlanError, TableError
 from mpc_spearman.protocols.protect import ledger_of, told
 from mpc_spearman.run import Run, step
 
-# Cells of a table that are ranked before the others are met, so that a caution comes early: a fraction of a
-# second, for which nobody has to wait.
+# Cells of a table to rank before meeting the others, so that a caution comes early: a fraction of a second,
+# for which nobody has to wait.
 _AT_ONCE = 1_000_000
 
 
@@ -35,7 +35,7 @@ def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
         return take_aligned(table, me.aligned)
     if plan.alignment == "ids":
         raise PlanError(
-            f"party {name} has no file of ids, which alignment: ids takes: give `aligned` in its plan"
+            f"party {name} has no file of ids, which alignment: ids needs: give `aligned` in its plan"
         )
     return table
 
@@ -44,8 +44,8 @@ def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
 def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
     """Check the owner's policy, then read and check its table, before the party meets the others.
 
-    `frame` is the table where it is not a file. Ranks are returned where the table is small and its rows are
-    known by now; all others are made by the step `rank`.
+    `frame` is the table if it is not a file. Returns ranks if the table is small and its rows are already
+    known; otherwise the step `rank` makes them.
     """
     me = run.plan.owner(run.roster.me.name)
     check_policy(run.plan, me.name)
@@ -72,7 +72,7 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
 
 
 def tag(run: Run, table: Table) -> None:
-    """Tag the target's rows, for merging, where it has a key for that."""
+    """Tag the target's rows for merging, if it has an `alignment_key`."""
     me = run.plan.party(run.roster.me.name)
     if isinstance(me, TargetParty) and me.alignment_key is not None:
         run.alignment = alignment_tag(me.alignment_key, table.ids)

@@ -1,4 +1,4 @@
-"""The steps that make results noisy enough: owners state scales, draw noise, and charge their ledgers.
+"""The steps that protect results: owners state scales, draw noise, and charge their ledgers.
 
 The level computes the scales and draws the noise. The plan decides what the ledger counts.
 """
@@ -30,8 +30,8 @@ from mpc_spearman.wire.kinds import Kind, grant
 def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contribution | None = None) -> Shapes:
     """Exchange how many features are not constant, and the scales from which the noise is computed.
 
-    These come from their owners, never from the coordinator. A party without columns only receives. Returns
-    the shapes with all of that. `ProtocolViolation` if an owner states something impossible, `PolicyError` if
+    Scales come from owners, never from the coordinator. A party without columns only receives. Returns the
+    shapes with all of that. `ProtocolViolation` if an owner states something impossible, `PolicyError` if
     strengths would be over too few columns for this owner's policy.
     """
     me, shared, level = run.roster.me, run.plan.shared(), level_of(run.plan)
@@ -71,7 +71,7 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
 
 
 def _stated(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> dict[str, Scales]:
-    """Check what an owner states: a scale smaller than any column can have would make too little noise."""
+    """Check what an owner states: an impossibly small scale would make too little noise."""
     found, columns = dict[str, Scales](), shapes.features.get(owner, 0)
     for name in ("ranges", "mean_range"):
         if name in heard:
@@ -86,20 +86,20 @@ def _stated(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> di
 
 @step("protect")
 def advise(run: Run, ranks: Ranks, shapes: Shapes) -> None:
-    """Warn, before anything is sent, if noise will be too much for so few rows."""
+    """Warn, before anything is sent, if there are too few rows for the noise."""
     for sentence in too_few_rows(run.plan, ranks, run.roster.me.role, shapes):
         run.say(sentence)
 
 
 def too_few_rows(plan: Plan, ranks: Ranks, role: Role, shapes: Shapes) -> list[str]:
-    """Say so where noise about one's own columns will be too much."""
+    """Return a warning if there are too few rows for the noise about one's own columns."""
     level = level_of(plan)
     why = level.foreseen(ranks, role, shapes).too_few if level.noisy else ""
     return [f"too few rows for these columns: {why}"] if why else []
 
 
 def told(plan: Plan, roster: Roster) -> dict[str, Told]:
-    """Return what a run of a plan tells each other party that it tells something."""
+    """Return what a run of a plan reveals to each other party that gets a result."""
     exact, found = plan.results.precision == "exact", dict[str, Told]()
     for peer in roster.peers:
         is_c = peer.role is Role.COORDINATOR

@@ -1,7 +1,7 @@
 """The step in which the coordinator passes on what ``results`` grants, at the granted precision.
 
-What each grant holds is in the view table (:mod:`mpc_spearman.levels.view`); of the coordinator's numbers the
-plan's level makes those that are published (`mpc_spearman.levels.level.Level.published`).
+What each grant holds is in the view table (:mod:`mpc_spearman.levels.view`); the plan's level computes the
+published numbers from the coordinator's (`mpc_spearman.levels.level.Level.published`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def publish(
     """
     shared, level = run.plan.shared(), level_of(run.plan)
     nonces: dict[str, bytes] = {}
-    copies = dict[str, Numbers]()  # all who are granted the same get the same noise
+    copies = dict[str, Numbers]()  # receivers of the same grant get the same noise
     for peer in run.roster.peers:
         fields = VIEW.fields(shared, Kind.RESULT, run.roster.me.role, peer.role)
         if fields is None:
@@ -44,7 +44,7 @@ def publish(
             copies[kind] = level.published(numbers, given, shapes)
         theirs: dict[str, Any] = {
             **(level.of_source(copies[kind], peer, shapes) if alone and is_source else copies[kind]),
-            # One for each message: for a source's own rows one that no other party has.
+            # One nonce for each message, so a source's own rows have one that no other party gets.
             "nonce": fresh if alone else nonces.setdefault(given, fresh),
             "source_names": source_names,
             "target_names": target_names,
@@ -55,7 +55,7 @@ def publish(
 
 @step("publish")
 def receive_result(run: Run, own: Contribution, shapes: Shapes) -> Mapping[str, Any]:
-    """Receive what the coordinator passes on, if anything, and take one's own noise off."""
+    """Receive what the coordinator passes on, if anything, and subtract one's own noise."""
     coordinator, me = run.roster.coordinator, run.roster.me
     fields, sizes = VIEW.fields(run.plan.shared(), Kind.RESULT, coordinator.role, me.role), shapes.sizes(me)
     if fields is None:

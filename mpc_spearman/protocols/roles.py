@@ -1,8 +1,8 @@
 """The roles, each a flat list of steps, for every protocol and every level.
 
-The steps before and after the private computation are in the modules beside this one; the computation itself
-is the engine's, and what goes into it and comes out of it the level's. Each role learns what the view table
-lists for it (:func:`mpc_spearman.levels.view.learnt`).
+The steps before and after the private computation are in the modules beside this one; the engine does the
+computation itself, and the level decides its inputs and the meaning of its output. Each role learns what the
+view table lists for it (:func:`mpc_spearman.levels.view.learnt`).
 
 Threat model: semi-honest parties, no two of them colluding, authenticated encrypted links.
 """
@@ -35,7 +35,7 @@ from mpc_spearman.statistics.columns import Columns
 
 
 def run_data_party(run: Run, frame: pa.Table | None) -> Result:
-    """Parties A and B: rank their columns, give them, hidden, to the computation, and receive the result."""
+    """Parties A and B: rank columns, put them hidden into the computation, and receive the result."""
     table, ranks = load(run, frame)
     connect(run)
     if run.plan.alignment == "intersect":
@@ -50,7 +50,7 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
     charge(run, table)
     describe(run, table, ranks)
     own = hide(run, own, shapes)
-    opened = contribute(run, own, shapes)  # nothing, but where the order is opened to the target
+    opened = contribute(run, own, shapes)  # nothing, unless the order is opened to the target
     given = receive_result(run, own, shapes)
     numbers, warnings = conclude(run, opened, Descriptions(), shapes)
     return _own_result(run, table, ranks, shapes, {**given, **numbers}, warnings)
@@ -72,10 +72,10 @@ def run_coordinator(run: Run) -> Result:
 
 
 def run_worker(run: Run) -> None:
-    """Another worker of a party than its first: compute on the rows of one shard, with the others' workers.
+    """Compute, as a further worker of a party, on the rows of one shard with the others' workers.
 
-    It learns what its party's first worker gives it, and of other parties what that one learns of its own
-    shard: masked rows or ciphertexts, at the coordinator shuffled differences and pseudonyms.
+    It learns what its party's first worker gives it and, about its shard, what that one learns from other
+    parties: masked rows or ciphertexts, at the coordinator shuffled differences and pseudonyms.
     """
     connect(run)
     if run.plan.alignment == "intersect":
@@ -94,7 +94,7 @@ def _own_result(
     known: Mapping[str, Any],
     warnings: Sequence[str],
 ) -> Result:
-    """Keep what a data party was given or opened, its own costs, and warnings about that and its columns."""
+    """Assemble a data party's result: what it was given or opened, its costs, and warnings."""
     me, plan, own = run.roster.me, run.plan, Columns.of(ranks)
     if me.role is Role.TARGET:
         labels = Labels.of(shapes, known.get("source_names", ()), table.features)

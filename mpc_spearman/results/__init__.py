@@ -1,1 +1,1 @@
-"""A party's result: its parts, whether they fit each other, its files, its report, and merging several."""
+"""A party's result: its parts and their consistency, its files, its report, and merging."""

@@ -1,4 +1,4 @@
-"""A party's numbers, labelled, with what follows from them: its `Result`."""
+"""From a party's numbers to its `Result`: labels, and derived numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Labels:
 
     @classmethod
     def of(cls, shapes: Shapes, sources: Sequence[str], target: Sequence[str]) -> Labels:
-        """Say whose the sources' features are: their rows are stacked in roster order."""
+        """Label the sources' features, whose rows are stacked in roster order."""
         owners = [party.name for party, features in shapes.features.items() for _ in range(features)]
         return cls(list(zip(owners, sources, strict=True)) if sources else [], target)
 
@@ -39,8 +39,7 @@ def assemble(
 ) -> Result:
     """Label a party's numbers, and compute what follows from them, which tells it nothing more.
 
-    `n` counts aligned rows; `about` are the other arguments of `Result`: what the run cost, and what else is
-    known of it.
+    `n` counts aligned rows; `about` are the other arguments of `Result`, such as the run's cost.
     """
     columns = pd.Index(list(labels.target), dtype="object")
     sources = [me.name] if me.role is Role.SOURCE else [source.name for source in plan.parties.sources]

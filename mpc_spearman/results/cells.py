@@ -1,10 +1,10 @@
-r"""CSV files: numbers that read back to the same float64, and names that no spreadsheet or terminal obeys.
+r"""CSV files: numbers that read back as the same float64, and names that no spreadsheet or terminal executes.
 
 Floats are written with `repr`, and an undefined number is an empty cell. A name that begins with ``=``,
 ``+``, ``-`` or ``@``, full-width or not, after spaces or not, or with an apostrophe, gets an apostrophe
-before it: to a spreadsheet, text. Control characters, line separators and those that turn the direction of
-writing are written as ``\uXXXX``, as is a semicolon before one of the former, at which some spreadsheets
-would begin a new cell; a backslash is doubled.
+before it: to a spreadsheet, text. Control characters, line separators and characters that change the
+direction of writing become ``\uXXXX``; so does a semicolon before one of these characters, at which some
+spreadsheets would begin a new cell. A backslash is doubled.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from collections.abc import Iterable, Sequence
 _FORMULA = "=+\\-@＝＋－＠"
 _BEGINS = re.compile(rf"\s*[{_FORMULA}]|'")
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
-#: What a terminal might obey.
+#: Characters that a terminal might execute.
 CONTROL = re.compile(f"[{_CONTROL}]")
 _ESCAPED = re.compile(rf"[{_CONTROL}\\]|;(?=\s*[{_FORMULA}])")
 _ESCAPE = re.compile(r"\\(?:\\|u([0-9a-f]{4})|)")
 
 
 def written(name: str) -> str:
-    """Return a name as a CSV file has it."""
+    """Return a name as written in CSV files."""
 
     def escape(found: re.Match[str]) -> str:
         return "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}"
@@ -35,14 +35,14 @@ def written(name: str) -> str:
 
 
 def read(text: str) -> str:
-    """Return the name that was written so; `ValueError` if none was."""
+    """Return the name that `written` wrote; `ValueError` for any other text."""
 
     def unescape(found: re.Match[str]) -> str:
         return chr(int(found[1], 16)) if found[1] else "\\"
 
     name = _ESCAPE.sub(unescape, text.removeprefix("'"))
     if written(name) != text:
-        raise ValueError("a name that is not written as names are")
+        raise ValueError("a name that is not escaped as names are")
     return name
 
 
@@ -64,11 +64,11 @@ def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def read_csv(text: str) -> tuple[list[str], list[list[str]]]:
-    """Read the header and the rows, equally long, that `csv_text` wrote; `ValueError` if it is no table."""
+    """Read the header and the equally long rows that `csv_text` wrote; `ValueError` if it is not a table."""
     try:
         header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     except csv.Error as error:
-        raise ValueError(f"no CSV file: {error}") from error
+        raise ValueError(f"not a CSV file: {error}") from error
     if any(len(row) != len(header) for row in rows):
-        raise ValueError("a row that is not as long as the first")
+        raise ValueError("a row whose length differs from the first")
     return header, rows

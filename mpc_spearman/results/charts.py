@@ -53,7 +53,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of the heat map: of its colour, "warm" or "cool", so many percent; empty where undefined."""
+    """A cell of the heat map: its colour, "warm" or "cool", and strength in percent; empty if undefined."""
 
     text: str
     colour: str

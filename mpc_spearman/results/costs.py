@@ -10,8 +10,7 @@ from mpc_spearman.units import printable
 if TYPE_CHECKING:
     from mpc_spearman.results.result import Result
 
-# The cost row that is no phase: it runs beside them all. And how those begin that say what the coordinator's
-# host has forwarded, a pair of parties each.
+# The cost row that runs beside all phases, and the first word of rows that count forwarded bytes of a pair.
 _BESIDE, _FORWARDED = "keep-alive", "forwarded "
 
 
@@ -19,11 +18,11 @@ _BESIDE, _FORWARDED = "keep-alive", "forwarded "
 class Totals:
     """A run's cost in a few numbers; if not `complete`, those of the copy's own party alone.
 
-    `seconds` is from start to end, of the party that took longest, and `busiest` is of computing, of the one
-    that computed longest. `wire` is what all parties sent, for a single party what it sent and received,
-    without keep-alives. `forwarded` are pairs of parties that were not connected directly, and the
-    bytes between them, which `wire` has once. `rounds` are hops in the longest chain of dependent messages,
-    and `memory` is the peak of each party.
+    `seconds` is the whole time of the party that took longest, `busiest` the time of the one that computed
+    longest. `wire` is what all parties sent (for one party, what it sent and received), without keep-alives.
+    `forwarded` are pairs of parties that were not connected directly, and the bytes between them, which
+    `wire` counts once. `rounds` are hops in the longest chain of dependent messages, and `memory` is the peak
+    of each party.
     """
 
     complete: bool

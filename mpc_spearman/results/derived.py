@@ -1,4 +1,4 @@
-"""What follows from a party's numbers, computed once, where its result is made."""
+"""Numbers derived from a party's numbers, computed once, when its result is made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def known_columns(table: pd.DataFrame) -> Columns:
 def evidence(
     matrix: pd.DataFrame, columns: pd.DataFrame, noise: pd.DataFrame | None, n: int, estimator: str
 ) -> dict[str, Any]:
-    """Gather what p-values and intervals are made from, by the names of their arguments."""
+    """Gather the arguments of p-values and intervals, by name."""
     return {
         "n": n,
         "source": known_columns(columns[: len(matrix)]).rows,
@@ -58,7 +58,7 @@ def inferences(matrix: pd.DataFrame, pairs: dict[str, Any], confidence: float) -
     }
 
 
-#: Of each table with a block for each source: the numbers that its columns show; others follow.
+#: For each table with a block per source: the numbers in its columns; others are derived.
 TOLD: dict[str, dict[str, str]] = {
     "explained": {
         "r2": "explained", "noise": "explained_noise", "k": "kept", "dispersion": "dispersion",
@@ -71,14 +71,14 @@ TOLD: dict[str, dict[str, str]] = {
 
 
 def told(level: str, numbers: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Give a level's numbers by the columns of its table, one for each source and row of its block."""
+    """Return a level's numbers by its table's columns, one for each source and row of its block."""
     shape = numbers[level].shape
     found = {column: numbers.get(name, np.ones(1)) for column, name in TOLD[level].items()}
     return {name: np.broadcast_to(each.reshape(len(each), -1), shape) for name, each in found.items()}
 
 
 def concluded(level: str, table: pd.DataFrame, n: int) -> pd.DataFrame:
-    """Add to such a table what follows from it."""
+    """Add the derived columns to such a table."""
     s, dispersion = table["noise"].to_numpy(), table["dispersion"].to_numpy()
     if level == "explained":  # predictive R², p and q
         r2, k = table["r2"].to_numpy(), table["k"].to_numpy()

@@ -1,8 +1,8 @@
 """Results of several runs over the same rows, with different sources, made into one.
 
 A run gives one source's rows of the matrix; a source that joins later brings rows of its own, and the earlier
-ones need not be computed again (paper, several parties). What is merged are the target's own copies, on the
-target's machine: nothing is sent, and no party learns anything that the target did not already have.
+ones need not be computed again (paper, several parties). The target merges its own copies on its own machine:
+nothing is sent, and nobody learns anything that the target did not have before.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Loaded = tuple[Path, Result]
 def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
     """Merge the target's results of several runs over the same rows.
 
-    Where all hold coefficients, the merged result is what one run with all sources gives, float for float.
-    Otherwise, where all hold strengths, it holds their means, weighted by the number of coefficients.
+    If all hold coefficients, the merged result equals that of one run with all sources, float for float.
+    Otherwise, if all hold strengths, it holds their means, weighted by the number of coefficients.
 
     `directories` are at least two of the target's, each with a tag of its row ids
-    (``parties.target.alignment_key``); a merged one may be among them. `out`, none of these, is written whole
-    or not at all. `MergeError` if the results do not belong together, or one holds too little; `OutputError`
-    if a directory cannot be read or written.
+    (``parties.target.alignment_key``); a merged one may be among them. `out`, a different directory, is
+    written completely or not at all. `MergeError` if the results do not belong together, or one holds too
+    little; `OutputError` if a directory cannot be read or written.
     """
     runs = [(Path(directory), Result.load(directory)) for directory in directories]
     if len(runs) < 2:
@@ -57,15 +57,15 @@ def _check_mergeable(folder: Path, result: Result) -> None:
     """Refuse what cannot be merged with anything."""
     reveal, why = result.plan["reveal"], result.withheld("strengths")
     order = (
-        "it holds the order of the features only, and orders do not add up: which feature is first over all "
-        "sources depends on by how much it is first with each"
+        "it holds only the order of the features, and orders cannot be merged: which feature is first over "
+        "all sources depends on the strengths"
     )
     refused = (
         (reveal in OUTSIDE, f"results of reveal: {reveal} cannot be merged: each is of one source alone"),
         (
             result.role != "target",
-            f"it is the copy of {result.party}, the {result.role}: merging takes the target's run "
-            "directories, for only the target can tell whether two runs had the same rows",
+            f"it is the copy of {result.party}, the {result.role}: merge the target's run directories, "
+            "because only the target can tell whether two runs had the same rows",
         ),
         (why, f"{'it holds no result at all' if result.withheld('ranking') else order}. {why}"),
         (

@@ -1,4 +1,4 @@
-"""What a result shows where people look at objects: pairs as one long table, a summary in HTML, a figure."""
+"""What a result shows in notebooks: pairs as one long table, a summary in HTML, a figure."""
 
 from __future__ import annotations
 

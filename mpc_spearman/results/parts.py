@@ -1,4 +1,4 @@
-"""The parts of a result: the form and the file of each, who is given it, and which go together."""
+"""The parts of a result: the form, file and receivers of each, and their consistency."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _within(need: str, level: str) -> bool:
 
 
 def beyond(part: str, plan: Mapping[str, Any], role: RoleName) -> str | None:
-    """Say what keeps the plan from giving this party a part; None if nothing does."""
+    """Return why the plan does not give this party a part; None if it does."""
     need, level = PARTS[part].needs, str(plan.get("reveal"))
     if plan.get("opened_to") == "target" and role != "target":
         return "not in this result: the order was opened to the target alone (opened_to)"
@@ -189,7 +189,7 @@ def beyond(part: str, plan: Mapping[str, Any], role: RoleName) -> str | None:
 
 
 def check(plan: Mapping[str, Any], party: str, role: RoleName, parts: Mapping[str, Any]) -> None:
-    """Refuse labels that do not go together, and what the plan does not give this party; `ValueError`."""
+    """Refuse inconsistent labels, and parts that the plan does not give this party; `ValueError`."""
     parties = plan["parties"]
     target, sources = parties["target"]["name"], [source["name"] for source in parties["sources"]]
     if party not in (sources if role == "source" else [parties[role]["name"]]):

@@ -1,8 +1,8 @@
-"""The record of a run: what happened, as all parties have signed it with their identities.
+"""The record of a run: what happened, signed by all parties with their identities.
 
 At the end the coordinator writes the record, every party compares it with what it knows itself, and signs
 exactly these bytes for this purpose; signatures go pairwise, with the farewell. A party that does not agree
-does not sign: that voids no result, and each folder's ``record.json`` names it.
+does not sign: results stay valid, and each folder's ``record.json`` names it.
 
 A message that passes results on begins with a nonce, 32 random bytes that its maker and its receivers alone
 know. The record holds a commitment to it: SHA-256 over the run, the grant and the whole message. So it says
@@ -184,8 +184,8 @@ def written(text: str, signatures: Mapping[str, bytes], messages: Mapping[str, b
 def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
     """Check a run directory's record against a verifier's plan.
 
-    Yields sentences in the order in which a reader wants them, each with whether that is as it should be.
-    `RecordError` if there is no record, or nothing of it can be read; `OutputError` if the folder cannot be.
+    Yields sentences in reading order, each with whether that check passed. `RecordError` if the record is
+    missing or unreadable; `OutputError` if the folder is.
     """
     file = folder / RECORD
     if folder.is_dir() and not file.exists():
@@ -243,7 +243,7 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
 
 
 def _shown(folder: Path, message: bytes) -> bool:
-    """Tell whether what a data party's folder shows is what a message has passed on to it."""
+    """Return whether a data party's folder shows what a message passed on to it."""
     try:
         held = saved.read(folder)
         plan, ranking = held["plan"], held.get("ranking")
@@ -278,10 +278,9 @@ def _shown(folder: Path, message: bytes) -> bool:
 
 
 def _less_own(said: dict[str, Any], held: Mapping[str, Any]) -> dict[str, Any]:
-    """Make of what was passed on what a folder shows: errors with noise, strengths without the owner's own.
+    """Turn what was passed on into what a folder shows: errors with noise, strengths without the owner's own.
 
-    Of the owner's draw nobody else knows more than that it is no larger than a draw can be, so that a change
-    of strengths below that is not seen.
+    Others know only a bound of the owner's draw, so they cannot see a change of strengths below it.
     """
     s = said.pop("strengths_noise", None)
     if s is None:
@@ -290,7 +289,7 @@ def _less_own(said: dict[str, Any], held: Mapping[str, Any]) -> dict[str, Any]:
         shown, draws = held["strengths"].to_numpy(), len(held["plan"]["parties"]["sources"]) + 1
         away = np.abs(shown - said["strengths"]) - REACH * s / math.sqrt(draws)
         if not (np.isnan(shown) == np.isnan(said["strengths"])).all() or (away > s + said["errors"]).any():
-            raise ValueError("these strengths are further from what was passed on than a draw can be")
+            raise ValueError("these strengths differ from what was passed on by more than noise can explain")
         s = s * math.sqrt(1 - 1 / draws)
         said |= {"strengths": shown, "positions": estimators.positions(shown, held["plan"]["order"])}
     return {**said, "errors": np.hypot(said["errors"], s)}

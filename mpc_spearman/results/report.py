@@ -41,7 +41,7 @@ def page() -> jinja2.Template:
 def render(result: Result) -> str:
     """Make the report of a party's copy, a whole HTML document; the same for the same result.
 
-    What the copy does not hold is left out, with a sentence that says why.
+    Parts that the copy lacks are left out, with a sentence that says why.
     """
     from mpc_spearman.levels import view  # a table that only pages need
 

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 class Result:
     """What one party knows when a run has ended.
 
-    Tables are copied in and copied out, so a result does not change once it exists. A part that this party
-    was not given raises `NotRevealed` when asked for, with the setting that withheld it.
+    Tables are copied in and out, so a result never changes. Reading a part that this party was not given
+    raises `NotRevealed`, which names the setting responsible.
 
-    It is made of the plan's shared part, as ``Plan.shared()`` gives it, of what the properties `cost` and
-    `offered` have, and of **parts, as the properties of their names. Those that follow from others
-    (:mod:`mpc_spearman.results.derived`) are given as well. `ValueError` if a part is malformed, is of other
-    features or parties than the rest, or not this party's by the plan.
+    Arguments are the plan's shared part (``Plan.shared()``), the values of `cost` and `offered`, and **parts,
+    named like their properties, also those derived from others (:mod:`mpc_spearman.results.derived`).
+    `ValueError` if a part is malformed, has other features or parties than the rest, or is not granted to
+    this party by the plan.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Result:
     alignment : str or None
         The target's tag of the row ids, for merging; None without an alignment key.
     record : str or None
-        The text of ``record.json``, what all parties have signed (:mod:`mpc_spearman.results.record`).
+        The text of ``record.json``, which all parties signed (:mod:`mpc_spearman.results.record`).
     """
 
     party: str
@@ -138,12 +138,12 @@ class Result:
 
     @property
     def columns(self) -> pd.DataFrame:
-        """What is known of the ties of each column of M: rows (party, feature), ``ties`` and ``skewness``."""
+        """Ties of each column of M: rows (party, feature), columns ``ties`` and ``skewness``."""
         return self._frame("columns")
 
     @property
     def noise(self) -> pd.DataFrame:
-        """Standard deviation of the noise in each coefficient, of the form of M, where there is noise."""
+        """Standard deviation of the noise in each coefficient, in the form of M, if there is noise."""
         return self._frame("noise")
 
     @property
@@ -155,7 +155,7 @@ class Result:
     def intervals(self) -> pd.DataFrame:
         """Confidence intervals of M at the plan's ``confidence``: rows (party, feature, bound).
 
-        ``result.intervals.xs("low", level="bound")`` has the form of M. NaN where there is none
+        ``result.intervals.xs("low", level="bound")`` has the form of M. NaN for no interval
         (`mpc_spearman.statistics.intervals`).
         """
         return self._frame("intervals")
@@ -169,7 +169,7 @@ class Result:
     def strengths(self) -> pd.Series[float]:
         """Strength mu by target feature, float64, in the target's table order; NaN where nothing is defined.
 
-        At the coordinator as it opened them, elsewhere as they were published.
+        The coordinator has them as opened, others as published.
         """
         return self._series("strengths")
 
@@ -177,13 +177,13 @@ class Result:
     def errors(self) -> pd.Series[float]:
         """Standard error of each strength if its feature is independent of all sources' columns.
 
-        Over several sources at most so much (`mpc_spearman.statistics.reading.strength_error`).
+        With several sources an upper bound (`mpc_spearman.statistics.reading.strength_error`).
         """
         return self._series("errors")
 
     @property
     def counts(self) -> pd.Series[int]:
-        """Over how many coefficients each strength is the mean, int64."""
+        """How many coefficients each strength averages, int64."""
         return self._series("counts")
 
     @property
@@ -201,12 +201,11 @@ class Result:
 
     @property
     def explained(self) -> pd.DataFrame:
-        """What all columns of a source explain together of each target feature's ranks.
+        """How much of each target feature's ranks all columns of a source explain together.
 
-        Rows (party, feature), party the source. ``r2`` is less what noise adds, ``noise`` the standard
-        deviation of the noise in each of the ``k`` products that it is made of, ``predictive`` the share
-        expected of new rows, which the ranking goes by, and ``p`` and ``q`` test independence. See
-        docs/statistics.md.
+        Rows (party, feature), party the source. ``r2`` is corrected for noise; ``noise`` is the standard
+        deviation of the noise in each of its ``k`` products. The ranking uses ``predictive``, the share
+        expected in new rows. ``p`` and ``q`` test independence. See docs/statistics.md.
         """
         return self._frame("explained")
 
@@ -214,9 +213,9 @@ class Result:
     def canonical(self) -> pd.DataFrame:
         """Whether a source's columns and the target's have anything in common.
 
-        Rows (party, number), party the source, the largest ``correlation`` first, NaN beyond those there are.
-        ``chance`` is about the largest that chance gives. Pillai's ``trace``, less what noise adds, and the
-        ``p`` of independence are the same for all of a party. See docs/statistics.md.
+        Rows (party, number), party the source, the largest ``correlation`` first, NaN if there are no more.
+        ``chance`` is about the largest correlation by chance. Pillai's ``trace``, corrected for noise, and
+        ``p``, which tests independence, are the same in all rows of a party. See docs/statistics.md.
         """
         return self._frame("canonical")
 
@@ -243,7 +242,7 @@ class Result:
         return f"The {PARTS[part].words} {verb} {why}."
 
     def pairs(self) -> pd.DataFrame:
-        """Return every pair of columns in a row of its own, the coefficient farthest from 0 first.
+        """Return one row for each pair of columns, the coefficient farthest from 0 first.
 
         The columns are ``party`` and ``source`` (a source and its feature), ``target``, ``rho``, ``p``,
         ``q``, and ``low`` and ``high``, the ends of the confidence interval; NaN where undefined.
@@ -256,7 +255,7 @@ class Result:
         return notebook.pairs(self)  # once: the report and the terminal both begin with it
 
     def plot(self) -> Figure:
-        """Draw the ranking and, where this copy has coefficients, a heat map of them.
+        """Draw the ranking and, if this copy has coefficients, a heat map of them.
 
         A notebook shows the figure; ``figure.savefig("pairs.png")`` keeps it. `NotRevealed` if this copy has
         no ranking, as at ``reveal: canonical``; `SetupError` if matplotlib is not installed.

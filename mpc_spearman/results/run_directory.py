@@ -18,7 +18,7 @@ from mpc_spearman.results.parts import PARTS
 SCHEMA_VERSION = 3
 
 _LOCK = ".lock"
-#: Every file a run directory can hold. A directory that holds anything else is somebody's, and is left alone.
+#: Every file that a run directory can hold. A directory with anything else is not replaced.
 FILES = (
     "result.json",
     *dict.fromkeys(part.file for part in PARTS.values() if part.file != "result.json"),
@@ -58,7 +58,7 @@ def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep a run directory for one run: meanwhile nobody else may hold it, and nobody waits for it.
+    """Reserve a run directory for one run: no other run may hold it, or waits for it.
 
     A lock beside it says so, which the system lets go of when the process ends, however it does.
     `OutputError` if another run holds it, or nothing can be written there.
@@ -88,7 +88,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def check_replaceable(directory: str | Path) -> None:
-    """Refuse, by `OutputError`, what is neither free, an empty directory nor an earlier run directory."""
+    """Raise an `OutputError` unless the path is free, an empty directory or an earlier run directory."""
     target = Path(directory)
     if not target.exists():
         return

@@ -1,6 +1,6 @@
 """What a result says: the sentences and tables that the report, the terminal and a notebook show.
 
-Names are other parties' text: what is returned here is printable.
+Names come from other parties: everything returned here is printable.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def interval(result: Result, pair: Any) -> str:
 
 
 def _flag(result: Result, pair: Any) -> str:
-    """Say how far from 0 a column of two values can be with one without ties, and what AUC it has."""
+    """Say how large a flag's correlation with an untied column can be, and its AUC."""
     names = [(pair.party, pair.source), (result.plan["parties"]["target"]["name"], pair.target)]
     columns = result.columns
     places: Any = [columns.index.get_loc(name) for name in names]
@@ -143,7 +143,7 @@ def _flag(result: Result, pair: Any) -> str:
 
 
 def headline(result: Result, pairs: pd.DataFrame | None) -> str:
-    """Say in one sentence what came out: the strongest pair, or, without coefficients, the ranking."""
+    """Return one sentence with the outcome: the strongest pair or, without coefficients, the ranking."""
     if pairs is None:
         return first(result)
     which = f"strongest of {len(pairs):,} pairs" if len(pairs) > 1 else "only pair"
@@ -152,7 +152,7 @@ def headline(result: Result, pairs: pd.DataFrame | None) -> str:
 
 
 def discoveries(pairs: pd.DataFrame) -> str:
-    """Count the pairs that stand when all of them are taken as tests at once."""
+    """Count the pairs that are significant if all pairs are tested at once."""
     count = (pairs["q"] <= DISCOVERY_RATE).sum()
     return (
         f"{count:,} of {pairs['q'].count():,} pairs have q ≤ {100 * DISCOVERY_RATE:g} % (Benjamini and "
@@ -161,7 +161,7 @@ def discoveries(pairs: pd.DataFrame) -> str:
 
 
 def detectable(result: Result, pairs: pd.DataFrame | None) -> str | None:
-    """Say which coefficients so many rows can show, where there are any."""
+    """Say which coefficients so many rows can show, if there are coefficients."""
     count = 0 if pairs is None else int(pairs["p"].notna().sum())
     if not count or result.n < INTERVAL_ROWS:
         return None
@@ -172,8 +172,8 @@ def detectable(result: Result, pairs: pd.DataFrame | None) -> str | None:
     )
     with_noise = " and the noise in them" if noise else ""
     return (
-        f"With {result.n:,} rows{with_noise} a test at 5 % finds a coefficient of {number(least)} in four of "
-        f"five samples{several}."
+        f"With {result.n:,} rows{with_noise} a test at 5 % detects a coefficient of {number(least)} in four "
+        f"of five samples{several}."
     )
 
 
@@ -216,7 +216,7 @@ def ranked(result: Result) -> Table | None:
 
 
 def _explained(result: Result) -> Table:
-    """List what is explained of each feature; the mark exceeds it once in 20 where nothing is."""
+    """List the share explained of each feature; the mark is what chance exceeds once in 20."""
     found: Any = result.explained
     places = dict(zip(result.ranking["feature"], result.ranking["position"], strict=True))
     several = len(found.index.unique(0)) > 1
@@ -254,12 +254,12 @@ def _canonical(result: Result) -> Table:
 
 
 def own_rows(result: Result) -> bool:
-    """Tell whether a matrix in this copy has one source's rows only, while strengths are over several's."""
+    """Return whether this copy's matrix has only one source's rows, while strengths cover several sources."""
     return result.role == "source" and len(result.plan["parties"]["sources"]) > 1
 
 
 def mean_sizes(result: Result) -> pd.Series[float] | None:
-    """Mean |ρ| of each feature, or mean ρ where strengths are mean |ρ|; None where a copy cannot know it."""
+    """Mean |ρ| of each feature, or mean ρ if strengths are mean |ρ|; None if a copy cannot know it."""
     if "coefficients" not in result.holds or own_rows(result):
         return None
     matrix = result.coefficients
@@ -281,20 +281,20 @@ def standard_errors(result: Result) -> tuple[list[float], list[bool]] | None:
 
 
 def resolution(result: Result) -> str | None:
-    """Say what standard errors are and which neighbours they do not tell apart; None where none are known."""
+    """Say what standard errors are, and which neighbours cannot be told apart; None if there are none."""
     if (known := standard_errors(result)) is None:
         return None
     close, m = sum(known[1]), len(known[1])
     which = "All neighbours can be told apart"
     if close:
         which = f"~ marks {close} of {m} features that cannot be told apart from the one above"
-    return "± is the standard error of a strength whose feature is independent of all source columns." + (
+    return "± is a strength's standard error if its feature is independent of all source columns." + (
         f" {which} (by 1.96 standard errors of a difference)." if m > 1 else ""
     )
 
 
 def by_size(result: Result) -> str | None:
-    """Say which feature is the strongest in size, where signs put another first."""
+    """Say which feature is the strongest in size, if another one ranks first by sign."""
     sizes = mean_sizes(result)
     if sizes is None or result.plan["strength"] != "mean" or sizes.isna().all():
         return None
@@ -303,13 +303,13 @@ def by_size(result: Result) -> str | None:
     if position == 1:
         return None
     return (
-        f"The ranking goes by sign, {result.plan['order']}; the strongest in size is {printable(str(best))}, "
-        f"at position {position}, with a mean |ρ| of {number(sizes.max(), 4)}."
+        f"The ranking is by sign, {result.plan['order']}; the strongest in size is "
+        f"{printable(str(best))}, at position {position}, with a mean |ρ| of {number(sizes.max(), 4)}."
     )
 
 
 def unseen(result: Result) -> str | None:
-    """Say what a mean cannot show, where a copy has nothing else."""
+    """Say what a mean cannot show, if a copy has nothing else."""
     if {"coefficients", *OUTSIDE} & set(result.holds) or "ranking" not in result.holds:
         return None
     return (
@@ -367,17 +367,17 @@ def _in_common(result: Result) -> str:
 
 
 def _trace(top: Any) -> str:
-    """Say what a source's first canonical correlation, and what stands beside it, tell of two tables."""
+    """Say what a source's first canonical correlation and its trace show about two tables."""
     if math.isnan(top["trace"]):
         return ": what was opened cannot be canonical correlations"
     most = int(min(top["k_source"], top["k_target"]))
-    trace = f"Pillai's trace is {number(max(top['trace'], 0))} of {most}"
+    trace = f"Pillai's trace is {number(max(top['trace'], 0))} of at most {most}"
     if math.isnan(top["p"]):
         return f": {trace}, without a p-value"
     return (
         f" have {'little' if top['p'] > _FOUND else 'something'} in common: {trace} (p-value "
-        f"{chance(top['p'])}), the largest canonical correlation {number(top['correlation'])}, where chance "
-        f"gives up to about {number(top['chance'])}"
+        f"{chance(top['p'])}), and the largest canonical correlation is {number(top['correlation'])}, where "
+        f"chance gives up to about {number(top['chance'])}"
     )
 
 
@@ -385,7 +385,7 @@ def _trace(top: Any) -> str:
 
 
 def rows(result: Result) -> str:
-    """Say how many rows there were, and of how many, as far as this copy knows."""
+    """Say how many rows were used, and out of how many, as far as this copy knows."""
     of = ", ".join(f"{printable(name)} {rows:,}" for name, rows in result.offered.items())
     return f"{result.n:,}" + (f", common to all parties (of {of})" if of else "")
 

@@ -1,4 +1,4 @@
-"""The summary of a result on a terminal, which gets no control characters."""
+"""The summary of a result on a terminal, without control characters."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def summarize(result: Result, console: Console) -> None:
     if pairs is not None:
         tabulate(summary.pair_table(result, pairs, _STRONGEST))
         if least := summary.detectable(result, pairs):
-            say(f"{least} Every q supposes one row for each independent person.")
+            say(f"{least} q assumes one row per person, and independent people.")
         say(summary.first(result) + ".", "bold")
     if ranked is not None:
         tabulate(ranked)

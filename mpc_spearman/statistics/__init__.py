@@ -1,1 +1,1 @@
-"""Coefficients and strengths from exact integers, what they are evidence of, and the reference for them."""
+"""Coefficients and strengths from exact integers, their evidence, and a reference to test them."""

@@ -1,7 +1,7 @@
-"""What is known of a column's ties wherever coefficients are tested: a class, and the skewness of its ranks.
+"""What tests of coefficients know about a column's ties: a class, and the skewness of its ranks.
 
-Its owner computes both from the ranks alone. Tests and intervals take nothing else of a column: if it has two
-values, even the sizes of the two groups follow from them.
+Its owner computes both from the ranks alone. Tests and intervals need nothing else: for a flag even the sizes
+of its two groups follow.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Ties(IntEnum):
 
     @property
     def word(self) -> str:
-        """How it is written for people and in files."""
+        """Its name for people and in files."""
         return self.name.lower().replace("_", " ")
 
     @classmethod
@@ -50,7 +50,7 @@ class Ties(IntEnum):
 
 @dataclass(frozen=True)
 class Columns:
-    """One side's columns; what takes two sides lets them broadcast, so the sources' come as `rows`.
+    """One side's columns; functions of two sides broadcast them, so the sources' come as `rows`.
 
     `ties` has values of `Ties`. `skewness` is the third standardised moment of the ranks: 0 without ties,
     positive where the larger of two groups is below.
@@ -86,7 +86,7 @@ def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> Ints:
 
 
 def rounded(skewness: Floats) -> Floats:
-    """Skewness as a receiver is told it: to the nearest power of 2^(1/4), and 0 below 1/16.
+    """Skewness as sent to a receiver: to the nearest power of 2^(1/4), and 0 below 1/16.
 
     So receivers know the sizes of a flag's two groups to within about a fifth.
     """
@@ -104,9 +104,9 @@ def upper_share(skewness: Floats) -> Floats:
 
 
 def possible(skewness: float, two_values: bool, tie_term: int, n: int) -> bool:
-    """Tell whether n rows can have a column with that skewness, where two values have it with that tie term.
+    """Return whether a column of n rows can have that skewness and, if it has two values, that tie term.
 
-    Any n numbers have a skewness within √n. Of two values, a and n - a of them, N - T is n a (n - a).
+    The skewness of n numbers is at most √n. With two values, a and n - a of them, N - T is n a (n - a).
     """
     if not two_values:
         return abs(skewness) <= math.sqrt(n)

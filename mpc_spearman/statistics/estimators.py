@@ -4,9 +4,9 @@ Everything up to here is integers; the divisions below are the only roundings. P
 are Python integers throughout, since 2S, S + T and (N - T_x)(N - T_y) need not fit 64 bits. The formulas are
 in docs/protocol.md, "Exact integers".
 
-What was opened may be anything, if a party did not follow the protocol, and whether a run goes on must not
-depend on it: all parties see that, and a source that shifts its input could read from it what its shift does
-to the target's rows. So integers that no ranks give become NaN here, whatever their size, and nothing raises.
+If a party deviates, opened values may be anything. Whether a run goes on must not depend on them: all parties
+see that, so a source that shifts its input could learn about the target's rows. So integers that no ranks
+give become NaN here, whatever their size, and nothing raises.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def products_from_differences(
 ) -> NDArray[np.object_]:
     """S, (m_A, m_B), Python integers, from sums of squared differences of centred ranks.
 
-    `squares` are Q_pq = sum_i (x_pi - y_qi)^2, at most 4N. 2S = (N - T_x) + (N - T_y) - Q; where that is odd,
-    or Q negative, no ranks were opened and S is N + 1, which ranks do not reach.
+    `squares` are Q_pq = sum_i (x_pi - y_qi)^2, at most 4N. 2S = (N - T_x) + (N - T_y) - Q; if that is odd, or
+    Q negative, Q is not from ranks and S is N + 1, which ranks do not reach.
     """
     result = np.empty((len(source_ties), len(target_ties)), dtype=object)
     for p, row in enumerate(squares.tolist()):
@@ -48,7 +48,7 @@ def coefficients(
     n: int,
     estimator: Estimator,
 ) -> Floats:
-    """Compute the matrix M of rank correlations; NaN where the integers are not those of ranks (|rho| > 1).
+    """Compute the matrix M of rank correlations; NaN if the integers are not from ranks (|rho| > 1).
 
     ``tie_corrected``: S/sqrt((N - T_x)(N - T_y)), within two units in the last place; NaN where a column is
     constant; exactly 1 or -1 only if the integers say so (S^2 = (N - T_x)(N - T_y)).
@@ -78,7 +78,7 @@ def coefficients(
 
 
 def strengths(rho: Floats, strength: Strength) -> tuple[Floats, Ints]:
-    """Mean coefficient, or mean absolute coefficient, of each target column, and over how many it is.
+    """Mean coefficient, or mean absolute coefficient, of each target column, and how many it averages.
 
     `rho`, shape (m_A, m_B), has the source columns as rows and NaN where undefined. A mean, shape (m_B,), is
     over the defined coefficients (the paper's mu), NaN where there are none.

@@ -1,8 +1,8 @@
-"""What a side's columns explain together of a feature's ranks: R², what of it is chance, and its test.
+"""How much of a feature's ranks a side's columns explain together: R², its chance part, and its test.
 
-`r2` here is less the bias of noise, k·s², with s the standard deviation of the noise in each of the k
-products that it is made of: it may be below 0. A side's kurtosis is Mardia's (1970), n·Σ h_i² over the
-leverages h_i. The rest is in docs/statistics.md, "What is explained".
+`r2` here has the bias of noise subtracted: k·s², with s the standard deviation of the noise in each of its k
+products. So it may be below 0. A side's kurtosis is Mardia's (1970), n·Σ h_i² over the leverages h_i. The
+rest is in docs/statistics.md, "What is explained".
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from mpc_spearman.statistics.columns import Floats, Ints
 
 #: The fewest rows for each direction.
 ROWS_EACH = 5
-#: A spread of R² under no relation above which there are too few rows.
+#: A spread of R² of unrelated features above which there are too few rows.
 SPREAD = 0.1
-#: The largest dispersion with which there is a p-value, and the largest kurtosis, less 1, in rows.
+#: The largest dispersion for which there is a p-value, and the largest kurtosis, less 1, in rows.
 MOST, HEAVIEST = 1.1, 0.05
 
 
 def predictive(r2: Floats, k: Ints, n: int) -> Floats:
-    """Estimate the share that the fitted combination explains of new rows.
+    """Estimate the share that the fitted combination explains in new rows.
 
     For normal columns (Stein 1960; Darlington 1968). Below 0 the weights do worse than the mean.
     """
@@ -30,15 +30,15 @@ def predictive(r2: Floats, k: Ints, n: int) -> Floats:
 
 
 def spread(s: Floats, k: Ints, n: int) -> Floats:
-    """Return the standard deviation of `r2` where there is no relation, noise included, about."""
+    """Return about the standard deviation of `r2` of an unrelated feature, noise included."""
     return np.sqrt(2 * k) * (np.square(s) + 1 / n)
 
 
 def dispersion(kurtosis: Floats, k: Ints, of_target: Floats, k_target: Ints | int, n: int) -> Floats:
-    """Compute the variance of Σz² under independence, by that of normal columns, from both sides' kurtoses.
+    """Compute the variance of Σz² under independence, relative to normal columns, from both sides' kurtoses.
 
-    NaN where it, or the weight of single rows, is so large that no p-value would be right, and for a kurtosis
-    below k², which no columns have.
+    NaN if it, or the weight of single rows, is too large for a valid p-value, and for a kurtosis below k²,
+    which no columns have.
     """
     found: Floats = np.full(np.broadcast(kurtosis, of_target).shape, (n - 1) / (2 * n * (n - 3)))
     for weight, count in ((kurtosis, k), (of_target, k_target)):
@@ -63,7 +63,7 @@ def pvalues(r2: Floats, s: Floats, k: Ints, n: int, dispersion: Floats | float =
 
 
 def chance(s: Floats, k: Ints, n: int, dispersion: Floats | float = 1.0) -> Floats:
-    """Return the `r2` of which 0.05 is the p-value: so much chance gives once in 20 features."""
+    """Return the `r2` whose p-value is 0.05: chance exceeds it in one of 20 features."""
     from scipy import special
 
     rest, of_k = _beta(k, n, dispersion)
@@ -112,5 +112,5 @@ def _gamma(
 
 
 def positions(r2: Floats, k: Ints, n: int, order: Order) -> Ints:
-    """Rank features, (m_B,), by the highest predictive R² that any source gives; `r2` is (sources, m_B)."""
+    """Rank features, (m_B,), by their highest predictive R² over sources; `r2` is (sources, m_B)."""
     return estimators.positions(predictive(r2, k[:, None], n).max(axis=0), order)

@@ -1,6 +1,6 @@
 """Confidence intervals of coefficients, from what is published beside them.
 
-An interval holds every rho from which the published value is not too far: docs/statistics.md, "Confidence
+An interval contains every rho that is compatible with the published value: docs/statistics.md, "Confidence
 intervals".
 """
 
@@ -14,8 +14,8 @@ from mpc_spearman.statistics.pvalues import SKEWED, null_skewness, testable, two
 
 #: Fewest rows for an interval: its variance has n - 3 below the line.
 INTERVAL_ROWS = 4
-#: Where both columns have many ties, and are not two flags: largest |rho|, and |g_x g_y rho| with g the
-#: skewness of a column, that an interval may reach. Beyond, they would not cover as often as they say.
+#: If both columns have many ties and are not two flags: the largest |rho|, and |g_x g_y rho| with g a
+#: column's skewness, that an interval may reach. Beyond, it would cover too rarely.
 FARTHEST, MOST_SKEWED = 0.4, 0.2
 _HALVINGS = 52
 
@@ -31,10 +31,9 @@ def intervals(
 ) -> tuple[Floats, Floats]:
     """Confidence intervals of rank correlations; arguments as of `pvalues`, `confidence` such as 0.95.
 
-    Returns the low and the high ends: the end nearest to r, twice, where no rho is near enough. NaN where
-    there is no coefficient, where the pair is not testable, below `INTERVAL_ROWS` rows, for two flags where S
-    is skewed beyond `SKEWED`, and where otherwise both columns have many ties and an end is beyond `FARTHEST`
-    or `MOST_SKEWED`.
+    Returns the low and the high ends; both are the end nearest to r if no rho is compatible. NaN without a
+    coefficient, if the pair is not testable, below `INTERVAL_ROWS` rows, for two flags if S is skewed beyond
+    `SKEWED`, and for other pairs with many ties if an end is beyond `FARTHEST` or `MOST_SKEWED`.
     """
     from scipy.special import ndtri
 
@@ -66,7 +65,7 @@ def intervals(
 
 
 def _flags(r: Floats, source: Columns, target: Columns) -> Floats:
-    """Variance of artanh r of two columns of two values, times n, by the delta method.
+    """Variance of artanh r of two flags, times n, by the delta method.
 
     With two values of mean 0 and mean square 1, u^2 = 1 + g u for a column of skewness g. So the joint
     moments are m_22 = 1 + g_x g_y r, m_31 = (1 + g_x^2) r and m_40 = 1 + g_x^2.
@@ -78,7 +77,7 @@ def _flags(r: Floats, source: Columns, target: Columns) -> Floats:
 
 
 def _end(r: Floats, reach: Floats, noise: Floats) -> Floats:
-    """Lower ends: the smallest rho from which r is in reach, with noise found by halving; 1 where none is."""
+    """Lower ends: the smallest rho compatible with r, with noise found by halving; 1 if none is."""
 
     def out_of_reach(rho: Floats) -> Flags:
         with np.errstate(divide="ignore"):  # artanh(±1) is ±inf

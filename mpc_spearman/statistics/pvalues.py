@@ -39,7 +39,7 @@ def two_flags(source: Columns, target: Columns) -> Flags:
 
 
 def null_skewness(n: int, source: Columns, target: Columns, noise: _Noise = 0.0) -> Floats:
-    """Skewness of a coefficient plus its noise where the columns are independent, in size."""
+    """Absolute skewness of a coefficient plus its noise if the columns are independent."""
     product = np.abs(source.skewness * target.skewness)
     found: Floats = product / np.sqrt(n) / (1 + np.square(noise) * (n - 1)) ** 1.5
     return found
@@ -48,7 +48,7 @@ def null_skewness(n: int, source: Columns, target: Columns, noise: _Noise = 0.0)
 def pvalues(
     rho: Floats, n: int, source: Columns, target: Columns, estimator: Estimator, noise: _Noise = 0.0
 ) -> Floats:
-    """Two-sided p-values of independence: how often |rho| is at least what it is here.
+    """Two-sided p-values of independence: how often |rho| is at least as large as observed.
 
     `rho`, the p-values and `noise` (standard deviations, 0 for exact coefficients) are float64 of shape
     (m_A, m_B); noise may carry a coefficient beyond ±1. `source` and `target` broadcast to that shape, with
@@ -90,10 +90,10 @@ def _pearson3(z: Floats, skew: Floats) -> Floats:
 
 
 def _two_flags(rho: Floats, a: Floats, b: Floats, n: int) -> Floats:
-    """Exact p-values of pairs of two-valued columns, 1-d, from how many rows have the upper value.
+    """Exact p-values of pairs of flags, 1-d, from how many rows have the upper value.
 
-    Of a rows and b rows with it k have it in both columns; then S = n (n k - a b), and if the columns are
-    independent k is hypergeometric. Both tails count whose |S| is at least as large.
+    If a rows have it in one column, b in the other and k in both, S = n (n k - a b); k is hypergeometric if
+    the columns are independent. Both tails count if their |S| is at least as large.
     """
     k = np.rint((rho * np.sqrt(a * (n - a)) * np.sqrt(b * (n - b)) + a * b) / n).astype(np.int64)
     ab = a.astype(np.int64) * b.astype(np.int64)  # the mean of k, times n: integers, up to 2^62

@@ -1,4 +1,4 @@
-"""What helps to read numbers: standard errors of strengths, what n rows can show, what flags can reach."""
+"""Help for reading numbers: standard errors of strengths, what n rows can show, the limits of flags."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mpc_spearman.config import Estimator, Strength
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.statistics.columns import Columns, Flags, Floats, upper_share
 
-#: A test that "shows" something finds it so often, at this level.
+#: A test that "shows" something finds it with this probability, at this level.
 POWER, LEVEL = 0.8, 0.05
 _HALVINGS = 52
 
 
 def detectable(n: int, tests: int = 1, noise: float = 0.0) -> float:
-    """Smallest |rho| of untied columns that a test finds with probability `POWER`, about; 1 where none is.
+    """About the smallest |rho| of untied columns that a test finds with probability `POWER`; 1 if none.
 
     There are n >= 4 rows; each of the `tests` is at `LEVEL` divided by their number (Bonferroni); `noise` is
     the standard deviation of the noise in a coefficient. r is taken as normal.
@@ -34,7 +34,7 @@ def detectable(n: int, tests: int = 1, noise: float = 0.0) -> float:
 
 
 def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float:
-    """Say by how much a mean over a source's columns varies where all is chance, from 0 to 1.
+    """Return how much a mean over a source's columns varies by chance, from 0 to 1.
 
     Times 1/sqrt(n - 1) that is the standard deviation, over all ways of pairing the source's rows with a
     target column, of the mean of its coefficients: for ``mean`` the length of the mean of the columns' unit
@@ -71,10 +71,10 @@ def strength_error(norms: Sequence[float], n: int) -> float:
 
 
 def unresolved(strengths: Floats, error: Floats | float) -> Flags:
-    """Tell of each strength but the first, in the ranking's order, if it is too close to the one before.
+    """Return whether each strength but the first, in the ranking's order, is too close to the previous.
 
-    Too close is less than 1.96 standard errors of a difference, as of independent target columns; NaN is
-    never told apart.
+    Too close means less than 1.96 standard errors of a difference of independent target columns; NaN always
+    is.
     """
     squares = np.broadcast_to(np.square(error), strengths.shape)
     apart: Flags = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(squares[1:] + squares[:-1])
@@ -82,9 +82,9 @@ def unresolved(strengths: Floats, error: Floats | float) -> Flags:
 
 
 def largest(flags: Columns, n: int) -> Floats:
-    """Largest |rho| that a column of two values can have with one without ties: sqrt((N - T)/N).
+    """Largest |rho| that a flag can have with a column without ties: sqrt((N - T)/N).
 
-    It is reached where all rows of one value come before all of the other, and about sqrt(3 p (1 - p)).
+    Reached if all rows of one value come before all of the other; about sqrt(3 p (1 - p)).
     """
     p = upper_share(flags.skewness)
     return np.sqrt(3 * p * (1 - p) / (1 - 1 / n**2))

@@ -1,7 +1,7 @@
 """The answer on pooled data, for tests and notebooks: what a run must reproduce without pooling.
 
-A separate path on purpose, which shares no code with a run's arithmetic: ranks by ``scipy.stats.rankdata``,
-eq. 2 as the paper writes it, square roots of integers to 128 bits, p-values by SciPy's distributions.
+It deliberately shares no code with a run's arithmetic: ranks by ``scipy.stats.rankdata``, eq. 2 as the paper
+writes it, square roots of integers to 128 bits, p-values by SciPy's distributions.
 """
 
 from __future__ import annotations

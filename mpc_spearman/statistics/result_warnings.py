@@ -1,8 +1,8 @@
 """The sentences in ``Result.warnings``: what a reader must know before trusting a number.
 
-Each function returns none or one, unless it says otherwise: about several columns a sentence that says how
-many, and below it a line about each. `party` is the owner of the columns named `features`, n counts rows.
-Sentences name parties and columns, and say counts, never cells. The caller knows who may be shown which.
+Each function returns at most one warning, unless it says otherwise; one about several columns has a sentence
+with their number, and a line for each. `party` owns the columns `features`; n counts rows. Sentences name
+parties and columns, and say counts, never cells. The caller knows who may be shown which.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 #: A strength is flagged when it is under this share of the mean |rho| it averages (with equal magnitudes, at
 #: least a third of the signs disagree), and only when that mean |rho| is worth a second look.
 CANCELLED, NOTEWORTHY = 1 / 3, 0.05
-#: Strengths under the two estimators that differ by no more than this are worth no sentence.
+#: A difference of strengths under the two estimators too small for a sentence.
 TIED = 0.001
 #: Approximate p-values need a sentence below so many rows: at 16 Student's t makes 0.00065 of 0.001.
 FEW_ROWS = 20
@@ -31,14 +31,14 @@ EQ2_UNSEEN = (
     "eq. 2 (estimator: paper) counts ties as agreement, and the coordinator cannot see how many there are: "
     "the ranking may reflect ties alone"
 )
-#: Of what was opened and is no order at all.
+#: If opened comparisons are not an order.
 NO_ORDER = (
     "the comparisons that were opened contradict each other: a party did not follow the protocol, or its "
     "messages were damaged. Positions count how many features came out before each"
 )
 _JOINT = (
-    "each R² is over the columns of one source, and so is each canonical correlation. A joint one would need "
-    "products between the sources' columns, which no run computes: it is at least the largest"
+    "each R² and each canonical correlation is of one source. A joint one is at least the largest of these; "
+    "it would need products between the sources' columns, which no run computes"
 )
 
 
@@ -93,7 +93,7 @@ def cancellations(features: Sequence[str], mu: Floats, mean_abs: Floats) -> list
 
 
 def eq2(features: Sequence[str], corrected: Floats, paper: Floats, order: Order) -> list[str]:
-    """Say what eq. 2's blindness to ties does to the ranking, where strengths differ by more than `TIED`."""
+    """Say how ties mislead eq. 2's ranking, if strengths differ by more than `TIED`."""
     apart = np.abs(corrected - paper)
     if not np.nanmax(apart, initial=0.0) > TIED:
         return []
@@ -142,7 +142,7 @@ def pvalues(
 
 
 def noise(what: str, noise: Floats, errors: Floats | float) -> list[str]:
-    """Say how many numbers, named `what`, carry more noise (standard deviations) than they vary by chance."""
+    """Say how many numbers, named `what`, have more noise (standard deviations) than chance variation."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where((noise > 0) & (np.asarray(errors) > 0), noise / errors, 0.0)
     more = ratio > 1
@@ -150,7 +150,7 @@ def noise(what: str, noise: Floats, errors: Floats | float) -> list[str]:
         return []
     return [
         f"{int(more.sum())} of {more.size} {what} have more noise than chance variation, up to "
-        f"{ratio.max():.1f} times as much: more rows or fewer columns would mean less noise"
+        f"{ratio.max():.1f} times as much: more rows or fewer columns reduce the noise"
     ]
 
 
@@ -166,7 +166,7 @@ def intervals(low: Floats, testable: Flags, n: int) -> list[str]:
 
 
 def fewer_directions(sources: Sequence[str]) -> list[str]:
-    """Say of which sources fewer directions are used than there are columns: `sources` are lines."""
+    """Say which sources have fewer directions than columns; `sources` are lines."""
     return _listed(
         "fewer directions are used than a source has columns: the others repeat these, are constant, or "
         "differ in so few rows that noise could not hide these",
@@ -175,44 +175,44 @@ def fewer_directions(sources: Sequence[str]) -> list[str]:
 
 
 def explained(spread: float, sources: int, numbers: str = "R²") -> list[str]:
-    """Say how far R², or Pillai's trace, can be believed, and what those of several sources are not.
+    """Warn if R² or Pillai's trace is unreliable, and that with several sources none is joint.
 
-    It varies by `spread` where nothing is related.
+    `spread` is how much it varies for unrelated columns.
     """
     few = (
-        f"too few rows for these columns: where there is no relation {numbers} varies by {spread:.2g}, noise "
+        f"too few rows for these columns: {numbers} of unrelated columns varies by {spread:.2g}, noise "
         "included; use fewer columns, or more rows"
     )
     return [*([few] if spread > SPREAD else ()), *([_JOINT] if sources > 1 else ())]
 
 
 def uneven(missing: Flags) -> list[str]:
-    """Say which tests have no p-value since single rows have too much weight in them."""
+    """Say how many tests have no p-value because single rows have too much weight."""
     if not missing.any():
         return []
     return [
-        f"{int(missing.sum())} of {missing.size} tests have no p-value: a few rows have so much weight, as "
-        "where a value is rare, that none would be right"
+        f"{int(missing.sum())} of {missing.size} tests have no p-value: a few rows have so much weight, for "
+        "example if a value is rare, that none would be right"
     ]
 
 
 def impossible(counts: Ints, expected: int, constant: int) -> list[str]:
-    """Say that something was opened that ranks cannot give.
+    """Say that a value was opened that ranks cannot give.
 
-    `counts` are over how many coefficients each strength is: `expected`, and 0 for `constant` of them.
+    `counts` has how many coefficients each strength averages: `expected`, and 0 for `constant` columns.
     """
     short = int((counts < expected).sum()) - constant
     if not expected or short <= 0:
         return []
     return [
-        f"for {short} of the target's {len(counts)} columns something was opened that ranks cannot give: "
+        f"for {short} of the target's {len(counts)} columns a value was opened that ranks cannot give: "
         "a party did not follow the protocol, or its messages were damaged. Such values are NaN, and no mean "
         "counts them"
     ]
 
 
 def scaled(n: int, error: float) -> list[str]:
-    """Say how close coefficients are of more rows than can be multiplied exactly."""
+    """Say how exact coefficients are with more rows than can be multiplied exactly."""
     return [
         f"{n} rows are more than the {MAX_ROWS} whose products of ranks fit 64 bits: coefficients were "
         f"computed from scaled ranks, and each is within {error:.1g} of the exact one"
@@ -220,15 +220,15 @@ def scaled(n: int, error: float) -> list[str]:
 
 
 def order_note(resolution: float, top: int | None) -> list[str]:
-    """Say what an order, or only the `top` features, is like where no strengths were opened."""
-    opened = "strengths were compared and not opened: equal ones are in the table's order, constants last"
+    """Say what an order, or the `top` features alone, means without strengths."""
+    opened = "strengths were compared, not opened: equal ones keep the table's order, constant ones are last"
     if top is not None:
         opened = f"which {top} features are the strongest was opened, not their order: they share position 1"
     return [f"{opened}; strengths closer than {resolution:.1g} may come in either order"]
 
 
 def k_note(defined: int, columns: int) -> list[str]:
-    """Say over how many of a source's columns, those not constant, strengths average, if not over all."""
+    """Say how many source columns strengths average, if some are constant."""
     if defined == columns > 1:
         return []
     what = "each is this one's coefficient" if defined == 1 else "constant ones are left out"

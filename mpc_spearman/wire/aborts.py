@@ -19,13 +19,13 @@ from mpc_spearman.errors import (
 )
 from mpc_spearman.wire.meter import PHASES
 
-#: Errors that mean the same for every party: told of one, a party raises it as its own.
+#: Errors that mean the same for every party: a party that is told of one raises it as its own.
 COMMON = (HandshakeError, PartyMissing, PeerDied, PeerTimeout, TlsError, Unreachable)
 _LOST = (PartyMissing, PeerDied, PeerTimeout)
 
 
 def notice(error: BaseException, me: str, phase: str) -> tuple[str, str, str]:
-    """Say of an error what others may hear: class of the first error, its party, and the phase."""
+    """Return what others may learn of an error: the first error's class, its party, and the phase."""
     if not isinstance(error, MpcSpearmanError):
         return MpcSpearmanError.__name__, me, phase
     return error.about or (type(error).__name__, me, phase)
@@ -34,9 +34,9 @@ def notice(error: BaseException, me: str, phase: str) -> tuple[str, str, str]:
 def from_notice(
     name: str, party: str, phase: str, *, told_by: str, parties: Collection[str]
 ) -> MpcSpearmanError:
-    """Turn what was heard, an error's class, party and phase, into the error to stop with.
+    """Turn a received notice (an error's class, party and phase) into the error to stop with.
 
-    `ProtocolViolation` where it names no error, party or phase of this run.
+    `ProtocolViolation` if it names no error, party or phase of this run.
     """
     known = ERRORS.get(name)
     if known is None or phase not in PHASES or party not in parties:
@@ -47,16 +47,16 @@ def from_notice(
     elif known is Unreachable:
         text = f"{told_by} reports that party {party} cannot be reached ({name})"
     elif issubclass(known, _LOST):
-        # Nobody is blamed: it may have ended, or what is between it and another.
+        # Blame nobody: the party may have ended, or the connection to it.
         text = f"{told_by} reports a lost connection with party {party} ({name})"
     kind = known if issubclass(known, COMMON) else PeerFailed
     return kind(text, (name, party, phase), heard=True)
 
 
 def reach(error: MpcSpearmanError) -> int:
-    """Say how far an error is from what caused it: of several, the nearest explains the others.
+    """Return how far an error is from its cause: of several, the nearest explains the others.
 
-    What a party has found comes before what it has heard, and why a party stopped before that it is gone.
+    What a party found ranks before what it was told, and a reason for stopping before a lost connection.
     """
     if lost_party(error) is not None:
         return 4 if error.heard else 3

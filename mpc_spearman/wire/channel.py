@@ -27,7 +27,7 @@ from mpc_spearman.wire.meter import Meter
 #: block: memory stays bounded whatever a peer sends.
 MAX_QUEUED = 16
 _KEEPALIVE = "keep-alive"
-# Seconds in which the end of a party is seen on all its connections.
+# Seconds within which all connections of a party show that it ended.
 _MOMENT = 1.0
 
 
@@ -41,7 +41,7 @@ class Transport(Protocol):
         """Receive exactly so many bytes, calling `heard` whenever some arrive."""
 
     def hurry(self, seconds: float) -> None:
-        """From now on let a connection fail whose other end takes not one byte for so many seconds."""
+        """From now on let a connection fail if its other end takes no byte for so many seconds."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -92,7 +92,7 @@ class Channel:
 
     @property
     def silence(self) -> float:
-        """Seconds since the peer was last heard, 0 while it is our own queue that is full."""
+        """Seconds since the peer was last heard; 0 while our own queue is full."""
         return 0.0 if self._full or self._over else time.monotonic() - self._heard
 
     def put(self, kind: Kind, depth: int, payload: bytes, phase: str) -> None:
@@ -142,7 +142,7 @@ class Channel:
             self.fail(self._blamed() or self._gone(error))
 
     def _blamed(self) -> MpcSpearmanError | None:
-        """Say what has become of the party whose host forwards, if that is why this link has ended."""
+        """Return what happened to the party whose host forwards, if that ended this link."""
         other = self.by_way_of
         if other is not None:
             with self._changed:

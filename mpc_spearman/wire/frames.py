@@ -47,9 +47,9 @@ class Header:
 
     @classmethod
     def unpack(cls, raw: bytes, number: int) -> Header:
-        """Read a header, which must have this number; `ProtocolViolation` for what is none.
+        """Read a header, which must have this number; `ProtocolViolation` if it is invalid.
 
-        Its length is for the caller to check before anything is allocated.
+        The caller must check its length before allocating anything.
         """
         magic, version, kind, depth, got, length = _FORMAT.unpack(raw)
         if magic != _MAGIC:

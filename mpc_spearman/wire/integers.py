@@ -13,8 +13,8 @@ def words_to_bytes(words: NDArray[np.int64] | NDArray[np.uint64], width: int) ->
     whole = np.ascontiguousarray(words, dtype=words.dtype.newbyteorder("<")).ravel().view("<u8")
     if width in (1, 2, 4, 8):
         return whole.astype(f"<u{width}", copy=False).tobytes()
-    # NumPy copies 2 or 4 bytes at a time much faster than 3 or 5. So a word's first and its last ones, which
-    # overlap, but no two words do.
+    # NumPy copies 2 or 4 bytes at a time much faster than 3 or 5. So copy a word's first and last bytes,
+    # which may overlap; different words never do.
     part = 4 if width > 4 else 2
     raw = np.empty(len(whole) * width, dtype=np.uint8)
     for start in (0, width - part) if len(whole) else ():

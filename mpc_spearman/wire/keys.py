@@ -72,9 +72,9 @@ class PairKey:
         return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info).derive(self._secret)
 
     def confirmation(self, sender: Party, receiver: Party, hellos: tuple[bytes, bytes]) -> bytes:
-        """Return what `sender` shows over its connection to `receiver`: that it has this key, for this run.
+        """Return `sender`'s proof to `receiver` that it has this key, for this run.
 
-        That is HMAC-SHA256 over the direction and both parties' HELLOs, the sender's first: key confirmation
+        It is an HMAC-SHA256 over the direction and both parties' HELLOs, the sender's first: key confirmation
         as in NIST SP 800-56A, revision 3, section 5.9.
         """
         said = joined(str(sender.number).encode(), str(receiver.number).encode(), *hellos)

@@ -118,11 +118,11 @@ class Row:
         return replace(self, fields=tuple(replace(field, levels=(level,)) for field in self.fields))
 
     def to(self, grants: tuple[str, ...]) -> Row:
-        """Return the row with fields that are sent only to whom one of these is granted."""
+        """Return the row with fields that are sent only to receivers of one of these grants."""
         return replace(self, fields=tuple(replace(field, grants=grants) for field in self.fields))
 
     def joined(self, other: Row) -> Row:
-        """Return one row of two of the same message: a field that differs in its levels only is one."""
+        """Merge two rows of the same message, and their fields that differ only in levels."""
         fields = list(self.fields)
         for field in other.fields:
             alike = [one for one in fields if replace(one, levels=field.levels) == field]

@@ -5,7 +5,7 @@ Errors always name who waits for whom. Four things end a wait, each an error of 
 - the peer's connection is gone: `PeerDied`;
 - nothing came from the peer, not even a keep-alive, for ``network.timeout`` seconds: `PeerTimeout`.
   A thread beside the computation sends keep-alives, so hours of honest computing are no time-out;
-- it answers, but a message has not come, or is not taken, for ``network.message_timeout`` seconds: the same;
+- it answers, but sends or takes no message for ``network.message_timeout`` seconds: `PeerTimeout` too;
 - some party stopped and said so: `PeerFailed`, or the same class where the error concerns all alike.
 
 Trouble on any link ends the run for this party, also while it computes: loops call :meth:`Links.check`.
@@ -32,7 +32,7 @@ from mpc_spearman.wire.meter import Meter
 
 # How many messages may wait to leave before a send blocks: enough to keep the link busy.
 _MAX_UNSENT = 2
-# Seconds for which all wait at the end for who is there and says no farewell.
+# Seconds that all wait at the end for a peer that is connected but says no farewell.
 _PARTING = 60.0
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
@@ -43,8 +43,8 @@ class Links:
     `view` is `ViewTable.fields` under the run's plan. `timeout` and `longest` are ``network.timeout`` and
     ``network.message_timeout``; a party that stops tries for `last_words` seconds to tell the others.
 
-    `dimensions` is what the symbols in message shapes stand for that mean the same throughout the run, filled
-    in by the ``agree`` step; `keys` are those shared with each peer, and `run` is the run's id, filled in by
+    `dimensions` has the values of those symbols in message shapes that are fixed during the run, filled in by
+    the ``agree`` step; `keys` are those shared with each peer, and `run` is the run's id, filled in by
     :func:`mpc_spearman.protocols.connect.agree_keys`.
     """
 
@@ -98,10 +98,9 @@ class Links:
     ) -> bytes:
         """Send one message; return its payload once it is queued and the link is not far behind.
 
-        `values` are the message's fields, as the view table lists them for this plan; `sizes` says what the
-        other symbols in their shapes stand for. `depth` is the length of the longest chain of messages this
-        one depends on, where that is less than all this party has received so far. `NetworkError` if a link
-        failed.
+        `values` are the message's fields, as the view table lists them for this plan; `sizes` has the other
+        symbols in their shapes. `depth` is the length of the longest chain of messages that this one depends
+        on, if it does not depend on all that this party has received. `NetworkError` if a link failed.
         """
         fields = self._fields(kind, self._roster.me, peer)
         channel = self._channels[peer]
@@ -119,7 +118,7 @@ class Links:
         """Wait for a peer's next message, which must be of this kind; return its fields, arrays read-only.
 
         `NetworkError` if a link failed, or the peer was silent for too long; `ProtocolViolation` for another
-        kind of message, or one that is not what the view table says.
+        kind of message, or one that does not match the view table.
         """
         fields = self._fields(kind, peer, self._roster.me)
         frame = self._next_frame(peer, kind)
@@ -160,10 +159,10 @@ class Links:
     def close(self, signature: bytes = bytes(64)) -> dict[str, bytes]:
         """Say farewell to every peer, wait for theirs, and end all threads; return all signatures by party.
 
-        They are of the run's record, zeros where a party gives none. When this returns, every party has done
-        all it had to do, but for one that is there and yet says nothing for a minute: nobody waits longer for
-        its signature, nor loses a result for it. The minute begins when all has been sent. Until then a peer
-        is gone if it takes not one byte for a minute; over a slow link it takes some.
+        Signatures are of the run's record, zeros if a party gives none. When this returns, every party has
+        finished, except one that is connected and yet says nothing for a minute: nobody waits longer for its
+        signature, or loses a result for it. The minute begins when all has been sent. Until then a peer
+        counts as gone if it takes no byte for a minute; over a slow link it takes some.
         """
         self.check()  # what is wrong by now still stops all
         self._transport.hurry(self._parting)
@@ -231,7 +230,7 @@ class Links:
         for channel in self._channels.values():
             by_way_of = channel.by_way_of
             if by_way_of is not None and by_way_of.silence > self._timeout / 2:
-                continue  # it is that one that is silent, or will soon be heard
+                continue  # that one is the silent one, or will soon be heard
             if channel.silence > self._timeout:
                 text = f"{channel.peer} sent nothing for {self._timeout:g} s, not even a keep-alive"
                 about = (PeerTimeout.__name__, channel.peer.name, self._meter.current)
@@ -243,5 +242,5 @@ class Links:
 
 
 def _in_context(error: MpcSpearmanError, where: str) -> MpcSpearmanError:
-    """Return the same error saying also who noticed it and when: a link thread knows neither."""
+    """Return the same error, adding who noticed it and when: a link thread knows neither."""
     return type(error)(f"{error} [{where}]", error.about, heard=error.heard)

@@ -16,7 +16,7 @@ flags      one byte each, 0 or 1
 ========== =====================================================================
 
 Every length is known from the view table and from what the parties agreed on, or has an upper bound, and is
-checked before anything is allocated for it. What does not fit is a :class:`ProtocolViolation`.
+checked before anything is allocated for it. Anything that does not fit raises :class:`ProtocolViolation`.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 def encode(fields: Sequence[Field], dimensions: Mapping[str, int], values: Mapping[str, Any]) -> bytes:
     """Turn field values, one per name, no more and no fewer, into a payload.
 
-    `dimensions` is what the symbols in the fields' shapes stand for. `BoundError` for a payload that is
-    longer than a frame can carry.
+    `dimensions` has the values of the symbols in the fields' shapes. `BoundError` if the payload is longer
+    than a frame can carry.
     """
     if set(values) != {field.name for field in fields}:
         raise TypeError(f"fields {sorted(values)} given, {[field.name for field in fields]} expected")

@@ -1,7 +1,7 @@
 """The meter: what each phase of a run costs a party.
 
-Everything that crosses a link is counted here, once, by the code that puts it there or takes it off
-(:mod:`mpc_spearman.wire`), at both ends, so that what A says it sent is what B says it received.
+The code that sends or receives (:mod:`mpc_spearman.wire`) counts everything that crosses a link here, once at
+each end. So what A says it sent equals what B says it received.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PhaseCost:
     peak_memory_bytes: int = 0
 
 
-# Seconds between looks at memory: a look reads a file of the kernel's, which many small blocks would feel.
+# Seconds between looks at memory: each reads a file of the kernel, which would slow down many small blocks.
 _BLINK = 0.02
 _STATUS = Path("/proc/self/status")
 #: Columns of ``cost.csv``.
@@ -75,14 +75,14 @@ COLUMNS = ("party", "phase", *(field.name for field in fields(PhaseCost)))
 class Meter:
     """Counts one party's costs, phase by phase. Safe to use from the link threads.
 
-    What it counts `within` another's run has the phases of that, which waits are charged to.
+    A meter `within` another one charges waits to the other's phases.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, within: Meter | None = None) -> None:
         self._clock, self._within = clock, within
         self.costs = {phase: PhaseCost() for phase in PHASES}
         self._current = PHASES[0]
-        #: Length of the longest chain of dependent messages that ends here; a round is one hop of it.
+        #: Length of the longest chain of dependent messages that ends here; a round is one hop in it.
         self.depth = 0
         #: How each pair of parties is connected: the two names to ``direct`` or ``forwarded``.
         self.ways: Mapping[tuple[str, str], str] = {}
@@ -179,7 +179,7 @@ class Meter:
 def _peak_memory(file: Path = _STATUS) -> int:
     """Return the process's peak resident set in bytes.
 
-    Not by `getrusage`, which counts the parent's memory too, unless the kernel tells nothing else, as gVisor.
+    `getrusage` counts the parent's memory too, so it is used only if the kernel offers nothing else (gVisor).
     """
     peak = file.read_text().partition("VmHWM:")[2].split(maxsplit=1)
     return int(peak[0] if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024

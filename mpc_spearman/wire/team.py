@@ -1,12 +1,12 @@
 """What the workers of one party say to each other, over links of their own.
 
-With ``shards: k`` a party is k processes. Its first worker, which *leads*, does all that the protocol asks of
-the party; the others compute on the rows that it deals them, with the workers of the same shard at the other
-parties. Rows are dealt in turn: the number of each worker's rows follows from the number of all, and no shard
-is a meaningful part of the table, such as a year.
+With ``shards: k`` a party is k processes. Its first worker, the *lead*, does all that the protocol asks of
+the party. The others compute on the rows that the lead deals them, with the other parties' workers of the
+same shard. Rows are dealt in turn: each worker's number of rows follows from the total, and no shard is a
+meaningful part of the table, such as a year.
 
-What a worker computes goes to its lead and to nobody else. The lead adds up the parts before its noise and
-its share of zero come in: the others see the sum's share, as of one process (docs/protocol.md, "Shards").
+A worker gives its part to its lead and nobody else. The lead adds up the parts, then adds noise and its share
+of zero. So other parties see one share of the sum, as from one process (docs/protocol.md, "Shards").
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fields(kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None
 
 
 class Team:
-    """The workers of this party as one of them sees them; there is only itself where there is one shard."""
+    """The workers of this party, as one of them sees them; with one shard there is only itself."""
 
     def __init__(self, roster: Roster, links: Links | None = None) -> None:
         self._lead, *self._others = roster.parties
@@ -58,16 +58,16 @@ class Team:
         return len(range(self.shard, n, self.shards))
 
     def tell(self, what: Mapping[str, Any], data: bytes = b"") -> None:
-        """Lead: tell all others something, with a few bytes."""
+        """Lead: send all others a kind of message, with a few bytes."""
         for worker in self._others:
             self._send(worker, Kind.TASK, what, data)
 
     def hear(self) -> tuple[dict[str, Any], bytes]:
-        """Wait for what the lead tells."""
+        """Wait for a message of the lead."""
         return self._receive(self._lead, Kind.TASK)
 
     def scatter(self, parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
-        """Lead: give each worker its part, and return one's own, the first."""
+        """Lead: give each worker its part, and return the first, its own."""
         own, *others = parts
         for worker, part in zip(self._others, others, strict=True):
             self._give(worker, Kind.TASK, part)
@@ -123,7 +123,7 @@ class Team:
         return vectors
 
     def close(self) -> None:
-        """Close the links to the other workers once all is done: until then they are told of errors."""
+        """Close the links to the other workers at the end; until then they carry errors."""
         if self._links is not None:
             if self.leads:
                 self.tell({})

@@ -1,4 +1,4 @@
-"""What a party could try with what it received, tried; and the same attempts against broken protocols.
+"""Attacks by a party on what it received, and the same attacks on deliberately broken protocols.
 
 Letters in the section titles are those of the specification of the tests on views; see test_views.py.
 """

@@ -1,4 +1,4 @@
-"""What the coordinator makes of differences, and a source of whether a run stops."""
+"""What the coordinator learns from differences, and a source from whether a run stops."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def test_differences_of_few_columns_give_every_rank_within_a_tenth_of_the_rows()
     assert np.abs(found - ranks[0]).mean() < 0.12 * 200  # a guess is off by a quarter
 
 
-def test_whether_a_run_stops_tells_a_bit_of_every_rank():
+def test_whether_a_run_stops_reveals_a_bit_of_every_rank():
     x, y = untied(2, 41, np.random.default_rng(1))
     bound = total(41)
     assert np.array_equal(stopping.parities(x, y, lambda opened: abs(opened) > bound), y // 2 % 2)
 
 
-def test_a_run_that_does_not_stop_tells_none():
+def test_a_run_that_does_not_stop_reveals_no_bit():
     x, y = untied(2, 41, np.random.default_rng(1))
     assert not stopping.parities(x, y, lambda opened: False).any()

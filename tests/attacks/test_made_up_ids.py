@@ -1,8 +1,8 @@
 """Ids that a party makes up, to find out which of them another has: what it learns, and which rules stop it.
 
-Whoever offers guesses is answered like everyone else: nobody can see that an id is made up. The rules are
-applied before anyone is answered, so that a refused attempt tells that it was refused and nothing of any
-one id.
+A party that offers guesses is answered like any other: nobody can see that an id is made up. Rules are
+applied before anyone is answered, so a refused attempt reveals only that it was refused, and nothing about a
+single id.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def attempt(guesses: list[str], policy: Mapping[str, Any]) -> tuple[dict[str, st
 REFUSED = {"C": "DisclosureError", "A": "PeerFailed", "B": "PeerFailed"}
 
 
-def test_whoever_offers_all_ids_there_are_learns_the_others_list() -> None:
+def test_a_party_that_offers_all_possible_ids_learns_the_others_list() -> None:
     _, known = attempt(THINKABLE, {})
     assert known == set(PATIENTS)
 

@@ -1,4 +1,4 @@
-"""Attacks on rows: with exact results they work, on published copies nobody guesses better than the bound."""
+"""Attacks on rows: they succeed on exact results; on published copies no guess is better than the bound."""
 
 from __future__ import annotations
 

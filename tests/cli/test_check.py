@@ -55,12 +55,12 @@ def test_how_much_noise_there_would_be_is_said_and_no_table_is_refused_for_its_c
     assert "results would be exact, without noise" in exact[1]
 
 
-def test_what_only_a_run_over_common_rows_finds_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_says_what_only_a_run_over_common_rows_can_find_out(capsys: pytest.CaptureFixture[str]) -> None:
     same, intersected = (
         check(capsys, f"--party A alignment={alignment}")[1] for alignment in ("same", "intersect")
     )
     assert "common to all" not in same
-    assert "Only a run shows which are common" in intersected
+    assert "Only a run shows how many are common" in intersected
 
 
 def test_its_own_policy_is_asked_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +76,7 @@ def test_who_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["check", PLAN, "--party", "A", "--table", nowhere]) == TableError.exit_code
 
 
-def test_what_the_owner_should_know_of_its_table_is_said(
+def test_check_says_what_the_owner_should_know_about_its_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mine = table_of(tmp_path, gaps=np.where(np.arange(N) < 3, np.nan, np.arange(N)))

@@ -1,4 +1,4 @@
-"""The command before anything runs: its help, what makes no sense, and the exit code of every error."""
+"""The command before anything runs: its help, usage errors, and the exit code of every error."""
 
 from __future__ import annotations
 

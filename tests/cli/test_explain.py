@@ -33,7 +33,7 @@ def written(tmp_path: Path, name: str = "plan.yaml", **settings: Any) -> str:
 
 
 @pytest.mark.parametrize("setting", ["reveal=strengths", "top=2", "opened_to=target", "estimator=paper"])
-def test_it_says_all_of_the_table_and_of_nobody_anything_else(capsys, setting):
+def test_an_owners_page_lists_everything_about_its_table_and_nothing_else(capsys, setting):
     digest, purpose, retention, guarantee, *lines = said(capsys, RANKING, setting).splitlines()
     digest, _, draft = digest.partition(" (draft: ")
     assert draft.startswith("no identity yet of C, B, A;")
@@ -62,7 +62,7 @@ def test_the_coordinator_that_names_itself_is_told_all_of_the_plan(capsys, tmp_p
     assert said(capsys, RANKING, "--party", "C") == everything
 
 
-def test_results_come_before_what_says_nothing(capsys):
+def test_results_come_before_facts_that_reveal_nothing(capsys):
     lines = said(capsys, RANKING).splitlines()[4:]
     assert lines[0] == "C, the coordinator, learns"
     assert "the order of the target's features" in lines[1]
@@ -135,7 +135,7 @@ def test_the_page_to_sign_has_all_that_leaves_its_party(capsys, monkeypatch, tmp
             assert what in html.unescape(page) or fact["what"] in html.unescape(page)
 
 
-def test_an_owner_is_told_that_its_columns_are_mixed_where_they_are(capsys):
+def test_an_owner_is_told_if_its_columns_are_mixed(capsys):
     for name, mixed in (("explained", "A"), ("canonical", "AB"), ("strengths", "")):
         for party in "AB":
             page = said(capsys, str(ROOT / "configs" / f"{name}.yaml"), "--party", party)
@@ -143,7 +143,7 @@ def test_an_owner_is_told_that_its_columns_are_mixed_where_they_are(capsys):
             assert ("mixtures of our ranks" in page) == (party in mixed)
 
 
-def test_a_run_begins_with_what_it_is_about_to_tell(capsys):
+def test_a_run_begins_by_printing_what_it_will_reveal(capsys):
     lines = beginning(load_plan(STRENGTHS, ["results.sources=ranking"]), "A")
     assert len(lines) == 3
     assert "C will learn the strengths" in lines[1]
@@ -160,6 +160,6 @@ def test_a_run_begins_with_what_it_is_about_to_tell(capsys):
         (["top=2", "reveal=coefficients"], "top: 2 is for reveal: ranking only"),
     ],
 )
-def test_what_cannot_be_explained_is_a_plan_error(capsys, arguments, message):
+def test_a_plan_that_cannot_be_explained_is_a_plan_error(capsys, arguments, message):
     assert main(["explain", RANKING, *arguments]) == PlanError.exit_code
     assert message in capsys.readouterr().err

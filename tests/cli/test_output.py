@@ -127,7 +127,7 @@ def test_under_join_nobody_is_left_waiting(folder: Path, nobody_reads: IO[bytes]
         assert Result.load(folder / "out" / party).n == 50
 
 
-def test_what_is_output_and_nothing_else_must_be_written(folder: Path, full: IO[bytes]) -> None:
+def test_only_output_that_must_be_written_counts_as_lost(folder: Path, full: IO[bytes]) -> None:
     done = subprocess.run(
         [*COMMAND, "explain", "plan.yaml"], cwd=folder, env=environment(), stdout=full, stderr=subprocess.PIPE
     )

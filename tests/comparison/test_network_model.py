@@ -32,7 +32,7 @@ def test_the_network_adds_transfer_and_latency() -> None:
     assert (apart[["transfer", "latency"]] == 0).all(axis=None)
 
 
-def test_the_presets_are_what_they_are_called() -> None:
+def test_presets_match_their_names() -> None:
     assert (str(LAN), str(WAN)) == ("1000 Mbit/s, 1 ms", "100 Mbit/s, 40 ms")
 
 

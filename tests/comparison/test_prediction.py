@@ -40,7 +40,7 @@ def test_figures_are_extended_along_a_line(fake_runs: FakeRuns) -> None:
     assert found.table["memory"].tolist() == expected["peak_memory_bytes"].tolist()
 
 
-def test_what_takes_any_time_whatever_the_rows_is_not_extended(fake_runs: FakeRuns) -> None:
+def test_costs_that_do_not_depend_on_rows_are_not_extrapolated(fake_runs: FakeRuns) -> None:
     found = estimate(variant(**SMALL), SIZE, cells=CELLS).table
     keys = found[found["phase"].isin(["connect", "keys"])]
     last = fake_runs.cost(fake_runs.rows[-1], "he")
@@ -82,7 +82,7 @@ def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(fake_runs: Fak
     ],
     ids=str,
 )
-def test_real_runs_lead_to_what_a_larger_one_sends(settings: dict[str, Any], suffix: str) -> None:
+def test_small_runs_predict_what_a_larger_one_sends(settings: dict[str, Any], suffix: str) -> None:
     chosen, size = variant(**settings), Size(1500, 3, 4)
     found, whole = (
         estimate(chosen, size, suffix=suffix, cells=(first * 7, most * 7), server=fork_server())

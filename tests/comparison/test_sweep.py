@@ -1,4 +1,4 @@
-"""A sweep: real runs, interrupted by Ctrl-C; what is run without processes, and what is refused."""
+"""A sweep: real runs, interrupted by Ctrl-C; sweeps without processes, and what is refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_an_interrupted_sweep_keeps_what_finished_runs_cost(tmp_path: Path) -> N
     sweep.send_signal(signal.SIGINT)
     _, complaint = sweep.communicate()
     assert sweep.returncode == 130
-    assert f"\ninterrupted: what finished runs cost is in {out}" in complaint
+    assert f"\ninterrupted: the costs of finished runs are in {out}" in complaint
     # A role that was just being started ends by itself: its lifeline is cut.
     eventually(lambda: not processes(tag[TAG]))
     assert list(tmp_path.rglob("*.part")) == []

@@ -48,7 +48,7 @@ def check(folder: Path, *settings: str) -> Any:
     return check_approval(load_plan(folder / "plan.yaml", settings), "A")
 
 
-def test_what_was_approved_is_good_also_in_a_copy_of_the_folder(made: Path, tmp_path: Path) -> None:
+def test_an_approval_is_valid_in_a_copy_of_the_folder(made: Path, tmp_path: Path) -> None:
     shutil.copytree(made, tmp_path / "elsewhere")
     found = check(tmp_path / "elsewhere")
     assert (found.party, found.runs, str(found.until)) == ("A", 1, FUTURE)
@@ -154,7 +154,7 @@ def test_an_approval_is_used_up_by_runs_that_sent_something(made: Path) -> None:
     assert run() == {}
 
 
-def test_what_cannot_be_approved_is_said(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_approvals_say_why(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["key", str(made / "officer.key")]) == OutputError.exit_code
     assert approve(made, key="plan.yaml") == PlanError.exit_code  # others may read it, and it is no key
     assert main(["key", str(made / "other.key")]) == 0

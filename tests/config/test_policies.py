@@ -1,4 +1,4 @@
-"""What an owner's policy makes of a plan."""
+"""Which plans an owner's policy allows."""
 
 from __future__ import annotations
 

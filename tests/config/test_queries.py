@@ -1,4 +1,4 @@
-"""Tables that are queries: what a plan may say of them, and that no password gets into it or an error."""
+"""Tables from queries: their keys, and that no password gets into a plan or an error."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_address_in_the_wrong_place_is_refused_and_not_repeated(
     assert not any(part in str(caught.value) for part in ("owner", "hunter2", "10.0.0.7"))
 
 
-def test_each_role_is_told_of_the_others_variables() -> None:
+def test_each_role_knows_which_variables_belong_to_others() -> None:
     other = {"query": "SELECT 1 AS id", "connection": "env:INSURER", "order_by": "id"}
     plan = load_plan(plan_with({KEY: ASKED, "parties.sources.0.table": other}))
     assert [plan.addresses_of_others(name) for name in "CBA"] == [

@@ -130,7 +130,7 @@ def test_a_plan_made_without_load_plan_is_checked_too() -> None:
 
 
 @pytest.mark.parametrize("source", [None, 7, ["parties"]])
-def test_what_is_neither_a_file_nor_a_mapping(source: Any) -> None:
+def test_a_plan_must_be_a_file_or_a_mapping(source: Any) -> None:
     with pytest.raises(PlanError, match="a plan is a file or a mapping, not"):
         load_plan(source)
 
@@ -160,7 +160,7 @@ def test_what_is_neither_a_file_nor_a_mapping(source: Any) -> None:
         (b"a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
     ],
 )
-def test_files_that_are_no_plan(plan_file: Path, content: bytes, words: str) -> None:
+def test_files_that_are_not_plans_are_refused(plan_file: Path, content: bytes, words: str) -> None:
     plan_file.write_bytes(content)
     line = problem(plan_file)
     assert line.startswith(f"{plan_file}: ")

@@ -1,4 +1,4 @@
-"""What a plan may not say, and in which words it is refused."""
+"""Invalid plans, and the words in which they are refused."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_each_is_refused_under_its_key_and_the_wording_is_known() -> None:
     assert said == WORDING.read_text("utf-8").splitlines()
 
 
-def test_rows_are_left_out_only_where_the_others_can_tell_which_are_there() -> None:
+def test_rows_are_left_out_only_under_intersect() -> None:
     why = "leaves out rows that others keep, but alignment: 'same' needs the same rows everywhere; "
     for key, value in (("missing", "drop_rows"), ("duplicates", "drop")):
         said = problem(plan_with({f"parties.sources.0.{key}": value}))

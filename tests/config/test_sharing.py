@@ -1,4 +1,4 @@
-"""What of a plan is shared, what never is, and how two plans are compared."""
+"""Which parts of a plan are shared, which never are, and how two plans are compared."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_restricted_to_keeps_only_its_own_local_part(name: str) -> None:
         plan.restricted_to("X")
 
 
-def test_where_to_dial_and_how_many_threads_is_local() -> None:
+def test_addresses_and_threads_are_local() -> None:
     own = {"address": "10.1.1.1", "port": 4711, "proxy": "http://10.0.0.1:3128", "message_timeout": 9}
     plan = load_plan(plan_with(network=own, he={"workers": 1}))
     assert plan.shared()["network"] == {"timeout": 60.0, "join_timeout": 600.0}
@@ -182,7 +182,7 @@ def test_identities_are_shared_and_known_to_every_party(tmp_path: Path) -> None:
     assert plan.restricted_to("A").parties.target.key is None
 
 
-def test_a_local_file_adds_what_is_one_partys_own_and_nothing_that_is_shared(tmp_path: Path) -> None:
+def test_a_local_file_adds_local_keys_and_no_shared_ones(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     file = tmp_path / "own" / "B.yaml"
     file.write_text(
@@ -207,8 +207,8 @@ def test_a_local_file_adds_what_is_one_partys_own_and_nothing_that_is_shared(tmp
         "party: B\nreveal: ranking\n": "B.yaml: parties.target.reveal: there is no such key",
         "party: B\nnetwork: {timeout: 3}\n": "B.yaml: network.timeout: is not local; local keys",
         "party: B\nidentity: x\n": "B.yaml: a party's name and identity belong",
-        "party: X\n": "B.yaml: party: 'X' is no party of the plan",
-        "key: B.key\n": "B.yaml: party: null is no party",
+        "party: X\n": "B.yaml: party: 'X' is not a party of the plan",
+        "key: B.key\n": "B.yaml: party: null is not a party",
         "party: B\ntable: [1]\n": "B.yaml: parties.target.table: ",
     }.items():
         file.write_text(text)
@@ -220,7 +220,7 @@ def test_a_local_file_adds_what_is_one_partys_own_and_nothing_that_is_shared(tmp
         load_plan(shared, local=file, party="A")
 
 
-def test_no_two_parties_have_one_key_and_none_has_what_is_no_key() -> None:
+def test_every_party_has_its_own_valid_key() -> None:
     both = {"parties.target.identity": ONE, "parties.sources.0.identity": ONE}
     with pytest.raises(
         PlanError, match=r"parties\.sources\.0\.identity: is also the identity of parties\.target"
@@ -239,7 +239,7 @@ def test_a_proxys_address_has_no_password_and_none_is_repeated(proxy: str) -> No
     assert "password" not in str(raised.value).partition("MPC_SPEARMAN")[0]
 
 
-def test_where_others_dial_needs_somewhere_to_listen() -> None:
+def test_advertise_needs_listen() -> None:
     with pytest.raises(PlanError, match=r"parties\.target\.advertise: needs listen"):
         load_plan(MINIMAL, ["parties.target.advertise='10.0.0.8:29501'"])
     with pytest.raises(PlanError, match=r"parties\.target\.listen: .*means every address"):
@@ -304,7 +304,7 @@ def test_differences_name_key_and_both_values() -> None:
     assert differences('{"a":60}', '{"a":60.0}') == ["a: 60 here, 60.0 there"]
 
 
-def test_what_a_peer_wrote_can_be_printed() -> None:
+def test_text_from_a_peer_is_printable() -> None:
     theirs = json.dumps(
         {"\x1b[2J": "\x1b]0;\u202e", "k" * 999: "v" * 9999}, sort_keys=True, separators=(",", ":")
     )

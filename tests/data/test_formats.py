@@ -1,4 +1,4 @@
-"""Formats: files by their names, CSV as others write it, folders of part files, tables that change."""
+"""Formats: by file name, CSV dialects of other programs, folders of part files, tables that change."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_file_that_is_not_whole(name: str, cut: int, tmp_path: Path) -> None:
     WRITERS[name](tmp_path / name)
     whole = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(whole[:cut])
-    kind = "a whole gzip file" if name.endswith(".gz") else "a readable Arrow file"
+    kind = "a complete gzip file" if name.endswith(".gz") else "a readable Arrow file"
     text = refusal(tmp_path / name)
     assert text.startswith(f"it is not {kind}") or (cut == 0 and "empty" in text)
 
@@ -91,7 +91,7 @@ def test_encodings(csv: Any, encoding: str, blocks: Any) -> None:
         assert found.features == (f"x{text}",)
 
 
-SET = "set csv.encoding to what it is"
+SET = "set csv.encoding to its encoding"
 LATIN = "id,x,y\na,1,1\nb,2,2\nSECRET\xe9,3,3\n".encode("latin-1")
 
 

@@ -44,7 +44,7 @@ def test_the_key_is_made_once_and_its_owners_alone(tmp_path: Path) -> None:
     assert alignment_tag(tmp_path / "other", IDS) != first
 
 
-def test_the_tag_is_what_it_says(tmp_path: Path) -> None:
+def test_the_tag_is_the_stated_hmac(tmp_path: Path) -> None:
     key = bytes(range(32))
     (tmp_path / "key").write_bytes(key)
     (tmp_path / "key").chmod(0o600)
@@ -166,7 +166,7 @@ def test_id_digest_is_the_documented_hmac(times: int) -> None:
     assert id_digest(id_array(["before", *its, "after"]).slice(1, len(its)), b"key") == expected
 
 
-def test_what_may_be_the_matter_with_ids_is_counted_and_none_is_shown():
+def test_likely_problems_of_ids_are_counted_and_no_id_is_shown():
     odd = pa.array(["p1", " p2", "P3 ", "p4", "007", "8.0", "cafe\u0301", "p\u200b9"], pa.large_string())
     said = id_help(odd)
     assert said.removeprefix("Of the 8 ids here, ").split(", ", 4) == [

@@ -1,4 +1,4 @@
-"""Rows that cannot be one per independent person, and rows that can."""
+"""Tables that seem to repeat people, and tables that do not."""
 
 from __future__ import annotations
 

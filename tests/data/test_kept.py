@@ -1,4 +1,4 @@
-"""Ranks that an owner keeps: used again for the same table alone, and never where anything is wrong."""
+"""Ranks that an owner keeps: used again only for the same table, and never if damaged."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_same_table_is_ranked_once_in_whatever_order_a_run_has_its_rows(clin
     ],
     ids=["missing", "columns", "codes", "limit", "rows", "party", "file", "version"],
 )
-def test_what_ranks_depend_on_makes_them_anew(
+def test_any_change_that_ranks_depend_on_makes_them_again(
     keys: dict[str, Any] | str, clinic: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = Owner(clinic)
@@ -173,7 +173,7 @@ def of_another_day(file: Path) -> None:
     ],
     ids=["cut", "a bit turned", "other groups", "another day", "empty", "no mapping", "no JSON"],
 )
-def test_what_is_damaged_is_said_and_made_anew(damage: Callable[[Path], object], clinic: Path) -> None:
+def test_damaged_ranks_are_reported_and_made_again(damage: Callable[[Path], object], clinic: Path) -> None:
     owner = Owner(clinic)
     owner.ranks()
     (file,) = owner.folder.glob("*.ranks")
@@ -198,7 +198,7 @@ def test_a_table_that_changes_is_not_kept_and_kept_ranks_are_not_its(clinic: Pat
     assert owner.ranked == 3
 
 
-def test_what_a_killed_run_left_is_taken_away_and_an_error_leaves_nothing(clinic: Path) -> None:
+def test_files_of_killed_runs_are_removed(clinic: Path) -> None:
     owner = Owner(clinic)
     owner.folder.mkdir(mode=0o700)
     (owner.folder / ".0123.ranks.part").write_bytes(bytes(100))
@@ -214,7 +214,7 @@ def test_what_a_killed_run_left_is_taken_away_and_an_error_leaves_nothing(clinic
 
 
 @pytest.mark.parametrize("error", [PlanError, OutputError])
-def test_a_folder_that_is_no_place_for_ranks_is_refused(error: type[Exception], clinic: Path) -> None:
+def test_an_unusable_folder_for_ranks_is_refused(error: type[Exception], clinic: Path) -> None:
     owner = Owner(clinic)
     if error is PlanError:
         owner.folder.mkdir(mode=0o755)

@@ -1,4 +1,4 @@
-"""What people's own files hold: of every way of writing the same values the same numbers, or an error."""
+"""People's own files: every spelling of the same values gives the same numbers, or an error."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ TEXTS = {
 }
 
 
-def test_text_is_read_alike_wherever_it_comes_from(
+def test_text_is_read_by_the_same_rules_from_every_format(
     csv: Any, parquet: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = pd.DataFrame({"id": list("abcdef"), **{name: cells * 2 for name, cells in TEXTS.items()}})

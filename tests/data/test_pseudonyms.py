@@ -1,4 +1,4 @@
-"""Pseudonyms of ids: what they are, what order says nothing, and which of some sets are common."""
+"""Pseudonyms of ids: their values, an order that reveals nothing, and what several sets have in common."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sorted_set(numbers: set[int]) -> np.ndarray:
     return np.array(sorted(number.to_bytes(16, "big") for number in numbers), "S16").reshape(-1)
 
 
-def test_a_pseudonym_is_what_it_says() -> None:
+def test_a_pseudonym_is_the_stated_hmac() -> None:
     subkey = hmac.new(KEY, b"mpc_spearman/1 pseudonyms", hashlib.sha256).digest()
     texts = ["p1", "", "pé", "x" * 300]
     for text, found in zip(texts, pseudonyms(arrow(*texts), KEY), strict=True):

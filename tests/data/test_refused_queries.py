@@ -1,4 +1,4 @@
-"""What a database, or DuckDB over files, refuses, and what no error of it says."""
+"""What a database, or DuckDB over files, refuses, and what its errors never quote."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from support.databases import ADDRESS, PASSWORD, READ, Ask, average, command, in
         ("WITH w AS (DELETE FROM visits RETURNING g) SELECT * FROM w", "it does more than a single SELECT"),
         ("SELECT id, g FROM visits FOR UPDATE", "it writes, but may only read (SQLSTATE 25006)"),
         ("SELECT id, nextval('visited') AS g FROM visits", "it writes, but may only read"),
-        ("SELECT set_config('transaction_read_only', 'off', false) AS id, 1 AS x", "it refuses, and its"),
+        ("SELECT set_config('transaction_read_only', 'off', false) AS id, 1 AS x", "it refuses; its"),
         ("SELECT id, g INTO more FROM visits", "it is not SQL, or not one SELECT"),
         ("SELECT nosuch FROM visits", "it names a column that does not exist (SQLSTATE 42703)"),
         ("SELECT * FROM nosuch", "it names a table that does not exist (SQLSTATE 42P01)"),
@@ -173,7 +173,7 @@ UNREACHED = "postgres: it cannot be reached: "
         (("/postgres?", "/SECRET?"), f"{UNREACHED}the server has no such database or user"),
         ((PASSWORD, "SECRET%zz"), f"{UNREACHED}in a name or password write % as %25, @ as %40"),
         ((PASSWORD, "SECRET/x"), f"{UNREACHED}in a name or password write % as %25, @ as %40"),
-        (("?host=", "?port=1&host="), f"{UNREACHED}it refuses, and its message is not shown"),
+        (("?host=", "?port=1&host="), f"{UNREACHED}it refuses; its message is not shown"),
         (
             (f"owner:{PASSWORD}", "reader:hunter"),
             "postgres: the query failed: the database's user has no right",
@@ -196,8 +196,8 @@ def test_a_database_that_cannot_be_reached_or_read_is_refused_without_a_word_of_
         ("postgresql://owner:hunter@127.0.0.1:1/d", f"{UNREACHED}nothing listens there"),
         ("postgresql://owner:hunter@nosuch.invalid/d", f"{UNREACHED}there is no such host"),
         ("sqlite:/tmp/SECRET.db", "there is no such file; the address is sqlite:FILE"),
-        (f"sqlite:{__file__}", "sqlite: the query failed: the file is no database of that kind"),
-        (f"duckdb:{__file__}", "duckdb: it cannot be reached: the file is no database of that kind"),
+        (f"sqlite:{__file__}", "sqlite: the query failed: the file is not a database of that kind"),
+        (f"duckdb:{__file__}", "duckdb: it cannot be reached: the file is not a database of that kind"),
     ],
 )
 def test_an_address_of_no_database_is_refused_without_a_word_of_it(

@@ -1,4 +1,4 @@
-"""Tables: what of a file or a frame is refused, and what a refusal says."""
+"""Tables: which files and frames are refused, and what the error says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids: what their text is, how they are made alike and joined, and what is said where they are not unique."""
+"""Ids: their text, how they are normalised and joined, and the error if they are not unique."""
 
 from __future__ import annotations
 

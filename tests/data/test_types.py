@@ -1,4 +1,4 @@
-"""Every type that a column can have: what becomes of it, held against Python's own numbers."""
+"""Every type of column: how it is read, compared with Python's own numbers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_decimals_rank_as_their_exact_values(drawn: Any) -> None:
     assert rankdata(found).tolist() == rankdata([order.index(value) for value in kept]).tolist()
 
 
-def test_dictionaries_are_what_their_values_become() -> None:
+def test_dictionaries_are_read_as_their_values() -> None:
     for values in ([7, 2**62, 7, -1], [0.5, 1.5, 0.5, -1.0], [True, False, True, True]):
         assert values_of(pa.array(values).dictionary_encode()).tolist() == [float(v) for v in values]
     days = pa.array([5, 3, 5], pa.date32()).dictionary_encode()
@@ -153,13 +153,13 @@ def test_text_with_an_order_is_its_place_in_it(csv: Any, parquet: Any) -> None:
         )
 
 
-def test_what_an_order_lists_is_no_missing_value(csv: Any) -> None:
+def test_a_listed_category_is_not_missing(csv: Any) -> None:
     lines = "id,x\na,none\nb,low\nc,NA\nd,high\ne,\n"
     found = read(csv(lines), encode={"x": ["none", "low", "high"]}, missing="drop_rows")
     assert (found.ids.to_pylist(), found.column(0).tolist()) == (["a", "b", "d"], [0, 1, 2])
 
 
-def test_an_extension_is_what_it_is_stored_as() -> None:
+def test_an_extension_is_read_as_its_storage_type() -> None:
     periods = pd.DataFrame({"id": list("abc"), "x": pd.Series(pd.period_range("2020", periods=3, freq="D"))})
     found = read(periods).column(0)
     assert (np.diff(found) == 1).all()
@@ -226,7 +226,7 @@ NUMBERS = st.one_of(
 
 @settings(max_examples=80)
 @given(values=st.lists(NUMBERS, min_size=4, max_size=40), block=st.sampled_from([40, 64, 128, 1 << 20]))
-def test_cells_are_what_pythons_numbers_are_in_blocks_of_any_size(
+def test_cells_equal_pythons_numbers_in_blocks_of_any_size(
     values: list[str], block: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("cells") / "t.csv"

@@ -1,4 +1,4 @@
-"""Tables that an engine holds and ranks: DuckDB, SQLite and a real PostgreSQL, held against SciPy."""
+"""Tables that an engine holds and ranks: DuckDB, SQLite and a real PostgreSQL, compared with SciPy."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ X = "(VALUES ('a', {}), ('b', {}), ('c', {}), ('d', null)) AS t (id, x)"
         (["'low'::varchar", "'1'", "'2'"], "column 'x': 1 non-numeric value among its 3 different cells;"),
     ],
 )
-def test_what_postgresql_has_is_ranked_or_refused(ask: Ask, cells: list[str], expected: Any) -> None:
+def test_postgresqls_types_are_ranked_or_refused(ask: Ask, cells: list[str], expected: Any) -> None:
     query = f"SELECT * FROM {X.format(*cells)}"
     if isinstance(expected, str):
         assert refusal(lambda: ask(query, missing="drop_rows")).startswith(expected)

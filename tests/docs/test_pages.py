@@ -68,7 +68,7 @@ def test_the_code_refers_to_pages_that_exist_and_to_no_other_text() -> None:
         assert "DESIGN" not in text, path
 
 
-def test_what_docstrings_refer_to_exists() -> None:
+def test_names_in_docstrings_exist() -> None:
     for path in (ROOT / "mpc_spearman").rglob("*.py"):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         text = path.read_text(encoding="utf-8")
@@ -94,7 +94,7 @@ def test_the_tables_of_who_learns_what_are_those_of_the_code(maker: ModuleType) 
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=repr)
-def test_what_is_made_names_a_command_that_exists(page: Page) -> None:
+def test_generated_parts_name_an_existing_command(page: Page) -> None:
     for path in re.findall(r"<!-- made by: python (\S+)", page.text):
         assert (ROOT / path).is_file(), path
     assert page.text.count("<!-- made by: ") == page.text.count("<!-- end of what is made -->")

@@ -46,9 +46,7 @@ def words(text: str) -> list[str]:
     return sorted(re.sub(r"\d[\d.,e-]*", "0", re.sub("[-+<>=~]", " ", text)).split())
 
 
-def test_what_the_pages_say_that_commands_print_is_what_they_print(
-    demo: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_commands_print_what_the_pages_show(demo: tuple[str, Path], tmp_path: Path) -> None:
     def printed(command: str) -> str:
         asked = command.removeprefix("mpc-spearman local ")
         return demo[0] if asked == "configs/mpc.yaml" else local(asked, tmp_path / "out")
@@ -96,7 +94,7 @@ def test_the_phases_are_those_in_which_something_happens(demo: tuple[str, Path])
     assert f"{HEADER} bytes of header" in text
 
 
-def test_what_is_sent_is_received(demo: tuple[str, Path]) -> None:
+def test_a_sent_frame_is_received(demo: tuple[str, Path]) -> None:
     cost = pd.read_csv(demo[1] / "C" / "cost.csv")
     sums = cost[cost["phase"] != "keep-alive"].groupby("phase")[["bytes_sent", "bytes_received"]].sum()
     assert (sums["bytes_sent"] == sums["bytes_received"]).all()

@@ -1,4 +1,4 @@
-"""Runs whose tables are in databases: as with files, and no word of an address in what they leave."""
+"""Runs with tables in databases: the same results as with files, and no part of an address in any output."""
 
 from __future__ import annotations
 

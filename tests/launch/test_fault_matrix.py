@@ -1,7 +1,7 @@
 """Every fault at every role, early, midway and late: how the others end, and how soon.
 
-Each party is a real ``mpc-spearman join``, over TLS. A summary of what is seen goes into docs/faults.md, once
-all of it has run: in one go, or a part at a time.
+Each party is a real ``mpc-spearman join``, over TLS. Once all cases have run, at once or in parts, their
+summary goes into docs/faults.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Real roles in real processes, with one of them at fault: who ends how, and what is left behind.
 
 Every run here writes into an empty directory, with a hook from faults.py in the roles' processes. `Aftermath`
-holds all there is to say of it afterwards.
+holds everything to check afterwards.
 """
 
 from __future__ import annotations

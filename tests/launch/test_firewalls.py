@@ -1,4 +1,4 @@
-"""One open port at the coordinator, and what stands between hosts: each gives the local run's matrix."""
+"""One open port at the coordinator, firewalls and proxies between hosts: all give the local run's matrix."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_is_behind_a_proxy_and_b_behind_address_translation(tmp_path: Path, lo
 
 
 @pytest.mark.long
-def test_who_cannot_reach_whom_and_where_is_told_to_all(tmp_path: Path) -> None:
+def test_all_learn_which_party_cannot_reach_which_address(tmp_path: Path) -> None:
     """B's host drops what A sends to the port that B has said: B's to mend, and the others wait for it."""
     with hosts("C", "B", "A") as network:
         close(network, "B")

@@ -1,4 +1,4 @@
-"""A run's own folders: nobody takes them away while it goes on, and nothing stays of killed ones."""
+"""A run's own folders: no other run removes them while it runs, and those of killed runs are removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.references import normal_tables
 LEFT = "mpc-spearman-run-0123456789abcdef"
 
 
-def test_what_is_left_of_a_killed_run_is_swept_and_nothing_else(temporary: Path) -> None:
+def test_only_files_of_killed_runs_are_swept(temporary: Path) -> None:
     for name in (LEFT, LEFT[:-1], f"{LEFT}0", "mpc-spearman-test-0123456789abcdef", "mine"):
         (temporary / name / "C").mkdir(parents=True)
     (temporary / LEFT.replace("0", "1")).write_text("a file")

@@ -78,7 +78,7 @@ def test_it_starts_from_one_thread_and_uses_its_share_of_the_processors(
     assert told == {party: ["1", str(300**3), "[2]"] for party in "ABC"}
 
 
-def test_what_one_protocol_needs_is_no_part_of_the_others_memory(tmp_path: Path) -> None:
+def test_a_protocols_libraries_stay_out_of_the_others_memory(tmp_path: Path) -> None:
     look = "note([name in sys.modules for name in ('pandas', 'torch', 'crypten')])"
     assert notes(tmp_path, look)["A"] == ["[True, True, True]"]
     assert notes(tmp_path, look, settings=LIGHT)["A"] == ["[True, False, False]"]

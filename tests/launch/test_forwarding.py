@@ -1,4 +1,4 @@
-"""What the coordinator's host passes on between a source and a target: all of it is theirs alone."""
+"""What the coordinator's host forwards between a source and a target: nobody else can read or change it."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def in_memory(process: int, secrets: list[bytes]) -> list[bool]:
     return found
 
 
-def test_what_c_forwards_is_tls_under_keys_that_c_does_not_have(tmp_path: Path) -> None:
+def test_c_forwards_tls_under_keys_that_it_does_not_have(tmp_path: Path) -> None:
     """Record by record; and by searching all of C's memory, where the secrets of its own connections are."""
     recorded, keys, go = tmp_path / "recorded", tmp_path / "keys", tmp_path / "go"
     recorded.mkdir()

@@ -1,4 +1,4 @@
-"""What a party's own host lacks is found before the others are waited for."""
+"""A party finds problems of its own host before it waits for the others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_nowhere_to_write(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("party", "rank", "error", "named"),
     [
-        ([], "1", PlanError, "which party is this? name its local file by --local"),
+        ([], "1", PlanError, "which party is this? Give its local file"),
         (["--party", "Z"], "", PlanError, "the plan has no party 'Z'; parties: C, B, A"),
         (["--party", "C"], "", PlanError, "this plan is a draft, without an identity of C and B and A"),
         (["--party", "C"], "1", HandshakeError, "RANK is 1, but in the plan C (coordinator) is number 0: "),
@@ -67,7 +67,7 @@ def test_nowhere_to_write(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_the_plan_or_the_party_ends_it_and_leaves_no_result(
+def test_an_error_in_the_plan_or_the_party_leaves_no_result(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

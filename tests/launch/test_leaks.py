@@ -1,4 +1,4 @@
-"""Many runs in a row, in one process: nothing of a run is left in it, nor on the disk."""
+"""Many runs in one process: no run leaves anything in it or on the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``run_local``: what it takes, where it writes, and that nothing runs before it is sure of both."""
+"""``run_local``: its arguments, where it writes, and that it checks both before anything runs."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class TestBeforeAnythingRuns:
             (TABLES, {"reveal": "differences"}, PolicyError, r"party B does not allow.*policy\.max_reveal"),
         ],
     )
-    def test_what_makes_no_run(self, tables: Any, settings: Any, error: Any, says: str) -> None:
+    def test_impossible_runs_are_refused(self, tables: Any, settings: Any, error: Any, says: str) -> None:
         for plan in (PLAN, load_plan(PLAN)):
             with pytest.raises(error, match=says):
                 run_local(plan, tables, **settings)
@@ -223,7 +223,7 @@ class TestBeforeAnythingRuns:
         assert (tmp_path / "out").read_text() == "mine"
         assert os.listdir(tmp_path) == ["out"]
 
-    def test_what_was_made_for_the_run_is_taken_away(self, tmp_path: Path) -> None:
+    def test_files_made_for_the_run_are_removed(self, tmp_path: Path) -> None:
         (tmp_path / "kept").mkdir()
         with pytest.raises(Ran):
             run_local(PLAN, TABLES, out=tmp_path / "kept" / "deep" / "deeper" / "out")
@@ -294,7 +294,7 @@ def test_the_first_cause_is_raised_and_nothing_kept(tmp_path: Path, launched: La
     assert os.listdir(tmp_path) == []
 
 
-def test_what_is_wrong_with_all_tables_is_said_at_once(tmp_path: Path) -> None:
+def test_all_tables_problems_come_together(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,x\n1,no\n2,number\n")
     both = {"A": tmp_path / "a.csv", "B": tmp_path / "none.csv"}
     with pytest.raises(TableError) as refused:

@@ -1,6 +1,6 @@
-"""From raw tables to a result, in processes: other rows in another order, gaps, ids written otherwise.
+"""From raw tables to a result, in processes: different rows and order, gaps, different spellings of ids.
 
-Every result is held against plaintext on what pandas joins.
+Every result is compared with plaintext on the rows that pandas joins.
 """
 
 from __future__ import annotations

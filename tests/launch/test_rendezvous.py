@@ -84,12 +84,12 @@ def test_an_environment_that_contradicts_the_plan(
     assert str(raised.value) == text
 
 
-def test_nothing_says_where() -> None:
+def test_a_plan_without_an_address_is_refused() -> None:
     with pytest.raises(PlanError, match=r"network\.address is missing: .* give it in the plan"):
         meeting_point(plan(), "A", {})
 
 
-def test_a_plan_says_whose_key_is_which_and_where_ones_own_is() -> None:
+def test_a_plan_names_every_partys_key_and_the_file_of_ones_own() -> None:
     with pytest.raises(PlanError, match="a draft, without an identity of C and B and A: `mpc-spearman init"):
         meeting_point(plans.plan(network={"address": "192.0.2.1"}), "A", {})
     lacking = plan(address="192.0.2.1").restricted_to("B")
@@ -97,7 +97,7 @@ def test_a_plan_says_whose_key_is_which_and_where_ones_own_is() -> None:
         meeting_point(lacking, "A", {})
 
 
-def test_a_key_that_is_not_ones_own_line_is_refused_and_named(tmp_path: Path) -> None:
+def test_a_key_that_differs_from_its_line_in_the_plan_is_refused(tmp_path: Path) -> None:
     content = plans.with_keys(plans.mapping(), tmp_path)
     mine = load_plan(content)
     rendezvous.own_signer(mine, "A", None)
@@ -120,7 +120,7 @@ def test_keys_of_a_rehearsal_are_in_no_plan_and_no_repr() -> None:
     assert made["A"].key not in str(made["A"].identities)
 
 
-def test_who_cannot_take_part_says_why_though_nobody_is_there_to_be_told(tmp_path: Path) -> None:
+def test_a_party_that_cannot_take_part_says_why_even_if_nobody_listens(tmp_path: Path) -> None:
     """A column is said while the others are still looked for; with another's key there is nothing to tell."""
     with Members(tmp_path) as run:
         sources = [{**run.plan["parties"]["sources"][0], "exclude": ["no such column"]}]
@@ -178,7 +178,7 @@ def test_under_torchrun_the_rank_says_which_party_and_shard() -> None:
         ("A", 1, ["network.port=65535"], r"network\.port: worker 1 would be at port 65535 \+ 1"),
     ],
 )
-def test_what_is_wrong_with_where_workers_meet(
+def test_wrong_addresses_of_workers_are_refused(
     party: str, shard: int, overrides: list[str], named: str
 ) -> None:
     with pytest.raises(PlanError, match=named):

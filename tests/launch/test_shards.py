@@ -163,7 +163,7 @@ def test_a_first_worker_passes_nothing_on_between_two_others(workers: Workers) -
     assert set(one.ways().values()) == {DIRECT}
 
 
-def test_who_does_not_have_the_partys_key_is_no_worker_of_it(workers: Workers, tmp_path: Path) -> None:
+def test_a_process_without_the_partys_key_is_refused_as_its_worker(workers: Workers, tmp_path: Path) -> None:
     """Neither a worker of another party, nor one whose plan has another key, nor the party's own key."""
     own = workers.start("A", 0, gather)
     where = f"workers={workers.plan().party('A').workers}"

@@ -1,4 +1,4 @@
-"""The supervisor: how it sees roles end, and which of several failures explains the others."""
+"""The supervisor: how it notices that roles end, and which of several failures explains the others."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_last_that_a_process_printed_is_quoted(tmp_path: Path) -> None:
     )
 
 
-def test_what_a_role_prints_is_no_report(tmp_path: Path) -> None:
+def test_a_roles_own_output_is_not_a_report(tmp_path: Path) -> None:
     """A library that prints must not be mistaken for the role itself."""
     body = "print('{\"error\": \"TableError\"}', flush=True)\nphase('rank')\ndone()"
     outcomes = do(tmp_path, body)

@@ -1,4 +1,4 @@
-"""``canonical``: the singular values of NumPy, noise enough, and a test of the size that it says."""
+"""``canonical``: NumPy's singular values, enough noise, and a test of the stated size."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_both_sides_are_granted_it_unless_the_plan_says_otherwise() -> None:
     assert (one.target, one.sources) == ("canonical", "nothing")
 
 
-def test_what_is_opened_has_room_for_the_largest_scales_that_can_be_stated() -> None:
+def test_opened_values_have_room_for_the_largest_possible_scales() -> None:
     level = level_of(plan(**NOISY))
     shapes = Shapes(400, {Party("A", Role.SOURCE, 2): 30}, 50)
     encoding = level.encoding(shapes)

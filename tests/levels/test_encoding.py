@@ -1,4 +1,4 @@
-"""The encoding of ``strengths``: against exact fractions, at its bounds, and what it does not show."""
+"""The encoding of ``strengths``: compared with exact fractions, at its bounds, and what it hides."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ every_size = pytest.mark.parametrize("n", [3, 50, 1000])
     st.sampled_from(ESTIMATORS),
     st.sampled_from([0.0, most_noise(1, 2, 2.0), most_noise(2000, 51, 0.01)]),
 )
-def test_what_is_opened_fits_or_is_refused(n, columns, sources, estimator, room):
+def test_opened_values_fit_or_the_run_is_refused(n, columns, sources, estimator, room):
     try:
         encoding = Encoding.strengths(
             n, columns=columns, sources=sources, estimator=estimator, defined=columns, room=room
@@ -222,7 +222,7 @@ def test_under_paper_a_constant_column_keeps_its_number():
 @every_estimator
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("value", [2**63, 2**62, 2**64 - 1, 2**200, "beyond"])
-def test_what_cannot_be_a_strength_is_undefined_and_stops_nothing(value, sign, estimator):
+def test_impossible_strengths_become_undefined_and_stop_nothing(value, sign, estimator):
     ranks = rank_columns([np.arange(50), np.arange(50) % 3])
     encoding = of([ranks], estimator)
     unit = encoding.source_scale * encoding.target_scale * encoding.averaged

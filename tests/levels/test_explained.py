@@ -1,4 +1,4 @@
-"""``explained``: equal to least squares of pooled ranks, noise enough, and tests of the size they say."""
+"""``explained``: equal to least squares on pooled ranks, enough noise, and tests of the stated size."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_real_tables_are_explained_as_least_squares_says(file: str) -> None:
     )
 
 
-def test_more_than_a_hundred_columns_of_which_many_repeat_others() -> None:
+def test_more_than_a_hundred_columns_with_many_copies() -> None:
     random = np.random.default_rng(25)
     base = random.normal(size=(40, 900))
     columns = np.vstack(
@@ -281,7 +281,7 @@ def test_several_sources_have_an_r2_each_and_a_source_sees_its_own() -> None:
         np.testing.assert_allclose(target.loc[name, "r2"], truth, atol=1e-6)
         own = ended.result(name).explained
         pd.testing.assert_series_equal(own["r2"], target.loc[[name], "r2"])
-    assert any("each R² is over the columns of one source" in line for line in ended.result("B").warnings)
+    assert any("each R² and each canonical correlation" in line for line in ended.result("B").warnings)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_owners_allow_the_level_by_its_name_alone_and_ask_for_more_than_one_dire
         ({"top": 2}, "top"),
     ],
 )
-def test_what_does_not_go_with_the_level_is_a_plan_error(settings: dict[str, Any], key: str) -> None:
+def test_keys_of_another_level_are_a_plan_error(settings: dict[str, Any], key: str) -> None:
     with pytest.raises(PlanError, match=key):
         plan(cautious=True, **{"reveal": "explained", **settings})
 
@@ -385,7 +385,7 @@ def test_scales_of_nothing_beside_vectors_that_are_kept_are_refused(level: str) 
 
 
 @pytest.mark.parametrize("level", ["explained", "canonical"])
-def test_a_range_larger_than_so_many_columns_can_have_is_refused(level: str) -> None:
+def test_a_range_that_is_impossible_for_the_columns_is_refused(level: str) -> None:
     n, random = 4000, np.random.default_rng(3)
     chosen = level_of(plan(**{**NOISY, "reveal": level, "results": {"precision": "statistical"}}))
     for columns in (1, 3):

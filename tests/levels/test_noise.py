@@ -1,4 +1,4 @@
-"""Noise in whole runs: as much as is said, added once by whom it protects, and taken off by its owner."""
+"""Noise in whole runs: of the stated size, added once by each owner, and subtracted by that owner."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_strengths_have_the_noise_that_each_copy_states_and_the_owners_own_is_of
 
 @pytest.mark.parametrize(("scheme", "shards"), [("mpc", 1), ("mpc", 2), ("paillier", 2), ("bfv", 1)])
 @pytest.mark.parametrize("level", ["strengths", "strengths paper", "explained", "canonical"])
-def test_what_is_opened_has_every_owners_draw_once_and_whole(
+def test_opened_values_contain_every_owners_full_draw_once(
     level: str, scheme: str, shards: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the integer, under every protocol, with two sources, and draws as large as they can be.
@@ -147,7 +147,7 @@ def _most_moved(x: np.ndarray, y: np.ndarray, sigma: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("level", ["coefficients", "differences"])
-def test_what_the_coordinator_passes_on_has_noise_its_own_copy_has_none(level: str) -> None:
+def test_the_coordinator_adds_noise_to_what_it_passes_on_and_keeps_an_exact_copy(level: str) -> None:
     exact = run_in_memory(plan(reveal=level), only("A")).result("B").coefficients
     off, s = [], None
     for _ in range(12):

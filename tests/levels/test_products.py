@@ -1,4 +1,4 @@
-"""Coefficients of more rows than have exact products: scaled ranks, with a limit that tests can lower."""
+"""Coefficients with too many rows for exact products: scaled ranks, with a limit that tests lower."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from support.references import inverse_root
 
 MANY = [MAX_ROWS + 1, 10**7, 10**8, 10**9, LARGEST]
 STATISTICAL = {"results": {"precision": "statistical"}}
-CAUTION = "something was opened that ranks cannot give"
+CAUTION = "a value was opened that ranks cannot give"
 
 
 def vectors(ranks: Ranks) -> np.ndarray:
@@ -73,7 +73,7 @@ def test_more_rows_than_32_bits_rank_are_refused(level):
 def test_exact_results_end_where_exact_products_do():
     level_of(plan(reveal="coefficients")).check_rows(MAX_ROWS)
     level_of(plan(reveal="differences")).check_rows(LARGEST)
-    with pytest.raises(BoundError, match=r"results\.precision: exact goes up to 3024616 rows.*statist"):
+    with pytest.raises(BoundError, match=r"results\.precision: exact takes at most 3024616 rows.*statist"):
         level_of(plan(reveal="coefficients")).check_rows(MAX_ROWS + 1)
 
 
@@ -101,7 +101,7 @@ def columns(n: int) -> st.SearchStrategy[np.ndarray]:
 
 
 @given(st.integers(3, 400).flatmap(lambda n: st.tuples(columns(n), columns(n))))
-def test_what_is_opened_gives_every_product_to_the_stated_precision(pair):
+def test_opened_values_give_every_product_to_the_stated_precision(pair):
     source, target = (rank_columns([column]) for column in pair)
     n = source.n
     with pytest.MonkeyPatch.context() as patch:

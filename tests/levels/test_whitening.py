@@ -1,4 +1,4 @@
-"""Whitening: which directions are kept, and how they are turned."""
+"""Whitening: which directions are kept, and how they are rotated."""
 
 from __future__ import annotations
 

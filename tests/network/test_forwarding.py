@@ -1,4 +1,4 @@
-"""Connections that are joined: a pair that stands still holds up no other, and little of it is held."""
+"""Forwarded connections: a stalled pair does not block others, and little of its data is held."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_slow_reader_holds_up_no_other_pair(host: Host) -> None:
     assert host.carried >= 2 * 512 * len(BLOCK)
 
 
-def test_what_one_end_sent_last_arrives_and_then_the_end(host: Host) -> None:
+def test_the_last_bytes_arrive_before_the_end(host: Host) -> None:
     for number in range(2):
         sender, reader = host.connect(2, 1), host.connect(1, 2)
         sender.sendall(b"last words")

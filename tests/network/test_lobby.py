@@ -1,4 +1,4 @@
-"""The lobby: parties meet in whatever order, may leave and come again, and all hear who and why."""
+"""The lobby: parties meet in any order, may leave and come again, and all hear who left and why."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_a_coordinator_that_does_not_come_is_named(meet: Meet) -> None:
     assert any("waiting for C (coordinator) at 127.0.0.1:9" in line for line in run.said["B"])
 
 
-def test_who_cannot_be_reached_where_it_listens_ends_and_may_come_again(meet: Meet) -> None:
+def test_a_party_that_cannot_be_reached_stops_and_may_come_again(meet: Meet) -> None:
     run = meet(timeout=5.0)
     come(run, C, A)
     seated(run, A)

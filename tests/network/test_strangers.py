@@ -63,7 +63,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_silent_strangers_hold_nobody_up(meet: Meet) -> None:
+def test_silent_strangers_delay_nobody(meet: Meet) -> None:
     run = meet()
     run.come(C)
     # Three times as many as are let in at the same time: the oldest have to go.
@@ -185,7 +185,7 @@ def test_a_stranger_is_turned_away_and_a_meeting_goes_on(meet: Meet, known: bool
     assert_connected(run.wait("A", "B", "C"))
 
 
-def test_a_party_is_whose_key_it_has_whatever_it_says(meet: Meet) -> None:
+def test_a_party_is_identified_by_its_key_whatever_it_says(meet: Meet) -> None:
     """B's key, in A's place: at C there are two of B, and nobody is A."""
     run = meet()
     run.come(C)

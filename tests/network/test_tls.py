@@ -145,7 +145,7 @@ def test_a_stranger_is_refused_at_both_ends_and_named_by_its_own_key() -> None:
 
 
 @pytest.mark.parametrize("side", ["server", "client"])
-def test_another_partys_key_is_not_this_ones(side: str) -> None:
+def test_another_partys_key_is_refused(side: str) -> None:
     """B is a party of this plan, and yet nobody but B: at a dialled host, and inside what C forwards."""
     if side == "server":
         found, _ = meet(answering(tls("C"), A), calling(tls("B"), C))

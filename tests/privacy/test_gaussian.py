@@ -1,4 +1,4 @@
-"""Noise has exactly the distribution that the guarantee supposes."""
+"""Noise has exactly the distribution that the guarantee assumes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_so_do_draws_that_float64_does_not_decide() -> None:
     assert _fits(2, drawn[kept]) > 1e-9
 
 
-def test_what_is_settled_exactly_is_right_where_one_digit_counts() -> None:
+def test_exact_comparisons_are_right() -> None:
     edge = 11_188_515_852_577_165_299  # ⌊exp(-1/2)·2^64⌋, computed with 50 digits
     assert [gaussian._below(edge + by, 1, 1) for by in (-edge, -1, 1)] == [True, True, False]
     assert gaussian._below(2**64 - 1, 0, 1)

@@ -1,4 +1,4 @@
-"""The ledger's file: made and kept whole, its owner's alone, shared by processes, refused where damaged."""
+"""The ledger's file: written completely, private to its owner, shared by processes, refused if damaged."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_partner_is_one_by_its_name_or_its_key(tmp_path: Path) -> None:
     (new,) = charge(ledger, make_run(2, D=Told(what="ranking", loss=1.0, identity="k2")))
     assert new.startswith("'D' is new")
     (changed,) = charge(ledger, make_run(3, 1.0, identity="k2"))  # B's name with D's key: both are one
-    assert changed.startswith("the key of 'B'")
+    assert changed.startswith("'B' has another key")
     (one,) = balances(ledger.entries())
     assert (one.names, one.row, one.runs) == ({"B", "D"}, 6.0, 4)
 
@@ -145,8 +145,8 @@ def test_forgetting_a_partner_keeps_the_lines_and_the_reason(ledger: Ledger) -> 
 @pytest.mark.parametrize(
     ("partner", "reason", "says"),
     [
-        ("b", "deleted", r"nothing that 'b' got counts; did you mean 'B'\?"),
-        ("\x1b[2J", "deleted", r"nothing that '\\x1b\[2J' got counts; partners: B"),
+        ("b", "deleted", r"no counted run revealed anything to 'b'; did you mean 'B'\?"),
+        ("\x1b[2J", "deleted", r"no counted run revealed anything to '\\x1b\[2J'; partners: B"),
         *(("B", reason, "the reason for forgetting a partner is needed") for reason in (" ", "two\nlines")),
     ],
 )
@@ -231,7 +231,7 @@ def test_files_that_others_may_use_are_refused(mode: int, ledger: Ledger) -> Non
     ],
     ids=["a directory", "a pipe", "a link to itself", "in no folder"],
 )
-def test_what_cannot_be_a_ledger(make: Callable[[Path], None], says: str, tmp_path: Path) -> None:
+def test_other_files_are_refused_as_ledgers(make: Callable[[Path], None], says: str, tmp_path: Path) -> None:
     make(tmp_path / "ledger")
     with pytest.raises(PlanError, match=rf"policy\.ledger: .*{says}"):
         charge(Ledger(tmp_path / "ledger"), make_run())

@@ -1,4 +1,4 @@
-"""The noise is as wide as the proof asks: checked over all exchanges of rows of small tables."""
+"""The noise is as wide as the proof requires: checked for all exchanges of rows in small tables."""
 
 from __future__ import annotations
 
@@ -97,6 +97,6 @@ def test_scales_that_no_columns_have_are_named(ranges: tuple[int, ...], diameter
     assert (Scales(ranges, diameter).problem(0.1, 2**0.5) is None) == fits
 
 
-def test_a_loss_of_two_is_what_the_documents_say() -> None:
+def test_a_loss_of_two_means_what_the_docs_state() -> None:
     assert [round(guess(loss), 2) for loss in (0.02, 2, 4)] == [0.54, 0.84, 0.92]
     assert [round(epsilon(loss), 1) for loss in (0.02, 2)] == [0.9, 11.7]

@@ -1,4 +1,4 @@
-"""A party whose messages are not what they should be: who finds out, and what each is told."""
+"""A party that sends wrong messages: who notices, and what each party is told."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_each_owner_is_left_the_same_ids_in_the_same_order_and_they_are_its_alon
     assert sorted(path.name for path in tmp_path.iterdir()) == ["A.csv", "B.csv", "first"]
 
 
-def test_a_run_over_these_rows_with_other_columns_gives_what_plaintext_does(tmp_path: Path) -> None:
+def test_a_run_over_these_rows_with_other_columns_equals_plaintext(tmp_path: Path) -> None:
     files = write_both(tmp_path)
     own = {party: {"aligned": str(file)} for party, file in files.items()}
     own["A"]["features"] = ["a2", "a0"]

@@ -1,7 +1,7 @@
-"""A source that shifts what it shares: the run ends as any other, whatever that does to the target's rows.
+"""A source that shifts its shares: the run ends normally, whatever the target's rows are.
 
-Whether a run stops is seen by all. If it did for a value that cannot be, a source that adds half the ring to
-its value in row i would read from it whether the target's integer in that row is odd.
+All parties see whether a run stops. If it stopped at an impossible value, a source that adds half the ring to
+its value in row i would learn whether the target's integer in that row is odd.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from support.plans import PROTOCOLS, plan
 from support.recording import FEATURES, TABLES, encoded
 from support.references import encoding_for, ring_bytes
 
-CAUTION = "something was opened that ranks cannot give"
+CAUTION = "a value was opened that ranks cannot give"
 X, Y = encoded(TABLES["A"]), encoded(TABLES["B"])
 
 

@@ -1,4 +1,4 @@
-"""Runs over the rows that all data parties have: what they give, what is refused, what a coordinator can."""
+"""Runs over common rows: their results, what is refused, and what a deviating coordinator can do."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_fewer_than_three_rows_in_common_are_refused_in_words(n: int, have: str)
     tables = {"A": table(ids(0, 50), "a", 2, 4), "B": table(ids(50 - n, 100 - n), "b", 2, 5)}
     ended = run_in_memory(plan(alignment="intersect"), tables)
     assert ended.classes() == dict.fromkeys("CBA", "AlignmentError")
-    assert f"the data parties have {have} in common, and a run takes 3 or more" in str(ended.errors["C"])
+    assert f"the data parties have {have} in common, and a run needs at least 3" in str(ended.errors["C"])
     for party in "AB":
         assert "too few are in common" in str(ended.errors[party])
 

@@ -81,7 +81,7 @@ def expected(run: Recorded, party: str) -> dict[bytes, str]:
     return {one(text): text for text in IDS[party]}
 
 
-def test_what_is_exchanged_between_hello_and_sizes_is_this_and_nothing_else() -> None:
+def test_only_these_messages_pass_between_hello_and_sizes() -> None:
     run = recorded(0)
     assert [kind for kind, _ in _kinds(run, "A", "B")] == ["MATCHING_KEY"]
     lists: dict[tuple[str, str], list[tuple[str, dict[str, int]]]] = {}
@@ -106,7 +106,7 @@ def _kinds(run: Recorded, receiver: str, sender: str) -> list[tuple[str, bytes]]
     return [(one.kind, one.payload) for one in messages(run, receiver, sender)]
 
 
-def test_all_else_is_what_a_run_over_the_joined_rows_sends() -> None:
+def test_other_messages_equal_those_of_a_run_over_the_joined_rows() -> None:
     run = recorded(0)
     joined = {party: table[table["id"].isin(COMMON)].sort_values("id") for party, table in TABLES.items()}
     same = Recorded(joined)
@@ -133,7 +133,7 @@ def test_the_coordinator_receives_pseudonyms_in_ascending_order_and_answers_by_t
         assert bits.tolist() == [*marked, *[False] * (-len(marked) % 8)]
 
 
-def test_what_owners_say_of_their_lists_is_true_and_their_policies() -> None:
+def test_owners_state_their_lists_sizes_and_policies_truthfully() -> None:
     run = recorded(0)
     for party, table in TABLES.items():
         said = parse(OFFER.split(), run.transcript.payloads("C", party, "OFFER")[0], {})
@@ -191,7 +191,7 @@ def test_nothing_at_the_coordinator_depends_on_ids_but_which_are_equal() -> None
     assert one.roles.result("C").coefficients.equals(other.roles.result("C").coefficients)
 
 
-def test_no_id_and_no_part_of_one_is_in_what_anyone_receives_or_writes() -> None:
+def test_no_party_receives_or_writes_any_part_of_an_id() -> None:
     run = recorded(0)
     for party in PARTIES:
         received = b"".join(one.payload for one in run.transcript.messages if one.receiver == party)

@@ -1,4 +1,4 @@
-"""Workers whose messages are not what they should be, or who are in the wrong meeting or run: all stop."""
+"""Workers that send wrong messages, or join the wrong meeting or run: all stop."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ TEXTS = [
 @pytest.mark.parametrize(
     ("liar", "kind", "found_by"), [("A/1", "PART", ["A"]), ("A", "TASK", ["A/1", "A/2"])]
 )
-def test_nonsense_from_a_worker_of_ones_own(liar: str, kind: str, found_by: list[str], text: str) -> None:
+def test_nonsense_from_ones_own_worker(liar: str, kind: str, found_by: list[str], text: str) -> None:
     def change(kind: int, payload: bytes) -> tuple[int, bytes]:
         return kind, payload if b'"run"' in payload[:20] else said(payload, lambda _: text)
 
@@ -151,7 +151,7 @@ def test_a_worker_in_the_meeting_of_another_shard() -> None:
     check(run_in_memory(PLAN, TABLES, {"A/2": mixed}), PlanMismatch, "A/2", "B/2", "C/2")
 
 
-def test_what_a_worker_said_in_another_run_is_refused(tmp_path: Path) -> None:
+def test_a_workers_message_from_another_run_is_refused(tmp_path: Path) -> None:
     run_in_memory(PLAN, TABLES, {"A/1": partial(record, directory=str(tmp_path))}).result()
 
     def frames(number: int) -> Iterator[tuple[bytes, bytes]]:

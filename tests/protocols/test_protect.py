@@ -1,4 +1,4 @@
-"""What owners say of their columns, what of it is believed, and what a policy makes of it."""
+"""What owners state about their columns, which statements are refused, and how policies apply."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_counts_that_cannot_be_are_refused_by_every_party(me, defined, believed)
             stated(run, shapes, ranks)
 
 
-def test_owners_state_what_noise_has_to_hide_to_whom_needs_it_and_the_coordinator_only_hears():
+def test_owners_state_scales_and_the_coordinator_only_receives_them():
     noisy = {"results": {"precision": "statistical"}}
     for level, receivers in (("strengths", ["C", "B", "A2"]), ("coefficients", ["C"])):
         run = run_of(

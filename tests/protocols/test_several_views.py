@@ -247,7 +247,7 @@ class Wide:
             self.expected["B"] = self.expected["B"] + (x - r) @ u.T + zero["BC"] - zero["B" + source]
 
 
-def test_each_share_is_padded_with_what_the_coordinator_does_not_hold():
+def test_each_share_is_masked_by_a_stream_that_the_coordinator_lacks():
     found = Wide(wide())
     for party in ("A", "D", "B"):
         assert np.array_equal(found.sent[party], wide().reduced(found.expected[party]))

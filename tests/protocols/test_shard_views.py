@@ -136,7 +136,7 @@ def test_other_workers_receive_blocks_and_nothing_else(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BETWEEN)
-def test_first_workers_receive_what_they_would_by_themselves(name: str) -> None:
+def test_first_workers_receive_the_same_as_without_other_workers(name: str) -> None:
     tables, settings = RUNS[name]
     run, alone = recorded(name), Recorded(tables, block_bytes=SMALL_BLOCKS, **{**settings, "shards": 1})
     sized = ("MASKED", "SHARE", "CIPHERTEXT", "EVALUATED", "COST")

@@ -1,4 +1,4 @@
-"""A run in shards gives what one of a process a party gives, at every level, and opens nothing more."""
+"""A run in shards gives the results of one process per party, at every level, and opens nothing more."""
 
 from __future__ import annotations
 

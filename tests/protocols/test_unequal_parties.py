@@ -1,4 +1,4 @@
-"""Parties that do not run the same thing, or whose tables do not fit: all find out before any data moves."""
+"""Parties with different plans or versions, or tables that do not match: all notice before any data moves."""
 
 from __future__ import annotations
 

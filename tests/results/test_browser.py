@@ -17,7 +17,7 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
-def test_print_has_what_a_click_would_open(tmp_path: Path) -> None:
+def test_the_printed_page_shows_what_a_click_would_open(tmp_path: Path) -> None:
     a, b = tables(300, 2, 500)
     html = report.render(computed({"A": a}, b))
     pages = {}

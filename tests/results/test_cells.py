@@ -1,4 +1,4 @@
-"""Names in CSV files: harmless to whoever opens them, and themselves again when read."""
+"""Names in CSV files: harmless to any program that opens them, and unchanged when read back."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_most_names_are_written_as_they_are(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["=1", "-x", "\\", "\\x", "\\u00zz", "\\u0041", "'x", "a\tb", "\\u001B"])
-def test_what_no_name_is_written_as_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="not written as names are"):
+def test_names_without_escaping_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not escaped as names are"):
         cells.read(text)
 
 

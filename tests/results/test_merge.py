@@ -1,4 +1,4 @@
-"""Merging: equal to one run over all sources, and refused where results do not belong together."""
+"""Merging: equal to one run over all sources, and refused if results do not belong together."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
         (result("A", ROW), r"party 'A' is in more than one of the runs \(.*run0, .*run1\)"),
         (result("a", ROW), "party 'a' is in more than one"),
         (result("D", ROW, role="coordinator", party="C"), "is the copy of C, the coordinator"),
-        (result("D", ROW, holds="ranking"), r"orders do not add up.*\(results\.target\)"),
+        (result("D", ROW, holds="ranking"), r"orders cannot be merged.*\(results\.target\)"),
         (result("D", ROW, holds="nothing"), "holds no result at all"),
         (result("D", ROW, plan={"reveal": "explained"}, holds="nothing"), "explained cannot be merged"),
     ],

@@ -1,4 +1,4 @@
-"""The signed record: who signs what, what a missing signature does, and what an altered record shows."""
+"""The signed record: who signs what, the effect of a missing signature, and altered records."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_a_damaged_row_is_said_by_verify_and_is_an_error_of_the_folder(
 @pytest.mark.parametrize(
     "spoil", [Path.unlink, lambda file: file.write_text("{}"), lambda file: file.write_text("[")]
 )
-def test_what_is_no_record_is_an_error(ended: Ended, tmp_path: Path, spoil: Any) -> None:
+def test_a_file_that_is_not_a_record_is_an_error(ended: Ended, tmp_path: Path, spoil: Any) -> None:
     ended.results["B"].save(tmp_path / "B")
     spoil(tmp_path / "B" / "record.json")
     assert main(["verify", str(tmp_path / "B")]) == RecordError.exit_code
@@ -281,7 +281,7 @@ NO_RECORDS: list[Callable[[str], str]] = [
 
 
 @pytest.mark.parametrize("spoil", NO_RECORDS)
-def test_another_text_is_no_record(ended: Ended, tmp_path: Path, spoil: Callable[[str], str]) -> None:
+def test_a_respelt_record_is_refused(ended: Ended, tmp_path: Path, spoil: Callable[[str], str]) -> None:
     kept = content(ended.results["B"])
     assert spoil(kept["record"]) != kept["record"]
     ended.results["B"].with_record(json.dumps(kept | {"record": spoil(kept["record"])})).save(tmp_path / "B")
@@ -330,7 +330,7 @@ def test_who_knows_otherwise_does_not_sign_and_says_why() -> None:
     assert any("not by A1, not by A2, not by B" in one for one in ended.results["C"].warnings)
 
 
-def test_what_is_no_record_is_not_signed_and_voids_nothing() -> None:
+def test_an_invalid_record_is_not_signed_and_voids_nothing() -> None:
     for spoil in (NO_RECORDS[0], NO_RECORDS[4]):  # a key twice, and times without a zone
         ended = run(partial(Lying, "C", Kind.RECORD, spoil))
         for name in ("B", "A1", "A2"):

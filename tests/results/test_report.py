@@ -142,7 +142,7 @@ def test_a_flag_beside_a_column_without_ties_has_its_largest_coefficient_and_an_
 @pytest.mark.parametrize(
     ("p", "text"), [(0.012, "0.012"), (2e-16, "2e-16"), (1e-17, "< 1e-16"), (0.0, "< 1e-16")]
 )
-def test_what_is_smaller_than_any_test_can_say_is_not_said(p: float, text: str) -> None:
+def test_p_values_below_any_tests_precision_are_not_printed(p: float, text: str) -> None:
     assert summary.chance(p) == text
 
 
@@ -164,7 +164,7 @@ def test_the_headline_fits_the_result(strengths: list[float], expected: str) -> 
 
 
 @pytest.mark.parametrize("grant", ["nothing", "ranking", "strengths", "coefficients"])
-def test_what_was_not_passed_on_is_absent_with_one_sentence(grant: str) -> None:
+def test_withheld_parts_are_absent_with_one_sentence(grant: str) -> None:
     full = synthetic()
     held: dict[str, Any] = {}
     if grant != "nothing":

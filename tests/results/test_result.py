@@ -112,7 +112,7 @@ def test_the_files_are_in_the_promised_form(tmp_path: Path) -> None:
         ("coefficients", "coefficients", "target", "counts", "not in this copy"),
     ],
 )
-def test_what_is_absent_says_which_setting_withheld_it(
+def test_a_withheld_part_names_the_setting_responsible(
     reveal: str, grant: str, role: Any, part: Any, names_it: str
 ) -> None:
     plan = shared_plan(reveal=reveal, results={"target": grant, "sources": grant})
@@ -183,7 +183,7 @@ def test_somebody_elses_directory_is_left_alone(foreign: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("earlier", [False, True])
-def test_a_failing_save_leaves_what_was_there(earlier: bool, tmp_path: Path) -> None:
+def test_a_failed_save_keeps_the_earlier_files(earlier: bool, tmp_path: Path) -> None:
     if earlier:
         small(n=49).save(tmp_path / "run")
     with pytest.raises(OutputError, match="File too large"), full_disk():
@@ -241,15 +241,15 @@ def test_of_how_many_rows_some_are_common_is_kept_and_shown(tmp_path: Path) -> N
         ("result.json", '"n": 50', '"n": "fifty"', "invalid literal"),
         ("result.json", '"role": "coordinator"', '"role": "source"', "C is not the source of its plan"),
         ("matrix.csv", "0.1", "0.1x", "could not convert"),
-        ("matrix.csv", "0.1,", "", "not as long as the first"),
+        ("matrix.csv", "0.1,", "", "differs from the first"),
         ("matrix.csv", ",x,", ",w,", "of other columns than the rest"),
         ("matrix.csv", "A,p", "D,p", "not those of this plan's sources"),
         ("ranking.csv", "1,x", "one,x", "invalid literal"),
-        ("ranking.csv", "1,x", "1,'x", "a name that is not written"),
+        ("ranking.csv", "1,x", "1,'x", "a name that is not escaped"),
         ("cost.csv", ",1000", ",1000.5", "invalid literal"),
     ],
 )
-def test_what_contradicts_the_rest_is_refused_whatever_the_digests_say(
+def test_contradictory_parts_are_refused_even_with_right_digests(
     name: str, old: str, new: str, message: str, tmp_path: Path
 ) -> None:
     folder = small().save(tmp_path / "run")

@@ -1,4 +1,4 @@
-"""A run directory held by one run at a time, whatever becomes of it."""
+"""A run directory is held by one run at a time, however the run ends."""
 
 from __future__ import annotations
 

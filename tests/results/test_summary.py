@@ -1,4 +1,4 @@
-"""The costs, and the summary on a terminal: what is said, and that no name controls it."""
+"""The costs, and the summary on a terminal: its content, and that no name controls the terminal."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def test_the_summary_shows_ranking_warnings_and_lines_of_cost() -> None:
     ]
     start = next(at for at, line in enumerate(lines) if line.startswith("position"))
     assert lines[start - 1] == terminal._ascii(summary.first(result)) + "."
-    assert any("supposes one row for each independent person" in line for line in lines[7:start])
+    assert any("assumes one row per person" in line for line in lines[7:start])
     rows = [line.split() for line in lines[start + 1 : start + 7]]
     assert [row[1] for row in rows] == list(result.ranking["feature"])
     assert [float(row[2]) for row in rows] == pytest.approx(list(result.ranking["strength"]), abs=5e-5)
-    assert [line for line in lines[start + 7 :] if not line.startswith("The ranking goes by sign")] == [
+    assert [line for line in lines[start + 7 :] if not line.startswith("The ranking is by sign")] == [
         "Warning: mind the ties",
         "time    4.0 s after start-up, 3.0 s computing",
         "wire    1.0 kB in 6 messages, 3 rounds",

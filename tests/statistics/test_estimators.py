@@ -180,7 +180,7 @@ CANCELLING = (
         (result_warnings.k_note(2, 3), "strengths average over 2 of 3 source columns: constant ones", []),
         (
             result_warnings.impossible(np.array([3, 2, 0, 3]), 3, 1),
-            "for 1 of the target's 4 columns something was opened that ranks cannot give",
+            "for 1 of the target's 4 columns a value was opened that ranks cannot give",
             [],
         ),
     ],
@@ -194,7 +194,7 @@ def test_a_warning_is_one_sentence_and_lists_the_columns_below_it(
     assert found == lines
 
 
-def test_where_there_is_nothing_to_warn_of_nothing_is_said() -> None:
+def test_nothing_is_said_if_there_is_nothing_to_warn_of() -> None:
     assert result_warnings.ties("clinic", ["age"], [0], 6) == []
     assert result_warnings.constants("A", ["v"], [False], "paper") == []
     assert result_warnings.k_note(3, 3) == []
@@ -202,7 +202,7 @@ def test_where_there_is_nothing_to_warn_of_nothing_is_said() -> None:
     assert result_warnings.impossible(np.array([0, 0]), 0, 0) == []
 
 
-def test_what_eq2_makes_of_ties_is_said_with_one_kind_of_minus_sign() -> None:
+def test_the_warning_of_eq2_uses_one_minus_sign() -> None:
     corrected, paper = np.array([-0.0235, 0.01]), np.array([0.5623, 0.2])
     (misled,) = result_warnings.eq2(["x", "y"], corrected, paper, "descending")
     (shifted,) = result_warnings.eq2(["x", "y"], -corrected, -np.array([0.1, 0.3]), "descending")

@@ -89,7 +89,7 @@ def test_classes_of_columns() -> None:
 
 @pytest.mark.parametrize(("n", "upper", "rho"), [(500, 100, 0.3), (5000, 1000, -0.2), (20_000, 1000, 0.5)])
 @pytest.mark.parametrize("noise", [0.0, 1.0])
-def test_intervals_of_two_flags_cover_what_they_say(n: int, upper: int, rho: float, noise: float) -> None:
+def test_intervals_of_two_flags_cover_as_stated(n: int, upper: int, rho: float, noise: float) -> None:
     """Where the present variance of columns without ties would cover 49 to 90 %."""
     generator = np.random.default_rng(n)
     p, samples = upper / n, 20_000
@@ -129,7 +129,7 @@ def test_a_noisy_coefficient_beyond_all_reach_has_the_nearest_end() -> None:
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("noise", [0.0, 1.0, 4.0])
 @pytest.mark.parametrize("n", [50, 500])
-def test_intervals_cover_what_they_say(n: int, rho: float, noise: float) -> None:
+def test_intervals_cover_as_often_as_they_state(n: int, rho: float, noise: float) -> None:
     """Bivariate normal columns; noise in standard errors."""
     generator, samples = np.random.default_rng(n), 4000
     latent = 2 * math.sin(math.pi / 6 * rho)

@@ -185,7 +185,7 @@ def share_below(x: np.ndarray, y: np.ndarray, alpha: float = 0.05) -> float:
     return float(np.mean(pvalues(rho[None], n, untied(1).rows, untied(len(x)), EXACT) <= alpha))
 
 
-def test_what_is_tested_is_independence_and_not_a_correlation_of_zero() -> None:
+def test_tests_are_of_independence_not_zero_correlation() -> None:
     x, y = np.random.default_rng(6).normal(size=(2, 5000, 300))
     assert share_below(x, y) == pytest.approx(0.05, abs=0.01)
     assert share_below(x, y * np.abs(x)) == pytest.approx(0.11, abs=0.015)

@@ -1,4 +1,4 @@
-"""R² of ranks: its test has the size that it says, and predictive R² is what new rows show."""
+"""R² of ranks: its test has the stated size, and predictive R² is right for new rows."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_kurtosis_that_no_columns_have_gives_no_p_value(said: float) -> None:
     assert explained.dispersion(np.array(9.1), np.array(3), np.array(2.0), 1, 500) < 1.1
 
 
-def test_predictive_r2_is_what_new_rows_show() -> None:
+def test_predictive_r2_is_right_for_new_rows() -> None:
     """n = 200, k = 15: over 400 samples, the fit's squared error on new rows against the mean's."""
     rng, n, k = np.random.default_rng(4), 200, 15
     said, shown = [], []

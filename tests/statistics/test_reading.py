@@ -1,4 +1,4 @@
-"""What helps to read numbers, against simulation and against SciPy."""
+"""Help for reading numbers, compared with simulation and SciPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mpc_spearman.statistics.columns import Columns, Ties, rounded, upper_share
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
-def test_what_is_detectable_is_found_four_times_in_five(noise: float) -> None:
+def test_detectable_coefficients_are_found_four_times_in_five(noise: float) -> None:
     n, samples, generator = 100, 10_000, np.random.default_rng(1)
     latent = 2 * math.sin(math.pi / 6 * reading.detectable(n, noise=noise))
     x, other = generator.standard_normal((2, samples, n))

@@ -1,4 +1,4 @@
-"""Hooks for a role's process that has no clock and no generator to draw masks from, or should have none."""
+"""Hooks for roles' processes without a clock, or without generators, which masks must never come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of runs: processes by a mark in their environment, and what this process itself holds."""
+"""What runs leave: processes with a mark in their environment, and what this process itself holds."""
 
 from __future__ import annotations
 

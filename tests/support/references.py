@@ -1,4 +1,4 @@
-"""What results are held against: pandas on pooled tables, and how near they must be; and the tables of it."""
+"""References for results: pandas on pooled tables, and tolerances."""
 
 from __future__ import annotations
 

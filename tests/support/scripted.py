@@ -1,4 +1,4 @@
-"""Forked roles that do what is written for them in place of their part of a run."""
+"""Forked roles that follow a script in place of their part of a run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Is this noise? Tests of uniformity for ring elements.
 
-Each single test raises a false alarm with probability below 1e-15; all that one file makes of them, a few ten
-thousand, together with less than 1e-10.
+Each test raises a false alarm with probability below 1e-15; all tests of one file, some ten thousand,
+together with less than 1e-10.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What parties may receive, message by message, as tests of views expect it: stated here once more.
+"""What parties may receive, message by message, stated independently for tests of views.
 
 Lines are as `support.transcript.parse` reads them.
 """

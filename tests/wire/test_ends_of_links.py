@@ -1,4 +1,4 @@
-"""Links whose peers are gone, or stop: who is named, and what of an error is told."""
+"""Links whose peers are gone or stop: who is named, and what others learn about an error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_closed_connection_is_a_dead_peer(make: Make) -> None:
     assert raised.value.about == ("PeerDied", "A", "describe")
 
 
-def test_what_came_before_the_end_is_still_read(make: Make) -> None:
+def test_messages_before_the_end_are_still_read(make: Make) -> None:
     network = make()
     network.links[A].send(C, Kind.SHAPE, SHAPE)
     eventually(lambda: len(network.links[C]._channels[A]._inbox) == 1)
@@ -129,7 +129,7 @@ def test_an_error_that_is_passed_on_still_names_the_party_it_began_at(
 
 
 @pytest.mark.parametrize("first", [A, B])
-def test_why_a_party_stopped_is_shown_before_that_it_is_gone(first: Party, make: Make) -> None:
+def test_a_reason_for_stopping_comes_before_a_lost_connection(first: Party, make: Make) -> None:
     """Whichever of the two is known first."""
     network = make()
     links = network.links[C]
@@ -163,7 +163,7 @@ def test_an_abort_is_not_held_up_by_a_peer_that_is_gone(make: Make) -> None:
     assert isinstance(network.links[C]._channels[A].failure, PeerFailed)
 
 
-def test_last_words_that_nobody_listens_to_are_given_up(make: Make) -> None:
+def test_a_notice_that_nobody_takes_is_given_up(make: Make) -> None:
     network = make(capacity=0, last_words=0.3)
     begin = time.monotonic()
     network.links[A].abort(TableError("x"))

@@ -1,6 +1,6 @@
-"""Anything at all arrives, at the codec or on a link.
+"""Arbitrary bytes arrive at the codec or on a link.
 
-What comes of it is one of our own errors or nothing, in bounded memory, and never a wait without end.
+The outcome is one of our own errors or nothing, in bounded memory, and never an endless wait.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keys, streams and boxes against their standards, written again with other primitives."""
+"""Keys and streams against their standards, implemented again with other primitives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links: who is blamed for what, how long anything is waited for, and what is counted."""
+"""Links: who is blamed for what, how long each wait may last, and what is counted."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_send_that_waits_ends_when_the_peer_dies(make: Make) -> None:
     assert "A (source), sending to C (coordinator) in phase connect" in str(caught[0])
 
 
-def test_who_answers_and_yet_sends_or_takes_nothing_holds_nobody_up_for_ever(make: Make) -> None:
+def test_a_peer_that_only_sends_keep_alives_does_not_delay_others_for_ever(make: Make) -> None:
     network = make(capacity=1)
     links = network.links[A]
     links._longest = 0.5
@@ -237,7 +237,7 @@ def test_nobody_leaves_before_all_have_said_farewell(make: Make) -> None:
     assert not leaving.is_alive()
 
 
-def test_who_is_there_and_says_no_farewell_holds_nobody_up_for_ever(make: Make) -> None:
+def test_a_peer_without_a_farewell_does_not_delay_others_for_ever(make: Make) -> None:
     network = make()
     network.links[A]._parting = 0.5
     network.links[B].send(A, Kind.FAREWELL, {"signature": b"b" * 64})
@@ -260,7 +260,7 @@ def test_who_falls_silent_before_its_farewell_is_lost(make: Make) -> None:
     assert raised.value.about == ("PeerTimeout", "A", "connect")
 
 
-def test_all_that_parties_say_they_sent_is_what_others_say_they_received(make: Make) -> None:
+def test_parties_received_what_others_say_they_sent(make: Make) -> None:
     network = make(keepalive=0.1)
     for _ in range(5):
         pass_on(network, A, B)

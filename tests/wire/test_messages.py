@@ -1,4 +1,4 @@
-"""The codec: what is written is what is read, and nothing else can be read."""
+"""The codec: it reads what it wrote, and nothing else."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_arrays_are_not_copied_and_cannot_be_written_to() -> None:
         (Field("x", "bytes", (MAX_PAYLOAD + 1,)), bytes(MAX_PAYLOAD + 1)),
     ],
 )
-def test_what_is_too_long_to_be_accepted_is_not_sent(field: Field, value: Any) -> None:
+def test_messages_too_long_to_be_accepted_are_not_sent(field: Field, value: Any) -> None:
     with pytest.raises(BoundError, match=r"longer than|does not fit"):
         encode([field], {}, {"x": value})
 

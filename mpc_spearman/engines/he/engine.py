@@ -1,9 +1,9 @@
 """The homomorphic-encryption protocol for the roles: the paper's, literally or faster.
 
-The coordinator makes a key pair and sends the public key to source and target. Where products are summed all
-sources encrypt under one key; otherwise each source's session has its own, so that it is the one-source
-protocol as it stands, with a layout and noise bounds of its own size. docs/homomorphic-encryption.md has the
-steps, their two forms at ``differences``, and the security of each.
+The coordinator makes a key pair and sends the public key to source and target. If products are summed, all
+sources encrypt under one key. Otherwise each source's session has its own key, and runs the one-source
+protocol with a layout and noise bounds for its own size. docs/homomorphic-encryption.md has the steps, their
+two forms at ``differences``, and the security of each.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.team import Team
 
-# Of one message of ciphertexts the bytes, about; of one group the ciphertexts, if its columns are fewer. Few,
-# so that the next role begins and a lost peer is noticed soon: each takes 30 ms with full randomness.
+# Bytes of a message of ciphertexts, about; ciphertexts of a group, unless it has more columns. Few, so that
+# the next role begins, and a lost peer is noticed, soon: each ciphertext takes 30 ms with full randomness.
 _BATCH_BYTES, _BATCH = 1 << 22, 64
 # Bits of a digit of what is added to sums.
 _DIGIT = 31
@@ -77,8 +77,8 @@ class He(Engine):
 def sizes(computation: Computation, team: Team, source: Party | None = None) -> Sizes:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
-    For sums one key serves all sources: the rows are theirs put end to end, which is as often as the target's
-    vectors are. Otherwise each `source` has a key of its own; at differences one in each shard.
+    For sums one key serves all sources, whose rows are put end to end; the target's vectors repeat for each.
+    Otherwise each `source` has its own key; at differences one in each shard.
     """
     products = computation.operation != "differences"
     bounds = computation.bounds
@@ -124,9 +124,9 @@ def make_key(run: Run, computation: Computation, source: Party | None = None) ->
 
 
 def receive_keys(run: Run, computation: Computation, shared: bool = False) -> dict[Party, PublicKey]:
-    """Receive the key of each session this party takes part in, all of them before the first session.
+    """Receive the keys of all this party's sessions, before the first session.
 
-    So the coordinator never waits for a session to end before it can send a key of a later one.
+    So the coordinator can send all keys without waiting for a session to end.
     """
     layouts = {source: sizes(computation, run.team, source) for source in run.roster.sessions}
     return {source: receive_key(run, layout, shared) for source, layout in layouts.items()}
@@ -134,7 +134,7 @@ def receive_keys(run: Run, computation: Computation, shared: bool = False) -> di
 
 @step("keys")
 def receive_key(run: Run, layout: Sizes, shared: bool = False) -> PublicKey:
-    """Receive and check a public key of the coordinator's; one that all workers share through the first."""
+    """Receive and check the coordinator's public key; the first worker passes on a key that workers share."""
     if shared and not run.team.leads:
         _, raw = run.team.hear()
     else:
@@ -213,7 +213,7 @@ def decrypt_differences(run: Run, key: SecretKey, all_rows: int) -> np.ndarray |
 def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray, added: np.ndarray | None = None) -> None:
     """Source: encrypt its vectors, integers (vectors, rows), block by block, and send them to the target.
 
-    Then what it adds to their products with each of the target's, if anything, (vectors, m_B).
+    Then its noise for their products with each of the target's, if any, (vectors, m_B).
     """
     tables = [own] if added is None else [own, rows_of_noise(added)[0]]
     for block in _cut(run, tables, key.rows):
@@ -267,7 +267,7 @@ def send(run: Run, key: PublicKey, peer: Party, kind: Kind, ciphertexts: Sequenc
 
 
 def receive(run: Run, key: PublicKey, peer: Party, kind: Kind, count: int) -> list[bytes]:
-    """Receive that many ciphertexts of one length; `ProtocolViolation` where their key is another."""
+    """Receive that many ciphertexts of one length; `ProtocolViolation` if they are under another key."""
     size = _bytes(key, kind)
     ciphertexts: list[bytes] = []
     for _, sizes in _messages(key, kind, count):

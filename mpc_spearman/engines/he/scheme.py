@@ -10,18 +10,18 @@ target      ``PublicKey.subtract``    ``PublicKey.products``: ``add``, at the en
 coordinator ``SecretKey.decrypt``     ``SecretKey.open_products``
 =========== ========================= ==================================================
 
-Products can be computed in parts: each worker of the target hands its `Products.partial` to the first, which
-takes them by `Products.add_partial` and exports their sum.
+Products can be computed in parts: each worker of the target gives its `Products.partial` to the first worker,
+which adds them by `Products.add_partial` and exports the sum.
 
-Who learns what: a ciphertext tells the holder of the public key nothing. The coordinator learns the integers
-that it decrypts, and nothing of how they came about (docs/homomorphic-encryption.md).
+Who learns what: a ciphertext reveals nothing to the holder of the public key. The coordinator learns the
+integers that it decrypts, and nothing about how they were computed (docs/homomorphic-encryption.md).
 
-A value of this party's own beyond the agreed sizes raises `BoundError`. What came over the wire, and is no
-key or ciphertext, raises `ProtocolViolation`; the codec checks its length. No error's text holds a value.
+A party's own value beyond the agreed sizes raises `BoundError`. Bytes from the wire that are not a key or
+ciphertext raise `ProtocolViolation`; the codec checks their length. No error's text contains a value.
 
-Nothing that only the secret key shows raises: all parties see whether a run stops, so a source could craft
-ciphertexts and read from that what the target's integers did to them. What no honest run gives decrypts to
-``IMPOSSIBLE``, or to any other integer beyond its bound.
+Nothing that only the secret key shows raises an error. All parties see whether a run stops, so a source could
+craft ciphertexts, and learn from a stop about the target's integers. Values that no honest run gives decrypt
+to ``IMPOSSIBLE``, or to another integer beyond its bound.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from mpc_spearman.config import HeSettings
 from mpc_spearman.errors import BoundError, ProtocolViolation
 
-#: Stands for what no honest run gives; beyond every bound.
+#: Stands for a value that no honest run gives; beyond every bound.
 IMPOSSIBLE = -(2**63)
 
 # Bytes in which a worker of the target tells what a column used of target_sum.
@@ -54,13 +54,12 @@ Pairs = Sequence[tuple[int | None, int]]
 class Sizes:
     """The public numbers from which a key's layout follows; all parties know them.
 
-    There are `n` rows in the encrypted vectors (where products are summed, of all sources' vectors end to
-    end), `m_source` vectors of the source (one where products are summed) and `m_target` of the target. No
-    integer of the source's is larger in size than `value_bound`, none of the target's than `target_bound`;
-    the sizes in one of the target's vectors add up to at most `target_sum`. The coordinator finds nothing
-    larger than `result_bound`, which at differences bounds whatever is encrypted too. The run has so many
-    `keys` of these settings, one per source's session, which share the flooding's distance. The target
-    multiplies in so many `parts` under one key: workers whose products are added before any leave.
+    Encrypted vectors have `n` rows (if products are summed, all sources' vectors end to end); the source has
+    `m_source` vectors (one if products are summed), the target `m_target`. In absolute value, the source's
+    integers are at most `value_bound`, the target's `target_bound`, and those in one target vector add up to
+    at most `target_sum`. Decrypted integers are at most `result_bound`, at differences encrypted ones too.
+    The run has `keys` keys, one per source's session, which share the flooding's distance. `parts` workers of
+    the target multiply under one key; their products are added before any leave.
     """
 
     n: int
@@ -80,7 +79,7 @@ class Sizes:
 
 
 class StaysHere:
-    """What no code may copy out of its process: pickling and copying raise, and its repr shows nothing."""
+    """An object that must stay in its process: pickling and copying raise, and its repr shows nothing."""
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} can be neither pickled nor copied")
@@ -141,7 +140,7 @@ class Products(ABC):
 
     @abstractmethod
     def _read(self, raws: Sequence[bytes]) -> None:
-        """Add what another worker's `_write` gave."""
+        """Add what another worker's `_write` returned."""
 
     @abstractmethod
     def export(self) -> list[bytes]:
@@ -154,7 +153,7 @@ class PublicKey(StaysHere, ABC):
     A ciphertext from the source has exactly `ciphertext_bytes`, one for the coordinator
     `result_ciphertext_bytes`. At differences one holds `slots` integers. At products a block has `rows` rows,
     the last one perhaps fewer, and `product_ciphertexts` hold all inner products. A `caution` is a sentence
-    for the result's warnings, and its owner lets it use so many `threads`.
+    for the result's warnings; `threads` is how many it may use.
     """
 
     sizes: Sizes
@@ -178,7 +177,7 @@ class PublicKey(StaysHere, ABC):
     @classmethod
     @abstractmethod
     def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes) -> PublicKey:
-        """Rebuild the coordinator's key; `ProtocolViolation` for what shows without the secret to be none."""
+        """Rebuild the coordinator's key; `ProtocolViolation` if it is visibly not a public key."""
 
     @abstractmethod
     def encrypt(self, chunks: Sequence[Integers]) -> list[bytes]:
@@ -217,7 +216,7 @@ class SecretKey(StaysHere, ABC):
     def generate(cls, settings: HeSettings, sizes: Sizes) -> SecretKey:
         """Make a key from the operating system's randomness.
 
-        `PlanError` if the scheme makes no key of these settings, `BoundError` if the sizes do not fit such a
+        `PlanError` if the settings are invalid for the scheme, `BoundError` if the sizes do not fit such a
         key.
         """
 

@@ -1,4 +1,4 @@
-"""The only place that imports CrypTen, and what it takes to do so.
+"""The only place that imports CrypTen, with the workaround that this needs.
 
 CrypTen 0.4.1 looks for ``torch.onnx.symbolic_registry``, then for a private module that torch ≥ 2.9 no
 longer has, and fails. It only uses what it finds when it converts ONNX models, which this package never

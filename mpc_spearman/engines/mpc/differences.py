@@ -1,7 +1,7 @@
 """The paper's rank differences, opened to the coordinator (paper, steps 2 and 3).
 
-Opened is a basis of m_A + m_B − 1 vectors, {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, which tells the coordinator
-exactly what all pairs tell it, in rows that are shuffled (docs/protocol.md, "Differences").
+The parties open a basis of m_A + m_B − 1 vectors, {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, in shuffled rows. It
+reveals exactly what all pairs reveal (docs/protocol.md, "Differences").
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def open_differences(run: Run, session: Session, own: np.ndarray) -> None:
 def square_differences(run: Run, session: Session) -> np.ndarray | None:
     """Open the basis at the coordinator, block by block; return Σ (x_p − y_q)², Python int (m_A, m_B).
 
-    Its first worker has those over all workers' rows, the others none.
+    The first worker returns sums over all workers' rows, the others None.
     """
     shape = session.shape
     squares = Squares(shape.m_source, shape.m_target, shape.all_rows)

@@ -51,9 +51,9 @@ class Mpc(Engine):
     def _terms(
         self, run: Run, computation: Computation, own: Contribution
     ) -> list[tuple[Session, np.ndarray]]:
-        """Compute this party's terms of sums; what it adds to them, its noise, is in the first.
+        """Compute this party's terms of sums; the first one includes its noise.
 
-        Its first worker has those of all workers, the others none.
+        The first worker returns the terms of all workers, the others None.
         """
         terms = [self._term(run, computation, source, own.vectors) for source in run.roster.sessions]
         terms = _of_all(run, terms)
@@ -90,6 +90,6 @@ class Mpc(Engine):
 
 @step("multiply")
 def _of_all(run: Run, terms: list[tuple[Session, np.ndarray]]) -> list[tuple[Session, np.ndarray]]:
-    """Add up the terms of all workers of this party, at its first; nothing at the others."""
+    """Add up the terms of all this party's workers, at the first worker; None at the others."""
     totals = [(session, run.team.total(term)) for session, term in terms]
     return [(session, term) for session, term in totals if term is not None]

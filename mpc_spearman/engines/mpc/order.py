@@ -30,12 +30,12 @@ from mpc_spearman.wire.kinds import Kind
 def reveal_order(
     run: Run, terms: Sequence[tuple[Session, NDArray[np.int64]]], last: NDArray[np.bool_] | None = None
 ) -> NDArray[np.bool_] | None:
-    """Compare sums of inner products in private, and open what the plan says to whom it says.
+    """Compare sums of inner products privately, and open the outcome as the plan says.
 
-    Collective: all parties call it. Sources but the first only give their shares.
+    Collective: all parties call it. Sources other than the first only give their shares.
 
-    `terms` are this party's of V, (1, m_B), of the sessions it takes part in, in roster order; `last` are, at
-    the target, its vectors that come last whatever their sums are. Who it is opened to gets, under ``top``,
+    `terms` are this party's terms of V, (1, m_B), in each of its sessions, in roster order; the target's
+    `last` marks vectors that come last whatever their sums are. Who it is opened to gets, under ``top``,
     which are the greatest, (m_B,); else "q before r" of every pair q < r, row by row, (m_B·(m_B - 1)/2,).
     """
     share = _gather(run, [session.rerandomised(session.shared(term)) for session, term in terms])
@@ -93,7 +93,7 @@ class Comparison:
         return self.not_negative(share[q] - share[r])
 
     def strongest(self, share: NDArray[np.int64], k: int) -> NDArray[np.uint8]:
-        """Return this party's XOR share, (m,), of which are the k greatest; of equal ones the first."""
+        """Return this party's XOR share, (m,), of which values are the k greatest; ties go to the first."""
         q, r = np.triu_indices(len(share), 1)
         ones = self.integers(self.before(share))
         spare = np.zeros(len(share), dtype=np.int64)  # k - 1, less how many come before each

@@ -1,4 +1,4 @@
-"""CrypTen for one source, the target and the coordinator: its tensors and its reveal, our links and masks.
+"""CrypTen for one source, the target and the coordinator: its tensors and reveal, with our links and masks.
 
 CrypTen's own masks, triples and messages are not used (docs/protocol.md, "CrypTen as it ships"). While shares
 are re-randomised, compared or opened,
@@ -124,7 +124,7 @@ class Session:
     def rerandomised(self, value: Any) -> Any:
         """Add a fresh pseudo-random share of zero, F(prev) − F(next) (docs/protocol.md, "Zero shares").
 
-        What source and target send is then uniform to the coordinator up to their sum.
+        To the coordinator, what source and target send is then uniform except for their sum.
         """
         with crypten_uses(self._communicator, self._zeros):
             zero = ArithmeticSharedTensor.PRZS(value.size())
@@ -180,8 +180,8 @@ def _ring_element(
 def _and(x: Any, y: Any) -> Any:
     """Stand in for CrypTen's AND of two shared bit vectors: its replicated one, with a fresh share of zero.
 
-    Without the zero the result's share, which travels on, would be a function of shares of which the next
-    party has most (docs/protocol.md, "The order alone").
+    Without the zero, the result's share, which the next party receives, would be a function of shares most of
+    which that party has (docs/protocol.md, "The order alone").
     """
     z = replicated.AND(x, y)
     z.share = z.share ^ BinarySharedTensor.PRZS(z.size()).share

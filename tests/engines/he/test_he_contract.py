@@ -1,4 +1,4 @@
-"""What every homomorphic encryption scheme must do, whatever it is made of: see engines/he/scheme.py."""
+"""What every homomorphic encryption scheme must do: see engines/he/scheme.py."""
 
 from __future__ import annotations
 

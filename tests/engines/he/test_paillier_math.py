@@ -47,7 +47,7 @@ def test_a_short_exponent_has_no_less_than_448_bits():
     assert [arithmetic.exponent_bytes(bits) * 8 for bits in (2048, 3072)] == [448, 512]
 
 
-def test_what_goes_to_who_has_the_factors_gets_an_exponent_longer_than_the_modulus():
+def test_ciphertexts_for_the_holder_of_the_factors_get_an_exponent_longer_than_the_modulus():
     """By 40 bits: so it is within 2^-40 of uniform in the group that the base generates."""
     public = numbers(512, short=True)[1]
     digits = public.wide_residue.__self__._table
@@ -92,7 +92,7 @@ def test_agreement_with_phe(m):
 
 
 @pytest.mark.parametrize("bits", [64, 256, 512])
-def test_keys_are_what_the_encryption_asks_for(bits):
+def test_keys_fulfil_what_the_encryption_requires(bits):
     for _ in range(3):
         secret, public = generate(bits, short=True)
         p, q = secret._p, secret._q

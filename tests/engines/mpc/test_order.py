@@ -195,7 +195,7 @@ def test_one_column_of_the_target_has_an_order_without_a_comparison(opened_to):
     assert (ranking["position"].tolist(), ranking["feature"].tolist()) == ([1], ["height"])
 
 
-def test_as_many_as_there_are_are_not_the_strongest_of_them():
+def test_top_must_be_less_than_the_number_of_features():
     ended = ran(("A",), top=7)
     said = "top: 7 leaves out none of the target's 7 features"
     assert {type(error) for error in ended.errors.values() if said in str(error)} == {PlanError}
@@ -205,7 +205,7 @@ def test_too_many_columns_to_compare_are_refused():
     source = Roster.of(plan(reveal="ranking"), "C").sources[0]
     level = Ranking(plan(reveal="ranking"))
     level.check(Shapes(61, {source: 2}, MAX_COMPARED))
-    with pytest.raises(BoundError, match=f"{MAX_COMPARED + 1} of them; it takes {MAX_COMPARED} at most"):
+    with pytest.raises(BoundError, match=f"{MAX_COMPARED + 1} features; it takes at most {MAX_COMPARED}"):
         level.check(Shapes(61, {source: 2}, MAX_COMPARED + 1))
 
 

@@ -1,4 +1,4 @@
-"""Who receives what where only the order is opened: every byte of recorded runs, and statistics on it.
+"""Who receives what if only the order is opened: every byte of recorded runs, and statistics on it.
 
 The coordinator's view must be noise but for the opened bits: as received, and after stripping every stream
 that it can derive from the keys it holds.
@@ -119,7 +119,7 @@ def test_nothing_arrives_that_is_not_listed(opened_to, top):
         )
 
 
-def test_the_coordinator_is_not_told_how_many_columns_are_constant():
+def test_the_coordinator_does_not_learn_how_many_columns_are_constant():
     tables = _tables(1)
     tables = {"A": tables["A"], "B": tables["B"].assign(target_64=1.0, target_65=2.0)}
     run = Recorded(tables, reveal="ranking")
@@ -211,7 +211,7 @@ circle = pytest.mark.parametrize(("receiver", "sender", "third"), ["BCA", "ABC",
 
 
 @circle
-def test_what_is_not_free_in_a_message_is_zero_or_a_copy(receiver, sender, third):
+def test_fixed_parts_of_a_message_are_zeros_or_copies(receiver, sender, third):
     for message, words in enumerate(sent(recorded(), receiver, sender)):
         assert np.array_equal(as_sent(message, np.full_like(words, 2**64 - 1)) & words, words)
         if message >= 4 and message % 2 == 0:

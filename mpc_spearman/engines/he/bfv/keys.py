@@ -96,7 +96,7 @@ class BfvPublicKey(PublicKey):
     def subtract(
         self, theirs: Sequence[bytes], own: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
     ) -> list[bytes]:
-        """Subtract; a fresh Enc(0), which is always added, encrypts one's own too."""
+        """Subtract; the fresh Enc(0) that is always added also encrypts this party's own values."""
         left, right = [self.load(raw, 0) for raw in theirs], [self._encoded(chunk) for chunk in own]
         evaluator, exported = self.rings[0].evaluator, []
         for i, j in pairs:
@@ -248,9 +248,9 @@ class BfvSecretKey(SecretKey):
 class BfvProducts(Products):
     """Sums of plaintext products, kept in transformed form until they leave.
 
-    Each begins with a fresh Enc(0), which it needs in the end anyway: SEAL refuses a sum whose c1 cancels
-    out, and a source could send blocks that cancel out where the target's rows in them are alike. Each
-    worker's do so, and the bound on the noise counts `Sizes.parts` of them.
+    Each sum begins with a fresh Enc(0), which it needs in the end anyway: SEAL refuses a sum whose c1 is
+    zero, and a source could send blocks that cancel out if the target's rows in them are equal. So do each
+    worker's sums; the noise bound counts `Sizes.parts` of them.
     """
 
     _key: BfvPublicKey
@@ -305,7 +305,7 @@ class BfvProducts(Products):
         return exported
 
     def _totals(self) -> Iterator[tuple[int, int, Any]]:
-        """Give modulus, group and sum, by modulus, target column and group, out of transformed form."""
+        """Yield modulus, group and sum, back from transformed form, by modulus, target column and group."""
         for at, total in enumerate(self._sums):
             index = at * len(self._key.rings) // len(self._sums)
             self._key.rings[index].evaluator.transform_from_ntt_inplace(total)

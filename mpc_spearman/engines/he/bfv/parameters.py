@@ -1,4 +1,4 @@
-"""BFV's parameters from public sizes: noise bounds, the noise that floods them, and what must fit.
+"""BFV's parameters from public sizes: noise bounds, the flooding noise, and the limits.
 
 docs/homomorphic-encryption.md proves the bounds (section "BFV's noise"), with the names used here. They are
 worst cases: they hold with certainty, not on average. Everything is computed from public sizes with Python
@@ -55,9 +55,8 @@ class Parameters:
 
     Source and target work with ciphertexts modulo the primes `kept` and `dropped`, the coordinator with the
     kept ones alone; the prime p, `special`, is in the public key only. The plaintext moduli t, `plain`, are
-    primes = 1 (mod 2N), so that each has N slots. The noise is at most `before` when it is about to be
-    flooded, with noise that is uniform on [-2^k, 2^k), k `flood_bits`, and at most `after` at the
-    coordinator.
+    primes = 1 (mod 2N), so that each has N slots. The noise is at most `before` before flooding, which is
+    uniform on [-2^k, 2^k) with k `flood_bits`, and at most `after` at the coordinator.
     """
 
     layout: Layout

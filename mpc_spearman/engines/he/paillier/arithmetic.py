@@ -100,7 +100,7 @@ class _Powers:
 class SecretNumbers(StaysHere):
     """The factors of n, different primes with gcd(pq, (p - 1)(q - 1)) = 1.
 
-    They leave this object by no method, and no error is raised where they are in sight.
+    No method returns them, and no code that can see them raises an error.
     """
 
     def __init__(self, p: mpz, q: mpz) -> None:
@@ -126,8 +126,8 @@ def exponent_bytes(bits: int) -> int:
 def generate(bits: int, *, short: bool) -> tuple[SecretNumbers, PublicNumbers]:
     """Make a key whose modulus has exactly `bits` bits, from the operating system's randomness.
 
-    p and q have the same length and their top two bits set, so pq has exactly twice that length. Short
-    randomness asks that -1 is no square, p = q = 3 mod 4, and the squares are cyclic, gcd(p - 1, q - 1) = 2.
+    p and q have the same length and their top two bits set, so pq has exactly twice that length. For short
+    randomness -1 must not be a square, so p = q = 3 mod 4, and squares must be cyclic: gcd(p - 1, q - 1) = 2.
     """
     half = bits // 2
     while True:
@@ -143,7 +143,7 @@ def generate(bits: int, *, short: bool) -> tuple[SecretNumbers, PublicNumbers]:
 
 
 def plausible_modulus(n: mpz, bits: int) -> bool:
-    """Whether a number from the wire may be a modulus: all that shows without its factors."""
+    """Whether a number from the wire may be a modulus, as far as one can tell without its factors."""
     return bool(
         n.bit_length() == bits
         and gcd(n, _SMALL_PRIMES) == 1

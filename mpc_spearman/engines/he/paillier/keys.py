@@ -182,7 +182,7 @@ class PaillierProducts(Products):
         self._below = [mpz(1)] * key.product_ciphertexts
 
     def _add(self, block: Sequence[bytes], y: Integers) -> None:
-        """Keep the block; one call in some multiplies up all so far."""
+        """Keep the block; now and then multiply up all kept blocks."""
         values, groups = self._key.read(block), self._key.groups
         self._rows += [values[start : start + groups] for start in range(0, len(values), groups)]
         self._y.append(y)
@@ -208,7 +208,7 @@ class PaillierProducts(Products):
         ]
 
     def _settle(self) -> None:
-        """Multiply up the rows that wait."""
+        """Multiply up the kept rows."""
         if not self._rows:
             return
         bases, y = list(zip(*self._rows, strict=True)), np.concatenate(self._y, axis=1)
@@ -240,8 +240,8 @@ def _check_settings(settings: HeSettings) -> None:
     bits = settings.key_bits
     if bits % 16 or bits < (64 if settings.insecure else _LEAST_BITS):
         raise PlanError(
-            f"he.key_bits: {bits} is not a size for Paillier keys; {_FULL_BITS} is, {_LEAST_BITS} too, and "
-            "with he.insecure: true, for tests, smaller multiples of 16"
+            f"he.key_bits: {bits} is not a size for Paillier keys; use {_FULL_BITS} or {_LEAST_BITS} or, "
+            "for tests with he.insecure: true, a smaller multiple of 16"
         )
 
 
@@ -251,7 +251,7 @@ def _caution(bits: int) -> str | None:
     if bits < _FULL_BITS:
         return (
             f"Paillier keys of {bits} bits have about 112 bits of security; "
-            f"he.key_bits: {_FULL_BITS} has 128, as is advised for new uses."
+            f"he.key_bits: {_FULL_BITS} has 128, as advised for new uses."
         )
     return None
 
