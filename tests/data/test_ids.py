@@ -97,7 +97,7 @@ def test_a_key_that_others_may_touch(mode: int, tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_hold_a_key(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="neither read nor made: No such file or directory"):
+    with pytest.raises(PlanError, match="neither read nor created: No such file or directory"):
         alignment_tag(tmp_path / "none" / "key", IDS)
     with pytest.raises(PlanError, match="Is a directory"):
         alignment_tag(tmp_path, IDS)
