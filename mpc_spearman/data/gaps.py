@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from mpc_spearman.data.notation import Mask, Notation, mask
 from mpc_spearman.data.refusals import show
 
 _MOST_NAMED = 10
+_NINES = re.compile(r"-?99+\.0")
 _FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _BY_DEFAULT = TableKeys().missing_values
 
@@ -92,6 +94,24 @@ class Codes:
             self.seen.update([value] if found.any() else [])
             missing |= found
         return missing
+
+
+def code_among(values: npt.NDArray[Any]) -> str:
+    """Say if a column's lowest or highest value looks like a code for a missing one, such as -999.
+
+    Its digits are all nines (two or more), it occurs more than once, and it is further from the next value
+    than that is from the value at the other end.
+    """
+    values = values.astype(np.float64)
+    for which in ("lowest", "highest") if len(values) else ():
+        code, far = (values.min(), values.max()) if which == "lowest" else (values.max(), values.min())
+        others = values[values != code] if _NINES.fullmatch(str(code)) else values[:0]
+        if len(others) and len(values) - len(others) > 1:
+            near = others.min() if which == "lowest" else others.max()
+            if abs(near - code) > abs(far - near):
+                how = "if it is, list it under missing_values"
+                return f"its {which} value may be a code for a missing value, such as -999: {how}"
+    return ""
 
 
 def costs(missing: Mapping[str, npt.NDArray[np.int64]], n: int) -> str:

@@ -24,7 +24,7 @@ from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.cells import Array, Cells, Mask, Numbers
 from mpc_spearman.data.columns import numbers
 from mpc_spearman.data.csv_text import CsvText
-from mpc_spearman.data.gaps import Codes
+from mpc_spearman.data.gaps import Codes, code_among
 from mpc_spearman.data.refusals import Unusable, show
 
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -94,7 +94,7 @@ class Source(ABC):
             values, missing, kind, note = self.numbers(place)
         except Unusable as unusable:
             return Column(name, str(unusable), unusable.fix)
-        return Column(name, "", {}, kind, values, missing, note)
+        return Column(name, "", {}, kind, values, missing, note or code_among(values[~missing]))
 
 
 def open_source(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> Source:

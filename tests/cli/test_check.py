@@ -79,7 +79,10 @@ def test_who_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_check_says_what_the_owner_should_know_about_its_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mine = table_of(tmp_path, gaps=np.where(np.arange(N) < 3, np.nan, np.arange(N)))
+    age = np.arange(N) % 50 + 20.0
+    age[:5] = -999
+    mine = table_of(tmp_path, age=age, gaps=np.where(np.arange(N) < 3, np.nan, np.arange(N)))
     settings = "alignment=intersect parties.sources.A.missing=drop_rows"
     _, said = check(capsys, f"--party A --table {mine} {settings}")
     assert "left out: 3 of 400 rows" in said
+    assert "'age': its lowest value may be a code" in said

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
+from mpc_spearman.data.gaps import code_among
 from support.tables import columns, frame, read, refusal
 
 GAPS = {"x": [1, None, 3, 4, 5], "y": [0.5, 1.5, None, 3.5, 4.5], "z": [5, 4, 3, 2, 1]}
@@ -113,3 +115,25 @@ def test_flags_may_be_excluded_and_are_no_other_column() -> None:
     assert read(table, **keys, exclude=["x is missing"]).features == ("x", "y", "z", "y is missing")
     taken = table.assign(**{"x is missing": 1})
     assert "there is a column 'x is missing' already" in refusal(taken, **keys)
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ([-999, -999, 1, 2, 3], "lowest"),
+        ([999.0, 999.0, 1.5, 2, 3], "highest"),
+        ([-999, 1, 2, 3, 4], ""),  # there once
+        ([-999, -999, -998, 1, 500], ""),  # not apart from the others
+        ([99, 99, 1, 2, 70], ""),
+        ([-1, -1, 50, 60, 70], ""),
+        ([9, 9, 1, 2, 3], ""),
+        ([-999.5, -999.5, 1, 2, 3], ""),
+        ([-999, -999, -999], ""),  # nothing beside it
+    ],
+)
+def test_what_looks_like_a_code_is_ranked_with_a_warning(values: list[float], code: str) -> None:
+    found = read(frame(values, y=range(len(values))))
+    assert found.cautions == ((f"column 'x': {said}",) if (said := code_among(np.array(values))) else ())
+    assert said[4 : 4 + len(code)] == code
+    assert bool(said) == bool(code)
+    assert rankdata(found.column(0)).tolist() == rankdata(values).tolist()

@@ -54,6 +54,7 @@ def columns_of_every_kind(n: int = 400) -> pd.DataFrame:
             "text": [f"{value:.2f}" for value in draw.normal(size=n)],
             "day": draw.choice(DAYS, n),
             "one": 7,
+            "code": draw.choice([-999, *range(20)], n),
         }
     )
     frame["gaps"] = np.where(draw.random(n) < 0.1, np.nan, draw.integers(0, 9, n) / 4)
@@ -83,6 +84,7 @@ def test_ranks_are_scipys_for_every_kind_of_column(
     frame["text"] = frame["text"].astype(float)
     known = frame.sort_values("id").dropna().reset_index(drop=True)
     assert (table.ids.to_pylist(), table.features) == (known["id"].tolist(), tuple(frame.columns[1:]))
+    assert any("'code': its lowest value may be a code" in caution for caution in table.cautions)
     some = np.random.default_rng(4).permutation(len(known))[:77]
     for rows, part in ((slice(None), table), (some, table.take(some))):
         ranks = part.ranks()
