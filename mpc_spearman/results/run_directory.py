@@ -116,14 +116,15 @@ def swap(moves: Mapping[Path, Path]) -> None:
         for part, target in moves.items():
             if target.exists():
                 aside = part.with_name(f"{part.name}.{secrets.token_hex(4)}.old")
-                target.rename(aside)
-                undo.append((aside, target))
                 asides.append(aside)
-            part.rename(target)
+                undo.append((aside, target))
+                target.rename(aside)
             undo.append((target, part))
+            part.rename(target)
     except BaseException:
         for now, before in reversed(undo):
-            now.rename(before)
+            if now.exists():  # else that step was not taken
+                now.rename(before)
         raise
     for aside in asides:
         shutil.rmtree(aside, ignore_errors=True)

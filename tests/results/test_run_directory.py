@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -26,3 +27,35 @@ def test_a_directory_is_held_once_and_then_free_again(tmp_path: Path) -> None:
     with run_directory.locked(tmp_path / "B"):
         pass
     assert files(tmp_path) == ["link"]
+
+
+class Interrupting(type(Path())):
+    """A path; by Ctrl-C its k-th renaming is not done, or done and the program hears no more of it."""
+
+    left: ClassVar[int]
+    done: ClassVar[bool]
+
+    def rename(self, target: Path) -> Any:
+        Interrupting.left -= 1
+        if Interrupting.left == 0 and not self.done:
+            raise KeyboardInterrupt
+        moved = super().rename(target)
+        if Interrupting.left == 0:
+            raise KeyboardInterrupt
+        return moved
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("which", range(1, 5))
+def test_results_are_replaced_all_or_none_whenever_it_is_interrupted(
+    which: int, done: bool, tmp_path: Path
+) -> None:
+    Interrupting.left, Interrupting.done = which, done
+    moves = {Interrupting(tmp_path, f"new {name}"): Interrupting(tmp_path, name) for name in "AB"}
+    for folder in (*moves, *moves.values()):
+        folder.mkdir()
+        Path(folder, "of").write_text(folder.name)
+    with pytest.raises(KeyboardInterrupt):
+        run_directory.swap(moves)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["A", "B", "new A", "new B"]
+    assert all(Path(folder, "of").read_text() == folder.name for folder in (*moves, *moves.values()))
