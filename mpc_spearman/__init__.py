@@ -7,7 +7,25 @@
 
 The package, from the commands down to the foundations; modules import only from further down:
 
-==============  ==============================================================================
+==============  =====================================================================================
+``cli``         the commands
+``comparison``  sweeps over plans and sizes, their table and figures; estimates
+``launch``      all roles here (`local`), one party here (`join`), the supervisor, a role's process
+``protocols``   the three roles and their steps, in modules of one or two phases
+``results``     a party's result, its files, merging, the report
+``levels``      one module each: what parties contribute, and C opens, computes and passes on
+``engines``     the private computation, ``mpc`` and ``he``: inner products, differences, comparison
+``run``         what all steps and engines need of one role's run
+``network``     how parties meet and connect: TLS by keys, one port, forwarding
+``wire``        messages, frames, links, keys, the meter; messages between a party's workers
+``attacks``     attacks on published numbers; no run imports them
+``privacy``     noise, what a loss means for an attacker's guess, the ledger
+``statistics``  estimators, the sentences that go with a result, the plaintext reference
+``data``        tables, from files, from memory and from databases; columns, ids, ranks
+``config``      the plan, its policies, levels and grants in their order
+``parties``     who takes part; ``identity``, ``files``, ``arrays``, ``installed``, ``units``, ``errors``
+==============  =====================================================================================
+
 Names are imported when first used, so that ``mpc-spearman --help`` needs neither torch nor pandas.
 """
 

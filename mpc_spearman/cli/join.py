@@ -56,5 +56,5 @@ def run(parsed: argparse.Namespace) -> int:
     if result is not None:
         terminal.show(result, out / party)
     elif not parsed.quiet:
-        print(printable(f"{worker} is done; the results are on the host of {party} runs"), file=sys.stderr)
+        print(printable(f"{worker} is done; the results are on the host of worker {party}"), file=sys.stderr)
     return 0

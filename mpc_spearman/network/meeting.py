@@ -12,10 +12,12 @@ earlier rounds are dropped.
 
 The coordinator sends
 
-``missing`` who is not there ``again`` the number of the round to make ready for, and who has ``left``, if
-anyone ``all`` everybody's `Contact`: connect ``met`` all have met ``refused`` the version and plan that
-differ, or that another process has the place ``stop`` an error's class, party and phase: the meeting is over
-for the receiver
+``missing``   who is not there
+``again``     the number of the round to make ready for, and who has ``left``, if anyone
+``all``       everybody's `Contact`: connect
+``met``       all have met
+``refused``   the version and plan that differ, or that another process has the place
+``stop``      an error's class, party and phase: the meeting is over for the receiver
 
 and a data party ``join``, ``here`` (its `Contact` for a round), ``ready``, ``broken`` and ``stop``.
 """
