@@ -177,3 +177,10 @@ def test_links_of_parties_that_have_stopped_keep_no_thread(make: Make) -> None:
     for party in (A, B, C):
         network.cut(party)
     eventually(lambda: set(threading.enumerate()) <= before)
+
+
+def test_another_partys_end_stops_a_wait_at_once(make: Make) -> None:
+    network = make(last_words=EVER)
+    network.links[A].abort(TableError("x"))
+    with pytest.raises(PeerFailed):
+        network.links[C].receive(B, Kind.HELLO)
