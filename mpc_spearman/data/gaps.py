@@ -17,8 +17,9 @@ from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.notation import Mask, Notation, mask
 from mpc_spearman.data.refusals import show
 
+#: Numbers, as float64 writes them, that may be codes for missing values.
+NINES = re.compile(r"-?99+\.0")
 _MOST_NAMED = 10
-_NINES = re.compile(r"-?99+\.0")
 _FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _BY_DEFAULT = TableKeys().missing_values
 
@@ -105,7 +106,7 @@ def code_among(values: npt.NDArray[Any]) -> str:
     values = values.astype(np.float64)
     for which in ("lowest", "highest") if len(values) else ():
         code, far = (values.min(), values.max()) if which == "lowest" else (values.max(), values.min())
-        others = values[values != code] if _NINES.fullmatch(str(code)) else values[:0]
+        others = values[values != code] if NINES.fullmatch(str(code)) else values[:0]
         if len(others) and len(values) - len(others) > 1:
             near = others.min() if which == "lowest" else others.max()
             if abs(near - code) > abs(far - near):

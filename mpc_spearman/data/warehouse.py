@@ -26,7 +26,7 @@ from mpc_spearman.data import expressions
 from mpc_spearman.data.cells import INFINITE, Cells, Rows
 from mpc_spearman.data.columns import is_text, named
 from mpc_spearman.data.databases import connect, quoted
-from mpc_spearman.data.gaps import code_among
+from mpc_spearman.data.gaps import NINES, code_among
 from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.ranks import Groups, place_ranks
 from mpc_spearman.data.refusals import EngineFailed, Unusable, at_rows, count_of, listed, show
@@ -219,20 +219,26 @@ class Warehouse(Source):
             self._readings[place] = self._read(place, name)
             missing = np.zeros(self._count, dtype=bool)
             missing[self._missing(place, _ORDER)] = True
+            note = code_among(self._ends(place))
         except EngineFailed as failed:
             raise EngineFailed(f"column {show(name)}: {failed}") from None
         except Unusable as unusable:
             return Column(name, str(unusable), unusable.fix)
-        return Column(name, missing=missing, note=code_among(self._ends(place)))
+        return Column(name, missing=missing, note=note)
 
     def _ends(self, place: int) -> NDArray[np.float64]:
-        """Return the two lowest and the two highest values of a column of numbers, each at most twice."""
+        """Return the two lowest and two highest values of numbers, each at most twice, if a code may be one.
+
+        Counting all values takes much longer than finding the lowest and the highest one.
+        """
         known, ends = self._readings[place].known(self._all()), dict[float, int]()
         if known.key.type().is_numeric():
-            counts = known.group_by("key").aggregate(n=known.count())
-            for order in (counts.key.asc(), counts.key.desc()):
-                found = self._engine.table(counts.order_by(order).limit(2)).to_pylist()
-                ends.update({float(one["key"]): min(2, one["n"]) for one in found})
+            both = self._engine.table(known.aggregate(low=known.key.min(), high=known.key.max()))
+            if any(NINES.fullmatch(str(float(end or 0))) for end in both.to_pylist()[0].values()):
+                counts = known.group_by("key").aggregate(n=known.count())
+                for order in (counts.key.asc(), counts.key.desc()):
+                    found = self._engine.table(counts.order_by(order).limit(2)).to_pylist()
+                    ends.update({float(one["key"]): min(2, one["n"]) for one in found})
         return np.repeat([*ends], [*ends.values()]) if ends else np.empty(0)
 
     def _all(self) -> Any:
