@@ -103,12 +103,11 @@ def code_among(values: npt.NDArray[Any]) -> str:
     Its digits are all nines (two or more), it occurs more than once, and it is further from the next value
     than that is from the value at the other end.
     """
-    values = values.astype(np.float64)
-    for which in ("lowest", "highest") if len(values) else ():
-        code, far = (values.min(), values.max()) if which == "lowest" else (values.max(), values.min())
+    low, high = map(float, (values.min(), values.max())) if len(values) else (0.0, 0.0)
+    for which, code, far in (("lowest", low, high), ("highest", high, low)):
         others = values[values != code] if NINES.fullmatch(str(code)) else values[:0]
         if len(others) and len(values) - len(others) > 1:
-            near = others.min() if which == "lowest" else others.max()
+            near = float(others.min() if which == "lowest" else others.max())
             if abs(near - code) > abs(far - near):
                 how = "if it is, list it under missing_values"
                 return f"its {which} value may be a code for a missing value, such as -999: {how}"

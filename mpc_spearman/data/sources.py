@@ -94,7 +94,8 @@ class Source(ABC):
             values, missing, kind, note = self.numbers(place)
         except Unusable as unusable:
             return Column(name, str(unusable), unusable.fix)
-        return Column(name, "", {}, kind, values, missing, note or code_among(values[~missing]))
+        note = note or code_among(values[~missing] if missing.any() else values)
+        return Column(name, "", {}, kind, values, missing, note)
 
 
 def open_source(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> Source:
