@@ -145,7 +145,7 @@ class Team:
             if what["type"] != dtype or not all(fits):
                 raise ValueError
             size = math.prod(shape) * np.dtype(dtype).itemsize
-            while parts[-1] and got < size:
+            while len(parts[-1]) == _CHUNK and got < size:
                 parts.append(self._receive(worker, kind)[1])
                 got += len(parts[-1])
             return np.frombuffer(b"".join(parts), dtype).reshape(shape)

@@ -17,7 +17,7 @@ from mpc_spearman.results.result import Result
 from mpc_spearman.wire.kinds import Kind
 from support.faults import Passing, Run, through
 from support.in_memory import Ended, run_in_memory
-from support.plans import plan
+from support.plans import PROTOCOLS, plan
 from support.recorder import record
 from support.references import normal_tables
 
@@ -133,6 +133,20 @@ def test_a_part_of_another_size_than_the_ids(liar: str, kind: str, found_by: lis
 
     ended = run_with(liar, plan(shards=3, alignment="intersect"), way="gather", kind=kind, change=change)
     assert found(ended, ProtocolViolation, *found_by)
+
+
+@pytest.mark.parametrize(
+    ("liar", "kind", "found_by", "settings"),
+    [("A", "TASK", "A/1", {"alignment": "intersect"}), ("B/1", "PART", "B", PROTOCOLS["paillier"])],
+)
+def test_a_part_that_says_it_is_longer_than_it_is(
+    liar: str, kind: str, found_by: str, settings: dict[str, Any]
+) -> None:
+    def change(kind: int, payload: bytes) -> tuple[int, bytes]:
+        return kind, said(payload, lambda text: re.sub('"shape": \\[\\d+', '"shape": [99999', text))
+
+    ended = run_with(liar, plan(shards=3, **settings), way="gather", kind=kind, change=change)
+    check(ended, ProtocolViolation, found_by)
 
 
 def test_workers_whose_first_ones_are_in_another_run() -> None:

@@ -6,8 +6,10 @@ import threading
 import time
 
 import numpy as np
+import pytest
 
 from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.wire import team as module
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 from mpc_spearman.wire.team import Team, fields
@@ -16,7 +18,11 @@ from support.memory_network import Wires
 WORKERS = tuple(Party(name, Role.SOURCE, number) for number, name in enumerate(("A", "A/1", "A/2")))
 
 
-def test_workers_wait_for_longer_than_the_time_out_while_their_first_one_computes() -> None:
+@pytest.mark.parametrize("chunk", [4, 6, 1 << 22])
+def test_workers_wait_for_longer_than_the_time_out_while_their_first_one_computes(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CHUNK", chunk)  # of blocks of 8 bytes
     wires, dealt, vectors = Wires(3), dict[int, np.ndarray](), np.arange(20, dtype=np.int32).reshape(2, 10)
 
     def work(me: Party) -> None:
