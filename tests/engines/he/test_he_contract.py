@@ -266,6 +266,8 @@ def test_a_part_is_refused_that_is_changed_or_beyond_the_noise_bound(scheme):
             received(secret, scheme).products().add_partial(bad)
     with pytest.raises(BoundError):  # 20 in the first column
         added(secret, scheme, x, y).add_partial(part)
+    with pytest.raises(BoundError):  # 20 again, whatever their signs
+        added(secret, scheme, np.ones((3, 3), np.int64), np.array([[9, -9, 2], [0, 0, 0]]))
 
 
 @pytest.mark.parametrize("sizes", [DIFFERENCES, PRODUCTS])

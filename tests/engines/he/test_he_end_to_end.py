@@ -159,6 +159,23 @@ def test_lengths_depend_on_public_sizes_only_and_nothing_repeats(scheme: str) ->
         assert len(set(ciphertexts)) == len(ciphertexts)  # equal ranks among them
 
 
+@pytest.mark.parametrize("form", ["literal", "packed"])
+def test_differences_share_no_randomness_but_in_the_papers_form(form: str) -> None:
+    tables = {"A": TABLES["A"].iloc[:6, :3], "B": TABLES["B"].iloc[:6, :2]}
+    its = Recorded(tables, protocol="he", he=SMALL | {"form": form}, reveal="differences").transcript
+    n = int.from_bytes(its.payloads("A", "C", "PUBLIC_KEY")[0][4:][: SMALL["key_bits"] // 8], "big")
+
+    def ciphertexts(receiver: str, sender: str, kind: str) -> list[list[int]]:
+        size, batch = SMALL["key_bits"] // 4, its.payloads(receiver, sender, kind)[0][32:]
+        numbers = [int.from_bytes(batch[at : at + size], "big") for at in range(0, len(batch), size)]
+        return [numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]]
+
+    # Enc(a_1 − b) Enc(a_2) = Enc(a_2 − b) Enc(a_1) if both differences are from the same Enc(b).
+    a, left = ciphertexts("B", "A", "CIPHERTEXT"), ciphertexts("C", "B", "EVALUATED")
+    same = [(d * y - e * x) % n**2 == 0 for x, y, d, e in zip(*a, *left, strict=True)]
+    assert same == [form == "literal"] * (6 if form == "literal" else 1)
+
+
 def test_the_coordinator_sees_rows_in_an_order_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     add, seen = Squares.add_basis, []
 
