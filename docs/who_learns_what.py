@@ -23,12 +23,14 @@ END = "<!-- end of what is made -->"
 
 NAMES = {"coordinator": "C", "target": "B", "source": "A"}
 
-# (protocol, estimator, what `results` grants the receiver, opened_to, top, alignment), and a set of such.
+# (protocol, estimator, what `results` grants the receiver, opened_to, top, alignment, precision), and a set
+# of such.
 Choice = tuple[str, ...]
 SETTINGS = (
     *(get_args(kind) for kind in (Protocol, Estimator, Grant, OpenedTo)),
     ("", "3"),
     ("same", "intersect"),
+    ("statistical", "exact"),
 )
 Choices = set[Choice]
 
@@ -41,7 +43,7 @@ def shared_plans(level: str, role: str) -> Iterator[tuple[Choice, dict[str, Any]
             "protocol": choice[0],
             "reveal": level,
             "estimator": choice[1],
-            "results": {receiver: choice[2]},
+            "results": {receiver: choice[2], "precision": choice[6]},
             "opened_to": choice[3],
             "top": int(choice[4]) if choice[4] else None,
             "alignment": choice[5],
@@ -97,6 +99,7 @@ def cell(choices: Choices, every: Choices) -> str:
         3: lambda party: f"if opened to the {party}",
         4: lambda top: "with `top`" if top else "without `top`",
         5: lambda alignment: f"if `{alignment}`",
+        6: lambda precision: f"if `{precision}`",
     }
     parts = [
         phrases[i](least(settings) if i == 2 else "".join(settings))

@@ -21,6 +21,7 @@ from mpc_spearman.cli import main
 from mpc_spearman.config import HeSettings, Policy, local_party
 from mpc_spearman.config.sections import Privacy
 from mpc_spearman.installed import INSTALL_CRYPTEN
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.results.result import Result
 from support.pages import CURRENT, PAGES, README, ROOT, Page, code, rows, script
 
@@ -91,6 +92,7 @@ def test_the_tables_of_who_learns_what_are_those_of_the_code(maker: ModuleType) 
     made = LEARNT.text.partition(maker.BEGIN)[2].partition(maker.END)[0].strip()
     assert made == maker.tables(), "run: python docs/who_learns_what.py"
     assert maker.levels() == ["differences", "coefficients", "strengths", "ranking", "explained", "canonical"]
+    assert not {field.tells for row in VIEW.rows for field in row.fields if field.tells not in made}
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=repr)
