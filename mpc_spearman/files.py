@@ -35,7 +35,7 @@ def create_once(path: Path, data: bytes, *, durable: bool = False) -> None:
     try:
         create(path, data, durable=durable)
     except FileExistsError:
-        raise OutputError(f"{path} exists and is not replaced") from None
+        raise OutputError(f"{path} exists and is not replaced; move it away first") from None
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
 

@@ -8,9 +8,9 @@ local file can remove the rule.
 from __future__ import annotations
 
 import argparse
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 
-from mpc_spearman.cli.arguments import add_party, add_settings, party_plan, path, whole
+from mpc_spearman.cli.arguments import add_party, add_settings, day, party_plan, path, whole
 from mpc_spearman.config.approval import approve
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PlanError
@@ -27,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--until",
         required=True,
-        type=date.fromisoformat,
+        type=day,
         metavar="DATE",
         help="the last day (UTC), such as 2030-12-31",
     )

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,14 @@ def whole(low: int, high: int = 10**9) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def day(text: str) -> date:
+    """Read ``2030-12-31``."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day, such as 2030-12-31") from None
 
 
 def features(text: str) -> tuple[int, int]:

@@ -21,7 +21,12 @@ from mpc_spearman.units import human_seconds
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("plans", nargs="+", metavar="PLAN", help="YAML files, such as configs/mpc.yaml")
+    parser.add_argument(
+        "plans",
+        nargs="+",
+        metavar="PLAN",
+        help="YAML files, such as configs/mpc.yaml; to change a setting, copy a plan",
+    )
     parser.add_argument(
         "--rows", nargs="+", type=whole(3), required=True, metavar="N", help="rows, such as 1000 10000"
     )

@@ -57,7 +57,7 @@ def _write_own(tables: list[Path], party: str | None) -> None:
         lines += ["# Lines with `# ?` are for you to decide.", *about]
         said.append(found)
     if file.exists() and not (party and Path(f"{party}.key").exists()):  # whose line is worth more
-        raise OutputError(f"{file} exists and is not replaced")
+        raise OutputError(f"{file} exists and is not replaced; move it away first")
     if party is not None:
         said.append(_make_key(party))
     create_once(file, "\n".join([*lines, ""]).encode())

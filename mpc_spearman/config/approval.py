@@ -84,8 +84,10 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
         if identity == str(officer):
             raise PlanError(f"this is the key of party {name}: an approver needs a key of its own")
     if own.policy.approved_by != str(officer) or own.policy.approval is None:
-        below = f"`approved_by: {officer}` below `policy` makes `join` ask for this one's approval"
-        raise PlanError(f"the policy of party {party} names another key, or none: {below}")
+        raise PlanError(
+            f"the policy of party {party} does not name this key as its approver's; "
+            f"to change that, write `approved_by: {officer}` below `policy` in its local file"
+        )
     file = own.policy.approval
     approval = Approval(
         party=party,

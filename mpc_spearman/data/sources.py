@@ -125,7 +125,7 @@ def _end(path: Path) -> str:
     """Return the ending of a file's name that tells its format; check that it can be read."""
     name = path.name.lower()
     end = next((end for end in CSV + PARQUET + ARROW if name.endswith(end)), "")
-    if not end:
+    if not end and path.exists():
         ends = ", ".join(CSV + PARQUET + ARROW)
         raise Unusable(f"{path.name} ends in {path.suffix!r}; the name of a table ends in one of {ends}")
     if path.exists() and not path.is_file():  # a pipe could block for ever

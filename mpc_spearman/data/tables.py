@@ -170,8 +170,8 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
                 problem = f"all {len(missing)} values are missing"
             elif missing.any() and keys.missing == "error":
                 problem = (
-                    f"{at(missing, 'missing value')}; missing: drop_rows leaves such rows out, "
-                    "under alignment: intersect"
+                    f"{at(missing, 'missing value')}; missing: middle ranks such cells as the "
+                    "median; missing: drop_rows leaves such rows out, under alignment: intersect"
                 )
         if problem:
             found.problems.append(f"column {show(name)}: {problem}")

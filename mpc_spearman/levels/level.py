@@ -223,7 +223,7 @@ class Level(ABC):
             width = min(other, 2 * math.sqrt(2 * math.log(n) / (n * others)))
             noise, error = own.widths * width * math.sqrt(own.spread) / mu, error / math.sqrt(others)
         ratio = float(np.median(noise[noise > 0])) / error if noise.any() else 0.0
-        too_few = f"noise will be {ratio:.2g} times the sampling error. {less}" if ratio > 1 else ""
+        too_few = f"noise will be {ratio:.3g} times the sampling error. {less}" if ratio > 1 else ""
         return Foreseen(numbers, noise, error, too_few, of_coefficients=True)
 
     def without_own(self, numbers: Numbers, own: Contribution, shapes: Shapes) -> Numbers:

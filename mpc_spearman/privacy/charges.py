@@ -131,12 +131,12 @@ def over_lifetime(told: Mapping[str, Told], entries: Sequence[Entry], lifetime: 
         had = next((balance for balance in known if balance.is_of(name, one)), Balance())
         before = had.row if one.unit == "row" else had.value
         if one.loss and before + one.loss > lifetime * (1 + 1e-9):
-            earlier = f"has {before:g} from {had.runs} runs since {had.since}" if had.runs else "has none yet"
+            earlier = f"{before:g} in {had.runs} runs since {had.since}" if had.runs else "nothing yet"
             left = max(0.0, lifetime - before)
             less = f"agree on privacy.loss {left:g} or less, " if left > 0.01 else ""
             yield (
-                f"{show(name)} {earlier}, this run would add {one.loss:g}, and policy.lifetime allows "
-                f"{lifetime:g} in all. To go on, {less}grant it nothing (results, "
+                f"{show(name)} was told {earlier}, this run would add {one.loss:g}, and policy.lifetime "
+                f"allows {lifetime:g} in all. To go on, {less}grant it nothing (results, "
                 "opened_to), or raise policy.lifetime."
             )
 

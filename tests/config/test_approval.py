@@ -159,7 +159,7 @@ def test_refused_approvals_say_why(made: Path, capsys: pytest.CaptureFixture[str
     assert approve(made, key="plan.yaml") == PlanError.exit_code  # others may read it, and it is no key
     assert main(["key", str(made / "other.key")]) == 0
     assert approve(made, key="other.key") == PlanError.exit_code
-    assert "names another key, or none" in capsys.readouterr().err
+    assert "does not name this key" in capsys.readouterr().err
     party = f"parties.target.identity={Identity.read(made / 'officer.key', 'key')}"
     assert approve(made, party) == PlanError.exit_code
     assert "this is the key of party B" in capsys.readouterr().err

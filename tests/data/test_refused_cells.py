@@ -15,7 +15,10 @@ from support.tables import frame, read, refusal
 # ---- what is refused: rows and cells --------------------------------------------------------------------
 
 
-GAPS = "; missing: drop_rows leaves such rows out, under alignment: intersect"
+GAPS = (
+    "; missing: middle ranks such cells as the median; "
+    "missing: drop_rows leaves such rows out, under alignment: intersect"
+)
 ODD = "; if they stand for missing values, list them under missing_values"
 ENCODE = "; list its order under encode, or leave it out (exclude)"
 DAY = "2024-02-28T"

@@ -72,7 +72,7 @@ def test_a_refused_run_leaves_the_ledger_as_it_was_under_every_name(ledger: Ledg
         lambda: ledger.check("A", make_run(3).told, 5.0),
         lambda: Ledger(link).charge(make_run(3), 5.0),
     ):
-        with pytest.raises(PolicyError, match=r"'B' has 4 from 2 runs.*agree on privacy\.loss 1 or less"):
+        with pytest.raises(PolicyError, match=r"'B' was told 4 in 2 runs.*agree on privacy\.loss 1 or less"):
             refuse()
     assert [path.name for path in link.parent.iterdir()] == ["link"]
     assert ledger.path.read_bytes() == before
@@ -82,7 +82,7 @@ def test_a_refused_run_leaves_the_ledger_as_it_was_under_every_name(ledger: Ledg
 def test_no_file_is_made_before_the_first_run(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger")
     ledger.check("A", make_run().told, 4.0)
-    with pytest.raises(PolicyError, match="has none yet"):
+    with pytest.raises(PolicyError, match="was told nothing yet"):
         ledger.check("A", make_run().told, 1.0)
     for use in (ledger.entries, lambda: ledger.forget("B", "deleted")):
         with pytest.raises(PlanError, match="No such file"):
