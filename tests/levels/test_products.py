@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -193,3 +194,15 @@ def test_squared_differences_are_exact_at_any_number_of_rows(seed, n):
         pairs.add_pairs(differences)
         sums += (differences.astype(object) ** 2).sum(axis=1).reshape(2, 3)
     assert basis.total.tolist() == pairs.total.tolist() == sums.tolist()
+
+
+def test_pairs_with_an_impossible_difference_have_no_sum_at_whichever_worker_it_was():
+    n, sent = 10, list[np.ndarray]()
+    first, second = Squares(1, 2, n), Squares(1, 2, n)
+    first.add_pairs(np.array([[2 * (n - 1)], [4]]))
+    second.add_pairs(np.array([[2 * (n - 1) + 1], [4]]))
+    assert second.of(SimpleNamespace(gather=sent.append)) is None
+    assert first.of(SimpleNamespace(gather=lambda part: [part, *sent])).tolist() == [[-1, 32]]
+    basis = Squares(2, 2, n)
+    basis.add_basis(np.array([[1], [1], [-2 * n]]))
+    assert basis.total.tolist() == [[1, -1], [1, -1]]

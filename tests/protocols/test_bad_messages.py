@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman.errors import PeerDied, PeerFailed, ProtocolViolation
+from mpc_spearman.errors import AlignmentError, PeerDied, PeerFailed, ProtocolViolation
+from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.frames import HEADER
 from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.links import Links
 from support.faults import Passing, Run, through
 from support.in_memory import Ended, run_in_memory
 from support.plans import plan
@@ -132,3 +134,22 @@ def test_a_farewell_that_is_too_long_keeps_nobody_waiting() -> None:
     assert violated
     assert "a FAREWELL message of 72 bytes was announced, more than" in str(violated[0])
     assert len(ended.errors) + len(ended.results) == 3
+
+
+def test_a_digest_of_ids_that_is_ones_own_sent_back() -> None:
+    class Echo(Links):
+        """Send only what came, for who has no such ids."""
+
+        def send(self, peer: Party, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
+            if kind is Kind.ALIGNMENT:
+                self.came = values = super().receive(peer, kind)
+            return super().send(peer, kind, values, **more)
+
+        def receive(self, peer: Party, kind: Kind, **more: Any) -> dict[str, Any]:
+            return self.came if kind is Kind.ALIGNMENT else super().receive(peer, kind, **more)
+
+    ended = run_in_memory(
+        plan(), TABLES, {"B": lambda run, *given, **seams: run(*given, links=Echo, **seams)}
+    )
+    assert not ended.results
+    assert type(ended.errors["A"]) is AlignmentError
