@@ -135,17 +135,24 @@ def test_a_part_of_another_size_than_the_ids(liar: str, kind: str, found_by: lis
     assert found(ended, ProtocolViolation, *found_by)
 
 
-@pytest.mark.parametrize(
-    ("liar", "kind", "found_by", "settings"),
-    [("A", "TASK", "A/1", {"alignment": "intersect"}), ("B/1", "PART", "B", PROTOCOLS["paillier"])],
-)
-def test_a_part_that_says_it_is_longer_than_it_is(
-    liar: str, kind: str, found_by: str, settings: dict[str, Any]
-) -> None:
-    def change(kind: int, payload: bytes) -> tuple[int, bytes]:
-        return kind, said(payload, lambda text: re.sub('"shape": \\[\\d+', '"shape": [99999', text))
+LONGER = ('"shape": \\[\\d+', '"shape": [99999')
 
-    ended = run_with(liar, plan(shards=3, **settings), way="gather", kind=kind, change=change)
+
+@pytest.mark.parametrize(
+    ("liar", "kind", "found_by", "settings", "change"),
+    [
+        ("A", "TASK", "A/1", {"alignment": "intersect"}, LONGER),
+        ("B/1", "PART", "B", PROTOCOLS["paillier"], LONGER),
+        ("A/1", "PART", "A", {}, ('"type": "<i8"', '"type": "<f8"')),
+    ],
+)
+def test_a_part_that_is_not_what_it_says(
+    liar: str, kind: str, found_by: str, settings: dict[str, Any], change: tuple[str, str]
+) -> None:
+    def changed(kind: int, payload: bytes) -> tuple[int, bytes]:
+        return kind, said(payload, lambda text: re.sub(*change, text))
+
+    ended = run_with(liar, plan(shards=3, **settings), way="gather", kind=kind, change=changed)
     check(ended, ProtocolViolation, found_by)
 
 
