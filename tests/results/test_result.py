@@ -110,6 +110,7 @@ def test_the_files_are_in_the_promised_form(tmp_path: Path) -> None:
         ("coefficients", "ranking", "target", "strengths", "'ranking' on to the target (results.target)"),
         ("differences", "nothing", "source", "ranking", "'nothing' on to the sources (results.sources)"),
         ("coefficients", "coefficients", "target", "counts", "not in this copy"),
+        ("coefficients", "coefficients", "target", "estimators", "the coordinator's alone"),
     ],
 )
 def test_a_withheld_part_names_the_setting_responsible(
