@@ -45,7 +45,7 @@ _KINDS = {
     "true or false": _TRUTHS[0],
     "yes or no": _TRUTHS[1],
 }
-_LIST = "; if they stand for missing values, list them under missing_values"
+_LIST = "; if such a cell stands for a missing value, list it under missing_values"
 
 _MOST_CATEGORIES = 12  # categories of a text column that may have an order
 #: What to do about infinite values.

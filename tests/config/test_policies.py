@@ -57,11 +57,11 @@ def test_a_plan_within_the_policy() -> None:
     check_policy_rows(plan, "A", 10)
     check_policy_rows(plan, "B", 30)
     check_policy_rows(plan, "C", 3)
-    with pytest.raises(PolicyError, match="min_rows: 30 or more, but there are 29 rows"):
+    with pytest.raises(PolicyError, match="min_rows is 30, but there are 29 rows"):
         check_policy_rows(plan, "B", 29)
     with pytest.raises(PolicyError) as caught:
         check_policy_rows(plan, "A", 9)
-    assert str(caught.value) == f"{START}min_rows: 10 or more, but there are 9 rows"
+    assert str(caught.value) == f"{START}min_rows is 10, but there are 9 rows"
 
 
 def test_every_broken_rule_is_named_and_unknown_parties_are_refused() -> None:

@@ -19,7 +19,7 @@ GAPS = (
     "; missing: middle ranks such cells as the median; "
     "missing: drop_rows leaves such rows out, under alignment: intersect"
 )
-ODD = "; if they stand for missing values, list them under missing_values"
+ODD = "; if such a cell stands for a missing value, list it under missing_values"
 ENCODE = "; list its order under encode, or leave it out (exclude)"
 DAY = "2024-02-28T"
 OBJECTS = "Python objects of several kinds (dtype object)"
