@@ -161,7 +161,7 @@ def test_a_folder_of_csv_is_typed_as_a_whole(tmp_path: Path) -> None:
     assert read(tmp_path).column(0).tolist() == [1.0, 9007199254740992.0, 0.5, 2.0]
     assert read(tmp_path, rows=3).column(0).tolist() == [1.0, 9007199254740992.0, 0.5]
     (tmp_path / "2.csv").write_text("id,x\nc,SECRET\n")
-    assert refusal(tmp_path).startswith("column 'x': 1 non-numeric value, the first in data row 3; if they")
+    assert refusal(tmp_path).startswith("column 'x': 1 non-numeric value, the first in data row 3; if such")
 
 
 def test_folders_that_are_no_table(tmp_path: Path) -> None:

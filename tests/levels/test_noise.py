@@ -11,9 +11,10 @@ from scipy import stats
 
 from mpc_spearman.levels import explained, level_of, strengths
 from mpc_spearman.levels.noise import in_digits, noisy
-from mpc_spearman.parties import Role
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.loss import separation
-from mpc_spearman.privacy.scales import deviations, joined, summed
+from mpc_spearman.privacy.scales import Scales, deviations, joined, summed
 from support.in_memory import run_in_memory
 from support.plans import PROTOCOLS, plan
 from support.recording import Recorded
@@ -162,6 +163,36 @@ def test_the_coordinator_adds_noise_to_what_it_passes_on_and_keeps_an_exact_copy
     standard = np.array(off)[:, s > 0] / s[s > 0]
     assert spread(standard) > 1e-9
     assert abs(np.corrcoef(standard[:-1].ravel(), standard[1:].ravel())[0, 1]) < 0.6
+
+
+@pytest.mark.parametrize("unit", ["row", "value"])
+def test_coefficients_have_the_noise_that_the_wider_side_needs_and_strengths_that_of_their_kind(
+    unit: str,
+) -> None:
+    """For several sources, each of which hears of the noise in its own rows alone."""
+    both = ("coefficients", "coefficients")
+    its = noisy_plan("A", "D", grants=both, privacy={"unit": unit}, strength="mean_abs")
+    a, d, b = (Roster.of(its, name).me for name in "ADB")
+    draw, m, level = np.random.default_rng(5), {a: 3, d: 1}, level_of(its)
+    scales = {who: Scales.of(draw.integers(-9, 9, (k, N)), [0.01] * k) for who, k in ({**m, b: 2}).items()}
+    sums = {who: Scales.of_sum(draw.integers(-2, 2, (k, N)), [0.01] * k) for who, k in m.items()}
+    shapes = Shapes(N, m, 2, scales=scales, of_sums=sums)
+    rho, loss = draw.uniform(-1, 1, (4, 2)), its.privacy.loss
+    rest = {"counts": np.full(2, 4), "source_skewness": np.zeros(4), "target_skewness": np.zeros(2)}
+    numbers = {"coefficients": rho, "strengths": abs(rho).mean(axis=0), **rest}
+    found = level.published(numbers, "coefficients", shapes)
+    columns = joined([scales[a], scales[d]])
+    needed = deviations(columns, scales[b], loss, 4 if unit == "value" else None)
+    assert np.allclose(found["noise"], needed, rtol=1e-6)
+    assert np.array_equal(level.of_source(found, d, shapes)["noise"], found["noise"][3:])
+    assert np.array_equal(level.of_source(found, a, shapes)["coefficients"], found["coefficients"][:3])
+    found = level.published(numbers, "strengths", shapes)
+    assert np.allclose(
+        found["strengths_noise"], deviations(columns.absolute, scales[b], loss)[0] / 4, rtol=1e-6
+    )
+    signed = level_of(its.model_copy(update={"strength": "mean"})).published(numbers, "strengths", shapes)
+    needed = deviations(summed(sums.values()), scales[b], loss)[0] / 4
+    assert np.allclose(signed["strengths_noise"], needed, rtol=1e-6)
 
 
 def test_numbers_are_moved_by_noise_of_the_stated_deviation_and_nothing_else() -> None:
