@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,20 +114,19 @@ class _Cut:
 
 def _keep_connections() -> None:
     """Let someone hold the connections for a while: not even their end gets out when this process ends."""
-    sockets = [file for file in map(int, os.listdir("/proc/self/fd")) if _is_connection(file)]
+    copies = filter(None, map(_copy, map(int, os.listdir("/proc/self/fd"))))
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-    subprocess.Popen(["sleep", "60"], pass_fds=sockets, env={}, start_new_session=True, **quiet)
+    subprocess.Popen(["sleep", "60"], pass_fds=[*copies], env={}, start_new_session=True, **quiet)
 
 
-def _is_connection(file: int) -> bool:
-    """Tell whether a file is a connection with another party, and not with the supervisor."""
-    try:
-        own = socket.socket(fileno=file)
-    except OSError:  # no socket, or what listed them, which is closed
-        return False
-    family = own.family
-    own.detach()
-    return family == socket.AF_INET
+def _copy(file: int) -> int | None:
+    """Copy a connection with another party, which a thread may close meanwhile; None of another file."""
+    with suppress(OSError):  # no socket, or closed by now
+        copy = socket.socket(fileno=os.dup(file))
+        if copy.family == socket.AF_INET:
+            return copy.detach()
+        copy.close()
+    return None
 
 
 def message(run: Run, *given: Any, happens: Happens, kind: str, join: Join, **seams: Any) -> Result:
