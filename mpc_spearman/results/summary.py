@@ -337,7 +337,7 @@ def first(result: Result) -> str:
         share, of_new = (min(max(best[part], 0), 1) for part in ("r2", "predictive"))
         return (
             f"{place}: {printable(best.name)} explains {share:.0%} of the variance of its ranks, "
-            f"{of_new:.0%} expected of new rows"
+            f"{of_new:.0%} expected in new rows"
         )
     if "strength" not in ranking:
         together = int((ranking["position"] == 1).sum())
