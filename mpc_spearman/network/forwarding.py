@@ -35,6 +35,7 @@ class Forwarding:
         self._waiting: dict[tuple[int, int], list[Connection]] = {}
         self._threads: list[threading.Thread] = []
         self._joined: list[Connection] = []
+        self._over = False
         self._lock = threading.Lock()
 
     def reserve(self, caller: int, to: int) -> bool:
@@ -46,6 +47,9 @@ class Forwarding:
     def install(self, caller: int, to: int, connection: Connection) -> None:
         """Join a connection to one of the other party's, now or when it comes."""
         with self._lock:
+            if self._over:
+                connection.close()
+                return
             others = self._waiting.get((to, caller))
             if not others:
                 self._waiting.setdefault((caller, to), []).append(connection)
@@ -62,6 +66,7 @@ class Forwarding:
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         with self._lock:
+            self._over = True
             for connection in (*chain(*self._waiting.values()), *self._joined):
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)

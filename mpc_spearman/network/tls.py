@@ -15,12 +15,14 @@ for :meth:`Tls.refused`.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -42,6 +44,18 @@ _ALWAYS = datetime(1970, 1, 1), datetime(9999, 12, 31, 23, 59, 59)
 
 class Closed(OSError):
     """The other end closed the connection as it began, without saying why."""
+
+
+class _Socket(ssl.SSLSocket):
+    """A TLS socket that is closed if its peer reset the connection before: CPython leaves it open."""
+
+    def getpeername(self) -> Any:
+        """Return the peer's address, by which `ssl` finds out whether the socket is still connected."""
+        try:
+            return super().getpeername()
+        except OSError:
+            self.close()
+            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)) from None
 
 
 class Tls:
@@ -96,6 +110,7 @@ class Tls:
         # Not ssl.create_default_context: it trusts the system's CAs, and logs keys if SSLKEYLOGFILE says so.
         context = ssl.SSLContext(protocol)
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
+        context.sslsocket_class = _Socket
         context.check_hostname = False
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(cadata=b"".join(map(anchor, trusted)))

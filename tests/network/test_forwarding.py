@@ -107,3 +107,8 @@ def test_the_last_bytes_arrive_before_the_end(host: Host) -> None:
 def test_no_more_than_two_of_a_pair(host: Host) -> None:
     assert [host.forwarding.reserve(2, 1) for _ in range(4)] == [True, True, False, False]
     assert host.forwarding.reserve(1, 2)
+
+
+def test_a_connection_that_comes_when_forwarding_has_ended_is_closed(host: Host) -> None:
+    host.forwarding.close()
+    assert host.connect(1, 2).recv(1) == b""

@@ -300,8 +300,6 @@ def test_a_party_that_says_nothing_more_is_lost(meet: Meet) -> None:
     assert error.about[1] in "AB"
 
 
-# CPython leaves a connection open that is reset before TLS wraps it.
-@pytest.mark.filterwarnings("ignore:.*SSLSocket:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("where", "step", "member"),
     [

@@ -6,6 +6,7 @@ import hashlib
 import os
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -234,6 +235,20 @@ def test_a_peer_in_plaintext_and_one_that_closes_at_once(role: str, said: bytes)
     assert type(meet(*ends)[role == "client"]) is (PlaintextPeer if said else Closed)
 
 
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_a_connection_that_the_peer_has_reset_is_closed(role: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        raw = socket.create_connection(listener.getsockname(), 10)
+        accepted, _ = listener.accept()
+    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    accepted.close()  # by a reset
+    number = raw.fileno()
+    with pytest.raises(ConnectionError):
+        answering(tls("C"))(raw) if role == "server" else calling(tls("A"), C)(raw)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
+
+
 def earlier(of: Tls, *given: Any) -> ssl.SSLContext:
     """A context of TLS 1.2 alone."""
     context = Tls._context(of, *given)
@@ -260,7 +275,7 @@ def test_a_machine_whose_policy_forbids_such_keys_is_named_before_anyone_connect
         "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = tls\n[tls]\n"
         "SignatureAlgorithms = RSA-PSS+SHA256\n"
     )
-    body = "from network.test_tls import tls\ntls('A').check()"
+    body = "from support.meetings import tls\ntls('A').check()"
     ran = subprocess.run(
         [sys.executable, "-c", body],
         env={**os.environ, "OPENSSL_CONF": str(policy), "PYTHONPATH": "tests"},
