@@ -16,9 +16,6 @@ from mpc_spearman.errors import PlanError
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan
 
-#: The exit code of a command that Ctrl-C ended.
-INTERRUPTED = 130
-
 
 def add_plan(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
     """Add a plan, settings that replace some of its, and where results go; with an example of each."""

@@ -6,15 +6,16 @@ The columns LAN and WAN estimate its time on such a network. FILE gets the figur
 from __future__ import annotations
 
 import argparse
-import sys
 from itertools import product
+from pathlib import Path
 
 import pandas as pd
 from rich.filesize import decimal
 
-from mpc_spearman.cli.arguments import INTERRUPTED, add_quiet, features, path, print_table, whole
+from mpc_spearman.cli.arguments import add_quiet, features, path, print_table, whole
 from mpc_spearman.comparison import LAN, RUN, WAN, compare, on_network, per_run
 from mpc_spearman.config import load_plan
+from mpc_spearman.errors import PlanError
 from mpc_spearman.launch import progress
 from mpc_spearman.units import human_seconds
 
@@ -47,6 +48,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Measure, and show one line per run."""
+    for plan in parsed.plans:
+        if "=" in plan and not Path(plan).exists():
+            raise PlanError(f"{plan}: compare takes no settings; copy the plan and change it there")
     plans = [load_plan(plan) for plan in parsed.plans]
     sizes = [(n, *columns) for n, columns in product(parsed.rows, parsed.features)]
     parties = dict.fromkeys(name for plan in plans for name in plan.names)
@@ -54,8 +58,7 @@ def run(parsed: argparse.Namespace) -> int:
         with progress.shown(list(parties), quiet=parsed.quiet) as display:
             table = compare(plans, sizes, parsed.repeats, parsed.out, watch=display.watch, note=display.note)
     except KeyboardInterrupt:
-        print(f"interrupted: the costs of finished runs are in {parsed.out}", file=sys.stderr)
-        return INTERRUPTED
+        raise KeyboardInterrupt(f"the costs of finished runs are in {parsed.out}") from None
     _show(table)
     return 0
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from mpc_spearman.cli import output
-from mpc_spearman.cli.arguments import INTERRUPTED
 from mpc_spearman.errors import MpcSpearmanError, OutputError, SetupError
 from mpc_spearman.units import printable
 from mpc_spearman.version import __version__
@@ -31,25 +30,26 @@ _COMMANDS = {
 }
 # Those whose results are in files, whatever can be printed.
 _KEEPING = ("local", "join", "merge", "compare")
+_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code (see :mod:`mpc_spearman.errors`)."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    parser = _parser(arguments[0] if arguments else "")
-    output.never_fail()
-    if not arguments:
-        parser.print_help()
-        return 0
-    parsed, rest = parser.parse_known_args(arguments)
-    if rest and (any(word.startswith("-") for word in rest) or not hasattr(parsed, "settings")):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:
-        parsed.settings += rest  # argparse gives up on those that come after an option
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is not
             signal.signal(number, _end)
     try:
+        parser = _parser(arguments[0] if arguments else "")
+        output.never_fail()
+        if not arguments:
+            parser.print_help()
+            return 0
+        parsed, rest = parser.parse_known_args(arguments)
+        if rest and (any(word.startswith("-") for word in rest) or not hasattr(parsed, "settings")):
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        if rest:
+            parsed.settings += rest  # argparse gives up on those that come after an option
         code = int(parsed.run(parsed))
     except MpcSpearmanError as error:
         # The text may quote what another party sent.
@@ -59,9 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:  # what this machine lacks: its folder, or files that may be open at once
         print(f"error: {error}", file=sys.stderr)
         return SetupError.exit_code
-    except KeyboardInterrupt:
-        print("interrupted: all roles were stopped, no result was written", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as end:
+        what = str(end) or "all roles were stopped, no result was written"
+        print(f"interrupted: {what}", file=sys.stderr)
+        return _INTERRUPTED
     lost = output.lost()
     if lost is None:
         return code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -34,8 +35,8 @@ def compare(
     repeats: int = 1,
     out: str | Path | None = None,
     *,
-    watch: Watch = lambda party, phase, done, of: None,
-    note: Note = lambda party, text: None,
+    watch: Watch | None = None,
+    note: Note | None = None,
 ) -> pd.DataFrame:
     """Measure what plans cost: every plan at every size, with all roles as processes on this machine.
 
@@ -52,7 +53,7 @@ def compare(
         Runs of each.
     out : path, optional
         A CSV file for the table, written anew after every run.
-    watch, note : callable
+    watch, note : callable, optional
         Told of progress as by `run_local`; notes of the sweep itself come from "compare".
 
     Returns
@@ -67,7 +68,13 @@ def compare(
         That of the first run that failed, named; `OutputError` if `out` cannot be written.
     """
     chosen = variants(plans)
-    wanted = sorted({Size(*size) for size in sizes}, key=lambda size: (math.prod(size), size))
+    watch, note = watch or (lambda *_: None), note or (lambda *_: None)  # a notebook is told nothing unasked
+    try:
+        unique = {Size(*map(operator.index, size)) for size in sizes}
+    except TypeError:
+        how = "rows, columns of each source, columns of the target; such as [(1000, 5, 5)]"
+        raise PlanError(f"compare: sizes is a list with three whole numbers for each size: {how}") from None
+    wanted = sorted(unique, key=lambda size: (math.prod(size), size))
     for size in wanted:
         if size.n < 3 or min(size) < 1:
             raise PlanError(f"compare: {size}: a size has at least 3 rows and 1 column on each side")

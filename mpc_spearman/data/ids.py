@@ -143,11 +143,19 @@ def id_digest(ids: pa.LargeStringArray, key: bytes) -> bytes:
     return mac.digest()
 
 
-def id_help(ids: pa.LargeStringArray) -> str:
+def id_help(ids: pa.LargeStringArray, common: pa.LargeStringArray | None = None) -> str:
     """Return why a party's ids may differ from the others'; "" if nothing is odd.
 
-    Contains counts only. It is for the party alone and must not be sent.
+    What some of its ids in `common` are too is no reason. Contains counts only. It is for the party alone and
+    must not be sent.
     """
+    odd = _odd(ids)
+    usual = _odd(common) if common is not None and any(odd.values()) else {}
+    found = [f"{count:,} {what}" for what, count in odd.items() if count and not usual.get(what)]
+    return f"Of the {len(ids):,} ids here, " + ", ".join(found) if found else ""
+
+
+def _odd(ids: pa.LargeStringArray) -> dict[str, int]:
     nfc = map_text(ids, partial(normalize, "NFC"))
     odd = {
         "have spaces around them (normalise: [strip])": pc.not_equal(ids, pc.utf8_trim_whitespace(ids)),
@@ -156,8 +164,7 @@ def id_help(ids: pa.LargeStringArray) -> str:
         "have upper-case letters (normalise: [casefold])": pc.not_equal(ids, pc.utf8_lower(ids)),
         "look like numbers written as text, such as 007, 7.0 or 1e3": pc.match_substring_regex(ids, _AS_TEXT),
     }
-    found = [f"{count:,} {what}" for what, rows in odd.items() if (count := pc.sum(rows).as_py() or 0)]
-    return f"Of the {len(ids):,} ids here, " + ", ".join(found) if found else ""
+    return {what: pc.sum(rows).as_py() or 0 for what, rows in odd.items()}
 
 
 def alignment_tag(key_file: Path, ids: pa.LargeStringArray) -> str:

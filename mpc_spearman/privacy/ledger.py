@@ -120,8 +120,10 @@ class Ledger:
                 about = os.fstat(file.fileno()).st_mode
                 if not stat.S_ISREG(about):
                     raise PlanError(f"{_SETTING}: {self.path} is not a regular file")
-                check_private(self.path, about, _SETTING)
                 fcntl.flock(file, fcntl.LOCK_SH if mode == "rb" else fcntl.LOCK_EX)
+                if os.fstat(file.fileno()).st_size:
+                    self._header(file)  # another file is refused as that, whoever may read it
+                check_private(self.path, about, _SETTING)
                 yield file
         except OSError as error:
             raise PlanError(f"{_SETTING}: {self.path} cannot be used: {error.strerror}") from None
@@ -141,9 +143,8 @@ class Ledger:
             content = json.loads(file.readline())
             found, check = content["ledger"], content.get("key", "")
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise PolicyError(
-                f"{_SETTING}: {self.path}, line 1: this is not the first line of a ledger"
-            ) from None
+            why = "this is not the first line of a ledger; a run makes its party's, NAME.ledger"
+            raise PolicyError(f"{_SETTING}: {self.path}, line 1: {why}") from None
         if found not in _READ or not isinstance(check, str):
             raise PolicyError(
                 f"{_SETTING}: {self.path}, line 1: its format is {shown(found)}; this version reads "

@@ -80,7 +80,7 @@ def intersect(run: Run, table: Table) -> Table:
         raise
     aligned = table.take(rows[marked][shuffled(offered[marked], key)])
     run.offered[me.name] = table.n
-    others = id_help(table.ids.take(pa.array(rows[~marked][:_LOOKED_AT])))
+    others = id_help(*(table.ids.take(pa.array(rows[which][:_LOOKED_AT])) for which in (~marked, marked)))
     run.say(
         f"{aligned.n:,} of {table.n:,} rows are common to all data parties"
         + (f". Not common: {others[0].lower()}{others[1:]}" if others else "")

@@ -187,8 +187,8 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
     Yields sentences in reading order, each with whether that check passed. `RecordError` if the record is
     missing or unreadable; `OutputError` if the folder is.
     """
-    file = folder / RECORD
-    if folder.is_dir() and not file.exists():
+    file, about = folder / RECORD, run_directory.read_about(folder)
+    if not file.exists():
         raise RecordError(
             f"{folder} has no {RECORD}: a run leaves one in each party's folder, a merge does not"
         )
@@ -205,7 +205,6 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
             public_key(key)
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
         raise RecordError(f"{file} is not a record, or is damaged") from None
-    about = run_directory.read_about(folder)
     yield (
         True,
         f"plan {spoken(digest)}, {record.rows:,} rows, {record.began:%Y-%m-%d %H:%M:%S} to "

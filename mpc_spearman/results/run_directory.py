@@ -144,6 +144,8 @@ def read_about(directory: Path) -> dict[str, Any]:
     parties = [] if path.exists() else sorted(file.parent.name for file in directory.glob("*/result.json"))
     if parties:
         raise OutputError(f"{directory} holds a whole run; name one party's folder: {', '.join(parties)}")
+    if not path.exists():
+        raise OutputError(f"{path} does not exist; name a party's folder of results, such as runs/demo/C")
     try:
         about = json.loads(read_bytes(path).decode("utf-8"))
     except ValueError as error:

@@ -28,7 +28,10 @@ def show(result: Result, folder: Path) -> None:
     from rich.console import Console
 
     console = Console()
-    summarize(result, console)
+    try:
+        summarize(result, console)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"the results are in {folder}") from None
     console.print(f"Report: {folder / 'report.html'}", highlight=False, soft_wrap=True, markup=False)
 
 

@@ -130,6 +130,19 @@ def test_a_machine_that_lacks_something_is_an_error(before: str, said: str, tmp_
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.usefixtures("signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_arguments_are_read_has_its_own_exit_code(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setattr("mpc_spearman.cli.main._parser", lambda asked: signal.raise_signal(number))
+    try:
+        code = main(["local"])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 128 + number
+
+
 def test_every_documented_exit_code_is_its_own() -> None:
     documented = dict(re.findall(r"(\w+) +(\d+)\n", (errors.__doc__ or "").replace("│", "").replace("─", "")))
     codes = {name: cls.exit_code for name, cls in errors.ERRORS.items() if name != "NotRevealed"}

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman import compare
+from mpc_spearman.cli.main import main
 from mpc_spearman.comparison import RUN, TIDY, per_run
 from mpc_spearman.errors import BoundError, OutputError, PlanError
 from mpc_spearman.wire.meter import costed
@@ -73,6 +74,8 @@ def test_a_run_that_fails_is_named(fake_runs: FakeRuns) -> None:
         {"plans": [plan(), plan(network={"timeout": 5.0})]},
         {"sizes": []},
         {"sizes": [(2, 2, 2)]},
+        {"sizes": [(40, 2)]},
+        {"sizes": (40, 2, 2)},
         {"sizes": [(40, 0, 2)]},
         {"repeats": 0},
         {"out": CONFIGS},
@@ -84,3 +87,9 @@ def test_wrong_arguments_are_refused(fake_runs: FakeRuns, arguments: dict[str, A
     with pytest.raises(OutputError if "out" in arguments else PlanError):
         compare(**{"plans": LEVELS, "sizes": [(40, 2, 2)], **arguments})
     assert fake_runs.done == []
+
+
+def test_the_command_takes_no_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--rows", "40", "--features", "2x3", "--out", "costs.csv"]
+    assert main(["compare", "mpc.yaml", "reveal=strengths", *arguments]) == PlanError.exit_code
+    assert "copy the plan" in capsys.readouterr().err

@@ -176,5 +176,7 @@ def test_likely_problems_of_ids_are_counted_and_no_id_is_shown():
         "1 have upper-case letters (normalise: [casefold])",
         "2 look like numbers written as text, such as 007, 7.0 or 1e3",
     ]
+    assert id_help(odd, odd[2:]) == ""
+    assert id_help(odd[:3], odd[1:2]).endswith(" here, 1 have upper-case letters (normalise: [casefold])")
     assert id_help(pa.array(["p1", "p2"], pa.large_string())) == ""
     assert id_help(pa.array([], pa.large_string())) == ""

@@ -382,6 +382,8 @@ def test_the_command_ends_with_the_documented_codes(
     ledger.path.write_bytes(ledger.path.read_bytes()[:-5])
     assert main(["ledger", str(ledger.path)]) == 6
     assert "line 3 is cut short" in capsys.readouterr().err
+    (tmp_path / "a.csv").write_text("id\n")  # which others may read
+    assert main(["ledger", str(tmp_path / "a.csv")]) == 6
     with pytest.raises(SystemExit) as caught:
         main(["ledger", str(ledger.path), "--forget", "B"])
     assert caught.value.code == 2
