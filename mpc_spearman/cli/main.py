@@ -46,8 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.print_help()
             return 0
         parsed, rest = parser.parse_known_args(arguments)
-        if rest and (any(word.startswith("-") for word in rest) or not hasattr(parsed, "settings")):
-            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        takes = hasattr(parsed, "settings")
+        if rest and (any(word.startswith("-") for word in rest) or not takes):
+            how = "; a plan's setting is KEY=VALUE, without --" if takes else ""
+            parser.error(f"unrecognized arguments: {' '.join(rest)}{how}")
         if rest:
             parsed.settings += rest  # argparse gives up on those that come after an option
         code = int(parsed.run(parsed))

@@ -55,6 +55,10 @@ _PHRASES = {
     "pg_hba.conf": "the server does not accept that user from this host",
     "SSL": "the two ends do not agree on TLS (sslmode)",
     "percent-encoded|invalid integer value": "in a name or password write % as %25, @ as %40, / as %2F",
+    "No files found": "it names a file that does not exist; a relative path begins at the current folder",
+    "sqlite_scanner": "the file is not a database of that kind",
+    "requires the extension": "it needs an extension of DuckDB, and none is loaded; use local files",
+    "no such function|Function with name": "it names a function that does not exist",
     "no such table|Table with name": _STATES["42P01"],
     "no such column|Referenced column": _STATES["42703"],
     "does not exist": "the server has no such database or user",
@@ -167,8 +171,11 @@ class DuckDB(Database):
                 locked = lock(left, _FOLDER)
                 shutil.rmtree(left, ignore_errors=True)
                 os.close(locked)
-        self._folder = Path(tempfile.mkdtemp(prefix=_SPILL))
-        self._lock = lock(self._folder, _FOLDER)
+        while True:
+            self._folder = Path(tempfile.mkdtemp(prefix=_SPILL))
+            with suppress(BlockingIOError, FileNotFoundError):  # it looked left behind before it was locked
+                self._lock = lock(self._folder, _FOLDER)
+                break
         settings: dict[str, Any] = {
             "memory_limit": memory,
             "temp_directory": str(self._folder),

@@ -123,7 +123,7 @@ class KeptRanks:
             raise self._failed(error) from None
 
     def _failed(self, error: OSError) -> OutputError:
-        return OutputError(f"cannot write to {self._folder}: {error.strerror}")
+        return OutputError(f"--keep-ranks: cannot write to {self._folder}: {error.strerror}")
 
 
 def _stamp(table: Path | Query | None) -> list[tuple[str | int, ...]]:

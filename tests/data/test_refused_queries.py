@@ -75,14 +75,15 @@ HIDDEN = "COPY (SELECT 1) TO 'written.csv'"
         f"SELECT * FROM query($${HIDDEN}$$)",
         "SELECT * FROM 'http://127.0.0.1:1/t.parquet'",
         "SELECT * FROM statements",
+        "SELECT * FROM '*.parquet'",
     ],
-    ids=["escaped", "dollars", "carriage return", "query", "address", "variable"],
+    ids=["escaped", "dollars", "carriage return", "query", "address", "variable", "file"],
 )
 def test_duckdb_executes_one_select_fetches_nothing_and_sees_no_variable(
     query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(TableError, match=r"one SELECT|readable Parquet|does not exist"):
+    with pytest.raises(TableError, match=r"one SELECT|needs an extension|does not exist"):
         read_table("B", Query(query=query), TableKeys())
     assert not [*tmp_path.iterdir()]
 

@@ -118,6 +118,16 @@ def test_a_file_of_duckdb_may_be_open_twice_but_not_to_write(
     assert text.startswith("duckdb: it cannot be reached: another program has the file open to write")
 
 
+def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that starts at the same time may take it for that of one that was killed."""
+    folders = iter([str(tmp_path / "gone"), tempfile.mkdtemp(dir=tmp_path)])
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: next(folders))
+    DuckDB("100MB").close()
+    assert not [*tmp_path.iterdir()]
+
+
 def test_what_others_put_where_rows_are_spilled_is_neither_waited_for_nor_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
