@@ -14,13 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
-from mpc_spearman.levels.explained import WHITENED, Explained, result_rows, whitened_rows
-from mpc_spearman.levels.level import SOURCE, TARGET, Descriptions, Numbers, masked_rows, opened_rows
+from mpc_spearman.levels import rows
+from mpc_spearman.levels.explained import NOISE, WHITENED, Explained, result_rows, whitened_rows
+from mpc_spearman.levels.level import Descriptions, Numbers
 from mpc_spearman.levels.noise import in_digits
+from mpc_spearman.levels.rows import SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.statistics import result_warnings
 from mpc_spearman.wire.kinds import Field, Row
+
+_CORRELATIONS = "the canonical correlations of a source's columns with the target's, with the noise of both"
 
 
 class Canonical(Explained):
@@ -34,22 +38,12 @@ class Canonical(Explained):
     sent: ClassVar[tuple[Row, ...]] = (
         *whitened_rows(Role.SOURCE, *Role),
         *whitened_rows(Role.TARGET, Role.COORDINATOR, Role.SOURCE),
-        *masked_rows(WHITENED, "m_source", WHITENED),
-        *opened_rows(opens, ("m_source", "m_target")),
+        *rows.masked(WHITENED, "m_source", WHITENED),
+        *rows.opened(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = result_rows(
-        Field(
-            "canonical",
-            "float64",
-            ("sources", "m_target"),
-            "the canonical correlations of a source's columns with the target's, with the noise of both",
-        ),
-        Field(
-            "canonical_noise",
-            "float64",
-            ("sources",),
-            "the standard deviation of the noise in the products from which they are computed",
-        ),
+        Field("canonical", "float64", ("sources", "m_target"), _CORRELATIONS),
+        Field("canonical_noise", "float64", ("sources",), f"{NOISE} from which they are computed"),
         Field("kept", "int64", ("sources",), "how many independent directions a source's columns have"),
         Field("kept_target", "int64", (1,), "how many independent directions the target's columns have"),
     )

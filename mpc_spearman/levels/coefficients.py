@@ -21,22 +21,11 @@ from mpc_spearman.config import Estimator, Reveal
 from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
 from mpc_spearman.engines.computation import Bounds, Computation, Contribution
 from mpc_spearman.errors import BoundError
+from mpc_spearman.levels import rows
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import (
-    COORDINATOR,
-    LENGTH,
-    SOURCE,
-    TARGET,
-    Descriptions,
-    Level,
-    Numbers,
-    column_cautions,
-    impossible,
-    masked_rows,
-    opened_rows,
-    scale_rows,
-)
+from mpc_spearman.levels.level import Descriptions, Level, Numbers, column_cautions, impossible
 from mpc_spearman.levels.noise import in_digits, noisy
+from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.scales import Scales, deviations, joined, summed
@@ -44,71 +33,55 @@ from mpc_spearman.statistics import columns, estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 
+# What some of the fields below tell.
+_TOLD = {
+    "ties": "the tie term of each feature, which shows whether it is constant and, if it has two values, the "
+    "sizes of the two groups",
+    "skewness": "the skewness of each feature's ranks, which shows, if it has two values, which group is "
+    "larger",
+    "other ties": "whether each feature of the other side has no ties, some, many, two values, or one",
+    "other skewness": "the skewness of the ranks of each feature of the other side, rounded to a tenth of it "
+    "unless precision: exact; it shows, of two values, the sizes of the two groups to about a fifth",
+}
+
 
 def described(columns: str) -> tuple[Field, ...]:
     """Declare what owners tell C about columns whose products it has."""
     return (
-        Field(
-            "ties",
-            "int128",
-            (columns,),
-            "the tie term of each feature, which shows whether it is constant and, if it has two values, "
-            "the sizes of the two groups",
-        ),
+        Field("ties", "int128", (columns,), _TOLD["ties"]),
         Field("two_values", "flags", (columns,), "which features have two values"),
-        Field(
-            "skewness",
-            "float64",
-            (columns,),
-            "the skewness of each feature's ranks, which shows, if it has two values, which group is larger",
-        ),
+        Field("skewness", "float64", (columns,), _TOLD["skewness"]),
     )
 
 
-def passed_on(rows: str, other: str, columns: str) -> tuple[Field, ...]:
+def passed_on(of: str, other: str, columns: str) -> tuple[Field, ...]:
     """Declare coefficients, and what p-values and intervals need besides."""
     return (
-        Field("coefficients", "float64", (rows, "m_target"), "the coefficients, to the plan's precision"),
-        Field(
-            "noise",
-            "float64",
-            (rows, "m_target"),
-            "the standard deviation of the noise in each",
-            precision=("statistical",),
-        ),
-        Field(
-            f"{other}_ties",
-            "int64",
-            (columns,),
-            "whether each feature of the other side has no ties, some, many, two values, or one",
-        ),
-        Field(
-            f"{other}_skewness",
-            "float64",
-            (columns,),
-            "the skewness of the ranks of each feature of the other side, rounded to a tenth of it unless "
-            "precision: exact; it shows, of two values, the sizes of the two groups to about a fifth",
-        ),
+        Field("coefficients", "float64", (of, "m_target"), "the coefficients, to the plan's precision"),
+        Field("noise", "float64", (of, "m_target"), rows.NOISE, precision=("statistical",)),
+        Field(f"{other}_ties", "int64", (columns,), _TOLD["other ties"]),
+        Field(f"{other}_skewness", "float64", (columns,), _TOLD["other skewness"]),
     )
 
 
+SOURCE_NAMES = Field("source_names", "texts", ("m_sources",), "the sources' feature names")
 #: Names and tie terms, with which the coordinator labels the matrix and computes coefficients.
 DESCRIBED = (
     Row(
         Kind.DESCRIPTION,
         SOURCE,
         COORDINATOR,
-        (Field("names", "texts", ("m_source",), "the feature names"), *described("m_source"), LENGTH),
+        (Field("names", "texts", ("m_source",), "the feature names"), *described("m_source"), rows.LENGTH),
     ),
     Row(Kind.DESCRIPTION, TARGET, COORDINATOR, described("m_target")),
 )
 
 
 SCALED = (
-    *scale_rows(
+    *rows.scales(
         {"ranges": ("m_source",), "diameter": (1,), "mean_range": (1,)}, Role.SOURCE, Role.COORDINATOR
     ),
-    *scale_rows({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR),
+    *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR),
 )
 
 
@@ -120,22 +93,12 @@ class Coefficients(Level):
     sent: ClassVar[tuple[Row, ...]] = (
         *DESCRIBED,
         *SCALED,
-        *masked_rows("ranks", "m_source", "ranks"),
-        *opened_rows(opens, ("m_source", "m_target")),
+        *rows.masked("ranks", "m_source", "ranks"),
+        *rows.opened(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = (
-        Row(Kind.RESULT, COORDINATOR, TARGET, passed_on("m_sources", "source", "m_sources")),
+        Row(Kind.RESULT, COORDINATOR, TARGET, (*passed_on("m_sources", "source", "m_sources"), SOURCE_NAMES)),
         Row(Kind.RESULT, COORDINATOR, SOURCE, passed_on("m_source", "target", "m_target")),
-        Row(
-            Kind.RESULT,
-            COORDINATOR,
-            TARGET,
-            (Field("source_names", "texts", ("m_sources",), "the sources' feature names"),),
-        ),
-    )
-    precision: ClassVar[tuple[str, str]] = (
-        "exact integers; what is passed on carries noise",
-        "exact integers",
     )
 
     def check_rows(self, n: int) -> None:
@@ -163,9 +126,6 @@ class Coefficients(Level):
         """Return how far the coordinator's coefficients are from exact ones, at most."""
         scaled = self.scaled(n)
         return 0.0 if scaled is None else scaled.error
-
-    def encoding(self, shapes: Shapes) -> Encoding | None:
-        return self.scaled(shapes.n)
 
     def computation(self, shapes: Shapes) -> Computation:
         n, scaled = shapes.n, self.scaled(shapes.n)
@@ -272,7 +232,8 @@ class Coefficients(Level):
             mu, counts = estimators.strengths(rho, plan.strength)
             s = np.sqrt(np.square(noise).sum(axis=0)) / np.maximum(counts, 1)
         else:
-            both = summed(shapes.of_means) if plan.strength == "mean" else joined(shapes.of_sources).absolute
+            of_sums = (shapes.of_sums[source] for source in shapes.features)
+            both = summed(of_sums) if plan.strength == "mean" else joined(shapes.of_sources).absolute
             mu, s = noisy(mu, deviations(both, shapes.of_target, loss)[0] / averaged, loss)
             mu = in_digits(mu, s, error / math.sqrt(averaged))
         return {
@@ -287,9 +248,9 @@ class Coefficients(Level):
         }
 
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
-        rows = shapes.rows(source)
-        noise = numbers["noise"][rows] if "noise" in numbers else np.zeros(0)
-        return {**numbers, "coefficients": numbers["coefficients"][rows], "noise": noise}
+        own = shapes.rows(source)
+        noise = numbers["noise"][own] if "noise" in numbers else np.zeros(0)
+        return {**numbers, "coefficients": numbers["coefficients"][own], "noise": noise}
 
     def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
         """Return the standard deviation of the noise that every coefficient needs, (m_A, m_B)."""

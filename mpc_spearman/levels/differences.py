@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
 from mpc_spearman.engines.computation import Bounds, Computation
+from mpc_spearman.levels import rows
 from mpc_spearman.levels.coefficients import DESCRIBED, SCALED, Coefficients
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Descriptions, opened_rows
+from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.statistics import estimators
 from mpc_spearman.wire.kinds import Row
@@ -27,7 +28,7 @@ class Differences(Coefficients):
         "the differences of ranks within every row, and so nearly all ranks, each side's own correlations "
         "and the exact coefficients"
     )
-    sent: ClassVar[tuple[Row, ...]] = (*DESCRIBED, *SCALED, *opened_rows(opens, ("basis", "rows")))
+    sent: ClassVar[tuple[Row, ...]] = (*DESCRIBED, *SCALED, *rows.opened(opens, ("basis", "rows")))
     granted: ClassVar[tuple[Row, ...]] = ()  # differences are the coordinator's alone
 
     def scaled(self, n: int) -> Encoding | None:

@@ -21,21 +21,11 @@ from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError, ProtocolViolation
-from mpc_spearman.levels import whitening
+from mpc_spearman.levels import rows, whitening
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import (
-    COORDINATOR,
-    SOURCE,
-    TARGET,
-    Descriptions,
-    Foreseen,
-    Level,
-    Numbers,
-    masked_rows,
-    opened_rows,
-    scale_rows,
-)
+from mpc_spearman.levels.level import Descriptions, Foreseen, Level, Numbers
 from mpc_spearman.levels.noise import in_digits
+from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.gaussian import discrete_gaussian
@@ -45,7 +35,12 @@ from mpc_spearman.wire.kinds import Field, Kind, Row
 
 KEPT = Field("defined", "int64", (1,), "k, how many independent directions its columns have")
 WHITENED = "its whitened, randomly rotated columns"
-_DISTANCE = {"ranges": "a rounded number for how far apart its two most different rows are"}
+_R2 = (
+    "the share of each target feature's variance of ranks that a source's columns explain (R²), with the "
+    "noise of both"
+)
+NOISE = "the standard deviation of the noise in the products"
+_DISTANCE = "a rounded number for how far apart its two most different rows are"
 
 
 def kurtosis_row(owner: Role, columns: str | int, of: str) -> Row:
@@ -59,7 +54,7 @@ def whitened_rows(owner: Role, *receivers: Role) -> tuple[Row, ...]:
     """Declare what the owner of whitened columns tells of them."""
     return (
         *(Row(Kind.COLUMNS, (owner,), (receiver,), (KEPT,)) for receiver in receivers),
-        *scale_rows({"ranges": (1,)}, owner, *receivers, tells=_DISTANCE),
+        *rows.scales({"ranges": (1,)}, owner, *receivers, ranges=_DISTANCE),
         kurtosis_row(owner, 1, "its columns together"),
     )
 
@@ -86,42 +81,23 @@ class Explained(Level):
         "columns, so that no single column can be read"
     )
     sent: ClassVar[tuple[Row, ...]] = (
-        Row(
-            Kind.DESCRIPTION,
-            TARGET,
-            COORDINATOR,
-            (Field("constant", "flags", ("m_target",), "which features are constant"),),
-        ),
+        rows.CONSTANT,
         *whitened_rows(Role.SOURCE, *Role),
-        *scale_rows({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
+        *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
         kurtosis_row(
             Role.TARGET, "m_target", "each feature, which shows, with two values, how many rows have each"
         ),
-        *masked_rows(WHITENED, "m_source", "rounded scaled ranks"),
-        *opened_rows(opens, ("m_source", "m_target")),
+        *rows.masked(WHITENED, "m_source", "rounded scaled ranks"),
+        *rows.opened(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = result_rows(
-        Field(
-            "explained",
-            "float64",
-            ("sources", "m_target"),
-            "the share of each target feature's variance of ranks that a source's columns explain (R²), with "
-            "the noise of both",
-        ),
-        Field(
-            "explained_noise",
-            "float64",
-            ("sources", "m_target"),
-            "the standard deviation of the noise in the products whose squares add up to R²",
-        ),
+        Field("explained", "float64", ("sources", "m_target"), _R2),
+        Field("explained_noise", "float64", ("sources", "m_target"), f"{NOISE} whose squares add up to R²"),
         Field("kept", "int64", ("sources",), "k, how many independent directions a source's columns have"),
     )
     owners_add: ClassVar[bool] = True
     counts: ClassVar[str] = "directions of a source"
-    precision: ClassVar[tuple[str, str]] = (
-        "with the noise of the source and of the target",
-        "exact, without noise",
-    )
+    precision = ("with the noise of the source and of the target", "exact, without noise")
     #: What the result is called in sentences.
     numbers: ClassVar[str] = "R²"
     whitening_roles: ClassVar[tuple[Role, ...]] = SOURCE

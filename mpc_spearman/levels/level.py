@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
@@ -20,15 +19,12 @@ from mpc_spearman.config import Plan, Reveal
 from mpc_spearman.data.ranks import LARGEST, Ranks, total
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError
-from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import Scales, untied
 from mpc_spearman.statistics import reading, result_warnings
-from mpc_spearman.wire.kinds import Field, Kind, Row
-
-SOURCE, TARGET, COORDINATOR = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)
+from mpc_spearman.wire.kinds import Row
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,7 @@ class Level(ABC):
     #: What `behind` counts.
     counts: ClassVar[str] = "source columns that are not constant"
     #: How precise what the coordinator opens is, with noise and without.
-    precision: ClassVar[tuple[str, str]]
+    precision: ClassVar[tuple[str, str]] = ("exact integers", "exact integers")
     #: The roles that mix their columns by a random rotation before sharing them.
     whitening_roles: ClassVar[tuple[Role, ...]] = ()
 
@@ -148,10 +144,6 @@ class Level(ABC):
     def check(self, shapes: Shapes) -> None:
         """Refuse sizes whose result would not be exact (`BoundError`), or that contradict the plan."""
         self.check_rows(shapes.n)
-
-    @abstractmethod
-    def encoding(self, shapes: Shapes) -> Encoding | None:
-        """Return how columns are scaled to integers; None if parties contribute ranks themselves."""
 
     @abstractmethod
     def computation(self, shapes: Shapes) -> Computation:
@@ -278,69 +270,6 @@ class Level(ABC):
         return f"{grant} with the coordinator's noise, whose standard deviation each receiver gets"
 
 
-def scale_rows(
-    fields: Mapping[str, tuple[str | int, ...]],
-    sender: Role,
-    *receivers: Role,
-    tells: Mapping[str, str] = MappingProxyType({}),
-) -> list[Row]:
-    """Declare what a data party states about its vectors, from which the noise is computed."""
-    tells = {
-        "ranges": "a rounded range of each of its vectors, which shows, for a column with two values, about "
-        "how many rows have each",
-        "mean_range": "a rounded range of the mean of its columns",
-        "diameter": "a rounded bound on how much any two of its rows differ",
-        **tells,
-    }
-    return [
-        Row(
-            Kind.COLUMNS,
-            (sender,),
-            (receiver,),
-            tuple(
-                Field(name, "int64", shape, tells[name], precision=("statistical",))
-                for name, shape in fields.items()
-            ),
-        )
-        for receiver in receivers
-    ]
-
-
-#: What a source states of its columns if C learns strengths.
-LENGTH = Field("length", "float64", (1,), "how strongly its columns correlate with each other, as one number")
-
-
-def opened_rows(opens: str, shape: tuple[str | int, ...]) -> tuple[Row, ...]:
-    """Declare the shares or ciphertexts from which the coordinator opens integers of that shape."""
-    return (
-        Row(
-            Kind.SHARE,
-            (*SOURCE, *TARGET),
-            COORDINATOR,
-            (Field("share", "ring", shape, f"by combining all shares: {opens}", protocols=("mpc",)),),
-        ),
-        Row(
-            Kind.EVALUATED,
-            TARGET,
-            COORDINATOR,
-            (Field("batch", "bytes", ("rows", "result_bytes"), f"decrypted: {opens}", protocols=("he",)),),
-        ),
-    )
-
-
-def masked_rows(source: str, source_vectors: str | int, target: str) -> tuple[Row, ...]:
-    """Declare the masked blocks that a source and the target send each other."""
-
-    def masked(columns: str | int, what: str) -> Field:
-        told = f"nothing: {what} under a one-time mask"
-        return Field("block", "ring", (columns, "rows"), told, protocols=("mpc",))
-
-    return (
-        Row(Kind.MASKED, SOURCE, TARGET, (masked(source_vectors, source),)),
-        Row(Kind.MASKED, TARGET, SOURCE, (masked("m_target", target),)),
-    )
-
-
 # --- warnings that follow from columns and counts alone
 
 
@@ -348,7 +277,8 @@ def impossible(plan: Plan, counts: NDArray[np.int64], shapes: Shapes) -> list[st
     """Say whether strengths are missing, or over fewer coefficients, that the columns do not explain."""
     if plan.estimator == "paper":
         return result_warnings.impossible(counts, shapes.m_sources, 0)
-    return result_warnings.impossible(counts, shapes.defined_sources, shapes.constant_targets)
+    defined_targets = sum(shapes.defined.values()) - shapes.defined_sources
+    return result_warnings.impossible(counts, shapes.defined_sources, shapes.m_target - defined_targets)
 
 
 def column_cautions(plan: Plan, party: str, names: Sequence[str], ties: Sequence[int], n: int) -> list[str]:

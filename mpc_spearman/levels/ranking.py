@@ -15,7 +15,8 @@ from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Contribution, Operation
 from mpc_spearman.errors import BoundError, PlanError
-from mpc_spearman.levels.level import COORDINATOR, SOURCE, TARGET, Descriptions, Numbers
+from mpc_spearman.levels.level import Descriptions, Numbers
+from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.strengths import MASKED, SCALED, Strengths
 from mpc_spearman.parties import Role
@@ -27,6 +28,7 @@ from mpc_spearman.wire.kinds import Field, Kind, Row
 MAX_COMPARED = 2000
 
 _TOP = "which of the target's features are the k strongest, without their order"
+_PADDED = "nothing: the part of the strengths of any source but the first, under a one-time mask"
 _REPLICA = (Field("share", "int64", ("words",), "nothing: bits of comparisons under a one-time mask"),)
 
 
@@ -51,19 +53,7 @@ class Ranking(Strengths):
     sent: ClassVar[tuple[Row, ...]] = (
         *SCALED,
         *MASKED,
-        Row(
-            Kind.PADDED,
-            SOURCE,
-            COORDINATOR,
-            (
-                Field(
-                    "share",
-                    "int64",
-                    ("m_target",),
-                    "nothing: the part of the strengths of any source but the first, under a one-time mask",
-                ),
-            ),
-        ),
+        Row(Kind.PADDED, SOURCE, COORDINATOR, (Field("share", "int64", ("m_target",), _PADDED),)),
         # Around the circle of coordinator, target and first source, as replicated sharing goes.
         Row(Kind.REPLICA, COORDINATOR, TARGET, _REPLICA),
         Row(Kind.REPLICA, TARGET, SOURCE, _REPLICA),
@@ -71,15 +61,9 @@ class Ranking(Strengths):
         Row(Kind.ORDER, (*SOURCE, *TARGET), COORDINATOR, _opened_to("coordinator")),
         Row(Kind.ORDER, (*SOURCE, *COORDINATOR), TARGET, _opened_to("target")),
     )
-    granted: ClassVar[tuple[Row, ...]] = (
-        Row(Kind.RESULT, COORDINATOR, TARGET, _PASSED_ON),
-        Row(Kind.RESULT, COORDINATOR, SOURCE, _PASSED_ON),
-    )
+    granted = tuple(Row(Kind.RESULT, COORDINATOR, receiver, _PASSED_ON) for receiver in (TARGET, SOURCE))
     operation: ClassVar[Operation] = "comparison"
-    precision: ClassVar[tuple[str, str]] = (
-        "the order of strengths with the noise of every owner",
-        "the order of exact strengths",
-    )
+    precision = ("the order of strengths with the noise of every owner", "the order of exact strengths")
     rooms: ClassVar[int] = 2  # what comes last, with its noise, is below all others with theirs
 
     def check(self, shapes: Shapes) -> None:

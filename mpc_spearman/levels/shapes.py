@@ -46,19 +46,9 @@ class Shapes:
         return [self.scales[source] for source in self.features]
 
     @property
-    def of_means(self) -> list[Scales]:
-        """What the sources state of the sums of their columns."""
-        return [self.of_sums[source] for source in self.features]
-
-    @property
     def of_target(self) -> Scales:
         """What the target states of its."""
         return next(scales for owner, scales in self.scales.items() if owner not in self.features)
-
-    @property
-    def constant_targets(self) -> int:
-        """Features of the target that are constant."""
-        return self.m_target - (sum(self.defined.values()) - self.defined_sources)
 
     def sizes(self, owner: Party) -> dict[str, int]:
         """Return the values of the symbols in a message about one data party."""

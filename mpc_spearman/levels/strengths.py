@@ -16,21 +16,11 @@ from numpy.typing import NDArray
 from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Computation, Contribution, Operation
+from mpc_spearman.levels import rows
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import (
-    COORDINATOR,
-    LENGTH,
-    SOURCE,
-    TARGET,
-    Descriptions,
-    Level,
-    Numbers,
-    impossible,
-    masked_rows,
-    opened_rows,
-    scale_rows,
-)
+from mpc_spearman.levels.level import Descriptions, Level, Numbers, impossible
 from mpc_spearman.levels.noise import in_digits
+from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.gaussian import discrete_gaussian
@@ -39,29 +29,21 @@ from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 #: What source and target send each other if a strength is one product.
-MASKED = masked_rows("one sum of scaled ranks", 1, "scaled ranks")
+MASKED = rows.masked("one sum of scaled ranks", 1, "scaled ranks")
 #: What owners state of their vectors: everyone needs it, to draw noise or to know how much there is.
 SCALED = (
-    *scale_rows({"ranges": (1,)}, Role.SOURCE, Role.COORDINATOR, Role.TARGET, Role.SOURCE),
-    *scale_rows({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
+    *rows.scales({"ranges": (1,)}, Role.SOURCE, Role.COORDINATOR, Role.TARGET, Role.SOURCE),
+    *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
+)
+_ERRORS = (
+    "the standard error of each strength, which shows how strongly the sources' columns correlate with each "
+    "other"
 )
 _PASSED_ON = (
     Field("strengths", "float64", ("m_target",), "the strengths, to the plan's precision"),
-    Field(
-        "strengths_noise",
-        "float64",
-        ("m_target",),
-        "the standard deviation of the noise in each",
-        precision=("statistical",),
-    ),
+    Field("strengths_noise", "float64", ("m_target",), rows.NOISE, precision=("statistical",)),
     Field("counts", "int64", ("m_target",), "how many coefficients each strength averages"),
-    Field(
-        "errors",
-        "float64",
-        ("m_target",),
-        "the standard error of each strength, which shows how strongly the sources' columns correlate with "
-        "each other",
-    ),
+    Field("errors", "float64", ("m_target",), _ERRORS),
 )
 
 
@@ -71,26 +53,15 @@ class Strengths(Level):
     name: ClassVar[Reveal] = "strengths"
     opens = "the strengths with the noise of all owners, and so their ranking"
     sent: ClassVar[tuple[Row, ...]] = (
-        Row(
-            Kind.DESCRIPTION,
-            TARGET,
-            COORDINATOR,
-            (Field("constant", "flags", ("m_target",), "which features are constant"),),
-        ),
-        Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (LENGTH,)),
+        rows.CONSTANT,
+        Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (rows.LENGTH,)),
         *SCALED,
         *MASKED,
-        *opened_rows(opens, (1, "m_target")),
+        *rows.opened(opens, (1, "m_target")),
     )
-    granted: ClassVar[tuple[Row, ...]] = (
-        Row(Kind.RESULT, COORDINATOR, TARGET, _PASSED_ON),
-        Row(Kind.RESULT, COORDINATOR, SOURCE, _PASSED_ON),
-    )
+    granted = tuple(Row(Kind.RESULT, COORDINATOR, receiver, _PASSED_ON) for receiver in (TARGET, SOURCE))
     owners_add: ClassVar[bool] = True
-    precision: ClassVar[tuple[str, str]] = (
-        "with the noise of every owner",
-        "exact to a thousandth of a standard error",
-    )
+    precision = ("with the noise of every owner", "exact to a thousandth of a standard error")
     operation: ClassVar[Operation] = "inner_products"
     #: Room kept for noise, in multiples of all owners' noise.
     rooms: ClassVar[int] = 1

@@ -9,7 +9,7 @@ sources together, ``sources``, how many these are, and ``shards``; of the one so
 how many bytes each takes; ``ids`` of one block of pseudonyms; ``words`` of one step of a comparison, and
 ``packed``, the bytes of bits opened or of a bitmap.
 
-An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.engines.mpc.sharing`).
+An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.engines.mpc.session`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mpc_spearman.wire.kinds import Field, Kind, Row, ViewTable
 from mpc_spearman.wire.meter import PHASES
 
 _S, _T, _C = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)
-_ALL = (*_S, *_T, *_C)
+_DATA, _ALL = (*_S, *_T), (*_S, *_T, *_C)
 _INTERSECT = ("intersect",)
 _HE = ("he",)
 
@@ -41,161 +41,74 @@ _DEFINED_BUT_OF_AN_ORDER = replace(_DEFINED, levels=("differences", "coefficient
 _DEFINED_IN_ORDER = replace(_DEFINED, levels=tuple(name for name in NAMES if name not in OUTSIDE))
 
 
-#: What is sent at every level.
+# The fields of messages that are sent at every level.
+_ABORT = (
+    Field("error", "text", tells="if a run fails, the class of the error, the party and the phase"),
+    Field("party", "text"),
+    Field("phase", "text"),
+)
+_HELLO = (
+    Field("version", "text", tells="the package version"),
+    Field("party", "text"),
+    Field("role", "text"),
+    Field("number", "int64", (1,)),
+    Field("plan", "text", tells="the shared plan"),
+    Field("public_key", "bytes", (32,), tells="a public X25519 key made for this run"),
+    Field("nonce", "bytes", (32,)),
+)
+_OFFER = (
+    Field("ids", "int64", (1,), "how many ids it offers for matching"),
+    Field("min_rows", "int64", (1,), "the limits min_rows, max_ids and max_unmatched of its policy"),
+    Field("max_ids", "int64", (1,)),
+    Field("max_unmatched", "float64", (1,)),
+)
+_PSEUDONYMS = Field("ids", "bytes", ("ids", 16), "how many ids the data parties have in common (but no id)")
+_COMMON = Field("common", "bytes", ("packed",), "which of its own rows all data parties have")
+_SHAPE = (
+    Field("n", "int64", (1,), tells="the number of rows"),
+    Field("features", "int64", (1,), tells="the number of features"),
+)
+_NAMED = tuple(name for name in NAMES if name != "canonical")  # whose results are of single features
+_NAMES = Field(
+    "names", "texts", ("m_target",), "the feature names", levels=_NAMED, opened_to=("coordinator",)
+)
+_PUBLIC_KEY = Field("key", "blob", tells="a public encryption key made for this run", protocols=_HE)
+_ENCRYPTED = "nothing: its vectors under the coordinator's encryption key"
+_CIPHERTEXT = Field("batch", "bytes", ("rows", "ciphertext_bytes"), _ENCRYPTED, protocols=_HE)
+_FIGURES = "seconds, bytes, rounds and memory of each phase"
+_COST = (
+    Field("seconds", "float64", ("shards", len(PHASES), 2), _FIGURES),
+    Field("counts", "int64", ("shards", len(PHASES), 5)),
+)
+# Whoever gets a message gets its nonce, without which nobody can test a guess of it (results.record).
+_NONCE = Field("nonce", "bytes", (32,), grants=GRANTS[1:], opened_to=("coordinator",))
+_RECORD = Field("record", "text", tells="the record to sign: times, and commitments that reveal nothing")
+_FAREWELL = Field("signature", "bytes", (64,), tells="whether it signs the record")
+
 _SHARED: tuple[Row, ...] = (
     # Control frames: any time, from anyone.
     Row(Kind.KEEPALIVE, _ALL, _ALL, ()),
-    Row(
-        Kind.ABORT,
-        _ALL,
-        _ALL,
-        (
-            Field("error", "text", tells="if a run fails, the class of the error, the party and the phase"),
-            Field("party", "text"),
-            Field("phase", "text"),
-        ),
-    ),
-    Row(
-        Kind.HELLO,
-        _ALL,
-        _ALL,
-        (
-            Field("version", "text", tells="the package version"),
-            Field("party", "text"),
-            Field("role", "text"),
-            Field("number", "int64", (1,)),
-            Field("plan", "text", tells="the shared plan"),
-            Field("public_key", "bytes", (32,), tells="a public X25519 key made for this run"),
-            Field("nonce", "bytes", (32,)),
-        ),
-    ),
+    Row(Kind.ABORT, _ALL, _ALL, _ABORT),
+    Row(Kind.HELLO, _ALL, _ALL, _HELLO),
     Row(Kind.CONFIRM, _ALL, _ALL, (Field("mac", "bytes", (32,)),)),
     Row(Kind.MATCHING_KEY, _T, _S, (Field("key", "bytes", (32,)),), _INTERSECT),
-    Row(
-        Kind.OFFER,
-        (*_S, *_T),
-        _C,
-        (
-            Field("ids", "int64", (1,), "how many ids it offers for matching"),
-            Field("min_rows", "int64", (1,), "the limits min_rows, max_ids and max_unmatched of its policy"),
-            Field("max_ids", "int64", (1,)),
-            Field("max_unmatched", "float64", (1,)),
-        ),
-        _INTERSECT,
-    ),
-    Row(
-        Kind.PSEUDONYMS,
-        (*_S, *_T),
-        _C,
-        (Field("ids", "bytes", ("ids", 16), "how many ids the data parties have in common (but no id)"),),
-        _INTERSECT,
-    ),
-    Row(
-        Kind.COMMON,
-        _C,
-        (*_S, *_T),
-        (Field("common", "bytes", ("packed",), "which of its own rows all data parties have"),),
-        _INTERSECT,
-    ),
-    Row(
-        Kind.SHAPE,
-        (*_S, *_T),
-        _ALL,
-        (
-            Field("n", "int64", (1,), tells="the number of rows"),
-            Field("features", "int64", (1,), tells="the number of features"),
-        ),
-    ),
+    Row(Kind.OFFER, _DATA, _C, _OFFER, _INTERSECT),
+    Row(Kind.PSEUDONYMS, _DATA, _C, (_PSEUDONYMS,), _INTERSECT),
+    Row(Kind.COMMON, _C, _DATA, (_COMMON,), _INTERSECT),
+    Row(Kind.SHAPE, _DATA, _ALL, _SHAPE),
     Row(Kind.ALIGNMENT, _S, _T, (_DIGEST,)),
     Row(Kind.ALIGNMENT, _T, _S, (_DIGEST,)),
     *(Row(Kind.COLUMNS, _S, receiver, (_DEFINED_IN_ORDER,)) for receiver in (_C, _S, _T)),
     *(Row(Kind.COLUMNS, _T, receiver, (_DEFINED_BUT_OF_AN_ORDER,)) for receiver in (_C, _S)),
-    Row(
-        Kind.DESCRIPTION,
-        _T,
-        _C,
-        (
-            Field(
-                "names",
-                "texts",
-                ("m_target",),
-                "the feature names",
-                levels=tuple(name for name in NAMES if name != "canonical"),
-                opened_to=("coordinator",),
-            ),
-        ),
-    ),
-    Row(
-        Kind.PUBLIC_KEY,
-        _C,
-        (*_S, *_T),
-        (Field("key", "blob", tells="a public encryption key made for this run", protocols=_HE),),
-    ),
-    Row(
-        Kind.CIPHERTEXT,
-        _S,
-        _T,
-        (
-            _KEY,
-            Field(
-                "batch",
-                "bytes",
-                ("rows", "ciphertext_bytes"),
-                "nothing: its vectors under the coordinator's encryption key",
-                protocols=_HE,
-            ),
-        ),
-    ),
+    Row(Kind.DESCRIPTION, _T, _C, (_NAMES,)),
+    Row(Kind.PUBLIC_KEY, _C, _DATA, (_PUBLIC_KEY,)),
+    Row(Kind.CIPHERTEXT, _S, _T, (_KEY, _CIPHERTEXT)),
     Row(Kind.EVALUATED, _T, _C, (_KEY,)),
-    Row(
-        Kind.COST,
-        (*_S, *_T),
-        _C,
-        (
-            Field(
-                "seconds",
-                "float64",
-                ("shards", len(PHASES), 2),
-                "seconds, bytes, rounds and memory of each phase",
-            ),
-            Field("counts", "int64", ("shards", len(PHASES), 5)),
-        ),
-    ),
-    # Whoever gets a message gets its nonce, without which nobody can test a guess of it (results.record).
-    *(
-        Row(
-            Kind.RESULT,
-            _C,
-            receivers,
-            (Field("nonce", "bytes", (32,), grants=GRANTS[1:], opened_to=("coordinator",)),),
-        )
-        for receivers in (_T, _S)
-    ),
-    Row(
-        Kind.RECORD,
-        _C,
-        (*_S, *_T),
-        (Field("record", "text", tells="the record to sign: times, and commitments that reveal nothing"),),
-    ),
-    Row(
-        Kind.FAREWELL, _ALL, _ALL, (Field("signature", "bytes", (64,), tells="whether it signs the record"),)
-    ),
-)
-
-#: Names of the target's features, after everything else that a source gets about them.
-_NAMES = Row(
-    Kind.RESULT,
-    _C,
-    _S,
-    (
-        Field(
-            "target_names",
-            "texts",
-            ("m_target",),
-            "the target's feature names",
-            grants=tuple(grant for grant in GRANTS[1:] if grant != "canonical"),
-        ),
-    ),
+    Row(Kind.COST, _DATA, _C, _COST),
+    Row(Kind.RESULT, _C, _T, (_NONCE,)),
+    Row(Kind.RESULT, _C, _S, (_NONCE,)),
+    Row(Kind.RECORD, _C, _DATA, (_RECORD,)),
+    Row(Kind.FAREWELL, _ALL, _ALL, (_FAREWELL,)),
 )
 
 
@@ -205,7 +118,13 @@ def _of(level: type[Level]) -> list[Row]:
     return [row.at(level.name) for row in level.sent] + [row.to(grants) for row in level.granted]
 
 
-VIEW = ViewTable.of((*_SHARED, *(row for level in LEVELS for row in _of(level)), _NAMES))
+_OF_FEATURES = tuple(grant for grant in GRANTS[1:] if grant != "canonical")
+_TARGET_NAMES = Field(
+    "target_names", "texts", ("m_target",), "the target's feature names", grants=_OF_FEATURES
+)
+#: Names of the target's features come after everything else that a source gets about them.
+_LAST = Row(Kind.RESULT, _C, _S, (_TARGET_NAMES,))
+VIEW = ViewTable.of((*_SHARED, *(row for level in LEVELS for row in _of(level)), _LAST))
 
 
 #: Who learns what in a run of a plan: see `ViewTable.learnt`.

@@ -1,0 +1,58 @@
+"""Rows of the table of who learns what (:mod:`mpc_spearman.levels.view`) that several levels declare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mpc_spearman.parties import Role
+from mpc_spearman.wire.kinds import Field, Kind, Row
+
+SOURCE, TARGET, COORDINATOR = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)
+
+#: What a source states of its columns if C learns strengths.
+LENGTH = Field("length", "float64", (1,), "how strongly its columns correlate with each other, as one number")
+#: What each receiver is told of noise in numbers.
+NOISE = "the standard deviation of the noise in each"
+_CONSTANT = Field("constant", "flags", ("m_target",), "which features are constant")
+#: What the target states of its columns if C learns no tie terms.
+CONSTANT = Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (_CONSTANT,))
+
+
+def scales(
+    shapes: Mapping[str, tuple[str | int, ...]], sender: Role, *receivers: Role, **tells: str
+) -> list[Row]:
+    """Declare what a data party states about its vectors, from which the noise is computed."""
+    tells = {
+        "ranges": "a rounded range of each of its vectors, which shows, for a column with two values, about "
+        "how many rows have each",
+        "mean_range": "a rounded range of the mean of its columns",
+        "diameter": "a rounded bound on how much any two of its rows differ",
+        **tells,
+    }
+    fields = tuple(
+        Field(name, "int64", shape, tells[name], precision=("statistical",)) for name, shape in shapes.items()
+    )
+    return [Row(Kind.COLUMNS, (sender,), (receiver,), fields) for receiver in receivers]
+
+
+def opened(opens: str, shape: tuple[str | int, ...]) -> tuple[Row, ...]:
+    """Declare the shares or ciphertexts from which the coordinator opens integers of that shape."""
+    share = Field("share", "ring", shape, f"by combining all shares: {opens}", protocols=("mpc",))
+    batch = Field("batch", "bytes", ("rows", "result_bytes"), f"decrypted: {opens}", protocols=("he",))
+    return (
+        Row(Kind.SHARE, (*SOURCE, *TARGET), COORDINATOR, (share,)),
+        Row(Kind.EVALUATED, TARGET, COORDINATOR, (batch,)),
+    )
+
+
+def masked(source: str, source_vectors: str | int, target: str) -> tuple[Row, ...]:
+    """Declare the masked blocks that a source and the target send each other."""
+
+    def block(columns: str | int, what: str) -> Field:
+        told = f"nothing: {what} under a one-time mask"
+        return Field("block", "ring", (columns, "rows"), told, protocols=("mpc",))
+
+    return (
+        Row(Kind.MASKED, SOURCE, TARGET, (block(source_vectors, source),)),
+        Row(Kind.MASKED, TARGET, SOURCE, (block("m_target", target),)),
+    )
