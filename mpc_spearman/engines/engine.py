@@ -1,8 +1,4 @@
-"""The contract between roles and an engine, which does the private computation.
-
-The roles (:mod:`mpc_spearman.protocols.roles`) and the levels (:mod:`mpc_spearman.levels`) are the same for
-both engines.
-"""
+"""The contract of an engine, which does the private computation for roles and levels that know no engine."""
 
 from __future__ import annotations
 

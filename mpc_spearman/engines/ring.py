@@ -28,7 +28,6 @@ def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray
 
     `bound` is the largest absolute value in `x`, where that is known to be small, such as n − 1 for centred
     doubled ranks. A product of limbs is right only if it holds, so there it is checked.
-
     """
     multiply = _in_integers if _vectorised() else _in_limbs
     return multiply(x, y, bound)

@@ -7,18 +7,21 @@ from numpy.typing import NDArray
 
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.engines.engine import Engine, Opening, stacked
-from mpc_spearman.engines.mpc.differences import open_differences, square_differences
 from mpc_spearman.engines.mpc.order import reveal_order
 from mpc_spearman.engines.mpc.session import Session
 from mpc_spearman.engines.mpc.sharing import (
-    agree_on_ring,
     multiply_masks,
     multiply_own,
+    open_differences,
     reveal,
     reveal_total,
+    square_differences,
 )
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
+
+#: A source's session, and what this party adds up to products in it.
+Term = tuple[Session, np.ndarray]
 
 
 class Mpc(Engine):
@@ -26,13 +29,11 @@ class Mpc(Engine):
 
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Share the vectors, shuffled, and open the basis of differences."""
-        agree_on_ring(run, computation.bounds)
         for source in run.roster.sessions:
             open_differences(run, Session(run, source, computation), own)
 
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Share the vectors, compute this party's term of each product, and open them re-randomised."""
-        agree_on_ring(run, computation.bounds)
         if computation.summed:
             if terms := self._terms(run, computation, own):
                 reveal_total(run, terms)
@@ -44,32 +45,23 @@ class Mpc(Engine):
 
     def comparison(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
         """Share the vectors, compute this party's term of each product, and compare the sums of all."""
-        agree_on_ring(run, computation.bounds)
         terms = self._terms(run, computation, own)
         return reveal_order(run, terms, own.last) if terms else None
 
-    def _terms(
-        self, run: Run, computation: Computation, own: Contribution
-    ) -> list[tuple[Session, np.ndarray]]:
-        """Compute this party's terms of sums; the first one includes its noise.
-
-        The first worker returns the terms of all workers, the others None.
-        """
+    def _terms(self, run: Run, computation: Computation, own: Contribution) -> list[Term]:
+        """Compute this party's terms of sums, the first one with its noise; nothing at further workers."""
         terms = [self._term(run, computation, source, own.vectors) for source in run.roster.sessions]
         terms = _of_all(run, terms)
         if own.added is not None:
             terms[0][1][:] += own.added
         return terms
 
-    def _term(
-        self, run: Run, computation: Computation, source: Party, own: np.ndarray
-    ) -> tuple[Session, np.ndarray]:
+    def _term(self, run: Run, computation: Computation, source: Party, own: np.ndarray) -> Term:
         session = Session(run, source, computation)
         return session, multiply_own(run, session, own, computation.bounds.value)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
         """Multiply the masks while the others rank; then receive the others' shares and open."""
-        agree_on_ring(run, computation.bounds)
         sessions = [Session(run, source, computation) for source in run.roster.sources]
         if computation.operation == "differences":
             return lambda: stacked(square_differences(run, session) for session in sessions)
@@ -89,7 +81,7 @@ class Mpc(Engine):
 
 
 @step("multiply")
-def _of_all(run: Run, terms: list[tuple[Session, np.ndarray]]) -> list[tuple[Session, np.ndarray]]:
-    """Add up the terms of all this party's workers, at the first worker; None at the others."""
+def _of_all(run: Run, terms: list[Term]) -> list[Term]:
+    """Add up the terms of all this party's workers, at the first worker; nothing at the others."""
     totals = [(session, run.team.total(term)) for session, term in terms]
     return [(session, term) for session, term in totals if term is not None]

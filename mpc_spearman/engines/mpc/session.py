@@ -37,7 +37,7 @@ from mpc_spearman.engines.mpc.crypten_import import (
 )
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run
-from mpc_spearman.wire.integers import nearest
+from mpc_spearman.wire.integers import nearest, width_of
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
@@ -103,6 +103,7 @@ class Session:
 
     def __init__(self, run: Run, source: Party, computation: Computation) -> None:
         self.source, self.shape = source, computation.of(source, run.team)
+        run.links.dimensions["ring_bytes"] = width_of(computation.bounds.result)  # the same at all parties
         parties = (run.roster.coordinator, run.roster.target, source)
         self._block_bytes = run.block_bytes
         self._communicator = LinkCommunicator(run.links, parties, run.roster.me, self.shape)

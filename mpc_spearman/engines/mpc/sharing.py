@@ -1,4 +1,4 @@
-"""Shares of the two tables, and the product of two shared tables.
+"""Shares of the two tables, and their product or differences.
 
     X = (X − R) [source] + 0 [target] + R [coordinator],    R from the source–coordinator mask key
     Y = 0 [source] + (Y − U) [target] + U [coordinator],    U from the target–coordinator mask key
@@ -6,7 +6,9 @@
     source X·(Y − U)ᵀ  +  target (X − R)·Uᵀ  +  coordinator R·Uᵀ  =  X·Yᵀ   (mod 2^64)
 
 Only X − R travels to the target, Y − U to the source, as their lowest bytes, and the three terms are opened:
-docs/protocol.md, "Product", has the security and the sources.
+docs/protocol.md, "Product", has the security and the sources. Where differences are opened (paper, steps 2
+and 3), nothing is sent but shares of a basis of m_A + m_B − 1 vectors, {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, in
+shuffled rows. It reveals exactly what all pairs reveal (docs/protocol.md, "Differences").
 
 Tables are held feature by feature, (m, n), and go through here in blocks of rows, so that messages stay
 small and the ends of a link work at the same time. Both holders of a mask key draw from it block by block.
@@ -20,15 +22,15 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import torch
 
 from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.engines import ring
-from mpc_spearman.engines.computation import Bounds
+from mpc_spearman.engines.differences import Squares, dealt
 from mpc_spearman.engines.mpc.session import LinkCommunicator, Session, opened
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.channel import MAX_QUEUED
-from mpc_spearman.wire.integers import width_of
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
 
@@ -36,11 +38,6 @@ from mpc_spearman.wire.kinds import Kind
 # 40 ms 1.6 Gbit/s. Fewer than a link queues: both ends may be this far ahead without either waiting for the
 # other.
 _AHEAD = MAX_QUEUED // 2
-
-
-def agree_on_ring(run: Run, bounds: Bounds) -> None:
-    """Note in how many bytes ring elements travel; all parties find the same."""
-    run.links.dimensions["ring_bytes"] = width_of(bounds.result)
 
 
 def mask_stream(run: Run, peer: Party, source: Party) -> Stream:
@@ -114,6 +111,45 @@ def shared_masks(run: Run, session: Session, columns: int) -> Iterator[tuple[sli
     for rows in blocks(shape.n, session.rows(columns)):
         x, y = (session.shared(stream.ring((m, rows.stop - rows.start))) for stream, m in masks)
         yield rows, x, y
+
+
+@step("share")
+def open_differences(run: Run, session: Session, own: np.ndarray) -> None:
+    """Share a data party's ranks, int32 (m, n), shuffled, and open the basis of differences."""
+    source, shape = session.source, session.shape
+    is_source = run.roster.me == source
+    own = dealt(run, source, own, shape.all_rows)
+    masks = mask_stream(run, run.roster.coordinator, source)
+    other_columns = shape.m_target if is_source else shape.m_source
+    for rows, values in parts(own, session.rows(shape.m_source + shape.m_target - 1)):
+        mine = session.shared(values - masks.ring(values.shape))
+        theirs = session.absent(other_columns, values.shape[1])
+        x, y = (mine, theirs) if is_source else (theirs, mine)
+        with run.meter.phase("reveal"):
+            session.reveal(_basis(session, x, y))
+        run.tick(rows.stop, shape.n)
+
+
+@step("reveal")
+def square_differences(run: Run, session: Session) -> np.ndarray | None:
+    """Open the basis at the coordinator, block by block; return Σ (x_p − y_q)², Python int (m_A, m_B).
+
+    The first worker returns sums over all workers' rows, the others None.
+    """
+    shape = session.shape
+    squares = Squares(shape.m_source, shape.m_target, shape.all_rows)
+    for rows, x, y in shared_masks(run, session, shape.m_source + shape.m_target - 1):
+        opened = session.reveal(_basis(session, x, y))
+        with run.meter.phase("multiply"):
+            squares.add_basis(opened)
+        run.tick(rows.stop, shape.n)
+    return squares.of(run.team)
+
+
+def _basis(session: Session, x: Any, y: Any) -> Any:
+    """Turn shares of X (m_A, rows) and Y (m_B, rows) into those of the m_A + m_B − 1 basis differences."""
+    first = y[:1]
+    return session.shared(torch.cat([(x - first).share, (y[1:] - first).share]).numpy())
 
 
 @step("reveal")
