@@ -33,12 +33,11 @@ def products_from_differences(
     `squares` are Q_pq = sum_i (x_pi - y_qi)^2, at most 4N. 2S = (N - T_x) + (N - T_y) - Q; if that is odd, or
     Q negative, Q is not from ranks and S is N + 1, which ranks do not reach.
     """
-    result = np.empty((len(source_ties), len(target_ties)), dtype=object)
-    for p, row in enumerate(squares.tolist()):
-        for q, square in enumerate(row):
-            twice = 2 * total(n) - int(source_ties[p]) - int(target_ties[q]) - square
-            result[p, q] = total(n) + 1 if square < 0 or twice % 2 else twice // 2
-    return result
+    x, y = (
+        np.array([total(n) - int(term) for term in ties], dtype=object) for ties in (source_ties, target_ties)
+    )
+    twice = x[:, None] + y - squares
+    return np.where((squares < 0) | (twice % 2 == 1), total(n) + 1, twice // 2)
 
 
 def coefficients(

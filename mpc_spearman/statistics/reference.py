@@ -1,7 +1,7 @@
 """The answer on pooled data, for tests and notebooks: what a run must reproduce without pooling.
 
 It deliberately shares no code with a run's arithmetic: ranks by ``scipy.stats.rankdata``, eq. 2 as the paper
-writes it, square roots of integers to 128 bits, p-values by SciPy's distributions.
+writes it, square roots of integers to 128 bits.
 """
 
 from __future__ import annotations
@@ -16,23 +16,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
-from scipy.special import gammaln
 
 from mpc_spearman.config import Estimator, Order, Strength
-from mpc_spearman.statistics.columns import Floats, Ints
+from mpc_spearman.statistics.columns import Ints
 
 _BITS = 128  # |rho| is 0 or above 2^-63, so 65 bits or more of it are exact before the final rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What :func:`reference` found, in the form of a run's result.
-
-    p-values are those of `mpc_spearman.statistics.pvalues.pvalues`.
-    """
+    """What :func:`reference` found, in the form of a run's result."""
 
     coefficients: pd.DataFrame
-    pvalues: pd.DataFrame
     strengths: pd.Series[float]
     counts: pd.Series[int]
     ranking: pd.DataFrame
@@ -58,9 +53,6 @@ def reference(
     squares = [[int(_products(row[None], row[None])[0, 0]) for row in side] for side in (x, y)]
     a, b = np.meshgrid(*(np.array(side, dtype=object) for side in squares), indexing="ij")
     rho = np.vectorize(_rho, otypes=[float])(products, a, b, n, estimator)
-    untied = n * (n * n - 1) // 3
-    testable = (a == untied) & (b == untied) if estimator == "paper" else a * b > 0
-    p = np.where(testable, _pvalues(x, y, rho), np.nan)
     rows = pd.MultiIndex.from_tuples(
         [(party, name) for party, table in source.items() for name in table.columns],
         names=["party", "feature"],
@@ -71,42 +63,12 @@ def reference(
     ranking = mu.sort_values(ascending=order == "ascending", kind="stable", na_position="last")
     return Reference(
         coefficients=matrix,
-        pvalues=pd.DataFrame(p, index=rows, columns=list(target.columns)),
         strengths=mu,
         counts=matrix.notna().sum().rename("count"),
         ranking=ranking.rename_axis("feature")
         .reset_index()
         .assign(position=range(1, len(mu) + 1))[["position", "feature", "strength"]],
     )
-
-
-def _pvalues(x: Ints, y: Ints, rho: Floats) -> Floats:
-    """Test two flags by the hypergeometric distribution, and others by Student's t or Pearson's type III."""
-    n = x.shape[1]
-    groups = [[np.unique(column, return_counts=True)[1] for column in side] for side in (x, y)]
-    many = [np.array([(t**3 - t).sum() > 0.05 * (n**3 - n) for t in side]) for side in groups]
-    untied = [np.array([len(t) == n for t in side]) for side in groups]
-    with np.errstate(divide="ignore", invalid="ignore"):  # an exact 1 has t = inf
-        t_statistic = np.abs(rho) * np.sqrt((n - 2) / ((1 + rho) * (1 - rho)))
-        skews = [np.nan_to_num(stats.skew(side, axis=1)) for side in (x, y)]
-    p: Floats = np.where(
-        np.logical_and.outer(*many),
-        2 * stats.norm.sf(np.abs(rho) * np.sqrt(n - 1)),
-        2 * stats.t.sf(t_statistic, n - 2),
-    )
-    p = np.where(np.logical_and.outer(*untied), np.maximum(p, 2 * np.exp(-gammaln(n + 1))), p)
-    skew = np.abs(np.multiply.outer(*skews)) / np.sqrt(n)
-    skewed = skew > 1e-3
-    z = stats.norm.isf(p[skewed] / 2)
-    p[skewed] = stats.pearson3.sf(z, skew[skewed]) + stats.pearson3.cdf(-z, skew[skewed])
-    p[skew > 1] = np.nan
-    for i, j in np.ndindex(p.shape):
-        if len(groups[0][i]) == len(groups[1][j]) == 2:
-            a, b = int(groups[0][i][1]), int(groups[1][j][1])
-            k = np.arange(max(0, a + b - n), min(a, b) + 1)
-            as_large = np.abs(n * (n * k - a * b)) >= abs(_products(x[i : i + 1], y[j : j + 1])[0, 0])
-            p[i, j] = min(1.0, stats.hypergeom(n, a, b).pmf(k)[as_large].sum())
-    return p
 
 
 def _doubled(column: pd.Series[Any]) -> Ints:

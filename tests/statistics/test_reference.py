@@ -10,8 +10,6 @@ from scipy import stats
 
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.statistics import estimators
-from mpc_spearman.statistics.columns import Columns
-from mpc_spearman.statistics.pvalues import pvalues
 from mpc_spearman.statistics.reference import reference
 from support.references import encoding_for
 
@@ -55,7 +53,7 @@ def test_shared_tables(name, estimator, file):
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_shared_tables_strengths_and_pvalues(name):
+def test_shared_tables_strengths(name):
     guest, host = load(name)
     found = reference({"guest": guest}, host)
     for p, x in enumerate(guest):
@@ -63,8 +61,6 @@ def test_shared_tables_strengths_and_pvalues(name):
             scipy = stats.spearmanr(guest[x], host[y])
             np.testing.assert_allclose(found.coefficients.iloc[p, q], scipy.statistic, rtol=0, atol=5e-15)
     a, b = (rank_columns([table[c].to_numpy() for c in table]) for table in (guest, host))
-    p_values = pvalues(found.coefficients.to_numpy(), a.n, Columns.of(a).rows, Columns.of(b), "tie_corrected")
-    np.testing.assert_allclose(p_values, found.pvalues, rtol=1e-7, atol=1e-300)
     encoding = encoding_for([guest], "tie_corrected")
     opened = encoding.source_vector(a) @ encoding.column_vectors(b).T
     mu, _ = encoding.decode(opened[0].tolist(), b.constant)

@@ -12,6 +12,8 @@ import pandas as pd
 
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.levels.encoding import Encoding
+from mpc_spearman.statistics.columns import Columns
+from mpc_spearman.statistics.pvalues import pvalues
 from support.harness import ROOT
 
 DATA = ROOT / "data"
@@ -20,7 +22,6 @@ SHARED = ROOT.parent / "shared" / "data"
 
 
 def table(**columns: Any) -> pd.DataFrame:
-    """Return a table of these columns, with ids."""
     n = len(next(iter(columns.values())))
     return pd.DataFrame({"id": [f"{row:04d}" for row in range(n)]} | columns)
 
@@ -57,6 +58,13 @@ def pooled(source: pd.DataFrame, target: pd.DataFrame) -> np.ndarray:
         return np.corrcoef(x, y)[: len(x), len(x) :]
 
 
+def pvalues_of(rho: np.ndarray, *sides: Iterable[pd.DataFrame], estimator: str) -> np.ndarray:
+    """p-values of coefficients, given the tables of the sources, and those of the target."""
+    ranks = [rank_columns([table[name].to_numpy() for table in side for name in table]) for side in sides]
+    source, target = map(Columns.of, ranks)
+    return pvalues(rho, ranks[0].n, source.rows, target, estimator)
+
+
 def encoding_for(sources: Iterable[pd.DataFrame], estimator: str) -> Encoding:
     """The encoding of a run at ``strengths`` over these sources' tables, with or without ids."""
     ranks = [rank_columns([table[name].to_numpy() for name in table if name != "id"]) for table in sources]
@@ -83,5 +91,4 @@ def ranked_alike(features: Iterable[str], exact: pd.Series, step: float, order: 
 
 
 def inverse_root(value: int) -> Fraction:
-    """1/√value, to 160 bits."""
     return Fraction(math.isqrt((1 << (2 * 160)) // value), 1 << 160)
