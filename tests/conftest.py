@@ -21,7 +21,7 @@ from mpc_spearman.launch import supervisor  # noqa: E402
 from mpc_spearman.levels import coefficients  # noqa: E402
 from mpc_spearman.results import report  # noqa: E402
 from support.meetings import Meeting  # noqa: E402
-from support.plan_files import YAML, write_inputs  # noqa: E402
+from support.plans import YAML, write_inputs  # noqa: E402
 from support.sweeps import FakeRuns  # noqa: E402
 
 # A machine that is busy is slow, and no fault is.

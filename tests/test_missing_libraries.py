@@ -15,8 +15,7 @@ from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.tables import read_table
 from mpc_spearman.engines.he.bfv import parameters
 from mpc_spearman.errors import PlanError, SetupError
-from support.plan_files import plan_with
-from support.plans import mapping
+from support.plans import mapping, plan_with
 from support.references import normal_tables
 
 BFV = plan_with({"protocol": "he", "he": {"scheme": "bfv"}})

@@ -16,7 +16,7 @@ from mpc_spearman import errors
 from mpc_spearman.cli.main import main
 from mpc_spearman.errors import SetupError
 from support.harness import ROOT
-from support.plan_files import INPUTS, files
+from support.plans import INPUTS, files
 
 # ---- before anything runs
 

@@ -22,7 +22,7 @@ import pytest
 
 from mpc_spearman import Result, errors
 from support.harness import ROOT
-from support.plan_files import INPUTS, files, write_inputs
+from support.plans import INPUTS, files, write_inputs
 from support.processes import EVER, TAG, eventually, new_tag, processes
 from support.server import Command, hooked
 

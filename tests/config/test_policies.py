@@ -8,7 +8,7 @@ import pytest
 
 from mpc_spearman.config import AGREE_TO_ALL, check_policy, check_policy_columns, check_policy_rows, load_plan
 from mpc_spearman.errors import PlanError, PolicyError
-from support.plan_files import plan_with
+from support.plans import plan_with
 
 # ---- policies --------------------------------------------------------------------------------------
 

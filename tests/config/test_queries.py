@@ -9,7 +9,7 @@ import pytest
 
 from mpc_spearman.config import Query, load_plan
 from mpc_spearman.errors import PlanError
-from support.plan_files import plan_with, problems
+from support.plans import plan_with, problems
 
 ASKED = {"query": "SELECT id, visits FROM clinic", "connection": "env:CLINIC", "order_by": ["id"]}
 KEY = "parties.target.table"

@@ -14,7 +14,7 @@ from mpc_spearman.config import Plan, Results, check_policy, load_plan
 from mpc_spearman.errors import PlanError
 from mpc_spearman.launch import local
 from support.harness import ROOT
-from support.plan_files import MINIMAL, YAML, plan_with, problem, problems
+from support.plans import MINIMAL, YAML, plan_with, problem, problems
 
 PLANS = ("mpc.yaml", "paper_mpc.yaml", "strengths.yaml")
 

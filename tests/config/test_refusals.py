@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mpc_spearman.config import load_plan
 from mpc_spearman.errors import PlanError
 from support.harness import ROOT
-from support.plan_files import MINIMAL, YAML, plan_with, problem, problems
+from support.plans import MINIMAL, YAML, plan_with, problem, problems
 
 # ---- what is refused: values -----------------------------------------------------------------------
 

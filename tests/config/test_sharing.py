@@ -23,7 +23,7 @@ from mpc_spearman.config import (
 )
 from mpc_spearman.errors import PlanError, ProtocolViolation
 from mpc_spearman.identity import Identity
-from support.plan_files import MINIMAL, plan_with
+from support.plans import MINIMAL, plan_with
 
 ONE = str(Identity.new())
 

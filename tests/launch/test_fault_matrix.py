@@ -162,7 +162,7 @@ def start_all(run: Members, party: str, hook: tuple[str, Mapping[str, Any]], **o
 def at(run: Members, party: str, act: str, *, phase: str) -> tuple[dict[str, Ending], float]:
     if act == "hold":
         run.plan["network"]["message_timeout"] = MESSAGE_TIMEOUT
-    start_all(run, party, ("at", {"phase": phase, "act": act, "until": "/none"}))
+    start_all(run, party, ("on_phase", {"phase": phase, "act": act, "until": "/none"}))
     fault, endings = run.wait_for(f"{party}.fault"), run.wait(others(party))
     if act == "kill":
         assert run.wait([party])[party].error == "RoleCrashed"
@@ -196,7 +196,9 @@ def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
     else:
         parties["target"] |= {"listen": f"127.0.0.1:{relay.behind}", "advertise": f"127.0.0.1:{relay.port}"}
     go = run.folder / "go"
-    start_all(run, relayed, ("at", {"phase": "agree", "act": "hold", "until": str(go)}), parties=parties)
+    start_all(
+        run, relayed, ("on_phase", {"phase": "agree", "act": "hold", "until": str(go)}), parties=parties
+    )
     with closing(relay):
         run.wait_for(f"{relayed}.fault")
         relay.change.set()
@@ -290,7 +292,7 @@ def differing(run: Members, party: str, *, what: str) -> tuple[dict[str, Ending]
 
 
 def restarted(run: Members, party: str) -> tuple[dict[str, Ending], float]:
-    start_all(run, party, ("at", {"phase": "meeting", "act": "kill"}))
+    start_all(run, party, ("on_phase", {"phase": "meeting", "act": "kill"}))
     fault = run.wait_for(f"{party}.fault")
     assert run.wait([party])[party].error == "RoleCrashed"
     run.start(party, label=f"{party}2")
@@ -301,7 +303,7 @@ def twice(run: Members, party: str) -> tuple[dict[str, Ending], float]:
     # All have joined when the second process comes, and one does not go on before that has failed.
     second, late = f"{party}2", next(name for name in "BA" if name != party)
     held = {"phase": "meeting", "act": "hold", "until": str(run.marks / f"{second}.failed")}
-    start_all(run, late, ("at", held))
+    start_all(run, late, ("on_phase", held))
     run.wait_for(f"{late}.fault")
     run.start(party, label=second)
     return run.wait([*NAMES, second]), run.wait_for(f"{second}.failed")
@@ -310,7 +312,7 @@ def twice(run: Members, party: str) -> tuple[dict[str, Ending], float]:
 def two_coordinators(run: Members, party: str) -> tuple[dict[str, Ending], float]:
     # The second finds the port taken, and the run is not disturbed.
     go = run.folder / "go"
-    start_all(run, "B", ("at", {"phase": "connect", "act": "hold", "until": str(go)}))
+    start_all(run, "B", ("on_phase", {"phase": "connect", "act": "hold", "until": str(go)}))
     run.wait_for_port()
     run.start("C", label="C2")
     second = run.wait(["C2"])["C2"]

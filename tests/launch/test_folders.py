@@ -14,8 +14,7 @@ import pandas as pd
 from mpc_spearman import run_local
 from mpc_spearman.launch import folders
 from support.harness import ROOT
-from support.plan_files import files
-from support.plans import LIGHT, mapping
+from support.plans import LIGHT, files, mapping
 from support.references import normal_tables
 
 LEFT = "mpc-spearman-run-0123456789abcdef"

@@ -99,7 +99,7 @@ def test_a_worker_that_is_lost_is_named_to_all(tmp_path: Path, lost: str, phase:
     with joining(tmp_path, timeout=EVER if act == "kill" else TIMEOUT) as run:
         for party, shard in PROCESSES:
             its = worker_name(party, shard) == lost
-            run.start(party, ("at", {"phase": phase, "act": act}) if its else (None, {}), shard=shard)
+            run.start(party, ("on_phase", {"phase": phase, "act": act}) if its else (None, {}), shard=shard)
         endings = run.wait(labels(own))
         if act == "freeze":
             run.parties[own].send_signal(signal.SIGTERM)

@@ -18,7 +18,7 @@ from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.results import saved
 from mpc_spearman.results.result import Result
 from support.made_results import change, costs, matrix_of, parts, seal, shared_plan, small, without
-from support.plan_files import files
+from support.plans import files
 from support.processes import full_disk
 
 PARTS = ("coefficients", "columns", "pvalues", "intervals", "qvalues", "strengths", "counts", "ranking")

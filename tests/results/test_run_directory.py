@@ -9,7 +9,7 @@ import pytest
 
 from mpc_spearman.errors import OutputError
 from mpc_spearman.results import run_directory
-from support.plan_files import files
+from support.plans import files
 
 
 def test_a_directory_is_held_once_and_then_free_again(tmp_path: Path) -> None:

@@ -95,7 +95,6 @@ def postgresql() -> Iterator[str]:
 
 
 def command(address: str, *statements: str) -> None:
-    """Have a PostgreSQL do something."""
     from adbc_driver_postgresql import dbapi
 
     with dbapi.connect(address, autocommit=True) as connection, connection.cursor() as cursor:
@@ -154,5 +153,4 @@ def refusal(ask: Callable[[], Any]) -> str:
 
 
 def average(table: Table) -> list[list[float]]:
-    """The average ranks of each column."""
     return [((row + (table.n + 1)) / 2).tolist() for row in table.ranks().matrix]

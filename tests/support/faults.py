@@ -1,13 +1,21 @@
-"""Faults of one party: hooks around its ``run_role``, in a process (see server.py) or in a thread."""
+"""Faults of one party: hooks around its ``run_role``, in a process (see server.py) or in a thread.
+
+`marked` is the one around the role of a ``mpc-spearman join`` (see members.py).
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
+import socket
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +23,7 @@ import numpy as np
 
 from mpc_spearman import errors
 from mpc_spearman.config import Plan
+from mpc_spearman.network import round
 from mpc_spearman.parties import Party, worker_name
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
@@ -22,7 +31,37 @@ from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 
 Run = Callable[..., Result]
+Happens = Callable[[], None]
 Progress = Callable[[str, int, int], None]
+Join = Callable[..., Transport]
+
+
+def marked(
+    run: Run,
+    *given: Any,
+    marks: str,
+    label: str,
+    fault: str | None,
+    arguments: dict[str, Any],
+    progress: Progress,
+    **seams: Any,
+) -> Result:
+    """Run a role; write down when it goes to the meeting, when a fault happens, and when it has failed."""
+    from support import forwarded  # which imports this module
+
+    def note(what: str) -> None:
+        part = Path(marks, f".{label}.{what}")
+        part.write_text(repr(time.monotonic()))
+        part.rename(Path(marks, f"{label}.{what}"))
+
+    if fault is not None:
+        hook = {**vars(forwarded), **globals()}[fault]
+        run = partial(hook, run, happens=lambda: note("fault"), **arguments)
+    try:
+        return run(*given, progress=entering("connect", lambda: note("connect"), progress), **seams)
+    except errors.MpcSpearmanError:
+        note("failed")
+        raise
 
 
 # ---- something happens in a phase
@@ -40,14 +79,6 @@ def entering(phase: str, happen: Callable[[], None], progress: Progress) -> Prog
     return report
 
 
-def do(act: str, seconds: float = 0.0, until: str = "") -> None:
-    """Do one of `ACTS`, or ``hold`` until a file is there."""
-    if act == "hold":
-        wait_for(until)
-    else:
-        ACTS[act](seconds)
-
-
 def wait_for(file: str) -> None:
     while not Path(file).exists():
         time.sleep(0.02)
@@ -58,27 +89,51 @@ def on_phase(
     plan: Plan,
     name: str,
     *given: Any,
-    party: str,
     phase: str,
     act: str,
+    party: str = "",
     seconds: float = 0.0,
     until: str = "",
     mark: str = "",
+    happens: Happens = lambda: None,
     progress: Progress,
+    join: Join,
     **seams: Any,
 ) -> Result:
-    """Do `act` when `party` enters `phase`; make the file `mark` first."""
+    """Do one of `ACTS`, cut this role off, or hold it until a file is there, when it enters `phase`.
+
+    ``meeting`` is when it has joined, and all others too, and is about to connect to them. If `party` is
+    given, nothing happens to others. First the file `mark` is made, and `happens` called.
+    """
+    if party not in ("", worker_name(name, seams.get("shard", 0))):
+        return run(plan, name, *given, progress=progress, join=join, **seams)
+    cut = threading.Event()
 
     def happen() -> None:
+        happens()
         if mark:
             Path(mark).touch()
-        do(act, seconds, until)
+        if act == "cut":
+            cut.set()
+            _keep_connections()
+        elif act == "hold":
+            wait_for(until)
+        else:
+            ACTS[act](seconds)
 
-    if worker_name(name, seams.get("shard", 0)) == party:
-        progress = entering(phase, happen, progress)
-        if phase == "start":  # which is over when the role is run
+    if phase == "start":  # which is over when the role is run
+        happen()
+    if phase == "meeting":
+        begin = round.Round.begin
+
+        def begin_then(self: round.Round, contacts: Any) -> None:
             happen()
-    return run(plan, name, *given, progress=progress, **seams)
+            begin(self, contacts)
+
+        round.Round.begin = begin_then  # type: ignore[method-assign]
+    if act == "cut":
+        join = through(join, lambda transport: _Cut(transport, cut))
+    return run(plan, name, *given, progress=entering(phase, happen, progress), join=join, **seams)
 
 
 def on_progress(run: Run, *given: Any, told: Callable[[str], None], **seams: Any) -> Result:
@@ -120,6 +175,45 @@ ACTS: dict[str, Callable[[float], None]] = {
 }
 
 
+class _Cut:
+    """A transport through which from the cut on no byte gets out, and none gets in, nor its end."""
+
+    def __init__(self, transport: Transport, cut: threading.Event) -> None:
+        self._transport, self._cut = transport, cut
+        self.hurry = transport.hurry
+
+    def send(self, number: int, header: bytes, payload: bytes) -> None:
+        if not self._cut.is_set():
+            self._transport.send(number, header, payload)
+
+    def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
+        data = self._transport.receive(number, size, lambda: None if self._cut.is_set() else heard())
+        while self._cut.is_set():
+            time.sleep(60)
+        return data
+
+    def close(self) -> None:
+        if not self._cut.is_set():
+            self._transport.close()
+
+
+def _keep_connections() -> None:
+    """Let someone hold the connections for a while: not even their end gets out when this process ends."""
+    copies = filter(None, map(_copy, map(int, os.listdir("/proc/self/fd"))))
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    subprocess.Popen(["sleep", "60"], pass_fds=[*copies], env={}, start_new_session=True, **quiet)
+
+
+def _copy(file: int) -> int | None:
+    """Copy a connection with another party, which a thread may close meanwhile; None of another file."""
+    with suppress(OSError):  # no socket, or closed by now
+        copy = socket.socket(fileno=os.dup(file))
+        if copy.family == socket.AF_INET:
+            return copy.detach()
+        copy.close()
+    return None
+
+
 # ---- messages that are not what they should be
 
 
@@ -152,3 +246,17 @@ def on_values(
             return super().send(peer, sent, change(values) if sent.name == kind else values, **more)
 
     return run(*given, links=Lying, **seams)
+
+
+def message(run: Run, *given: Any, happens: Happens, kind: str, join: Join, **seams: Any) -> Result:
+    """Send the first message of a kind twice."""
+    done: list[bool] = []
+
+    def changed(_: int, header: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
+        if header[3] != Kind[kind] or done:
+            return [(header, payload)]
+        done.append(True)
+        happens()
+        return [(header, payload)] * 2
+
+    return run(*given, join=through(join, lambda transport: Passing(transport, changed)), **seams)

@@ -1,4 +1,4 @@
-"""What a coordinator's host forwards: recorded, cut off, or attacked. Hooks, as in join_faults.py."""
+"""What a coordinator's host forwards: recorded, cut off, or attacked. Hooks, as in faults.py."""
 
 from __future__ import annotations
 

@@ -34,8 +34,6 @@ _ROUTER, _SUBNET = "10.77.0.254", "10.77.0"
 
 
 class Network:
-    """A host for each of these; see :func:`hosts`."""
-
     def __init__(self, parties: Sequence[str]) -> None:
         self.parties = tuple(parties)
         # A name of its own for each: several networks may exist at a time.
@@ -147,7 +145,7 @@ class Job(Members):
         By `waits` a party goes on in a phase only once a file exists: party, phase, file.
         """
         party, phase, until = waits or ("", "", "")
-        hold = ("at", {"phase": phase, "act": "hold", "until": str(until)})
+        hold = ("on_phase", {"phase": phase, "act": "hold", "until": str(until)})
         for name in names or self.names:
             self.start(name, hold if name == party else (None, {}), own.get(name, ()))
 

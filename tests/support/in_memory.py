@@ -38,7 +38,6 @@ class Ended:
     errors: Mapping[str, BaseException]
 
     def result(self, party: str = "C") -> Result:
-        """Return a party's result; raise an error instead if there is any."""
         for error in self.errors.values():
             raise error
         found = self.results[party]

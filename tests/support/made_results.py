@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,20 +86,9 @@ class Page:
     """A parsed page: every element with its attributes, and the text inside each kind of element."""
 
     def __init__(self, text: str) -> None:
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.texts: list[tuple[str, str]] = []
-        self._read(ElementTree.fromstring(text))
-
-    def _read(self, element: ElementTree.Element) -> None:
-        self.elements.append((element.tag, element.attrib))
-        self._say(element.tag, element.text)
-        for child in element:
-            self._read(child)
-            self._say(element.tag, child.tail)
-
-    def _say(self, tag: str, text: str | None) -> None:
-        if text and text.strip():
-            self.texts.append((tag, text.strip()))
+        root = ElementTree.fromstring(text)
+        self.elements = [(one.tag, one.attrib) for one in root.iter()]
+        self.texts = [(tag, text.strip()) for tag, text in _texts(root) if text and text.strip()]
 
     def inside(self, tag: str) -> list[str]:
         return [text for where, text in self.texts if where == tag]
@@ -114,6 +103,13 @@ class Page:
     @property
     def text(self) -> str:
         return " ".join(text for where, text in self.texts if where not in ("style", "title"))
+
+
+def _texts(element: ElementTree.Element) -> Iterator[tuple[str, str | None]]:
+    yield element.tag, element.text
+    for child in element:
+        yield from _texts(child)
+        yield element.tag, child.tail
 
 
 def page(result: Result) -> Page:
@@ -141,7 +137,6 @@ def parts(
 
 
 def matrix_of(values: Any, names: Sequence[str], rows: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    """Return a matrix with rows (party, feature)."""
     index = pd.MultiIndex.from_tuples(list(rows), names=["party", "feature"])
     return pd.DataFrame(np.asarray(values, dtype=np.float64), index=index, columns=list(names))
 
@@ -157,7 +152,6 @@ def small(**changes: Any) -> Result:
 
 
 def without(*absent: str, **changes: Any) -> Result:
-    """Return `small` without some of its parts."""
     return small(**dict.fromkeys(absent), **changes)
 
 

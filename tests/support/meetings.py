@@ -40,8 +40,6 @@ def tls(
 
 @dataclass(frozen=True)
 class Connected:
-    """What came of a meeting, with the connections of its last round."""
-
     sockets: Sockets
     ways: Mapping[tuple[str, str], str]
 

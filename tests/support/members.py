@@ -24,8 +24,6 @@ TIMEOUT, JOIN_TIMEOUT = 4.0, 6.0
 
 @dataclass(frozen=True)
 class Ending:
-    """How one party's command ended."""
-
     code: int
     error: str  # its class in ``status.json``; ``done`` if there is none
     status: dict[str, Any]
@@ -79,7 +77,7 @@ class Members:
         label = label or (f"{name}-{shard}" if shard else name)
         arguments = {"marks": str(self.marks), "label": label, "fault": hook[0], "arguments": dict(hook[1])}
         asked = [*self._asked(name, label, shard, **other), *own]
-        environment = self.environment | hooked("join_faults:marked", **arguments)
+        environment = self.environment | hooked("faults:marked", **arguments)
         with self._file(label, "stderr").open("wb") as err, self._file(label, "stdout").open("wb") as out:
             self.parties[label] = Command(
                 ["join", *asked],
@@ -92,7 +90,6 @@ class Members:
             )
 
     def namespace(self, name: str) -> str:
-        """Return the network namespace that a party is in, if it is in one."""
         return ""
 
     def _asked(self, name: str, label: str, shard: int = 0, **other: Any) -> list[str]:
@@ -105,7 +102,6 @@ class Members:
         ]
 
     def wait(self, labels: Sequence[str]) -> dict[str, Ending]:
-        """Wait until these parties have ended."""
         eventually(lambda: set(labels) <= self._seen().keys())
         return {label: self._ending(label) for label in labels}
 
@@ -143,12 +139,10 @@ class Members:
         return float(place.read_text()) if place.exists() else None
 
     def wait_for(self, name: str) -> float:
-        """Wait until something has happened in a role."""
         eventually(lambda: self.marked(name) is not None, what=name)
         return self.marked(name) or 0.0
 
     def wait_for_port(self) -> None:
-        """Wait until somebody provides the meeting point."""
 
         def provided() -> bool:
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):

@@ -66,7 +66,6 @@ class Wires(dict[tuple[int, int], Wire]):
         super().__init__({ends: Wire(capacity) for ends in permutations(range(parties), 2)})
 
     def end(self, number: int) -> Transport:
-        """Return one party's end of all its wires."""
         return Transport(self, number)
 
     def cut(self, number: int) -> None:
@@ -141,7 +140,6 @@ class Network:
         return self.wires[sender.number, receiver.number]
 
     def cut(self, party: Party) -> None:
-        """Close all wires from and to a party, as its end does."""
         self.wires.cut(party.number)
 
     def close(self) -> None:

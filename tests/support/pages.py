@@ -22,8 +22,6 @@ def script(path: str) -> ModuleType:
 
 
 class Page:
-    """One Markdown page."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.text = path.read_text(encoding="utf-8")
@@ -41,7 +39,6 @@ class Page:
 
     @property
     def links(self) -> list[str]:
-        """Where its links and pictures lead."""
         return re.findall(r"\]\(([^)\s]+)\)", self.prose)
 
     def section(self, title: str) -> str:
@@ -70,7 +67,6 @@ def rows(text: str, first: str) -> list[list[str]]:
 
 
 def code(text: str) -> list[str]:
-    """Everything between backticks."""
     return [" ".join(found.split()) or found for found in re.findall(r"`([^`]+)`", text)]
 
 

@@ -40,7 +40,6 @@ def processes(tag: str) -> list[int]:
 
 
 def kill(tag: str) -> None:
-    """End all processes that are left."""
     for process in processes(tag):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

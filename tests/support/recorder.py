@@ -56,8 +56,6 @@ def record(
 
 
 class _Tap:
-    """A transport that writes down every byte."""
-
     def __init__(self, transport: Transport, place: Path) -> None:
         self._transport, self._place = transport, place
         self.hurry, self.close = transport.hurry, transport.close

@@ -130,7 +130,6 @@ class Recorded:
 
     @property
     def width(self) -> int:
-        """Bytes of a ring element."""
         return ring_bytes(self.tables, self.plan.reveal, self.plan.estimator)
 
     def reduced(self, values: np.ndarray) -> np.ndarray:
@@ -182,7 +181,6 @@ def _settings(level: str, estimator: str) -> dict[str, Any]:
 
 @cache
 def recorded(level: str, estimator: str) -> Recorded:
-    """Return the recorded run of a level and estimator."""
     return Recorded(TABLES, **_settings(level, estimator))
 
 
@@ -193,5 +191,4 @@ def frozen(level: str, repeat: int) -> Recorded:
 
 
 def directed_links() -> list[tuple[str, str]]:
-    """All pairs of receiver and sender."""
     return [(one, other) for one, other in product("CBA", repeat=2) if one != other]

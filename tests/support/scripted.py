@@ -56,7 +56,6 @@ def do(folder: Path, bodies: Mapping[str, str] | str, **more: Any) -> dict[str, 
 
 
 def notes(folder: Path, body: str, **more: Any) -> dict[str, list[str]]:
-    """Return what forked roles note."""
     told: dict[str, list[str]] = {}
     note = lambda party, text: told.setdefault(party, []).append(text)  # noqa: E731
     outcomes = do(folder, body + "\ndone()", note=note, **more)

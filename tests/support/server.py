@@ -38,9 +38,9 @@ _PR_SET_NAME, _CLONE_NEWNET = 15, 0x40000000
 _COMMAND = b"!"
 #: Modules that are slow to import, by protocol: PyTorch is for one of them.
 _SLOW = {
-    "he": ("support.join_faults",),
+    "he": ("support.faults",),
     "mpc": (
-        *("support.join_faults", "support.frozen", "mpc_spearman.cli.main", "mpc_spearman.results.terminal"),
+        *("support.faults", "support.frozen", "mpc_spearman.cli.main", "mpc_spearman.results.terminal"),
         *(f"mpc_spearman.launch.{name}" for name in ("join", "local", "progress")),
     ),
 }

@@ -46,7 +46,6 @@ class FakeRuns:
             result.save(out / party)
 
     def cost(self, n: int, protocol: str = "mpc") -> pd.DataFrame:
-        """Return the costs of a run of so many rows."""
         phases = costed(protocol)
         who = {"party": [p for p in "CBA" for _ in phases], "phase": [*phases] * 3}
         k = pd.Series(range(1, 1 + 3 * len(phases)))

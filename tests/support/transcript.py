@@ -91,8 +91,6 @@ class Keystream:
 
 @dataclass
 class Transcript:
-    """Everything recorded of one run."""
-
     directory: Path
     parties: Sequence[str] = PARTIES
     messages: list[Message] = field(default_factory=list)
