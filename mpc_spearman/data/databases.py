@@ -70,8 +70,8 @@ _PHRASES = {
     "nvalid unicode": "it is not text in csv.encoding: set that to the file's encoding",
     "CSV": "it is not a well-formed CSV file with one header line, or not as `csv` says",
     "arquet": "it is not a readable Parquet file",
+    "No space left|failed to offload": "the disk for temporary files (TMPDIR) is full",
     "Out of Memory": "it needs more memory than `memory` allows; raise table.memory",
-    "No space left": "the disk for temporary files (TMPDIR) is full",
 }
 
 

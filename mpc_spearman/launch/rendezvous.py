@@ -101,7 +101,7 @@ def meeting_point(
     if rank != own:
         raise HandshakeError(
             f"the environment's RANK is {rank}, but in the plan {roster.me} is number {own}: "
-            "leave out --party or RANK"
+            "correct RANK (torchrun: --node_rank), or unset it"
         )
     torchrun = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     ports = 1 if _SHARD in host else plan.shards

@@ -29,6 +29,7 @@ from mpc_spearman.data.aligned import write_unaligned
 from mpc_spearman.data.databases import DuckDB
 from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.ranks import place_ranks, rank_columns
+from mpc_spearman.data.refusals import EngineFailed
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import TableError
 from support.databases import ENGINES, READ, Ask, average, command, made, refusal
@@ -126,6 +127,13 @@ def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(
     monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: next(folders))
     DuckDB("100MB").close()
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_full_disk_is_not_called_too_little_memory() -> None:
+    with closing(DuckDB("20MB")) as engine:
+        engine._connection.execute("SET max_temp_directory_size = '1MB'")
+        with pytest.raises(EngineFailed, match=r"\(TMPDIR\) is full"):
+            engine.keep("t", "SELECT random() FROM range(4000000)")
 
 
 def test_what_others_put_where_rows_are_spilled_is_neither_waited_for_nor_followed(

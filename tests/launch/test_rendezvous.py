@@ -65,7 +65,8 @@ def test_the_coordinator_listens_where_its_plan_says() -> None:
         (
             {"RANK": "1"},
             HandshakeError,
-            "the environment's RANK is 1, but in the plan A (source) is number 2: leave out --party or RANK",
+            "the environment's RANK is 1, but in the plan A (source) is number 2: correct RANK (torchrun: "
+            "--node_rank), or unset it",
         ),
         (
             {"WORLD_SIZE": "4"},
