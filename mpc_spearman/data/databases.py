@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,7 +25,7 @@ import pyarrow as pa
 from mpc_spearman.config import Query
 from mpc_spearman.data.refusals import EngineFailed, Unusable
 from mpc_spearman.errors import SetupError
-from mpc_spearman.files import lock
+from mpc_spearman.files import own_folder
 
 #: What installs Ibis, DuckDB and the drivers.
 INSTALL = "pip install 'mpc_spearman[warehouse]'"
@@ -34,7 +33,6 @@ INSTALL = "pip install 'mpc_spearman[warehouse]'"
 _CONNECT_SECONDS = 30  # libpq by itself waits for as long as the network does
 _BATCH = 1 << 20  # rows
 _SPILL = "mpc_spearman-spill-"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # a pipe of that name would be waited for
 # What an SQLSTATE means, by its first characters; without one, what an error's class or a phrase means.
 _STATES = {
     "0A": "it does more than a single SELECT may do",
@@ -157,8 +155,7 @@ def in_words(engine: str, doing: str = "the query failed") -> Iterator[None]:
 class DuckDB(Database):
     """DuckDB in this process: over files, over its own file, or over rows that another engine handed out.
 
-    It puts what does not fit into `memory` into a locked folder beside other temporary files. A process that
-    is killed leaves its folder unlocked, and the next one removes it.
+    It puts what does not fit into `memory` into a folder of its own beside other temporary files.
     """
 
     dialect = "duckdb"
@@ -166,19 +163,11 @@ class DuckDB(Database):
     def __init__(self, memory: str, file: str = "") -> None:
         import duckdb
 
-        for left in Path(tempfile.gettempdir()).glob(f"{_SPILL}*"):
-            with suppress(OSError):  # in use, or another user's
-                locked = lock(left, _FOLDER)
-                shutil.rmtree(left, ignore_errors=True)
-                os.close(locked)
-        while True:
-            self._folder = Path(tempfile.mkdtemp(prefix=_SPILL))
-            with suppress(BlockingIOError, FileNotFoundError):  # it looked left behind before it was locked
-                self._lock = lock(self._folder, _FOLDER)
-                break
+        self._spilled = ExitStack()
+        folder = self._spilled.enter_context(own_folder(Path(tempfile.gettempdir()), _SPILL))
         settings: dict[str, Any] = {
             "memory_limit": memory,
-            "temp_directory": str(self._folder),
+            "temp_directory": str(folder),
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
@@ -209,8 +198,7 @@ class DuckDB(Database):
     def close(self) -> None:
         """Close it, and remove what it put on the disk."""
         super().close()
-        shutil.rmtree(self._folder, ignore_errors=True)
-        os.close(self._lock)
+        self._spilled.close()
 
 
 class _Adbc(Database):
