@@ -56,9 +56,9 @@ class Forwarding:
                 return
             joined = (others.pop(), connection, min(caller, to), max(caller, to))
             thread = threading.Thread(target=self._pass_on, args=joined, name="forward", daemon=True)
+            thread.start()  # before anyone else can join it
             self._threads.append(thread)
             self._joined += joined[:2]
-        thread.start()
 
     def close(self, seconds: float = 0.0) -> None:
         """Wait until the parties have ended all connections, at most so long; then end the rest."""

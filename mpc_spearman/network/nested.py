@@ -21,21 +21,20 @@ class Nested:
     """
 
     def __init__(self, outer: ssl.SSLSocket, context: ssl.SSLContext, server_side: bool) -> None:
-        self._outer = outer
+        self.outer = outer
         self._arriving, self._leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._inner = context.wrap_bio(self._arriving, self._leaving, server_side)
-        self._over = False
 
     def do_handshake(self) -> None:
         """Shake hands; as a whole within the outer connection's time-out."""
-        seconds = self._outer.gettimeout()
+        seconds = self.outer.gettimeout()
         end = None if seconds is None else time.monotonic() + seconds
         try:
             self._advance(self._inner.do_handshake, end)
         finally:
             with suppress(OSError):
                 self._flush()  # the alert, if it failed
-            self._outer.settimeout(seconds)
+            self.outer.settimeout(seconds)
 
     def sendall(self, data: bytes | memoryview) -> None:
         """Send all of it."""
@@ -46,9 +45,7 @@ class Nested:
             self._flush()
 
     def recv(self, size: int) -> bytes:
-        """Receive up to so many bytes; none at the end. After a shutdown they are the outer connection's."""
-        if self._over:
-            return self._outer.recv(size)
+        """Receive up to so many bytes; none at the end."""
         buffer = bytearray(size)
         return bytes(buffer[: self.recv_into(memoryview(buffer))])
 
@@ -72,20 +69,19 @@ class Nested:
 
     def settimeout(self, seconds: float | None) -> None:
         """Set the time-out of every step."""
-        self._outer.settimeout(seconds)
+        self.outer.settimeout(seconds)
 
     def setsockopt(self, *option: int) -> None:
         """Set an option of the system's socket."""
-        self._outer.setsockopt(*option)
+        self.outer.setsockopt(*option)
 
     def shutdown(self, how: int) -> None:
         """End the connection, or with ``SHUT_WR`` this party's direction."""
-        self._over = True
-        self._outer.shutdown(how)
+        self.outer.shutdown(how)
 
     def close(self) -> None:
         """Close the connection."""
-        self._outer.close()
+        self.outer.close()
 
     def __enter__(self) -> Nested:
         return self
@@ -100,11 +96,11 @@ class Nested:
             except ssl.SSLWantReadError:
                 self._flush()
             if end is not None:
-                self._outer.settimeout(max(0.01, end - time.monotonic()))
+                self.outer.settimeout(max(0.01, end - time.monotonic()))
             self._fetch()
 
     def _fetch(self) -> None:
-        data = self._outer.recv(_RECORD)
+        data = self.outer.recv(_RECORD)
         if data:
             self._arriving.write(data)
         else:
@@ -113,4 +109,4 @@ class Nested:
     def _flush(self) -> None:
         data = self._leaving.read()
         if data:
-            self._outer.sendall(data)
+            self.outer.sendall(data)

@@ -77,9 +77,10 @@ def hang_up(connection: socket.socket | Nested, seconds: float) -> None:
     peer has not read yet.
     """
     end = time.monotonic() + seconds
+    raw = connection.outer if isinstance(connection, Nested) else connection
     with suppress(OSError):
-        connection.shutdown(socket.SHUT_WR)  # also ends TLS: from here on recv gives raw bytes
+        raw.shutdown(socket.SHUT_WR)
         while (left := end - time.monotonic()) > 0:
-            connection.settimeout(left)
-            if not connection.recv(1 << 16):
+            raw.settimeout(left)
+            if not socket.socket.recv(raw, 1 << 16):  # whatever it is: TLS may have failed
                 return

@@ -47,7 +47,10 @@ class Closed(OSError):
 
 
 class _Socket(ssl.SSLSocket):
-    """A TLS socket that is closed if its peer reset the connection before: CPython leaves it open."""
+    """A TLS socket without two flaws of CPython's, which sends and receives without TLS after a shutdown.
+
+    The other: one whose peer reset the connection before is left open.
+    """
 
     def getpeername(self) -> Any:
         """Return the peer's address, by which `ssl` finds out whether the socket is still connected."""
@@ -56,6 +59,10 @@ class _Socket(ssl.SSLSocket):
         except OSError:
             self.close()
             raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)) from None
+
+    def shutdown(self, how: int) -> None:
+        """Shut down the connection below, whatever another thread is doing with it."""
+        socket.socket.shutdown(self, how)
 
 
 class Tls:

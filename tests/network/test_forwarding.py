@@ -112,3 +112,20 @@ def test_no_more_than_two_of_a_pair(host: Host) -> None:
 def test_a_connection_that_comes_when_forwarding_has_ended_is_closed(host: Host) -> None:
     host.forwarding.close()
     assert host.connect(1, 2).recv(1) == b""
+
+
+def test_forwarding_that_ends_as_two_connections_are_joined_ends_both(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+    ender = threading.Thread(target=host.forwarding.close)
+
+    def start_late(thread: threading.Thread) -> None:
+        if thread.name == "forward":
+            start(ender)
+            ender.join(0.2)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_late)
+    assert [end.recv(1) for end in (host.connect(1, 2), host.connect(2, 1))] == [b"", b""]
+    ender.join()
