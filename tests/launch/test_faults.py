@@ -252,12 +252,12 @@ def test_raising_before_all_have_met(run_with: RunWith, party: str, phase: str) 
 @pytest.mark.parametrize(
     "act", ["sleep", *(pytest.param(act, marks=pytest.mark.long) for act in ("sort", "count"))]
 )
-def test_three_time_outs_of_computing_are_no_time_out(run_with: RunWith, act: str) -> None:
-    after = run_with("on_phase", party="A", phase="rank", act=act, seconds=6.0, timeout=2.0)
+def test_two_time_outs_of_computing_are_no_time_out(run_with: RunWith, act: str) -> None:
+    after = run_with("on_phase", party="A", phase="rank", act=act, seconds=7.0, timeout=3.0)
     assert after.error is None
     assert after.processes == set()
     cost = Result.load(after.staging / "C").cost
-    assert cost.query("phase == 'keep-alive'")["messages"].min() > 6
+    assert cost.query("phase == 'keep-alive'")["messages"].min() > 4
 
 
 @pytest.mark.long
@@ -357,9 +357,9 @@ def test_a_worker_at_fault_is_named_to_all_and_a_slow_one_is_waited_for(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
-    patience = {"freeze": TIMEOUT, "sleep": 2.0}.get(act, 60.0)
+    patience = {"freeze": TIMEOUT, "sleep": 3.0}.get(act, 60.0)
     settings = {"shards": 2, **IN_SHARDS[kind][0], "network": {"timeout": patience}}
-    after = run_with("on_phase", party=party, phase=phase, act=act, seconds=5.0, settings=settings)
+    after = run_with("on_phase", party=party, phase=phase, act=act, seconds=6.0, settings=settings)
     assert list(scratch.iterdir()) == []
     if act == "kill":
         check_killed(after, party, phase)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from mpc_spearman.errors import ERRORS
-from support.members import JOIN_TIMEOUT, Members
+from support.members import Members
 from support.processes import eventually
 
 A, B = 2, 1
@@ -191,7 +191,7 @@ def attempt(stream: bytes, secrets: tuple[bytes, bytes]) -> bytes | None:
 def test_a_coordinator_in_the_place_of_a_and_b_ends_the_run(tmp_path: Path) -> None:
     """It knows both parties' public keys, and has its own private one."""
     with Members(tmp_path) as run:
-        run.plan["network"]["join_timeout"] = JOIN_TIMEOUT
+        run.plan["network"]["join_timeout"] = 10.0
         run.start("C", ("impersonating", {}))
         for name in "BA":
             run.start(name)

@@ -201,9 +201,10 @@ def test_a_party_is_identified_by_its_key_whatever_it_says(meet: Meet) -> None:
 @settings(max_examples=60)
 @given(st.binary(max_size=100))
 def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
-    near, far = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname(), EVER)
+        far, _ = listener.accept()
     with near, far:
-        near.settimeout(5.0)
         far.sendall(answer)
         far.shutdown(socket.SHUT_WR)
         with pytest.raises((MpcSpearmanError, Closed)):
@@ -241,7 +242,7 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
 @pytest.mark.parametrize("side", [CoordinatorMeeting, DataPartyMeeting])
 def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> None:
     me, peer = (C, A) if side is CoordinatorMeeting else (A, C)
-    own = Settings(tls(me.name), "{}", "1", 5.0, 5.0, lambda text: None)
+    own = Settings(tls(me.name), "{}", "1", EVER, EVER, lambda text: None)
     agree = lambda sockets, ways: None  # noqa: E731
     carried = [lambda low, high, size: None] if side is CoordinatorMeeting else []
     one = side(Roster(PARTIES, me), own, agree, *carried)
@@ -249,7 +250,7 @@ def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> 
     lost: list[MpcSpearmanError] = []
     with one._changed:
         one._control = control = Control(
-            near, peer, 5.0, one._hear, lambda control, error: lost.append(error), lost.append
+            near, peer, EVER, one._hear, lambda control, error: lost.append(error), lost.append
         )
         one._round = Round(Roster(PARTIES, me), own, agree, lambda own, error: None)
     far.sendall(struct.pack("!I", len(said)) + said)
@@ -264,7 +265,7 @@ def test_a_message_without_end_is_refused() -> None:
     near, far = socket.socketpair()
     lost: list[MpcSpearmanError] = []
     control = Control(
-        near, A, 5.0, lambda *said: None, lambda control, error: lost.append(error), lost.append
+        near, A, EVER, lambda *said: None, lambda control, error: lost.append(error), lost.append
     )
     with far:
         far.sendall(struct.pack("!I", LONGEST + 1))

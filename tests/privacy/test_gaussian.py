@@ -52,7 +52,7 @@ def test_every_number_has_its_own_deviation_and_zero_has_none() -> None:
     spread = drawn.std(axis=0)
     assert not drawn[:, sigma == 0].any()
     assert np.allclose(spread[sigma > 0] / sigma[sigma > 0], 1, atol=0.1)
-    assert abs(np.corrcoef(drawn[:, 0, 1], drawn[:, 1, 0])[0, 1]) < 0.12
+    assert abs(np.corrcoef(drawn[:, 0, 1], drawn[:, 1, 0])[0, 1]) < 0.15
 
 
 @pytest.mark.parametrize("sigma", [-1, LARGEST + 1])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.cli.main import main
@@ -180,7 +180,7 @@ def test_a_line_that_is_cut_short_taken_out_or_moved_is_refused_with_its_number(
             ledger.entries()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_a_changed_byte_is_never_passed_over(data: st.DataObject, ledger: Ledger) -> None:
     whole, entries = ledger.path.read_bytes(), ledger.entries()

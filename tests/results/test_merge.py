@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman import Result, load_plan
@@ -86,7 +86,7 @@ rho = st.one_of(st.floats(-1, 1), st.just(math.nan))
 matrices = st.lists(st.lists(rho, min_size=3, max_size=3), min_size=1, max_size=4)
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8)
 @given(
     values=st.lists(matrices, min_size=2, max_size=4),
     strength=st.sampled_from(["mean", "mean_abs"]),

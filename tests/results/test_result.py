@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.errors import NotRevealed, OutputError
@@ -41,7 +41,7 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(data=st.data())
 def test_every_float_and_name_comes_back(data: st.DataObject, tmp_path: Path, no_pages: None) -> None:
     features = data.draw(st.lists(names, min_size=1, max_size=4, unique=True))

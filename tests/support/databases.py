@@ -91,7 +91,7 @@ def postgresql() -> Iterator[str]:
     finally:
         server.send_signal(signal.SIGQUIT)  # at once
         server.wait()
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # what it has started may still end
 
 
 def command(address: str, *statements: str) -> None:

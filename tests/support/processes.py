@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import random
+import re
 import resource
 import secrets
 import signal
@@ -105,10 +106,20 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def held() -> tuple[list[str], list[str]]:
+def children(process: int) -> set[int]:
+    """Find the processes that a process has started."""
+    found: set[int] = set()
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):  # its thread has ended
+            found |= {*map(int, task.read_text().split())}
+    return found
+
+
+def held() -> tuple[list[str], set[int]]:
     """What this process holds: open files and sockets, and child processes."""
     gc.collect()
-    open_files = [f"/proc/self/fd/{n}" for n in os.listdir("/proc/self/fd")]
-    files = sorted(os.readlink(path).split(":")[0] for path in open_files if os.path.lexists(path))
-    tasks = Path("/proc/self/task").glob("*/children")
-    return files, sorted(child for task in tasks for child in task.read_text().split())
+    files = []
+    for file in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # closed meanwhile
+            files.append(re.sub(r":\[.*", "", os.readlink(f"/proc/self/fd/{file}")))
+    return sorted(files), children(os.getpid())
