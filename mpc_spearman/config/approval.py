@@ -84,10 +84,8 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
         if identity == str(officer):
             raise PlanError(f"this is the key of party {name}: an approver needs a key of its own")
     if own.policy.approved_by != str(officer) or own.policy.approval is None:
-        raise PlanError(
-            f"the policy of party {party} does not name this key as its approver's; "
-            f"to change that, write `approved_by: {officer}` below `policy` in its local file"
-        )
+        how = f"to change that, write `approved_by: {officer}` below `policy` in its local file"
+        raise PlanError(f"the policy of party {party} does not name this key as its approver's; {how}")
     file = own.policy.approval
     approval = Approval(
         party=party,

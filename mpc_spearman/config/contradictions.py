@@ -15,11 +15,7 @@ if TYPE_CHECKING:
     from mpc_spearman.config.plan import Plan
 
 #: Under which ``alignment`` a data party can have which key.
-_OF_ALIGNMENT = {
-    "aligned": ("intersect", "ids"),
-    "write_aligned": ("intersect",),
-    "write_unaligned": ("intersect",),
-}
+_OF_ALIGNMENT = {"aligned": "intersect or ids", "write_aligned": "intersect", "write_unaligned": "intersect"}
 
 _OF_VALUES = "hides one value at a time, which is defined for granted coefficients alone"
 
@@ -106,9 +102,8 @@ def _of_an_owner(plan: Plan, place: Location, party: DataParty) -> Iterator[tupl
         except ValueError as error:
             yield (*place, "listen"), f"{shown(party.listen)} {error}, or give advertise too"
     for key, needs in _OF_ALIGNMENT.items():
-        if getattr(party, key) is not None and plan.alignment not in needs:
-            use = " or ".join(needs)
-            yield (*place, key), f"is for alignment: {use} only, not {shown(plan.alignment)}"
+        if getattr(party, key) is not None and plan.alignment not in needs.split(" or "):
+            yield (*place, key), f"is for alignment: {needs} only, not {shown(plan.alignment)}"
     first = plan.alignment == "same" or plan.rows is not None
     if isinstance(party.table, Query) and not party.table.order_by and first:
         under = f"rows: {plan.rows}" if plan.rows is not None else f"alignment: {plan.alignment}"

@@ -162,9 +162,8 @@ class Draft:
             found[party]["table"] = file
         else:
             known = f"data parties: {', '.join(found) or 'none'}"
-            self.problems.append(
-                f"table for {shown(party)}: the plan has no data party of that name; {known}"
-            )
+            why = f"the plan has no data party of that name; {known}"
+            self.problems.append(f"table for {shown(party)}: {why}")
 
     def place_files(self, folder: Path) -> None:
         """Make the paths of all files absolute, reading relative ones from `folder`."""

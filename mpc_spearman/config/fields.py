@@ -29,10 +29,8 @@ def in_this_locale(name: str) -> str:
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
-        encoding = sys.getfilesystemencoding().upper()
-        raise ValueError(
-            f"has characters that this locale's encoding, {encoding}, cannot write: set PYTHONUTF8=1"
-        ) from None
+        why = f"this locale's encoding, {sys.getfilesystemencoding().upper()}, cannot write"
+        raise ValueError(f"has characters that {why}: set PYTHONUTF8=1") from None
     return name
 
 

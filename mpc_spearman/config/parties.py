@@ -6,14 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Discriminator,
-    Tag,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag, model_validator
 
 from mpc_spearman.config.fields import (
     ColumnName,
@@ -41,18 +34,26 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", r
 _CONNECTION = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 
 
-def _dialled(value: str | None) -> str | None:
-    if value is not None and host_and_port(value)[1] == 0:
+def _dialled(value: str) -> str:
+    if host_and_port(value)[1] == 0:
         raise ValueError("has port 0, which nobody can dial")
     return value
 
 
-def _identity(value: str | None) -> str | None:
-    if value is not None:
-        from mpc_spearman.identity import public_key  # not above: most plans need no cryptography to be read
-
-        public_key(value)
+def _bound(value: str) -> str:
+    host_and_port(value, any_address=True)
     return value
+
+
+def _identity(value: str) -> str:
+    from mpc_spearman.identity import public_key  # not above: most plans need no cryptography to be read
+
+    public_key(value)
+    return value
+
+
+Address = Annotated[Text, AfterValidator(_dialled)]
+PublicKey = Annotated[Text, AfterValidator(_identity)]
 
 
 class Policy(Section):
@@ -102,7 +103,7 @@ class Policy(Section):
         "This owner's record of how much its runs revealed to each partner, made at first use: "
         "docs/privacy.md#the-ledger. Left out, `join` uses `NAME.ledger` beside the plan; `local` keeps none."
     )
-    approved_by: Annotated[Text | None, AfterValidator(_identity)] = setting(
+    approved_by: PublicKey | None = setting(
         "`join` runs only what the owner of this public key has approved: docs/hosts.md#approval.",
         None,
         "the approver's public key: ed25519:...",
@@ -124,7 +125,7 @@ class AnyParty(Section):
         "The party's name, also that of its folder of results.",
         allowed="a text of at most 64 characters without `/`, `\\` and `=`",
     )
-    identity: Annotated[Text | None, AfterValidator(_identity)] = setting(
+    identity: PublicKey | None = setting(
         "The party's public key, `ed25519:` and base64, as `mpc-spearman init --party NAME` prints it: "
         "docs/hosts.md#keys. `join` needs every party's.",
         None,
@@ -134,26 +135,19 @@ class AnyParty(Section):
         "This party's private key, as `mpc-spearman init --party NAME` makes it: docs/hosts.md#keys. `join` "
         "needs it, also at the coordinator."
     )
-    listen: Text | None = setting(
+    listen: Annotated[Text, AfterValidator(_bound)] | None = setting(
         "Where others can dial this party; port 0 means any free port. Data parties without it are connected "
         "through the coordinator's host: docs/hosts.md#ports-and-firewalls. At the coordinator: where it "
         "listens, if not at `network.port` of all its addresses. Under `shards` as `network.address`.",
         None,
         "HOST:PORT, such as 10.0.0.7:29501",
     )
-    workers: Annotated[Text | None, AfterValidator(_dialled)] = setting(
+    workers: Address | None = setting(
         "Under `shards`: where this party's first worker listens and its other workers dial it: "
         "docs/hosts.md#several-hosts-for-one-party. `join` needs it, also at the coordinator.",
         None,
         "HOST:PORT, such as 10.0.0.7:29600",
     )
-
-    @field_validator("listen")
-    @classmethod
-    def _is_an_address(cls, listen: str | None) -> str | None:
-        if listen is not None:
-            host_and_port(listen, any_address=True)
-        return listen
 
 
 class CoordinatorParty(AnyParty):
@@ -215,17 +209,13 @@ class Query(Section):
         return f"the database of {self.connection}" if self.connection else "the query"
 
 
-def _table_kind(value: object) -> str:
-    return TABLE_KINDS[isinstance(value, (Mapping, Query))]
-
-
 class DataParty(TableKeys, AnyParty):
     """A party with a table. All but its name and identity is local.
 
     `table` is None where the table is elsewhere: in another organisation, or in this program.
     """
 
-    advertise: Annotated[Text | None, AfterValidator(_dialled)] = setting(
+    advertise: Address | None = setting(
         "Where others dial this party, if not where it listens: in a container, behind address translation. "
         "Under `shards` as `network.address`.",
         None,
@@ -233,7 +223,7 @@ class DataParty(TableKeys, AnyParty):
     )
     table: Annotated[
         Annotated[OptionalFile, Tag(TABLE_KINDS[0])] | Annotated[Query, Tag(TABLE_KINDS[1])],
-        Discriminator(_table_kind),
+        Discriminator(lambda value: TABLE_KINDS[isinstance(value, (Mapping, Query))]),
     ] = setting(
         "The party's table: a CSV, Parquet or Arrow file, or a folder of part files (docs/tables.md). A path "
         "in a file is relative to the file's folder, in a setting to the working directory.",

@@ -5,9 +5,8 @@ parties and compared in the handshake, except what stands beside a party's ``nam
 ``key``, its ``table`` and how it is read, ``policy`` and ``listen`` (and the target's ``alignment_key``) are
 **local**, never sent and not in the digest. On one machine a single file may hold both.
 
-`load_plan` is the entry point. It reports all wrong values at once, each on a line that names the file (or
-the override), the key, the value, and what would be allowed; if there are none, it reports conflicting
-values.
+`load_plan` reports all wrong values at once, each on a line that names the file (or the override), the key,
+the value, and what would be allowed; if there are none, it reports conflicting values.
 """
 
 from __future__ import annotations
@@ -18,14 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from mpc_spearman.config.contradictions import contradictions
@@ -69,8 +61,7 @@ class Plan(Section):
         "mean",
     )
     order: Order = setting(
-        "How the ranking is sorted. Under `mean`, strong negative associations come last in descending "
-        "order.",
+        "How the ranking is sorted. Under `mean`, `descending` puts strong negative associations last.",
         "descending",
     )
     top: Count | None = whole(
@@ -91,8 +82,7 @@ class Plan(Section):
         lt=1,
     )
     purpose: Text | None = setting(
-        "What the run is for, in the parties' own words. Printed on the page to sign: "
-        "docs/hosts.md#a-page-to-sign.",
+        "What the run is for. Printed on the page to sign: docs/hosts.md#a-page-to-sign.",
         None,
         "a text of at most 1000 characters",
         max_length=1000,
@@ -105,10 +95,9 @@ class Plan(Section):
     )
     rows: Count | None = whole("Use only the first `rows` rows, for trials. Left out: all.", low=3)
     alignment: Alignment = setting(
-        "Which rows are used. `same`: all; every party's table must list the same ids in the same order. "
-        "`intersect`: the rows that all data parties have, found privately "
-        "(docs/protocol.md#common-rows). `ids`: the rows of an earlier run, whose ids every data party has "
-        "kept (`aligned`).",
+        "Which rows are used. `same`: all; all tables must list the same ids in the same order. `intersect`: "
+        "the rows that all data parties have, found privately (docs/protocol.md#common-rows). `ids`: those "
+        "of an earlier run, whose ids every data party has kept (`aligned`).",
         "same",
     )
     normalise: Annotated[tuple[Normalise, ...], BeforeValidator(one_or_more)] = setting(
@@ -134,10 +123,9 @@ class Plan(Section):
     @classmethod
     def _fill_in(cls, results: Results, info: ValidationInfo) -> Results:
         # shared() must hold the real value: two parties that both leave it out must mean the same.
-        defaults = zip(
-            ("target", "sources"), granted_by_default(info.data.get("reveal", "coefficients")), strict=True
-        )
-        return results.model_copy(update={key: getattr(results, key) or default for key, default in defaults})
+        target, sources = granted_by_default(info.data.get("reveal", "coefficients"))
+        filled = {"target": results.target or target, "sources": results.sources or sources}
+        return results.model_copy(update=filled)
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Plan:
@@ -241,7 +229,7 @@ def load_plan(
     local: Path | None = None,
     party: str | None = None,
 ) -> Plan:
-    """Read a plan, change it as asked, and check it.
+    """Read a plan, change it as asked, and check it; a `PlanError` has one problem per line.
 
     Parameters
     ----------
@@ -253,8 +241,8 @@ def load_plan(
     tables : mapping
         Party name to table, in place of the plan's; None for a table that is not a file.
     local : Path, optional
-        One party's local file: the keys that belong beside its name, ``network`` with `address`, `port` or
-        `proxy`, and ``he.workers``. They come before the plan's and after the overrides.
+        One party's local file: the keys that belong beside its name, and those of `LOCAL`. They come before
+        the plan's and after the overrides.
     party : str, optional
         Its owner, if the file does not name it (``party``).
 
@@ -263,11 +251,6 @@ def load_plan(
     Plan
         With absolute file paths. Relative ones in a file are relative to the file's folder, all
         others to the working directory. That the files exist is not checked here.
-
-    Raises
-    ------
-    PlanError
-        One problem per line.
     """
     if isinstance(overrides, str):
         raise PlanError(f"overrides: a list is needed, such as [{overrides!r}]")

@@ -43,12 +43,8 @@ def check_policy_columns(plan: Plan, name: str, defined: int, counts: str) -> No
 
     Each number averages `defined` of `counts`. Applies if an owner's policy does not allow coefficients.
     """
-    policy = _policy(plan, name)
-    if (
-        policy
-        and defined < policy.min_columns
-        and not (within("coefficients", plan.reveal) or policy.allows("coefficients"))
-    ):
+    policy, known = _policy(plan, name), within("coefficients", plan.reveal)
+    if policy and defined < policy.min_columns and not (known or policy.allows("coefficients")):
         asked = f"min_columns: {policy.min_columns} or more {counts}"
         _refuse(name, f"{asked}, but there {'is one' if defined == 1 else f'are {defined}'}")
 
@@ -60,17 +56,15 @@ def _policy(plan: Plan, name: str) -> Policy | None:
 
 def _refuse(name: str, *broken: str) -> None:
     if broken:
-        raise PolicyError(
-            "\n".join(f"party {name} does not allow this plan: its policy.{rule}" for rule in broken)
-        )
+        start = f"party {name} does not allow this plan: its policy."
+        raise PolicyError("\n".join(start + rule for rule in broken))
 
 
 def _beyond(plan: Plan, policy: Policy) -> Iterator[str]:
     if not policy.allows(plan.reveal):
-        yield (
-            f"max_reveal: {', '.join(policy.max_reveal)} at most, but the plan has reveal: {plan.reveal}; "
-            f"to allow that as well, name it: [{', '.join((*policy.max_reveal, plan.reveal))}]"
-        )
+        most = ", ".join(policy.max_reveal)
+        how = f"to allow that as well, name it: [{most}, {plan.reveal}]"
+        yield f"max_reveal: {most} at most, but the plan has reveal: {plan.reveal}; {how}"
     if plan.protocol not in policy.protocols:
         listed = ", ".join(policy.protocols) or "none"
         yield f"protocols: {listed} only, but the plan has protocol: {plan.protocol}"

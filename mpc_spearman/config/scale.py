@@ -21,11 +21,7 @@ GRANTS: tuple[Grant, ...] = ("nothing", "ranking", "strengths", "coefficients", 
 #: Levels of ``reveal`` that are built, weakest privacy first: as plans and documents list them.
 LEVELS: tuple[Reveal, ...] = ("differences", "coefficients", "strengths", "ranking", *OUTSIDE)
 #: Keys of a plan that are for one level only.
-FOR_LEVEL: dict[str, Reveal] = {
-    "top": "ranking",
-    "opened_to": "ranking",
-    "he.form": "differences",
-}
+FOR_LEVEL: dict[str, Reveal] = {"top": "ranking", "opened_to": "ranking", "he.form": "differences"}
 #: Levels for one protocol only, and what they ask of it.
 MPC_ONLY: dict[str, str] = {"ranking": "compares values in private"}
 

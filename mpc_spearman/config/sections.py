@@ -106,9 +106,7 @@ def host_name(text: str) -> str:
         try:
             IPv6Address(host)
         except ValueError:
-            why = (
-                "is not a host's name or address, such as 10.0.0.7 or 2001:db8::7 (the port is network.port)"
-            )
+            why = "is not a host name or address, such as 10.0.0.7 or 2001:db8::7 (the port is network.port)"
             raise ValueError(why) from None
     return host
 
@@ -129,13 +127,12 @@ def host_and_port(text: str, *, any_address: bool = False) -> tuple[str, int]:
     return host, int(port)
 
 
-def _proxy(value: str | None) -> str | None:
-    if value is not None:
-        scheme, _, rest = value.partition("://")
-        if scheme != "http" or "@" in rest:
-            where = "MPC_SPEARMAN_PROXY_USER, MPC_SPEARMAN_PROXY_PASSWORD"
-            raise ValueError(f"is not http://HOST:PORT; credentials go into the environment: {where}")
-        host_and_port(rest.removesuffix("/"))
+def _proxy(value: str) -> str:
+    scheme, _, rest = value.partition("://")
+    if scheme != "http" or "@" in rest:
+        where = "MPC_SPEARMAN_PROXY_USER, MPC_SPEARMAN_PROXY_PASSWORD"
+        raise ValueError(f"is not http://HOST:PORT; credentials go into the environment: {where}")
+    host_and_port(rest.removesuffix("/"))
     return value
 
 
@@ -171,7 +168,7 @@ class Network(Section):
         ge=1,
         le=65535,
     )
-    proxy: Annotated[Text | None, AfterValidator(_proxy)] = setting(
+    proxy: Annotated[Text, AfterValidator(_proxy)] | None = setting(
         "The HTTP proxy through which this party dials; its credentials are in the environment: "
         "docs/hosts.md#through-a-proxy.",
         None,

@@ -40,7 +40,7 @@ def _codec(name: str) -> str:
 class Csv(Section):
     """How a CSV file is written."""
 
-    delimiter: Annotated[Text | None, AfterValidator(lambda text: text and _one_byte(text))] = setting(
+    delimiter: Annotated[Text, AfterValidator(_one_byte)] | None = setting(
         "What separates cells. Left out: a comma, in `.tsv` files a tab.",
         None,
         'one character, such as ";"',
@@ -121,9 +121,7 @@ class TableKeys(Section):
                 raise ValueError(f"lists {shown(name)} more than once")
             for other in others:
                 if name in info.data.get(other, ()):
-                    raise ValueError(
-                        f"lists {shown(name)}, which {other} lists too; take it out of one of them"
-                    )
+                    raise ValueError(f"lists {shown(name)}, which {other} lists too; take it out of one")
         return names
 
     @field_validator("missing_flags")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -67,11 +67,8 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
         scalar = isinstance(value, (str, int, float, Path))
         return location, f"{f'{shown(value)} ' if scalar else ''}{problem['ctx']['error']}{offer}"
     if value is None:
-        needed = field is None or field.is_required()
-        return (
-            location,
-            f"null is not a value here{'' if needed else '; leave the key out to use its default'}",
-        )
+        how = "" if field is None or field.is_required() else "; leave the key out to use its default"
+        return location, f"null is not a value here{how}"
     what = f"is not {(allowed_text(field) if field else '') or problem['msg']}"
     if kind == "literal_error":
         what = f"is not allowed{offer}{nearest(value, allowed)}"
@@ -172,9 +169,6 @@ def mismatch(
 def _leaves(text: str) -> dict[Location, str]:
     """Take canonical JSON apart into scalars, lists of scalars and empty objects, each written as JSON."""
 
-    def refuse(constant: str) -> NoReturn:
-        raise ValueError(constant)
-
     def walk(content: object, place: Location) -> Iterator[tuple[Location, str]]:
         of_scalars = isinstance(content, list) and not any(isinstance(item, (dict, list)) for item in content)
         if isinstance(content, (dict, list)) and content and not of_scalars:
@@ -184,8 +178,8 @@ def _leaves(text: str) -> dict[Location, str]:
             yield place, canonical(content)
 
     try:
-        content = json.loads(text, parse_constant=refuse)
-        # One text per content also rules out repeated keys, which JSON would keep the last of.
+        content = json.loads(text)
+        # One text per content also rules out NaN, and repeated keys, which JSON would keep the last of.
         if not isinstance(content, dict) or canonical(content) != text:
             raise ValueError
         return dict(walk(content, ()))
