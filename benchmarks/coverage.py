@@ -50,6 +50,7 @@ _POPULATION = 2_000_000
 _CELLS = 2_000_000  # drawn at a time
 
 Floats = NDArray[np.float64]
+Known = tuple[Columns, Columns]
 Draw = Callable[[float, tuple[int, ...], np.random.Generator], tuple[Floats, Floats]]
 
 
@@ -99,9 +100,8 @@ def ranked(values: NDArray[np.generic], groups: int | None) -> tuple[Floats, Col
         unit = middles / np.sqrt(squares)
     skewness = np.nan_to_num(np.sqrt(n) * (counts * unit**3).sum(axis=1))
     tied = 1 - squares[:, 0] * 3 / (n * (n * n - 1))
-    ties = np.where(
-        (counts > 0).sum(axis=1) == 2, Ties.TWO_VALUES, np.where(tied > 0.05, Ties.MANY, Ties.SOME)
-    )
+    two = (counts > 0).sum(axis=1) == 2
+    ties = np.where(two, Ties.TWO_VALUES, np.where(tied > 0.05, Ties.MANY, Ties.SOME))
     ties[squares[:, 0] == 0] = Ties.CONSTANT
     return np.take_along_axis(unit, values.astype(np.intp), axis=1), Columns(ties, skewness)
 
@@ -133,7 +133,7 @@ def cut(sides: tuple[Floats, Floats], levels: dict[str, Floats]) -> dict[str, tu
 
 def samples_of(
     dependence: str, strength: float, n: int, samples: int, generator: np.random.Generator
-) -> Iterator[tuple[tuple[str, str], int, float, Floats, tuple[Columns, Columns]]]:
+) -> Iterator[tuple[tuple[str, str], int, float, Floats, Known]]:
     """Draw samples; give each kind of pair and sign with the population's coefficient, and the samples'."""
     levels, truths = population(dependence, strength)
     while samples > 0:
@@ -148,9 +148,7 @@ def samples_of(
                 yield (a, b), sign, sign * truths[a, b], sign * rho, known
 
 
-def covered(
-    truth: float, rho: Floats, n: int, known: tuple[Columns, Columns], noise: float
-) -> NDArray[np.bool_]:
+def covered(truth: float, rho: Floats, n: int, known: Known, noise: float) -> NDArray[np.bool_]:
     """Say of each sample whether it has an interval, and whether that covers the truth: (2, samples)."""
     if noise:
         known = (coarse(known[0]), coarse(known[1]))

@@ -49,17 +49,18 @@ def main() -> None:
                 print(f"{variant}, {size}", file=sys.stderr, flush=True)
                 found = figures(estimate(variant, size, server=server).table)
                 cells, apart = compared(found, measured(variant, size, server))
-                rows.append([f"{variant.scheme}, {variant.level}", str(size).replace(" columns", ""), *cells])
+                rows.append(
+                    [f"{variant.scheme}, {variant.plan.reveal}", str(size).replace(" columns", ""), *cells]
+                )
                 off += apart
                 print(*cells, file=sys.stderr, sep=", ", flush=True)
     heads = ["plan", "size", "time", "off", "sent in all", "off", "memory", "off"]
     middle = statistics.median(map(abs, off))
     line = measuring.environment("torch", "numpy")
-    text = (
-        f"{measuring.table(heads, rows)}\nHalf of the figures are within {middle:.0%}. Estimated / measured, "
-        f"the median of {REPEATS}; {line}\n"
+    about = (
+        f"Half of the figures are within {middle:.0%}. Estimated / measured, the median of {REPEATS}; {line}"
     )
-    measuring.show(text, __file__, write=options.write)
+    measuring.show(f"{measuring.table(heads, rows)}\n{about}\n", __file__, write=options.write)
 
 
 def figures(table: pd.DataFrame) -> tuple[float, float, float]:
@@ -71,15 +72,10 @@ def figures(table: pd.DataFrame) -> tuple[float, float, float]:
 def compared(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[list[str], list[float]]:
     """Put estimated and measured figures side by side; return cells, and by how much each is off."""
     cells, off = [], []
-    for a, b, shown in zip(one, other, (human_seconds, size_of, size_of), strict=True):
+    for a, b, shown in zip(one, other, (human_seconds, decimal, decimal), strict=True):
         off.append(a / b - 1)
         cells += [f"{shown(a)} / {shown(b)}", f"{off[-1]:+.0%}"]
     return cells, off
-
-
-def size_of(count: float) -> str:
-    """Write a number of bytes."""
-    return decimal(round(count))
 
 
 def measured(variant: Variant, size: Size, server: ForkServer) -> tuple[float, ...]:

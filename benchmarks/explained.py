@@ -75,9 +75,8 @@ def criteria(n: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray, np
     z = own[0].vectors.astype(float) @ own[1].vectors.astype(float).T
     exact = np.square(z[:k] / level.encoding(known).unit).sum(axis=0)  # type: ignore[union-attr]
     noise = sum(level.own_noise(known, owner) for owner in owners)  # type: ignore[misc]
-    noisy = level.conclude(
-        np.rint(z).astype(np.int64) + noise, [], Description(constant=(False,) * M_B), known
-    )
+    opened = np.rint(z).astype(np.int64) + noise
+    noisy = level.conclude(opened, [], Description(constant=(False,) * M_B), known)
     return [
         ("mean ρ (the paper's)", rho.mean(axis=0), truth),
         ("mean absolute ρ", np.abs(rho).mean(axis=0), truth),

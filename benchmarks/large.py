@@ -51,9 +51,8 @@ def main() -> None:
         parser.error("--write is for all sizes")
     load = os.getloadavg()[0]
     rows = []
-    for n, columns, repeats in (
-        [(options.rows, options.columns, measuring.REPEATS)] if options.rows else SIZES
-    ):
+    sizes = [(options.rows, options.columns, measuring.REPEATS)] if options.rows else SIZES
+    for n, columns, repeats in sizes:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             paths = {party: write(Path(folder), party, n, columns) for party in "AB"}
             scipy = n <= POOLED and not options.no_scipy
@@ -103,9 +102,7 @@ def measured(paths: dict[str, Path], repeats: int, scipy: bool) -> list[str]:
     ways = {"a run": ours} | ({"SciPy": theirs} if scipy else {})
     took = measuring.in_turn(ways, repeats, note=f"{pq.read_metadata(paths['A']).num_rows:,} rows:")
     result, spent = results[-1], [totals(one) for one in results]
-    memory = {
-        party: statistics.median(dict(one.memory)[party] for one in spent) for party, _ in spent[0].memory
-    }
+    memory = {party: statistics.median(dict(one.memory)[party] for one in spent) for party in "ABC"}
     m = result.coefficients.shape[1]
     some = sorted({0, m - m // 4 - 1, m - m // 8 - 1, m - 1})
     off = np.abs(result.coefficients.to_numpy()[np.ix_(some, some)] - exact(paths, some)).max()
@@ -125,9 +122,7 @@ def exact(paths: dict[str, Path], columns: list[int]) -> np.ndarray:
     for party, path in paths.items():
         table = pq.read_table(path, columns=[f"{party}{i}" for i in columns])
         n = table.num_rows
-        ranks = (
-            (2 * rankdata(table.column(k).to_numpy())).astype(np.int64) - (n + 1) for k in range(len(columns))
-        )
+        ranks = ((2 * rankdata(one.to_numpy())).astype(np.int64) - (n + 1) for one in table.columns)
         sides.append([(x, product(x, x)) for x in ranks])
     return np.array([[product(x, y) / math.sqrt(xx * yy) for y, yy in sides[1]] for x, xx in sides[0]])
 

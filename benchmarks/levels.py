@@ -25,13 +25,9 @@ from mpc_spearman.results.costs import Totals, totals
 from mpc_spearman.units import human_seconds
 
 LEVELS = ("differences", "coefficients", "strengths", "ranking", "explained", "canonical")
-CONSENT = [
-    *(
-        f"parties.{owner}.policy={{max_reveal: [differences, explained, canonical]}}"
-        for owner in ("target", "sources.A")
-    ),
-    "results.target=null",  # what each level gives by default
-]
+AGREED = "policy={max_reveal: [differences, explained, canonical]}"
+#: And what each level gives the target by default.
+CONSENT = [f"parties.target.{AGREED}", f"parties.sources.A.{AGREED}", "results.target=null"]
 #: Rows, columns of each side, and how often they are run.
 SIZES = ((200_000, 50, 5), (10_000_000, 4, 1))
 SCHEMES = {

@@ -61,11 +61,8 @@ def environment(*packages: str, load: float | None = None) -> str:
     about = machine()
     found = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)]
     busy = os.getloadavg()[0] if load is None else load
-    return (
-        f"{date.today():%Y-%m-%d}, {about['processor']}, {about['cores']} cores with a load of {busy:.1f}; "
-        + ", ".join(found)
-        + "."
-    )
+    where = f"{about['processor']}, {about['cores']} cores with a load of {busy:.1f}"
+    return f"{date.today():%Y-%m-%d}, {where}; {', '.join(found)}."
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -82,9 +82,8 @@ def measured(name: str, x: Ints, y: Ints) -> tuple[str, ...]:
         first += int(order[0] == means.argmax())
         among += int(means.argmax() in order[:3])
         if without.any():
-            found.append(
-                (discovered(rho + s * rng.standard_normal(s.shape), s) & without).sum() / without.sum()
-            )
+            noisy = discovered(rho + s * rng.standard_normal(s.shape), s)
+            found.append((noisy & without).sum() / without.sum())
     return (
         name,
         f"{n:,} × ({len(x)} + {len(y)})",

@@ -42,6 +42,7 @@ SIZES = {"m_source": COLUMNS, "rows": ROWS, "ring_bytes": 8}
 PLAN = load_plan(measuring.plan())
 PARTIES = {party.name: party for party in Roster.of(PLAN, "C").parties}
 Ends = list[socket.socket]
+Way = Callable[[Ends, int], None]
 
 
 def main() -> None:
@@ -62,21 +63,14 @@ def main() -> None:
     print(measuring.table(["", "MB/s", "of ssl's"], rows), measuring.environment(), sep="\n")
 
 
-def measure(
-    send: Callable[[Ends, int], None],
-    receive: Callable[[Ends, int], None],
-    blocks: int,
-    *,
-    forwarded: bool = False,
-) -> float:
+def measure(send: Way, receive: Way, blocks: int, *, forwarded: bool = False) -> float:
     """Return the seconds from the first block's departure to the last one's arrival."""
     context = multiprocessing.get_context("spawn")
     listener = socket.create_server(("127.0.0.1", 0))
-    port, processes = listener.getsockname()[1], []
+    port = listener.getsockname()[1]
     if forwarded:
         found, tells = context.Pipe()
-        processes.append(context.Process(target=_forward, args=(tells,), daemon=True))
-        processes[0].start()
+        context.Process(target=_forward, args=(tells,), daemon=True).start()
         port = found.recv()
     here, there = context.Pipe()
     sender = context.Process(target=_from_other_process, args=(there, port, send, blocks, forwarded))
@@ -94,15 +88,10 @@ def measure(
     sender.join()
     for end in (*ends, listener):
         end.close()
-    for process in processes:
-        process.terminate()
-        process.join()
     return seconds
 
 
-def _from_other_process(
-    go: Connection, port: int, send: Callable[[Ends, int], None], blocks: int, forwarded: bool
-) -> None:
+def _from_other_process(go: Connection, port: int, send: Way, blocks: int, forwarded: bool) -> None:
     ends = []
     for number in range(2):
         raw = _through(port, "A") if forwarded else socket.create_connection(("127.0.0.1", port))

@@ -25,11 +25,8 @@ from mpc_spearman.units import human_seconds, printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_settings(parser, "configs/mpc.yaml", "reveal=strengths")
-    parser.add_argument(
-        "--rows", type=whole(3), metavar="N", help="rows in common (default: the plan's `rows`)"
-    )
+    parser.add_argument("--rows", type=whole(3), metavar="N", help="common rows (default: the plan's)")
     parser.add_argument(
         "--features",
         type=features,
@@ -45,7 +42,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print it."""
     plan = load_plan(parsed.plan, parsed.settings)
     rows = parsed.rows if parsed.rows is not None else plan.rows
     if rows is None:
@@ -59,7 +55,7 @@ def run(parsed: argparse.Namespace) -> int:
     with progress.shown(plan.names, quiet=parsed.quiet) as display:
         found = estimate(variant, size, suffix=suffix, watch=display.watch, note=display.note)
     where = f"on this machine and {link}" if link else "on this machine"
-    print(f"{variant.scheme}, {variant.level}: {size}, {where}, after start-up:")
+    print(f"{variant.scheme}, {plan.reveal}: {size}, {where}, after start-up:")
     _show(found.table, link)
     print(_margin(variant, size, found.rows))
     return 0
@@ -74,16 +70,14 @@ def _show(table: pd.DataFrame, link: Link | None) -> None:
         sums = rows[["seconds", "bytes", "received"]].sum()
         sizes = sums["bytes"], sums["received"], rows["memory"].max()
         seconds = human_seconds(float(sums["seconds"]))
-        lines.append(
-            ("" if lines else time, printable(str(name)), seconds, *(decimal(int(size)) for size in sizes))
-        )
+        cells = (printable(str(name)), seconds, *(decimal(int(size)) for size in sizes))
+        lines.append(("" if lines else time, *cells))
     print_table(("time", "party"), ("at work", "sent", "received", "memory"), lines)
 
 
 def _margin(variant: Variant, size: Size, rows: Sequence[int]) -> str:
-    """Say how far to trust it."""
     if rows[-1] == size.n:
         return "Measured: the last run had all rows."
     tried = ", ".join(f"{count:,}" for count in rows)
-    margin = "a factor of 2" if variant.protocol == "he" else "25 %"
+    margin = "a factor of 2" if variant.plan.protocol == "he" else "25 %"
     return f"From runs of {tried} rows. Most figures are within {margin} of a real run's on a quiet machine."

@@ -1,12 +1,21 @@
 """What protocols, schemes and levels cost: real runs of several plans at several sizes, side by side.
 
-`variants` names what a plan measures, `sweep` makes tables and runs, `table` holds the figures tidily,
-`network_model` puts them on another network, `plots` draws them. `prediction` makes such a table of a large
-run from a few small ones.
+`variants` names what a plan measures, `sweep` makes tables and runs, `table` holds the figures tidily and
+puts them on another network, `plots` draws them. `prediction` makes such a table of a large run from a few
+small ones.
 """
 
-from mpc_spearman.comparison.network_model import LAN, WAN, Link, break_even, on_network
 from mpc_spearman.comparison.sweep import compare
-from mpc_spearman.comparison.table import RUN, TIDY, machine, per_run
+from mpc_spearman.comparison.table import (
+    LAN,
+    RUN,
+    TIDY,
+    WAN,
+    Link,
+    break_even,
+    machine,
+    on_network,
+    per_run,
+)
 
 __all__ = ["LAN", "RUN", "TIDY", "WAN", "Link", "break_even", "compare", "machine", "on_network", "per_run"]

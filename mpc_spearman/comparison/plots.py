@@ -18,19 +18,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from rich.filesize import decimal
 
-from mpc_spearman.comparison.network_model import Link, on_network
-from mpc_spearman.comparison.table import per_run
+from mpc_spearman.comparison.table import Link, on_network, per_run
 from mpc_spearman.config import LEVELS
 
 #: Width of a page's text in inches; a journal's column is half of it, and figures scale to that.
 WIDTH = 7.0
 STYLE: Any = {
-    "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
     "font.size": 8,
     "axes.titlesize": 8.5,
-    "axes.labelsize": 8,
-    "legend.fontsize": 8,
     "xtick.labelsize": 7.5,
     "ytick.labelsize": 7.5,
     "axes.spines.top": False,
@@ -43,7 +39,6 @@ STYLE: Any = {
     "lines.markersize": 4.5,
     "svg.fonttype": "none",
     "svg.hashsalt": "mpc_spearman",
-    "figure.facecolor": "white",
 }
 #: Okabe and Ito's colours (https://jfly.uni-koeln.de/color/), and a marker for who sees none.
 _SCHEMES = {
@@ -111,11 +106,7 @@ def bandwidths(table: pd.DataFrame, rtts: Sequence[float]) -> Figure:
     return figure
 
 
-# --- parts of figures -----------------------------------------------------------------------------------
-
-
 def _panels(rows: Sequence[str], columns: Sequence[str], x: str, schemes: pd.Series) -> tuple[Figure, Any]:
-    """Make a grid of panels: names left of its rows and above its columns; a legend of schemes."""
     figure = Figure(figsize=(WIDTH, 0.9 + 1.75 * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
     for axes, title in zip(grid[0], columns, strict=True):
@@ -136,9 +127,7 @@ def _lines(axes: Axes, runs: pd.DataFrame, x: str, y: str) -> None:
     for scheme in _schemes(runs["scheme"]):
         colour, marker = _look(scheme)
         own = runs[runs["scheme"] == scheme]
-        known, guessed = (
-            own[own["measured"] == is_known].groupby(x)[y].median() for is_known in (True, False)
-        )
+        known, guessed = (own[own["measured"] == one].groupby(x)[y].median() for one in (True, False))
         axes.plot(known.index, known, color=colour, marker=marker)
         tail = pd.concat([known.tail(1), guessed])
         axes.plot(tail.index, tail, color=colour, linestyle=":")

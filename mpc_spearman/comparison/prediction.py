@@ -66,7 +66,7 @@ def estimate(
     level_of(variant.plan).check(Shapes(size.n, features, size.m_B, everyone))
     he, columns = variant.plan.he, size.m_A + size.m_B
     first = max(1, cells[0] // columns)
-    if variant.protocol == "he":
+    if variant.plan.protocol == "he":
         first = _FIRST_BFV if he.scheme == "bfv" else _FIRST_PAILLIER[he.randomness]
     most = min(size.n, max(first, cells[1] // columns))
     rows, tables = [min(most, first)], []

@@ -43,18 +43,9 @@ def compare(
     The tables are made up (seeded, the same for the same size). The plans' own tables, columns, ``rows`` and
     policies are not used.
 
-    Parameters
-    ----------
-    plans : sequence of path, mapping or Plan
-        They must differ in protocol, scheme, level or estimator.
-    sizes : sequence of (n, m_A, m_B)
-        Rows, columns of each source, columns of the target.
-    repeats : int
-        Runs of each.
-    out : path, optional
-        A CSV file for the table, written anew after every run.
-    watch, note : callable, optional
-        Told of progress as by `run_local`; notes of the sweep itself come from "compare".
+    `plans` must differ in protocol, scheme, level or estimator. `sizes` are (n, m_A, m_B): rows, columns of
+    each source, columns of the target. With `out`, the table is written to this CSV file after every run.
+    `watch` and `note` are told of progress as by `run_local`; notes of the sweep itself come from "compare".
 
     Returns
     -------

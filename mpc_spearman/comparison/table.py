@@ -1,16 +1,23 @@
-"""The figures of a comparison: one row per run, party and phase, and what one run comes to."""
+"""The figures of a comparison: one row per run, party and phase; on another network; and what a run comes to.
+
+On a network seconds = measured + transfer + latency, as docs/costs.md says under "Compare plans". Each party
+has a link of its own, full duplex, and phases follow one another. Left out are also that parties send while
+they compute, and that on machines of their own they do not share processors as they did here.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from mpc_spearman.comparison.variants import Size, Variant
+from mpc_spearman.errors import PlanError
 
 #: Columns that say which run it is.
 RUN = ["protocol", "scheme", "level", "estimator", "n", "m_A", "m_B", "repeat"]
@@ -32,9 +39,31 @@ TIDY = [*RUN, "phase", "party", *FIGURES]
 _APART = ("connect", "keep-alive")
 
 
+@dataclass(frozen=True)
+class Link:
+    """Each party's connection: bits a second in each direction, and seconds to the other side and back."""
+
+    bandwidth: float
+    rtt: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.bandwidth < float("inf") and 0 <= self.rtt < float("inf")):
+            raise PlanError(f"bandwidth {self.bandwidth!r} must be above 0, rtt {self.rtt!r} not below")
+
+    def __str__(self) -> str:
+        return f"{self.bandwidth / 1e6:g} Mbit/s, {self.rtt * 1000:g} ms"
+
+
+#: In one building.
+LAN = Link(bandwidth=1e9, rtt=0.001)
+#: Between cities.
+WAN = Link(bandwidth=1e8, rtt=0.040)
+
+
 def tidy(variant: Variant, size: Size, repeat: int, cost: pd.DataFrame) -> pd.DataFrame:
     """Turn a run's cost table into rows of the tidy table."""
-    about: list[Any] = [variant.protocol, variant.scheme, variant.level, variant.estimator, *size, repeat]
+    plan = variant.plan
+    about: list[Any] = [plan.protocol, variant.scheme, plan.reveal, plan.estimator, *size, repeat]
     figures = cost.rename(columns={theirs: ours for ours, theirs in _CALLED.items()})
     return figures.assign(**dict(zip(RUN, about, strict=True)))[TIDY]
 
@@ -72,6 +101,30 @@ def per_run(table: pd.DataFrame) -> pd.DataFrame:
         figures["latency"] = longest("latency")
         figures["modelled"] = figures["seconds"] + figures["transfer"] + figures["latency"]
     return pd.DataFrame(figures).reset_index()
+
+
+def on_network(table: pd.DataFrame, link: Link) -> pd.DataFrame:
+    """Put measured runs, the tidy table of `compare`, on a network.
+
+    The result has two more columns, seconds that the network adds to this party in this phase: ``transfer``
+    and ``latency``; 0 in what the model leaves out. `per_run` sums them up.
+    """
+    counted = table.index.isin(after_handshake(table).index)
+    most = table[["bytes", "received"]].max(axis=1).where(counted, 0)
+    rounds = table["rounds"].where(counted, 0)
+    return table.assign(transfer=most * 8 / link.bandwidth, latency=rounds * link.rtt / 2)
+
+
+def break_even(one: pd.Series, other: pd.Series) -> float | None:
+    """Return the factor by which a link's bandwidth has to change for two runs to take equally long.
+
+    `one` and `other` are rows of ``per_run(on_network(table, link))``. None where one of the two is faster at
+    any bandwidth.
+    """
+    ahead = (one["seconds"] + one["latency"]) - (other["seconds"] + other["latency"])
+    behind = other["transfer"] - one["transfer"]
+    # seconds + transfer / factor + latency is equal on both sides where factor = behind / ahead.
+    return float(behind / ahead) if ahead * behind > 0 else None
 
 
 def machine() -> dict[str, str | int]:

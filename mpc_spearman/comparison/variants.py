@@ -31,14 +31,11 @@ class Variant:
     computed.
     """
 
-    protocol: str
     scheme: str
-    level: str
-    estimator: str
     plan: Plan
 
     def __str__(self) -> str:
-        return f"{self.scheme}, {self.level}, {self.estimator}"
+        return f"{self.scheme}, {self.plan.reveal}, {self.plan.estimator}"
 
 
 def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Variant]:
@@ -53,8 +50,7 @@ def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Var
         variant = _variant(given if isinstance(given, Plan) else load_plan(given))
         if str(variant) in found:
             raise PlanError(
-                f"two plans are both {str(variant)!r}: give plans that differ in protocol, scheme, reveal or "
-                "estimator"
+                f"two plans are both {variant}: let them differ in protocol, scheme, reveal or estimator"
             )
         found[str(variant)] = variant
     if not found:
@@ -68,7 +64,7 @@ def _variant(plan: Plan) -> Variant:
         scheme += f", top={plan.top}"
     if plan.opened_to == "target":
         scheme += ", opened_to=target"
-    return Variant(plan.protocol, scheme, plan.reveal, plan.estimator, _on_made_up_tables(plan))
+    return Variant(scheme, _on_made_up_tables(plan))
 
 
 def _scheme(he: HeSettings) -> str:

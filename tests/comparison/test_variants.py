@@ -34,7 +34,7 @@ LITERAL = {"form": "literal"}
 def test_a_scheme_is_named_by_what_changes_its_cost(settings: dict[str, Any], scheme: str) -> None:
     (variant,) = variants([plan(**settings)])
     assert variant.scheme == scheme
-    assert variant.level == settings.get("reveal", "coefficients")
+    assert variant.plan.reveal == settings.get("reveal", "coefficients")
 
 
 def test_the_plans_here_can_be_compared_and_lose_their_tables() -> None:
