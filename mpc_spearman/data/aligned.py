@@ -63,9 +63,8 @@ def write_aligned(file: Path, ids: pa.LargeStringArray) -> None:
 def write_unaligned(file: Path, aligned: Table) -> None:
     """Write all rows of a table's source but the aligned ones, with all its columns, as `write_aligned` does.
 
-    They are in the source's order: those that are not common to all parties, and those that were left out
-    because they are incomplete or have a duplicate id. The file is Parquet by its name, which keeps types, or
-    CSV (UTF-8, commas), in which cells of CSV files stay as they are written.
+    They are in the source's order, also those that are incomplete or have a duplicate id. The file is Parquet
+    by its name, or CSV, in which cells of CSV files stay as they are written.
     """
     assert aligned.reopen is not None
     try:

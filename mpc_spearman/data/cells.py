@@ -49,9 +49,7 @@ _LIST = "; if such a cell stands for a missing value, list it under missing_valu
 
 _MOST_CATEGORIES = 12  # categories of a text column that may have an order
 #: What to do about infinite values.
-INFINITE = (
-    "; if they stand for missing values, list inf or -inf under missing_values, else leave those rows out"
-)
+INFINITE = "; list inf or -inf under missing_values if they mean that, else leave those rows out"
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -128,8 +126,7 @@ class Cells:
             raise Unusable(f"{at_rows(odd, 'value', f' that convert: {self._how} cannot read')}{_LIST}")
         if len(self._units) > 1:
             raise Unusable(
-                f"amounts in {len(self._units)} currencies; convert them to one, or leave the "
-                "column out (exclude)"
+                f"amounts in {len(self._units)} currencies: convert them to one, or exclude the column"
             )
         kind = ""
         if self._text:
@@ -140,11 +137,9 @@ class Cells:
             self._text = []
         if self._may_group and self._with_mark and (self._without or self._notation.decimal == ","):
             point, other = ("comma", ".") if self._notation.decimal == "," else ("point", ",")
-            raise Unusable(
-                f"three digits follow each {point}: it may separate thousands. If it does, set csv.decimal: "
-                f"{other!r} and csv.thousands: {self._notation.decimal!r}; if it is a decimal {point}, "
-                "csv.thousands: none"
-            )
+            how = f"csv.decimal: {other!r} and csv.thousands: {self._notation.decimal!r}"
+            which = f"if it separates thousands, set {how}; if it is a decimal {point}, csv.thousands: none"
+            raise Unusable(f"three digits follow each {point}: {which}")
         real = any(values.dtype == np.float64 for _, values in self._read)
         found = np.zeros(self._rows, dtype=np.float64 if real else np.int64)
         for rows, values in self._read:
@@ -172,10 +167,8 @@ class Cells:
         if self._order is not None:
             values, strange = positions(text, self._order)
             if strange.any():
-                raise Unusable(
-                    at_rows(rows[strange], "value", " that encode does not list")
-                    + "; list them there as well"
-                )
+                where = at_rows(rows[strange], "value", " that encode does not list")
+                raise Unusable(f"{where}; list them there as well")
             return values, "categories"
         number = self._notation.matches(text)
         if number.all():
@@ -200,11 +193,8 @@ class Cells:
         """Return whether all cells can be converted in this way; a 13th month cannot."""
         text, fits, units = self._notation.converted(cells, how)
         try:
-            return (
-                bool(fits.all())
-                and len(units) < 2
-                and ("first" not in how or _times(text, np.arange(len(text))) is not None)
-            )
+            dates = "first" not in how or _times(text, np.arange(len(text))) is not None
+            return bool(fits.all()) and len(units) < 2 and dates
         except Unusable:
             return False
 
@@ -222,17 +212,12 @@ class Cells:
                     return Unusable(f"{at_rows(rows[other], 'other value', most)}{_LIST}")
         said = at_rows(rows[wrong], "non-numeric value")
         cells = text.filter(pa.array(wrong))
-        readings = [
-            " and ".join(
-                f"csv.{key} to {mark!r}" for key, mark in reading.items() if mark != getattr(self._csv, key)
-            )
-            for reading in _NOTATIONS
-            if all(
-                mark == getattr(self._csv, key) or pc.any(pc.match_substring(cells, mark)).as_py()
-                for key, mark in reading.items()
-            )
-            if Notation(Csv(**reading)).matches(cells).all()
-        ]
+        readings = []
+        for reading in _NOTATIONS:
+            new = {key: mark for key, mark in reading.items() if mark != getattr(self._csv, key)}
+            found = all(pc.any(pc.match_substring(cells, mark)).as_py() for mark in new.values())
+            if found and Notation(Csv(**reading)).matches(cells).all():
+                readings.append(" and ".join(f"csv.{key} to {mark!r}" for key, mark in new.items()))
         if readings:
             return Unusable(f"{said}; if they are numbers, set {', or '.join(readings)}, as they are written")
         if number.any() or self._read:

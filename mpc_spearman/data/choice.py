@@ -28,10 +28,8 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     if twice:
         name = names[twice[0]]
         what = "is the header line missing?" if numbers else show(name)
-        raise Unusable(
-            f"{count_of(len(twice), 'column')} with the name of an earlier column; the first is column "
-            f"{twice[0] + 1}, with the name of column {place[name] + 1}: {what}"
-        )
+        first = f"the first is column {twice[0] + 1}, with the name of column {place[name] + 1}: {what}"
+        raise Unusable(f"{count_of(len(twice), 'column')} with the name of an earlier column; {first}")
 
     def known(name: str, role: str, among: Sequence[str]) -> str:
         if name in place:
@@ -47,11 +45,9 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     others = [name for name in names if name not in ids]
     flags = [flag_of(name) for name in others] if keys.missing_flags else []
     left_out = {known(name, "exclude", others) for name in keys.exclude if name not in flags}
-    chosen = (
-        [name for name in others if name not in left_out]
-        if keys.features is None
-        else [known(name, "features", others) for name in keys.features]
-    )
+    chosen = [name for name in others if name not in left_out]
+    if keys.features is not None:
+        chosen = [known(name, "features", others) for name in keys.features]
     for key, listed_names in (("encode", keys.encode), ("convert", keys.convert)):
         for name in listed_names:
             known(name, key, others)
@@ -60,10 +56,8 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     for name in chosen:
         size = len(name.encode())
         if size > MAX_NAME_BYTES:
-            raise Unusable(
-                f"the name of column {place[name] + 1}, {show(name)}, is {size} bytes of UTF-8, "
-                f"more than {MAX_NAME_BYTES}"
-            )
+            which = f"the name of column {place[name] + 1}, {show(name)}"
+            raise Unusable(f"{which}, is {size} bytes of UTF-8, more than {MAX_NAME_BYTES}")
     return [place[name] for name in ids], [place[name] for name in chosen]
 
 
@@ -80,10 +74,8 @@ def _names(labels: Sequence[object]) -> list[str]:
         raise Unusable(f"{count} not text, the first at column {first}: name the columns with strings")
     blank = [i for i, name in enumerate(names, 1) if not name.strip()]
     if blank:
-        raise Unusable(
-            f"{count_of(len(blank), 'column')} with an empty name, the first at column {blank[0]} "
-            "(a table saved with its row numbers? pandas: index=False)"
-        )
+        what = f"{count_of(len(blank), 'column')} with an empty name, the first at column {blank[0]}"
+        raise Unusable(f"{what} (a table saved with its row numbers? pandas: index=False)")
     for i, name in enumerate(names, 1):
         try:
             name.encode()

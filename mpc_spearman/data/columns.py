@@ -37,9 +37,8 @@ def numbers(column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes) -
         return cells.numbers()
     for key, names in (("encode", keys.encode), ("convert", keys.convert)):
         if name in names:
-            raise Unusable(
-                f"{key} is for columns of text, and this is {named(array.type)}; take it out of {key}"
-            )
+            what = named(array.type)
+            raise Unusable(f"{key} is for columns of text, and this is {what}; take it out of {key}")
     missing |= codes.typed(array)
     if pa.types.is_floating(array.type):
         values = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
@@ -95,9 +94,7 @@ def _from_dictionary(
         found = numbers(pa.chunked_array([values.take(array.indices)]), name, keys, codes)
         return found._replace(note=f"{_AGAINST}: the numbers' is used") if against else found
     if name in keys.convert:
-        raise Unusable(
-            "convert is about columns of text, and its categories have an order; take it out of convert"
-        )
+        raise Unusable("convert is for text, and its categories have an order; take it out of convert")
     places = array.indices.fill_null(0).to_numpy().astype(np.int64)
     missing = mask(array.indices.is_null())
     text = pc.ascii_trim_whitespace(values.fill_null(""))

@@ -26,6 +26,8 @@ from mpc_spearman.data.refusals import Unusable, count_of
 
 #: Bytes read at a time, and the most that a row may have.
 BLOCK = 8 << 20
+_Wrong = list[tuple[int, int, int]]  # rows, how many cells each has, and how many the header has
+_MALFORMED = "it is not a well-formed CSV file"
 _SET_ENCODING = "set csv.encoding to its encoding, such as cp1252, latin-1, utf-16 or utf-16-le"
 
 
@@ -58,7 +60,7 @@ class CsvText:
 
         With `rows`, read so many only.
         """
-        wrong: list[tuple[int, int, int]] = []
+        wrong: _Wrong = []
         count = -1  # the header is no row of data
         # With threads it is not known which row is wrong, nor where to stop.
         for batch in self._batches(columns, wrong, threads=rows is None):
@@ -81,9 +83,7 @@ class CsvText:
             raise Unusable(f"{what}, {where}: {cells} where the header has {expected}")
         return count if rows is None else min(count, rows)
 
-    def _batches(
-        self, places: Iterable[int], wrong: list[tuple[int, int, int]], *, threads: bool
-    ) -> Iterator[pa.RecordBatch]:
+    def _batches(self, places: Iterable[int], wrong: _Wrong, *, threads: bool) -> Iterator[pa.RecordBatch]:
         with self._opened() as file, _in_words():
             yield from self._reader(self._text(file), places, wrong, threads=threads)
 
@@ -91,7 +91,7 @@ class CsvText:
         self,
         text: io.BytesIO | _Checked,
         places: Iterable[int] | None,
-        wrong: list[tuple[int, int, int]],
+        wrong: _Wrong,
         *,
         threads: bool = False,
     ) -> pa_csv.CSVStreamingReader:
@@ -127,7 +127,7 @@ def _in_words() -> Iterator[None]:
     except pa.ArrowInvalid as error:
         if "straddling" in str(error):
             raise Unusable(f"it has a row of more than {BLOCK >> 20} MiB") from None
-        raise Unusable("it is not a well-formed CSV file") from None
+        raise Unusable(_MALFORMED) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise Unusable("it is not a complete gzip file") from None
 
@@ -188,24 +188,18 @@ class _Checked:
             data = np.frombuffer(self._last + block + b"\n", dtype=np.uint8)
             quotes = np.flatnonzero(data == ord('"'))
             closing = (np.arange(len(quotes)) + self._inside) % 2 == 1
-            wrong = ~self._edge[
-                np.where(closing, data[np.minimum(quotes + 1, len(data) - 1)], data[quotes - 1])
-            ]
+            wrong = ~self._edge[np.where(closing, data[quotes + 1], data[quotes - 1])]
             if wrong.any():
                 first = int(wrong.argmax())
-                what = (
-                    "text after a closing quote" if closing[first] else "a quote inside a cell without quotes"
-                )
+                what = "text after a closing quote" if closing[first] else "a quote inside an unquoted cell"
                 line = self._lines + _line_ends(block[: quotes[first] - 1])
-                raise Unusable(f"it is not a well-formed CSV file: {what}, in line {line} of the file")
+                raise Unusable(f"{_MALFORMED}: {what}, in line {line} of the file")
             self._inside = (self._inside + len(quotes)) % 2
             self._opened = self._lines + _line_ends(block[: quotes[-1] - 1])
         self._lines += _line_ends(block)
         self._last = block[-1:] or self._last
         if self._ended and self._inside:
-            raise Unusable(
-                f"it is not a well-formed CSV file: a quote is not closed, in line {self._opened} of the file"
-            )
+            raise Unusable(f"{_MALFORMED}: a quote is not closed, in line {self._opened} of the file")
 
 
 def _line_ends(block: bytes) -> int:

@@ -20,15 +20,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import ibis
 import pyarrow as pa
 
 from mpc_spearman.config import Query
 from mpc_spearman.data.refusals import EngineFailed, Unusable
-from mpc_spearman.errors import SetupError
 from mpc_spearman.files import own_folder
-
-#: What installs Ibis, DuckDB and the drivers.
-INSTALL = "pip install 'mpc_spearman[warehouse]'"
 
 _CONNECT_SECONDS = 30  # libpq by itself waits for as long as the network does
 _BATCH = 1 << 20  # rows
@@ -84,8 +81,6 @@ class Database:
 
     def sql(self, expression: Any) -> str:
         """Write an expression of Ibis in the engine's dialect."""
-        import ibis
-
         return str(ibis.to_sql(expression, dialect=self.dialect, pretty=False))
 
     def batches(self, query: str) -> Iterator[pa.RecordBatch]:
@@ -272,7 +267,7 @@ class _SQLite(_Adbc):
 
 
 def connect(asked: Query) -> Database:
-    """Connect to the engine that a plan's table names; `SetupError` if its driver is not installed."""
+    """Connect to the engine that a plan's table names; `ImportError` if its driver is not installed."""
     address = os.environ.get(asked.variable, "")
     kind, _, rest = address.partition(":")
     if asked.variable and not address:
@@ -282,15 +277,10 @@ def connect(asked: Query) -> Database:
         raise Unusable("its address does not begin with postgresql://, sqlite: or duckdb:")
     if kind in ("sqlite", "duckdb") and not Path(rest).is_file():
         raise Unusable(f"there is no such file; the address is {kind}:FILE")
-    try:
-        import ibis.formats.pyarrow  # noqa: F401
-
-        with in_words(kind or "duckdb", "it cannot be reached"):
-            if kind in ("", "duckdb"):
-                return DuckDB(asked.memory, rest)
-            return _SQLite(rest) if kind == "sqlite" else _PostgreSQL(address)
-    except ImportError:
-        raise SetupError(f"what {kind or 'duckdb'} needs is not installed. Run: {INSTALL}") from None
+    with in_words(kind or "duckdb", "it cannot be reached"):
+        if kind in ("", "duckdb"):
+            return DuckDB(asked.memory, rest)
+        return _SQLite(rest) if kind == "sqlite" else _PostgreSQL(address)
 
 
 def quoted(text: str, mark: str = "'") -> str:

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+import ibis
+
 from mpc_spearman.data.notation import DATE, TIME, Notation
 
 _LARGEST = 1.7976931348623157e308
@@ -24,8 +26,6 @@ def gaps(cells: Any, codes: Sequence[Any], dialect: str) -> tuple[Any, Any]:
 
     `codes` are boolean columns: for each value that is listed as missing, which cells have it.
     """
-    import ibis
-
     kind, missing, infinite = cells.type(), cells.isnull(), ibis.literal(False)
     if kind.is_floating():
         if dialect != "sqlite":  # which has no NaN
@@ -42,8 +42,6 @@ def gaps(cells: Any, codes: Sequence[Any], dialect: str) -> tuple[Any, Any]:
 
 def has(cells: Any, listed: str, number: Decimal | None) -> Any:
     """Tell which cells have a value that is listed as missing; None if the column can have none."""
-    import ibis
-
     kind = cells.type()
     if number is not None and kind.is_integer():
         whole = number == number.to_integral_value() and abs(number) < 2**63
@@ -89,8 +87,6 @@ def bucketed(table: Any, key: Any, cuts: Sequence[Any]) -> Any:
 
     Equal values are in one bucket, wherever a column is cut; rows without a value are in the last.
     """
-    import ibis
-
     lower = [(key < ibis.literal(cut, key.type()), i) for i, cut in enumerate(cuts)]
     return table.mutate(b=ibis.cases(*lower, else_=len(cuts)) if cuts else ibis.literal(0))
 
@@ -100,8 +96,6 @@ def numbered(table: Any, by: Sequence[str], before: Mapping[int, int]) -> Any:
 
     `before` says how many rows lie before each bucket.
     """
-    import ibis
-
     within = ibis.window(group_by=_within(table, before), order_by=[table[name] for name in by])
     others = [name for name in table.columns if name != "b"]
     return table.select((_before(table, before) + ibis.row_number().over(within)).name("r"), *others)
@@ -113,8 +107,6 @@ def ranks(table: Any, before: Mapping[int, int]) -> Any:
     In the order of the rows, return of each its number `r`, how many rows have a lower value, `below`, and
     how many have none above its own, `upto`. Its average rank is (below + upto + 1)/2.
     """
-    import ibis
-
     window = {"group_by": _within(table, before), "order_by": table.key}
     lower = ibis.rank().over(ibis.window(**window))
     upto = table.count().over(ibis.window(**window, range=(None, 0)))
@@ -127,8 +119,6 @@ def _within(table: Any, before: Mapping[int, int]) -> list[Any]:
 
 
 def _before(table: Any, before: Mapping[int, int]) -> Any:
-    import ibis
-
     if len(before) < 2:
         return ibis.literal(0, "int64")
     return ibis.cases(*[(table.b == b, ibis.literal(n, "int64")) for b, n in before.items()])

@@ -63,9 +63,8 @@ class Codes:
         """Mark the cells, without space around them, that are empty or listed, by default or not."""
         listed = [one for one, value in self.texts.items() if default or value not in _BY_DEFAULT]
         missing = mask(pc.is_in(text, value_set=pa.array(["", *listed], text.type)))
-        self.seen.update(
-            self.texts.get(one, "") for one in text.filter(pa.array(missing)).unique().to_pylist()
-        )
+        found = text.filter(pa.array(missing)).unique().to_pylist()
+        self.seen.update(self.texts.get(one, "") for one in found)
         number = self._notation.matches(text) & ~missing if self._floats else missing
         if self._floats and number.any():
             text_of = text.filter(pa.array(number))
@@ -79,6 +78,7 @@ class Codes:
     def typed(self, array: pa.Array) -> Mask:
         """Mark the cells of a column of numbers or dates that are listed."""
         missing, kind = np.zeros(len(array), dtype=bool), array.type
+        floats = array.to_numpy(zero_copy_only=False) if pa.types.is_floating(kind) else None
         exact = {written: f"{number:f}" for number, written in self._numbers.items()}
         for value in () if pa.types.is_boolean(kind) else self._listed:
             written = exact.get(value, value)
@@ -86,14 +86,13 @@ class Codes:
                 written = written.rstrip("0").rstrip(".") if "." in written else written
             try:
                 code = pa.scalar(written)
-                code = (code.cast(pa.float64()) if pa.types.is_floating(kind) else code).cast(kind)
+                code = (code if floats is None else code.cast(pa.float64())).cast(kind)
             except pa.ArrowException:  # it can be no value of this type
                 continue
-            if code.as_py() != code.as_py():
-                continue  # NaN equals nothing, and is missing anyway
-            found = mask(pc.equal(array, code).fill_null(False))
-            self.seen.update([value] if found.any() else [])
-            missing |= found
+            # Arrow compares no float16. NaN equals nothing, and is missing anyway.
+            same = mask(pc.equal(array, code).fill_null(False)) if floats is None else floats == code.as_py()
+            self.seen.update([value] if same.any() else [])
+            missing |= same
         return missing
 
 

@@ -3,10 +3,6 @@
 Ids are compared as text. Text stays as it is written, whole numbers become their decimal digits and dates
 their ISO form, ``2020-01-31``; nothing else can be an id. All but `map_text` is done by Arrow's kernels and
 on Arrow's buffers, not row by row.
-
-The tag shows that two results are over the same rows. It is an HMAC under a key that the target alone keeps,
-in the file ``parties.target.alignment_key``, and stays in the target's own result. Without the key it says
-nothing about the ids; whoever has both could test guesses of the whole list.
 """
 
 from __future__ import annotations
@@ -89,19 +85,16 @@ def repeated(ids: pa.LargeStringArray) -> tuple[Mask, Mask]:
 
 
 def _written(array: pa.Array) -> pa.Array:
-    """Write ids that are whole numbers or dates as text."""
     kind = array.type
-    if pa.types.is_null(kind):
-        return array.cast(pa.large_string())
-    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+    digits = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
+    if digits or pa.types.is_null(kind):
         return array.cast(pa.large_string())
     if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
         days = array.cast(pa.date32())
         if pc.all(pc.equal(days.cast(kind), array)).as_py() in (True, None):
             return days.cast(pa.large_string())
-    raise Unusable(
-        f"ids of type {named(kind)}, neither text, whole numbers nor dates: cast them to text or to int64"
-    )
+    what = "neither text, whole numbers nor dates: cast them to text or to int64"
+    raise Unusable(f"ids of type {named(kind)}, {what}")
 
 
 def map_text(text: pa.LargeStringArray, change: Callable[[str], str]) -> pa.LargeStringArray:
@@ -168,11 +161,11 @@ def _odd(ids: pa.LargeStringArray) -> dict[str, int]:
 
 
 def alignment_tag(key_file: Path, ids: pa.LargeStringArray) -> str:
-    """Tag row ids, in whatever order they are; 64 hexadecimal digits.
+    """Tag row ids, in whatever order they are, so that two results over the same rows can be recognised.
 
-    HMAC-SHA256 of the length-prefixed ids (`id_digest`) in ascending order of their UTF-8 forms, under
-    HMAC-SHA256 of a fixed label under the file's key: 32 random bytes, its owner's alone, made where missing
-    and never replaced. `PlanError` if it cannot be made or read, has another size, or others may read it.
+    It is 64 hexadecimal digits: the `id_digest` of the ids in ascending order of their UTF-8 forms, under
+    HMAC-SHA256 of a fixed label under the file's key (`own_key`). The key and the tag stay with the target.
+    Without the key the tag says nothing about the ids; with it, guesses at the whole list can be tried.
     """
     key = own_key(key_file, "parties.target.alignment_key")
     ordered = ids.take(pc.sort_indices(ids))

@@ -52,7 +52,7 @@ class KeptRanks:
                     left.unlink()
                     os.close(locked)
         except OSError as error:
-            raise self._failed(error) from None
+            raise OutputError(f"--keep-ranks: cannot write to {folder}: {error.strerror}") from None
 
     def ranks(self, table: Table, make: Callable[[Table, Place], Ranks], say: Callable[[str], None]) -> Ranks:
         """Return a table's ranks as they were kept; otherwise have `make` rank it, and keep what it returns.
@@ -120,10 +120,7 @@ class KeptRanks:
                 part.unlink(missing_ok=True)
                 os.close(opened)
         except OSError as error:
-            raise self._failed(error) from None
-
-    def _failed(self, error: OSError) -> OutputError:
-        return OutputError(f"--keep-ranks: cannot write to {self._folder}: {error.strerror}")
+            raise OutputError(f"--keep-ranks: cannot write to {self._folder}: {error.strerror}") from None
 
 
 def _stamp(table: Path | Query | None) -> list[tuple[str | int, ...]]:

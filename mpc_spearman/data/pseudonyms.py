@@ -1,10 +1,8 @@
 """Pseudonyms: the coordinator matches them in place of ids, and learns no id.
 
 A pseudonym is HMAC-SHA256 of the length-prefixed id, cut to 128 bits, under a key that the data parties of
-one run have and the coordinator does not (Kamara, Mohassel, Raykova and Sadeghian, "Scaling private set
-intersection to billion-element sets", FC 2014, ePrint 2012/542). Without the key, pseudonyms are
-independent and uniform, also those of one id in two runs. So sets of pseudonyms reveal only their sizes and
-overlaps. With 10^8 ids, two have the same pseudonym with a chance of 2^-76.
+one run have and the coordinator does not (docs/protocol.md#common-rows). Without the key sets of pseudonyms
+reveal only their sizes and overlaps. With 10^8 ids, two have the same pseudonym with a chance of 2^-76.
 
 Sets of pseudonyms are arrays of NumPy's type ``S16``, ascending: compared byte by byte, which for strings of
 one length is exact.
@@ -41,11 +39,10 @@ def pseudonyms(ids: pa.LargeStringArray, key: bytes) -> NDArray[np.bytes_]:
 
 
 def shuffled(pseudonyms: NDArray[np.bytes_], key: bytes) -> NDArray[np.int64]:
-    """Order rows by a second pseudo-random function of their ids, so that the order reveals nothing.
+    """Order rows by AES-256, under another subkey, of their pseudonyms; return positions in `pseudonyms`.
 
-    That function is AES-256, under another subkey, of the pseudonym. Parties with the same ids and the key
-    get the same order. Without the key nobody can link it to the ids, to the order of the pseudonyms or to
-    another run. Returned are positions in `pseudonyms`, of which no two are equal.
+    No two pseudonyms are equal. Parties with the same ids and the key get the same order. Without the key
+    nobody can link it to the ids, to the order of the pseudonyms or to another run.
     """
     subkey = hmac.digest(key, _ORDER, sha256)
     cipher = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()

@@ -16,12 +16,12 @@ leaves even uint64 at t = 2,642,246) have no such bound: outside the ring they a
 from __future__ import annotations
 
 import math
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,6 @@ class Ranks:
 
     #: Centred doubled average ranks, (m, n): one C-contiguous row per feature.
     matrix: NDArray[np.int32]
-    #: Of equal values, of each feature.
     groups: tuple[Groups, ...]
 
     @property
@@ -194,16 +193,13 @@ def rank_columns(
     """
     count = len(columns) if isinstance(columns, Sized) else m
     matrix = np.empty((0, 0), dtype=np.int32)
-    free = SimpleQueue[_Work]()
     groups: list[Groups] = []
     pending: deque[Future[Groups]] = deque()
+    own = threading.local()
 
     def rank(index: int, column: NDArray[Any]) -> Groups:
-        work = free.get()
-        try:
-            return _rank_into(matrix[index], column, work)
-        finally:
-            free.put(work)
+        own.work = getattr(own, "work", None) or _Work(column.size)
+        return _rank_into(matrix[index], column, own.work)
 
     def take_first() -> None:
         groups.append(pending.popleft().result())
@@ -214,8 +210,6 @@ def rank_columns(
             for index, column in enumerate(columns):
                 if index == 0:
                     matrix = place((count or 0, column.size))
-                    for _ in range(workers):
-                        free.put(_Work(column.size))
                 if column.shape != matrix.shape[1:] or not column.size:
                     break
                 if len(pending) == workers:

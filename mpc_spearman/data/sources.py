@@ -25,6 +25,7 @@ from mpc_spearman.data.cells import Array, Cells, Mask, Numbers
 from mpc_spearman.data.columns import numbers
 from mpc_spearman.data.csv_text import CsvText
 from mpc_spearman.data.gaps import Codes, code_among
+from mpc_spearman.data.ranks import Groups
 from mpc_spearman.data.refusals import Unusable, show
 
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -67,6 +68,7 @@ class Source(ABC):
     names: Sequence[object]  # of all columns; those of a DataFrame need not be text
     hint = ""
     close: Callable[[], object] = staticmethod(lambda: None)
+    rank: Callable[..., Groups] | None = None  # ranks a column where it is, at an engine
 
     def __init__(self, keys: TableKeys, rows: int | None) -> None:
         self._keys, self._rows, self.codes = keys, rows, Codes(keys)

@@ -1,8 +1,7 @@
 """A party's table: read it, refuse what cannot be ranked, leave out what its owner excludes.
 
-Everything here happens at one party; nothing is sent. A table comes from a file, a folder of part files, a
-DataFrame or an Arrow table (:mod:`mpc_spearman.data.sources`), and leaves as a `Table`: ids as text, features
-as 64-bit columns without a missing or infinite value. Any problem raises a `TableError` that names the party,
+Everything here happens at one party; nothing is sent. A table leaves as a `Table`: ids as text, features as
+64-bit columns without a missing or infinite value. Any problem raises a `TableError` that names the party,
 the table, the column, how many cells, and the first data row (counted from 1, without header and blank
 lines), but never a cell or an id: an error travels further than a table may.
 
@@ -13,8 +12,8 @@ do whole numbers beyond 2^53 that share a column with such numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,12 @@ from mpc_spearman.data.gaps import costs, middle
 from mpc_spearman.data.ranks import Groups, Place, Ranks, in_memory, rank_columns
 from mpc_spearman.data.refusals import EngineFailed, Unusable, at, count_of, listed, show
 from mpc_spearman.data.sources import ArrowTable, Source, open_source
-from mpc_spearman.data.warehouse import Warehouse
-from mpc_spearman.errors import TableError
+from mpc_spearman.errors import SetupError, TableError
 
 __all__ = ["Table", "read_table"]
 
 MIN_ROWS = 3  # with two rows every rank correlation is -1, 1 or undefined
+_NEEDED = f"a rank correlation needs at least {MIN_ROWS}"
 
 Mask = npt.NDArray[np.bool_]
 Fail = Callable[[str], TableError]
@@ -110,24 +109,12 @@ def read_table(
     rows: int | None = None,
     normalise: Sequence[Normalise] = (),
 ) -> Table:
-    """Read and check a party's table.
+    """Read and check a party's table; `TableError` if it cannot be read or used.
 
-    Parameters
-    ----------
-    party : str
-        Whose table it is; every error begins with it.
-    source : Path, Query or table in memory
-        A file, a folder of part files, what an engine holds and ranks, or a table of pandas, polars, pyarrow
-        or another library that hands its tables to Arrow. A DataFrame's index is ignored.
-    rows : int, optional
-        Read at most the first `rows` rows; what follows them is not checked.
-    normalise : sequence of {'strip', 'casefold', 'nfkc', 'digits'}
-        What is done to ids, in this order.
-
-    Raises
-    ------
-    TableError
-        Where the table cannot be read or used. Problems of several columns come in one error, a line each.
+    `source` is a file, a folder of part files, what an engine holds and ranks, or a table of pandas, polars,
+    pyarrow or another library that hands its tables to Arrow. A DataFrame's index is ignored. With `rows`, so
+    many rows are read at most, and what follows them is not checked. `normalise` is done to ids, in its
+    order. Problems of several columns come in one error, a line each.
     """
     name = str(source) if isinstance(source, (Path, Query)) else "the table"
 
@@ -137,6 +124,8 @@ def read_table(
     try:
         reopen: Callable[[], Source]
         if isinstance(source, Query):
+            from mpc_spearman.data.warehouse import Warehouse  # here, as it needs libraries of its own
+
             reopen = partial(Warehouse, source, keys, rows)
         else:
             reopen = partial(open_source, source, keys, rows)
@@ -148,6 +137,9 @@ def read_table(
             raise
     except Unusable as unusable:
         raise fail(str(unusable)) from None
+    except ImportError as error:
+        how = "pip install 'mpc_spearman[warehouse]'"
+        raise SetupError(f"{party}: {name} needs {error.name}, which is not installed. Run: {how}") from None
     except FileNotFoundError:
         raise fail("there is no such file") from None
     except OSError as error:  # permission denied, a broken disk, ...
@@ -158,14 +150,15 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
     id_places, places = choose(source.names, keys, source.hint)
     source.prepare(id_places, places)
     ids, kept = _ids(source, id_places, keys, normalise)
-    complete, found = kept.copy(), _Columns()
+    complete, used, flags = kept.copy(), dict[str, int](), dict[str, int]()
+    gaps, problems, notes = dict[str, npt.NDArray[np.int64]](), list[str](), list[str]()
     for place in places:
         column = source.look(place)
         name, problem = column.name, column.problem
         if not problem:
             missing = column.missing & kept
             if keys.missing_flags and missing.any() and flag_of(name) not in keys.exclude:
-                found.flags[flag_of(name)] = place
+                flags[flag_of(name)] = place
             if missing.any() and (missing == kept).all():
                 problem = f"all {len(missing)} values are missing"
             elif missing.any() and keys.missing == "error":
@@ -174,32 +167,34 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
                     "median; missing: drop_rows leaves such rows out, under alignment: intersect"
                 )
         if problem:
-            found.problems.append(f"column {show(name)}: {problem}")
+            problems.append(f"column {show(name)}: {problem}")
             continue
         if missing.any():
-            found.gaps[name] = np.flatnonzero(missing)
+            gaps[name] = np.flatnonzero(missing)
         if keys.missing != "middle":
             complete &= ~missing
-        found.places[name] = place
-        found.notes += [f"column {show(name)}: {column.note}"] if column.note else []
-    if len(found.problems) > 1:
-        found.problems.insert(0, count_of(len(found.problems), "bad column"))
-    if found.problems:
-        raise Unusable("\n  ".join(found.problems))
+        used[name] = place
+        notes += [f"column {show(name)}: {column.note}"] if column.note else []
+    if len(problems) > 1:
+        problems.insert(0, count_of(len(problems), "bad column"))
+    if problems:
+        raise Unusable("\n  ".join(problems))
     duplicates, n = len(ids) - int(kept.sum()), int(complete.sum())
     incomplete = len(ids) - duplicates - n
     if n < MIN_ROWS:
-        raise Unusable(
-            f"{count_of(n, 'row')} left, without {incomplete} incomplete and {duplicates} with a "
-            f"duplicate id; a rank correlation needs at least {MIN_ROWS}"
-        )
+        others = f"{incomplete} incomplete and {duplicates} with a duplicate id"
+        raise Unusable(f"{count_of(n, 'row')} left, without {others}; {_NEEDED}")
     rows = None if n == len(ids) else np.flatnonzero(complete)
-    if twice := found.places.keys() & found.flags.keys():
-        raise Unusable(
-            f"missing_flags: there is a column {show(min(twice))} already; exclude it or rename it"
-        )
-    place_of = {**found.places, **found.flags}
+    if twice := used.keys() & flags.keys():
+        raise Unusable(f"missing_flags: there is a column {show(min(twice))} already; exclude or rename it")
+    place_of = {**used, **flags}
     features = tuple(place_of)
+    cautions = [_cost_of(gaps, int(kept.sum()), incomplete)] if gaps else []
+    if duplicates:
+        cautions.append(f"left out: {count_of(duplicates, 'row')} with a duplicate id")
+    cautions += notes
+    if unseen := source.codes.unseen():
+        cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
 
     def read(index: int, chosen: npt.NDArray[np.int64] | None) -> npt.NDArray[Any]:
         name, some = features[index], slice(None) if chosen is None else chosen
@@ -207,18 +202,18 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
             values, missing, *_ = source.numbers(place_of[name])
         except (Unusable, OSError):
             values, missing = np.empty(0), np.ones(0, dtype=bool)
-        gaps = missing[some] if len(values) == len(ids) else missing
-        if len(values) != len(ids) or (gaps.any() and keys.missing != "middle"):
+        empty = missing[some] if len(values) == len(ids) else missing
+        if len(values) != len(ids) or (empty.any() and keys.missing != "middle"):
             raise fail(f"column {show(name)} changed while the table was used")
-        if name in found.flags:
-            return gaps.astype(np.int64)
-        return middle(values[some], gaps) if gaps.any() else values[some]
+        if name in flags:
+            return empty.astype(np.int64)
+        return middle(values[some], empty) if empty.any() else values[some]
 
     def rank(index: int, chosen: npt.NDArray[np.int64] | None, out: npt.NDArray[np.int32]) -> Groups:
         name = features[index]
-        assert isinstance(source, Warehouse)
+        assert source.rank is not None
         try:
-            return source.rank(place_of[name], chosen, out, flag=name in found.flags)
+            return source.rank(place_of[name], chosen, out, flag=name in flags)
         except EngineFailed as failed:
             raise fail(f"column {show(name)}: {failed}") from None
 
@@ -228,36 +223,16 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         features,
         read,
         rows,
-        rank=rank if isinstance(source, Warehouse) else None,
-        cautions=tuple(found.cautions(int(kept.sum()), incomplete, duplicates, source.codes.unseen())),
+        rank=None if source.rank is None else rank,
+        cautions=tuple(cautions),
     )
 
 
-@dataclass
-class _Columns:
-    """What was found of a table's features."""
-
-    places: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    flags: dict[str, int] = field(default_factory=dict)
-    gaps: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def cautions(self, n: int, incomplete: int, duplicates: int, unseen: Sequence[str]) -> Iterator[str]:
-        """Say what the owner should know."""
-        if self.gaps and incomplete:
-            yield costs(self.gaps, n)
-        elif self.gaps:
-            most = max(map(len, self.gaps.values())) / n
-            yield (
-                f"missing cells of {listed(list(self.gaps))} are ranked as their column's median, up to "
-                f"{most:.1%} of a column's cells, which weakens correlations"
-            )
-        if duplicates:
-            yield f"left out: {count_of(duplicates, 'row')} with a duplicate id"
-        yield from self.notes
-        if unseen:
-            yield f"missing_values lists values that no cell has: {listed(unseen)}"
+def _cost_of(gaps: Mapping[str, npt.NDArray[np.int64]], n: int, incomplete: int) -> str:
+    if incomplete:
+        return costs(gaps, n)
+    share = f"up to {max(map(len, gaps.values())) / n:.1%} of a column's cells, which weakens correlations"
+    return f"missing cells of {listed([*gaps])} are ranked as their column's median, {share}"
 
 
 def _ids(
@@ -274,15 +249,13 @@ def _ids(
         except Unusable as unusable:
             raise Unusable(f"column {show(name)}: {unusable}") from None
     if len(column) < MIN_ROWS:
-        raise Unusable(f"{count_of(len(column), 'row')}; a rank correlation needs at least {MIN_ROWS}")
+        raise Unusable(f"{count_of(len(column), 'row')}; {_NEEDED}")
     ids = row_ids.join(names, columns)
     all_copies, later = row_ids.repeated(ids)
     if later.any() and keys.duplicates == "error":
         first = pc.index(ids, ids[int(later.argmax())]).as_py() + 1
         where = f"column{'s' if len(names) > 1 else ''} {listed(names)}"
         made = f" (after {', '.join(normalise)})" if normalise else ""
-        raise Unusable(
-            f"{where}: {at(later, 'duplicate id', made)}, which repeats data row {first}; "
-            "duplicates: drop leaves out all rows with such ids, under alignment: intersect"
-        )
+        how = "duplicates: drop leaves out all rows with such ids, under alignment: intersect"
+        raise Unusable(f"{where}: {at(later, 'duplicate id', made)}, which repeats data row {first}; {how}")
     return ids, ~all_copies

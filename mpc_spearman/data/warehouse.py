@@ -15,6 +15,8 @@ from glob import escape
 from typing import Any, NamedTuple
 from weakref import finalize
 
+import ibis
+import ibis.expr.datatypes as dt
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -79,9 +81,7 @@ class Warehouse(Source):
         """Have DuckDB read files: Parquet, or CSV with all cells as text, without guessing."""
         assert isinstance(files, (CsvFiles, TypedFiles))
         # DuckDB would take *, ? and [ in a name for a pattern, and a folder named year=2024 for a column.
-        paths = (
-            "[" + ", ".join(quoted(escape(str(path))) for path in files.paths) + "], hive_partitioning=false"
-        )
+        paths = f"[{', '.join(quoted(escape(str(path))) for path in files.paths)}], hive_partitioning=false"
         if isinstance(files, TypedFiles):
             if any(path.name.lower().endswith(ARROW) for path in files.paths):
                 raise Unusable(f"DuckDB reads files whose names end in {', '.join(CSV + PARQUET)}")
@@ -138,8 +138,6 @@ class Warehouse(Source):
 
     def _in_buckets(self, table: Any, key: Any, n: int) -> tuple[Any, dict[int, int]]:
         """Divide a large table into buckets of about `_PART` rows, and count the rows before each."""
-        import ibis
-
         if n < 2 * _PART:
             return table, {}
         some = table.filter(ibis.random() < _SAMPLE / n) if n > _SAMPLE else table
@@ -157,8 +155,6 @@ class Warehouse(Source):
 
     def _kind(self, field: pa.Field) -> Any:
         """Return a column's type as Ibis calls it; the name of one that cannot be ranked."""
-        import ibis.expr.datatypes as dt
-
         kind = field.type
         if self._engine.dialect == "sqlite":  # whose columns have no type but those of their cells
             said = self._engine.table(f"SELECT DISTINCT typeof({field.name}) AS t FROM {_CELLS}")
@@ -172,16 +168,13 @@ class Warehouse(Source):
             return dt.string
         if pa.types.is_dictionary(kind) or "uuid" in str(kind) or "unnamed" in str(kind):  # enumerations
             return dt.unknown
-        numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-        times = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
-        if times or pa.types.is_null(kind) or any(one(kind) for one in numbers):
+        numbers_or_times = pa.types.is_primitive(kind) and not pa.types.is_interval(kind)
+        if numbers_or_times or pa.types.is_decimal(kind) or pa.types.is_null(kind):
             return dt.DataType.from_pyarrow(kind)
         return named(kind)
 
     def _table(self, order: str = "") -> Any:
         """Return the table, its rows with their numbers `r` of an order, or any without one."""
-        import ibis
-
         kinds = {f"c{place}": kind for place, kind in self._kinds.items() if not isinstance(kind, str)}
         table = ibis.table({"u": "int64", **kinds}, name=_CELLS)
         if not order:
@@ -190,7 +183,6 @@ class Warehouse(Source):
         return table.join(rows, "u").select("r", *kinds)
 
     def _cells(self, place: int, table: Any) -> Any:
-        """Return a column, as text if it has no other usable type."""
         if isinstance(kind := self._kinds[place], str):
             raise Unusable(f"{kind}, not numbers: cast it to float64, or leave it out (exclude)")
         cells = table[f"c{place}"]
@@ -246,14 +238,12 @@ class Warehouse(Source):
         return self._table("" if self._rows is None else _ORDER)
 
     def _missing(self, place: int, order: str) -> Rows:
-        """Return the rows without a value, ascending."""
         missing = self._readings[place].missing
         if not self._engine.number(missing(self._all()).count()):
             return np.zeros(0, np.int64)
         return np.sort(_numpy(self._engine.table(missing(self._table(order)))["r"]))
 
     def _read(self, place: int, name: str) -> _Reading:
-        """Find how to read a column."""
         cells = self._cells(place, self._table())
         if not cells.type().is_string():
             for key, names in (("encode", self._keys.encode), ("convert", self._keys.convert)):
@@ -294,7 +284,6 @@ class Warehouse(Source):
 
     def _of_words(self, place: int, name: str) -> _Reading:
         """Read the different cells of a column here, and have the engine keep what each stands for."""
-        import ibis
 
         def words(table: Any) -> Any:
             return table.select("r", word=self._cells(place, table))
@@ -383,12 +372,8 @@ class Warehouse(Source):
     def _take(self, rows: Rows) -> str:
         """Have the engine keep some rows, numbered in their order."""
         if self._chosen is not rows:
-            blocks = (
-                pa.record_batch(
-                    {"row": rows[i : i + _BLOCK], "place": np.arange(i, min(i + _BLOCK, len(rows)))}
-                )
-                for i in range(0, len(rows), _BLOCK)
-            )
+            parts = ((i, rows[i : i + _BLOCK]) for i in range(0, len(rows), _BLOCK))
+            blocks = (pa.record_batch({"row": one, "place": np.arange(i, i + len(one))}) for i, one in parts)
             schema = pa.schema({"row": pa.int64(), "place": pa.int64()})
             self._engine.put(_COMMON, pa.RecordBatchReader.from_batches(schema, blocks))
             self._engine.keep(_CHOSEN, f"SELECT u, place AS r FROM {_ORDER} JOIN {_COMMON} ON r = row")

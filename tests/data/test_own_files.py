@@ -90,6 +90,7 @@ def test_categories_that_are_numbers_in_another_order_are_said_to_be(labels: Any
         ([1, -9, 2], "-9.0"),
         ([1.5, -9.0, 2], "-9"),
         (pd.array([1, 99.9, 2], "Float32"), "99.9"),
+        (np.array([1.5, -9, 2], np.float16), "-9"),
         (pd.array([1, -9, 2], "Int64"), "-9"),
         (pd.to_datetime(["2024-01-01", "2100-12-31", "2024-01-02"]), "2100-12-31"),
         (pd.array([1, -9, 2], pd.ArrowDtype(pa.decimal128(9, 2))), "-9"),

@@ -58,8 +58,8 @@ def test_wrong_number_of_fields(csv, bad, said):
         ('b,"2,SECRET\nc,3,3\n', "a quote is not closed, in line 3 of the file"),
         ('b,"2"SECRET,3\n', "text after a closing quote, in line 3 of the file"),
         ('b,2,"3"" SECRET\n', "a quote is not closed, in line 3 of the file"),
-        ('b,2 "SECRET",3\n', "a quote inside a cell without quotes, in line 3 of the file"),
-        ('"x\ny",2,SECRET"\n', "a quote inside a cell without quotes, in line 4 of the file"),
+        ('b,2 "SECRET",3\n', "a quote inside an unquoted cell, in line 3 of the file"),
+        ('"x\ny",2,SECRET"\n', "a quote inside an unquoted cell, in line 4 of the file"),
     ],
 )
 def test_broken_quotes(csv, bad, said, blocks):
